@@ -1,0 +1,22 @@
+# run, test and conformance need a Rust toolchain only; bench and fixtures make a Python
+# environment of their own.
+CORPUS ?= ../shared
+
+.PHONY: run test check conformance bench fixtures doc
+
+run:
+	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
+
+test:
+	cargo test --workspace
+
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+# Every case of a collection. The case that must fail is argued in docs/numerics.md; operations
+# that are still missing are counted, not failed.
+conformance:
+	cargo build --release --bin irrun
+	./target/release/irrun test --skip-unsupported --expect-failure test_div_int32_trunc $(CORPUS)/conformance

@@ -1,0 +1,236 @@
+//! Typed access to the attributes of a layer. What no rule has read is reported by `check`.
+
+use crate::error::AttrError;
+use crate::shape::PartialShape;
+use ir::{Body, ElementType, Layer, Weights};
+use std::ops::RangeBounds;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The attributes of one layer while its operation is being parsed.
+pub struct Attrs<'a> {
+    layer: &'a Layer,
+    weights: &'a Arc<Weights>,
+    used: Vec<bool>,
+    ignored: Vec<String>,
+}
+
+type Result<T> = std::result::Result<T, AttrError>;
+
+impl<'a> Attrs<'a> {
+    /// The attributes of `layer`, none of them read yet.
+    pub fn new(layer: &'a Layer, weights: &'a Arc<Weights>) -> Attrs<'a> {
+        Attrs { layer, weights, used: vec![false; layer.data.len()], ignored: Vec::new() }
+    }
+
+    /// How many inputs the layer has.
+    pub fn input_count(&self) -> usize {
+        self.layer.inputs.len()
+    }
+
+    /// How many outputs the layer has.
+    pub fn output_count(&self) -> usize {
+        self.layer.outputs.len()
+    }
+
+    /// The bodies of the layer.
+    pub fn bodies(&self) -> &'a [Body] {
+        &self.layer.bodies
+    }
+
+    /// The weights that constants refer to.
+    pub fn weights(&self) -> &'a Arc<Weights> {
+        self.weights
+    }
+
+    /// The text of an attribute, or nothing.
+    pub fn text(&mut self, name: &str) -> Option<&'a str> {
+        let position = self.layer.data.iter().position(|(key, _)| key == name)?;
+        if let Some(used) = self.used.get_mut(position) {
+            *used = true;
+        }
+        self.layer.data.get(position).map(|(_, value)| value.as_str())
+    }
+
+    /// Marks attributes as known although they do not matter to irrun.
+    pub fn ignore(&mut self, names: &[&str]) {
+        for name in names {
+            let _ = self.text(name);
+        }
+    }
+
+    /// Parses an attribute with `parse`, or nothing if it is absent.
+    pub fn optional<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, String>,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        parse(text.trim()).map(Some).map_err(|message| AttrError::new(name, message))
+    }
+
+    /// Parses an attribute that must be there.
+    pub fn required<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, String>,
+    ) -> Result<T> {
+        self.optional(name, parse)?.ok_or_else(|| AttrError::new(name, "is missing"))
+    }
+
+    /// An integer that must be there.
+    pub fn int(&mut self, name: &str) -> Result<i64> {
+        self.required(name, number)
+    }
+
+    /// An integer with a default.
+    pub fn int_or(&mut self, name: &str, default: i64) -> Result<i64> {
+        Ok(self.optional(name, number)?.unwrap_or(default))
+    }
+
+    /// An integer with a default, in a range.
+    pub fn int_in(
+        &mut self,
+        name: &str,
+        default: Option<i64>,
+        range: impl RangeBounds<i64> + std::fmt::Debug,
+    ) -> Result<i64> {
+        let value = match default {
+            Some(default) => self.int_or(name, default)?,
+            None => self.int(name)?,
+        };
+        if !range.contains(&value) {
+            return Err(AttrError::new(name, format!("{value} is not in {range:?}")));
+        }
+        Ok(value)
+    }
+
+    /// A size that must be there and at least 1.
+    pub fn size(&mut self, name: &str) -> Result<usize> {
+        let value = self.int_in(name, None, 1..)?;
+        usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
+    }
+
+    /// A floating-point number that must be there.
+    pub fn float(&mut self, name: &str) -> Result<f64> {
+        self.required(name, number)
+    }
+
+    /// A floating-point number with a default.
+    pub fn float_or(&mut self, name: &str, default: f64) -> Result<f64> {
+        Ok(self.optional(name, number)?.unwrap_or(default))
+    }
+
+    /// A truth value: true, false, 1 or 0 in any letter case. Any other text leaves the default,
+    /// as it does in OpenVINO, and is a finding of `check`.
+    pub fn bool_or(&mut self, name: &str, default: bool) -> bool {
+        let Some(text) = self.text(name) else { return default };
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => true,
+            "false" | "0" => false,
+            _ => {
+                self.ignored.push(format!("{name}=\"{text}\" is neither true nor false"));
+                default
+            }
+        }
+    }
+
+    /// A list of numbers that must be there; blank text is an empty list.
+    pub fn list<T: FromStr>(&mut self, name: &str) -> Result<Vec<T>> {
+        self.required(name, numbers)
+    }
+
+    /// A list of numbers, or nothing.
+    pub fn list_opt<T: FromStr>(&mut self, name: &str) -> Result<Option<Vec<T>>> {
+        self.optional(name, numbers)
+    }
+
+    /// One of several words, in any letter case, that must be there.
+    pub fn choice<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T> {
+        self.required(name, |text| word(text, words))
+    }
+
+    /// One of several words, with a default.
+    pub fn choice_or<T: Copy>(&mut self, name: &str, words: &[(&str, T)], default: T) -> Result<T> {
+        Ok(self.optional(name, |text| word(text, words))?.unwrap_or(default))
+    }
+
+    /// An element type that must be there.
+    pub fn element_type(&mut self, name: &str) -> Result<ElementType> {
+        self.required(name, element_type)
+    }
+
+    /// An element type with a default.
+    pub fn element_type_or(&mut self, name: &str, default: ElementType) -> Result<ElementType> {
+        Ok(self.optional(name, element_type)?.unwrap_or(default))
+    }
+
+    /// A partial shape, or nothing.
+    pub fn shape_opt(&mut self, name: &str) -> Result<Option<PartialShape>> {
+        self.optional(name, |text| text.parse().map_err(|e: crate::ShapeTextError| e.to_string()))
+    }
+
+    /// Findings about attributes that nothing has read, or that were read as their default.
+    pub fn finish(self) -> (Vec<String>, Vec<String>) {
+        let unread = self.layer.data.iter().zip(&self.used).filter(|(_, used)| !**used);
+        (unread.map(|((name, _), _)| name.clone()).collect(), self.ignored)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> std::result::Result<T, String> {
+    text.trim().parse().map_err(|_| format!("\"{text}\" is not a number"))
+}
+
+fn numbers<T: FromStr>(text: &str) -> std::result::Result<Vec<T>, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    text.split(',').map(number).collect()
+}
+
+fn element_type(text: &str) -> std::result::Result<ElementType, String> {
+    ElementType::from_attribute(text).ok_or_else(|| format!("\"{text}\" is not an element type"))
+}
+
+fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> std::result::Result<T, String> {
+    let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("\"{text}\" is not one of {}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(data: &[(&str, &str)]) -> Layer {
+        let data = data.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Layer { data, ..Layer::default() }
+    }
+
+    #[test]
+    fn getters_and_their_errors() {
+        let layer = layer(&[("n", "3"), ("l", "1, 2"), ("e", ""), ("b", "maybe"), ("t", "FP32")]);
+        let weights = Arc::default();
+        let mut a = Attrs::new(&layer, &weights);
+        assert_eq!(a.int("n"), Ok(3));
+        assert_eq!(a.list::<i64>("l"), Ok(vec![1, 2]));
+        assert_eq!(a.list::<i64>("e"), Ok(vec![]));
+        assert_eq!(a.int_or("absent", 7), Ok(7));
+        let text = |e: AttrError| e.to_string();
+        assert_eq!(a.int("absent").map_err(text), Err("attribute absent: is missing".into()));
+        assert_eq!(
+            a.int_in("n", None, 0..3).map_err(text),
+            Err("attribute n: 3 is not in 0..3".into())
+        );
+        assert_eq!(
+            a.choice("l", &[("x", 1), ("y", 2)]).map_err(text),
+            Err("attribute l: \"1, 2\" is not one of x, y".into())
+        );
+        assert!(a.bool_or("b", true));
+        let (unread, ignored) = a.finish();
+        assert_eq!(unread, ["t"]);
+        assert_eq!(ignored, ["b=\"maybe\" is neither true nor false"]);
+    }
+}

@@ -1,0 +1,268 @@
+//! What a rule sees: the facts of its inputs, and a place to put those of its outputs.
+
+use crate::dim::{Dim, Why};
+use crate::driver::{World, analyse_body};
+use crate::error::RuleError;
+use crate::fact::{Fact, Facts};
+use crate::shape::PartialShape;
+use crate::symbols::Symbols;
+use crate::value::PartialValue;
+use ir::{Body, ElementType, Problem};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The inputs of a rule, and its outputs as they are set.
+pub struct InferCx<'a> {
+    inputs: &'a [Fact],
+    pub(crate) outputs: Vec<Option<Fact>>,
+    pub(crate) world: &'a mut World,
+    pub(crate) reason: Option<String>,
+    bodies: &'a [Body],
+    pub(crate) body_facts: Vec<(Facts, Vec<Problem>)>,
+    /// Inputs whose value was asked for, one bit each.
+    pub(crate) consulted: Cell<u64>,
+}
+
+impl<'a> InferCx<'a> {
+    pub(crate) fn new(
+        inputs: &'a [Fact],
+        outputs: usize,
+        bodies: &'a [Body],
+        world: &'a mut World,
+    ) -> InferCx<'a> {
+        let body_facts = bodies.iter().map(|_| Default::default()).collect();
+        let outputs = vec![None; outputs];
+        let consulted = Cell::new(0);
+        InferCx { inputs, outputs, world, reason: None, bodies, body_facts, consulted }
+    }
+
+    /// Number of inputs.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Number of outputs the layer declares.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Checks the number of inputs.
+    ///
+    /// # Errors
+    /// When it is outside `range`.
+    pub fn expect_inputs(&self, range: RangeInclusive<usize>) -> Result<(), RuleError> {
+        let (count, low, high) = (self.inputs.len(), *range.start(), *range.end());
+        if range.contains(&count) {
+            return Ok(());
+        }
+        let wanted = match low == high {
+            true => low.to_string(),
+            false if high == usize::MAX => format!("at least {low}"),
+            false => format!("{low} to {high}"),
+        };
+        Err(RuleError::new(format!("it takes {wanted} inputs, not {count}")))
+    }
+
+    /// Everything known of an input; a missing input is an unknown tensor.
+    pub fn fact(&self, input: usize) -> Fact {
+        let _ = self.value(input);
+        self.inputs.get(input).cloned().unwrap_or_else(Fact::unknown)
+    }
+
+    /// The element type of an input.
+    pub fn element_type(&self, input: usize) -> ElementType {
+        self.inputs.get(input).map_or(ElementType::Dynamic, |fact| fact.element_type)
+    }
+
+    /// The shape of an input.
+    pub fn shape(&self, input: usize) -> &'a PartialShape {
+        static UNKNOWN: PartialShape = PartialShape::Unranked(Why::NONE);
+        self.inputs.get(input).map_or(&UNKNOWN, |fact| &fact.shape)
+    }
+
+    /// The rank of an input, if it is known.
+    pub fn rank(&self, input: usize) -> Option<usize> {
+        self.shape(input).rank()
+    }
+
+    /// The values of an input as far as they are known.
+    pub fn value(&self, input: usize) -> Option<&'a PartialValue> {
+        self.consulted.set(self.consulted.get() | 1 << (input & 63));
+        self.inputs.get(input)?.value.as_deref()
+    }
+
+    /// The values of an input as exact integers, if all are known.
+    pub fn ints(&self, input: usize) -> Option<Vec<i64>> {
+        self.value(input)?.i64s()
+    }
+
+    /// The value of a scalar or one-element input, if it is a known integer.
+    pub fn int(&self, input: usize) -> Option<i64> {
+        match self.ints(input)?.as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+
+    /// The element type of an input, which must satisfy `allowed` if it is known.
+    ///
+    /// # Errors
+    /// With `expected` as the description of what is allowed.
+    pub fn expect_type(
+        &self,
+        input: usize,
+        expected: &str,
+        allowed: impl Fn(ElementType) -> bool,
+    ) -> Result<ElementType, RuleError> {
+        let found = self.element_type(input);
+        if found == ElementType::Dynamic || allowed(found) {
+            return Ok(found);
+        }
+        Err(RuleError::element_type(input, format!("must be {expected}, not {found}")))
+    }
+
+    /// The one element type that the given inputs share.
+    ///
+    /// # Errors
+    /// When two of them differ.
+    pub fn same_type(
+        &self,
+        inputs: impl IntoIterator<Item = usize>,
+    ) -> Result<ElementType, RuleError> {
+        let mut common = ElementType::Dynamic;
+        for input in inputs {
+            let found = self.element_type(input);
+            if common == ElementType::Dynamic {
+                common = found;
+            } else if found != ElementType::Dynamic && found != common {
+                let message = format!("is {found}, but an earlier input is {common}");
+                return Err(RuleError::element_type(input, message));
+            }
+        }
+        Ok(common)
+    }
+
+    /// Checks the rank of an input if it is known.
+    ///
+    /// # Errors
+    /// When it is outside `range`.
+    pub fn expect_rank(&self, input: usize, range: RangeInclusive<usize>) -> Result<(), RuleError> {
+        let Some(rank) = self.rank(input) else { return Ok(()) };
+        if range.contains(&rank) {
+            return Ok(());
+        }
+        let wanted = match range.start() == range.end() {
+            true => range.start().to_string(),
+            false if *range.end() == usize::MAX => format!("at least {}", range.start()),
+            false => format!("{} to {}", range.start(), range.end()),
+        };
+        Err(RuleError::at(input, format!("must have rank {wanted}, not {rank}")))
+    }
+
+    /// Sets an output.
+    pub fn set(&mut self, output: usize, element_type: ElementType, shape: PartialShape) {
+        self.set_fact(output, Fact::new(element_type, shape));
+    }
+
+    /// Sets an output together with its value.
+    pub fn set_fact(&mut self, output: usize, fact: Fact) {
+        if let Some(slot) = self.outputs.get_mut(output) {
+            *slot = Some(fact);
+        }
+    }
+
+    /// Says why the dims that this rule leaves open are unknown, unless they carry a reason.
+    pub fn because(&mut self, reason: impl Into<String>) {
+        self.reason = Some(reason.into());
+    }
+
+    /// Which dims are known to be equal.
+    pub fn symbols(&mut self) -> &mut Symbols {
+        &mut self.world.symbols
+    }
+
+    /// Whether two dims are known to be the same size in every run.
+    pub fn same_dim(&self, a: Dim, b: Dim) -> bool {
+        (a.is_static() && a == b) || self.world.symbols.same(a.symbol(), b.symbol())
+    }
+
+    /// What variables hold when the run begins, if a run is about to begin.
+    pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
+        self.world.variables.as_ref()
+    }
+
+    /// Propagates through a body whose Parameters are given `parameters`, and returns the facts
+    /// of its Results. The facts of the last call are kept.
+    ///
+    /// # Errors
+    /// When the layer has no such body. What is wrong inside the body is reported there.
+    pub fn body(
+        &mut self,
+        body: usize,
+        parameters: &[Option<Fact>],
+    ) -> Result<Vec<Fact>, RuleError> {
+        let (Some(inner), Some(slot)) = (self.bodies.get(body), self.body_facts.get_mut(body))
+        else {
+            return Err(RuleError::new(format!("it has no body {body}")));
+        };
+        let (facts, problems, results) = analyse_body(&inner.graph, parameters, self.world);
+        *slot = (facts, problems);
+        Ok(results)
+    }
+}
+
+/// What a value rule sees: the facts of inputs and outputs.
+pub struct ValueCx<'a> {
+    pub(crate) inputs: &'a [Fact],
+    pub(crate) outputs: &'a [Fact],
+    pub(crate) output: usize,
+}
+
+impl<'a> ValueCx<'a> {
+    /// Which output the value is asked of.
+    pub fn output(&self) -> usize {
+        self.output
+    }
+
+    /// Number of inputs.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The fact of an input.
+    pub fn input(&self, input: usize) -> Option<&'a Fact> {
+        self.inputs.get(input)
+    }
+
+    /// The values of an input as far as they are known.
+    pub fn value(&self, input: usize) -> Option<&'a PartialValue> {
+        self.inputs.get(input)?.value.as_deref()
+    }
+
+    /// The values of an input as exact integers, if all are known.
+    pub fn ints(&self, input: usize) -> Option<Vec<i64>> {
+        self.value(input)?.i64s()
+    }
+
+    /// The element type of the output.
+    pub fn element_type(&self) -> ElementType {
+        self.outputs.get(self.output).map_or(ElementType::Dynamic, |fact| fact.element_type)
+    }
+
+    /// The sizes of the output. A value is asked for only when they are known.
+    pub fn sizes(&self) -> smallvec::SmallVec<[usize; 6]> {
+        self.outputs.get(self.output).and_then(|fact| fact.shape.sizes()).unwrap_or_default()
+    }
+
+    /// The value of an input under the output's shape, for operations that only rename.
+    pub fn passed_through(&self, input: usize) -> Option<PartialValue> {
+        self.value(input)?.reshaped(&self.sizes())
+    }
+
+    /// The value of an input, shared.
+    pub fn shared(&self, input: usize) -> Option<Arc<PartialValue>> {
+        self.inputs.get(input)?.value.clone()
+    }
+}

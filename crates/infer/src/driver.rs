@@ -1,0 +1,359 @@
+//! The walk over a graph: parses each layer, applies its rule, and adds layer, port and line to
+//! what the rule says.
+
+use crate::attrs::Attrs;
+use crate::cx::{InferCx, ValueCx};
+use crate::dim::{Dim, Why};
+use crate::error::RuleError;
+use crate::fact::{Fact, Facts, Given, Inputs, NodeFacts};
+use crate::op::Op;
+use crate::shape::PartialShape;
+use crate::symbols::Symbols;
+use crate::table::{self, Row};
+use crate::value::MAX_ELEMENTS;
+use ir::{Body, Code, ElementType, Graph, Layer, Problem, Problems, Severity};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is known of a model, and what is wrong with it.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    /// Facts of every layer that could be understood.
+    pub facts: Facts,
+    /// Errors and warnings in the order of the file.
+    pub findings: Vec<Problem>,
+}
+
+/// Propagates element types and shapes through `graph`. Goes on after an error, so that every
+/// problem is found.
+pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
+    let mut world = World { variables: inputs.variables.clone(), ..World::default() };
+    let mut walk = Walk::new(graph, &mut world);
+    walk.run(&inputs.parameters);
+    let Walk { nodes, mut findings, .. } = walk;
+    findings.sort_by_key(|p| p.at.0);
+    Analysis { facts: Facts { nodes, reasons: Arc::new(world.reasons) }, findings }
+}
+
+/// As [`analyse`], for those who want to go on only if nothing is wrong.
+///
+/// # Errors
+/// Every error found; all unsupported operations are reported together.
+pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Problems> {
+    let Analysis { facts, mut findings } = analyse(graph, inputs);
+    findings.retain(|p| p.severity == Severity::Error);
+    if findings.is_empty() {
+        return Ok(facts);
+    }
+    // Where operations are missing, what follows from their absence is noise.
+    if findings.iter().any(|p| p.code == Code::Unsupported) {
+        findings.retain(|p| p.code == Code::Unsupported);
+    }
+    Err(Problems::new(Arc::clone(graph.source()), findings))
+}
+
+/// Applies the rule of one operation to known inputs, outside any graph. Returns the facts of the
+/// outputs, and which inputs were asked for their value, one bit each.
+///
+/// # Errors
+/// The rule that the inputs break.
+pub fn infer_op(
+    op: &dyn Op,
+    inputs: &[Fact],
+    outputs: usize,
+    bodies: &[Body],
+    variables: HashMap<String, Fact>,
+) -> Result<(Vec<Fact>, u64), RuleError> {
+    let mut world = World { variables: Some(variables), ..World::default() };
+    let applied = apply(op, inputs, outputs, bodies, &mut world)?;
+    Ok((applied.outputs, applied.consulted))
+}
+
+/// What the rules of one propagation share.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) symbols: Symbols,
+    pub(crate) variables: Option<HashMap<String, Fact>>,
+    reasons: Vec<String>,
+}
+
+impl World {
+    fn reason(&mut self, text: String) -> Why {
+        self.reasons.push(text);
+        Why(u32::try_from(self.reasons.len()).unwrap_or(0))
+    }
+}
+
+pub(crate) fn analyse_body(
+    graph: &Graph,
+    parameters: &[Option<Fact>],
+    world: &mut World,
+) -> (Facts, Vec<Problem>, Vec<Fact>) {
+    let given = |fact: &Option<Fact>| match fact {
+        None => Given::default(),
+        Some(fact) => Given {
+            element_type: fact.element_type.is_static().then_some(fact.element_type),
+            shape: Some(fact.shape.clone()),
+            value: fact.value.clone(),
+        },
+    };
+    let given: Vec<Given> = parameters.iter().map(given).collect();
+    let mut walk = Walk::new(graph, world);
+    walk.run(&given);
+    let Walk { nodes, findings, .. } = walk;
+    let facts = Facts { nodes, reasons: Arc::default() };
+    let result = |&layer: &usize| {
+        let source = graph.inputs_of(layer).first().copied();
+        source.and_then(|s| facts.output(s)).cloned().unwrap_or_else(Fact::unknown)
+    };
+    let results = graph.results().iter().map(result).collect();
+    (facts, findings, results)
+}
+
+/// What a rule produced.
+struct Applied {
+    outputs: Vec<Fact>,
+    reason: Option<String>,
+    bodies: Vec<(Facts, Vec<Problem>)>,
+    consulted: u64,
+}
+
+fn apply(
+    op: &dyn Op,
+    inputs: &[Fact],
+    outputs: usize,
+    bodies: &[Body],
+    world: &mut World,
+) -> Result<Applied, RuleError> {
+    let mut cx = InferCx::new(inputs, outputs, bodies, world);
+    op.infer(&mut cx)?;
+    let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
+    let consulted = consulted.get();
+    let mut outputs: Vec<Fact> =
+        outputs.into_iter().map(|fact| fact.unwrap_or_else(Fact::unknown)).collect();
+    for output in 0..outputs.len() {
+        check_size(&outputs[output])?;
+        let small = outputs[output].shape.sizes().is_some_and(|sizes| {
+            sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s)).unwrap_or(usize::MAX)
+                <= MAX_ELEMENTS
+        });
+        if small && outputs[output].value.is_none() {
+            let value = op.value(&ValueCx { inputs, outputs: &outputs, output });
+            outputs[output].value = value.map(Arc::new);
+        }
+    }
+    Ok(Applied { outputs, reason, bodies: body_facts, consulted })
+}
+
+/// Refuses shapes that no memory could hold, before anyone multiplies their dims.
+fn check_size(fact: &Fact) -> Result<(), RuleError> {
+    let Some(dims) = fact.shape.dims() else { return Ok(()) };
+    let bits = i64::from(fact.element_type.bits().unwrap_or(8));
+    // A zero anywhere makes the tensor empty, however large the other dims are.
+    let volume = fact.shape.volume().scaled(bits);
+    if volume.min() == Dim::INF || dims.iter().any(|d| d.min() == Dim::INF) {
+        let message = format!("the output {fact} would not fit any memory");
+        return Err(RuleError::new(message));
+    }
+    Ok(())
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    world: &'a mut World,
+    nodes: Vec<Option<NodeFacts>>,
+    findings: Vec<Problem>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, world: &'a mut World) -> Walk<'a> {
+        let nodes = graph.layers().iter().map(|_| None).collect();
+        Walk { graph, world, nodes, findings: Vec::new() }
+    }
+
+    fn run(&mut self, given: &[Given]) {
+        for &position in self.graph.order() {
+            let Some(layer) = self.graph.layers().get(position) else { continue };
+            let parameter = self.graph.parameters().iter().position(|&p| p == position);
+            let given = parameter.map(|i| given.get(i).cloned().unwrap_or_default());
+            if let Some(op) = self.parse(layer) {
+                let facts = self.visit(position, layer, op, given);
+                if let Some(slot) = self.nodes.get_mut(position) {
+                    *slot = Some(facts);
+                }
+            }
+        }
+    }
+
+    fn parse(&mut self, layer: &Layer) -> Option<Arc<dyn Op>> {
+        let row = match table::find(&layer.kind, &layer.version) {
+            Ok(row) => row,
+            Err(message) => {
+                let problem = Problem::error(Code::Unsupported, layer.at, message);
+                self.findings.push(problem.of(layer));
+                return None;
+            }
+        };
+        self.parse_row(layer, row)
+    }
+
+    fn parse_row(&mut self, layer: &Layer, row: &Row) -> Option<Arc<dyn Op>> {
+        let mut attrs = Attrs::new(layer, self.graph.weights());
+        match (row.parse)(&mut attrs) {
+            Ok(op) => {
+                let (unread, ignored) = attrs.finish();
+                for name in unread {
+                    let message = format!("{} has no attribute {name}; it is ignored", row.kind);
+                    let problem = Problem::warning(Code::UnknownAttribute, layer.at, message);
+                    self.findings.push(problem.of(layer));
+                }
+                for message in ignored {
+                    let problem = Problem::warning(Code::Attribute, layer.at, message);
+                    self.findings.push(problem.of(layer));
+                }
+                Some(op)
+            }
+            Err(error) => {
+                let problem = Problem::error(Code::Attribute, layer.at, error.to_string());
+                self.findings.push(problem.of(layer));
+                None
+            }
+        }
+    }
+
+    fn visit(
+        &mut self,
+        position: usize,
+        layer: &Layer,
+        op: Arc<dyn Op>,
+        given: Option<Given>,
+    ) -> NodeFacts {
+        let inputs: Vec<Fact> = self
+            .graph
+            .inputs_of(position)
+            .iter()
+            .map(|source| {
+                let node = self.nodes.get(source.layer).and_then(Option::as_ref);
+                let fact = node.and_then(|n| n.outputs.get(source.port));
+                fact.cloned().unwrap_or_else(Fact::unknown)
+            })
+            .collect();
+        let applied = apply(&*op, &inputs, layer.outputs.len(), &layer.bodies, self.world);
+        let (mut outputs, bodies) = match applied {
+            Ok(applied) => {
+                let Applied { mut outputs, reason, bodies, .. } = applied;
+                if let (Some(given), Some(output)) = (given, outputs.first_mut()) {
+                    specialise(output, given);
+                }
+                self.explain(layer, &mut outputs, reason);
+                let mut facts = Vec::new();
+                for (body, problems) in bodies {
+                    self.findings.extend(problems.into_iter().map(|p| p.inside(layer)));
+                    facts.push(body);
+                }
+                (outputs, facts)
+            }
+            Err(error) => {
+                self.findings.push(rule_problem(layer, &*op, &inputs, error));
+                (vec![Fact::unknown(); layer.outputs.len()], Vec::new())
+            }
+        };
+        if layer.is("Parameter") {
+            self.label(&mut outputs);
+        }
+        self.compare_with_declared(layer, &outputs);
+        NodeFacts { op, outputs, bodies }
+    }
+
+    /// Gives every unknown dim that has no reason the reason of this layer.
+    fn explain(&mut self, layer: &Layer, outputs: &mut [Fact], reason: Option<String>) {
+        let open = |fact: &Fact| match &fact.shape {
+            PartialShape::Unranked(why) => *why == Why::NONE,
+            PartialShape::Ranked(dims) => {
+                dims.iter().any(|d| !d.is_static() && d.why() == Why::NONE)
+            }
+        };
+        if !outputs.iter().any(open) {
+            return;
+        }
+        let reason = reason.unwrap_or_else(|| "it does not follow from the inputs".to_owned());
+        let why = self.world.reason(format!("{}: {reason}", layer.title()));
+        for fact in outputs {
+            match &mut fact.shape {
+                PartialShape::Unranked(slot) => *slot = slot.or(why),
+                PartialShape::Ranked(dims) => {
+                    for dim in dims.iter_mut().filter(|d| !d.is_static()) {
+                        *dim = dim.with_why(why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Labels the open dims of an input, so that rules can tell which dims stay equal.
+    fn label(&mut self, outputs: &mut [Fact]) {
+        for fact in outputs {
+            let PartialShape::Ranked(dims) = &mut fact.shape else { continue };
+            for dim in dims.iter_mut() {
+                if !dim.is_static() && !dim.symbol().is_some() {
+                    *dim = dim.with_symbol(self.world.symbols.fresh());
+                }
+            }
+        }
+    }
+
+    fn compare_with_declared(&mut self, layer: &Layer, outputs: &[Fact]) {
+        for (index, (port, fact)) in layer.outputs.iter().zip(outputs).enumerate() {
+            if let Some(difference) = difference(port, fact) {
+                let problem = Problem::warning(Code::Declared, port.at, difference).of(layer);
+                let port = Some(format!("output {index}"));
+                self.findings.push(Problem { port, ..problem });
+            }
+        }
+    }
+}
+
+/// Puts what the caller knows in place of what the model declares.
+fn specialise(output: &mut Fact, given: Given) {
+    if let Some(element_type) = given.element_type
+        && !output.element_type.is_static()
+    {
+        output.element_type = element_type;
+    }
+    if let Some(shape) = given.shape {
+        output.shape = shape;
+    }
+    output.value = given.value;
+}
+
+/// Describes how a declared port differs from what was inferred. `None` when the declaration
+/// says less than the inference, or the same.
+fn difference(port: &ir::Port, fact: &Fact) -> Option<String> {
+    let declared_type = port.precision.unwrap_or(ElementType::Dynamic);
+    let types_differ = declared_type.is_static() && declared_type != fact.element_type;
+    let open = |d: i64| if d < 0 { Dim::any() } else { Dim::fixed(d) };
+    let declared: PartialShape = port.dims.iter().map(|&d| open(d)).collect();
+    // No <dim> at all is a scalar or an unknown rank; the file does not say which.
+    let shapes_differ = !port.dims.is_empty() && !declared.covers(&fact.shape);
+    let declared_text = || format!("{declared_type}{declared}");
+    (types_differ || shapes_differ)
+        .then(|| format!("the file declares {}, inferred is {fact}", declared_text()))
+}
+
+fn rule_problem(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError) -> Problem {
+    let mut problem = Problem::error(error.code, layer.at, error.message).of(layer);
+    problem.port = error.input.map(|i| port_name(op, i));
+    if !inputs.is_empty() {
+        let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
+        problem.context = Some(format!("inputs: {}", facts.join("  ")));
+    }
+    problem
+}
+
+/// `input 2 (axes)`.
+pub fn port_name(op: &dyn Op, input: usize) -> String {
+    match op.input_names().get(input) {
+        Some(name) => format!("input {input} ({name})"),
+        None => format!("input {input}"),
+    }
+}

@@ -1,0 +1,126 @@
+//! What is known of a tensor before it exists, and of a whole graph.
+
+use crate::dim::Why;
+use crate::op::Op;
+use crate::shape::PartialShape;
+use crate::value::PartialValue;
+use ir::{ElementType, OutputRef};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is known of one tensor: element type, shape and, if it is small, its values.
+#[derive(Clone, PartialEq)]
+pub struct Fact {
+    /// The element type; [`ElementType::Dynamic`] if unknown.
+    pub element_type: ElementType,
+    /// The shape as far as it is known.
+    pub shape: PartialShape,
+    /// The values as far as they are known.
+    pub value: Option<Arc<PartialValue>>,
+}
+
+impl Fact {
+    /// A tensor of known type and shape.
+    pub fn new(element_type: ElementType, shape: PartialShape) -> Fact {
+        Fact { element_type, shape, value: None }
+    }
+
+    /// A tensor of which nothing is known.
+    pub fn unknown() -> Fact {
+        Fact::new(ElementType::Dynamic, PartialShape::unranked())
+    }
+
+    /// The same tensor with a known value.
+    pub fn with_value(self, value: PartialValue) -> Fact {
+        Fact { value: Some(Arc::new(value)), ..self }
+    }
+
+    /// Whether type and shape are known exactly.
+    pub fn is_static(&self) -> bool {
+        self.element_type.is_static() && self.shape.is_static()
+    }
+}
+
+/// `f32[1,?,64]`, or `i64[2] = {2, 5}` when the value is known.
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.element_type, self.shape)?;
+        match &self.value {
+            Some(value) => write!(f, " = {value}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a caller knows of an input beyond what the model declares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given {
+    /// The element type, where the model leaves it open.
+    pub element_type: Option<ElementType>,
+    /// The shape to use in place of the declared one.
+    pub shape: Option<PartialShape>,
+    /// The value, if it is small and decides shapes.
+    pub value: Option<Arc<PartialValue>>,
+}
+
+/// What a caller knows of the inputs and the variables of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// By position of the Parameter; missing entries are nothing known.
+    pub parameters: Vec<Given>,
+    /// What variables hold when a run begins, by variable id; `None` when that is not known, as in
+    /// a check without a run.
+    pub variables: Option<HashMap<String, Fact>>,
+}
+
+impl Inputs {
+    /// Known shapes for the first Parameters.
+    pub fn shapes(shapes: impl IntoIterator<Item = PartialShape>) -> Inputs {
+        let given = |shape| Given { shape: Some(shape), ..Given::default() };
+        Inputs { parameters: shapes.into_iter().map(given).collect(), ..Inputs::default() }
+    }
+}
+
+/// What is known of one layer.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The operation with its attributes.
+    pub op: Arc<dyn Op>,
+    /// A fact for each output port.
+    pub outputs: Vec<Fact>,
+    /// Facts of the bodies, in the order of [`ir::Layer::bodies`].
+    pub bodies: Vec<Facts>,
+}
+
+/// What is known of every layer of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub(crate) nodes: Vec<Option<NodeFacts>>,
+    pub(crate) reasons: Arc<Vec<String>>,
+}
+
+impl Facts {
+    /// The facts of the layer at a position of [`ir::Graph::layers`]; `None` for layers that
+    /// nothing needs or that are not supported.
+    pub fn node(&self, layer: usize) -> Option<&NodeFacts> {
+        self.nodes.get(layer)?.as_ref()
+    }
+
+    /// The fact of an output.
+    pub fn output(&self, output: OutputRef) -> Option<&Fact> {
+        self.node(output.layer)?.outputs.get(output.port)
+    }
+
+    /// Why something is unknown, in words.
+    pub fn reason(&self, why: Why) -> Option<&str> {
+        let index = usize::try_from(why.0).ok()?.checked_sub(1)?;
+        self.reasons.get(index).map(String::as_str)
+    }
+}

@@ -1,0 +1,70 @@
+//! What an operation is: attributes, a rule for types and shapes, and a rule for small values.
+
+use crate::attrs::Attrs;
+use crate::cx::{InferCx, ValueCx};
+use crate::error::{AttrError, RuleError};
+use crate::value::PartialValue;
+use std::any::Any;
+use std::fmt::Debug;
+
+/// An operation with its attributes. One type serves a family or all versions of an operation.
+pub trait Op: Any + Debug + Send + Sync {
+    /// Names of the inputs in the words of the specification, for messages.
+    fn input_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Element types and shapes of the outputs, by one rule for static, bounded and dynamic
+    /// shapes.
+    ///
+    /// # Errors
+    /// The rule that the inputs break.
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError>;
+
+    /// Values of a small output as far as they follow from the values of the inputs. Only
+    /// operations that shapes are computed with override this.
+    fn value(&self, _cx: &ValueCx<'_>) -> Option<PartialValue> {
+        None
+    }
+
+    /// What the optimiser and the adapters may assume.
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE
+    }
+}
+
+/// Reads the attributes of a layer. `Kind` tells the members or versions of a family apart; it
+/// comes from the row of the table.
+pub trait Parse: Op + Sized {
+    /// What the row adds to the name: `()` for an operation of its own.
+    type Kind;
+
+    /// Reads and checks the attributes.
+    ///
+    /// # Errors
+    /// The attribute that is missing, malformed or out of range.
+    fn parse(kind: Self::Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError>;
+}
+
+/// What holds for every use of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpTraits {
+    /// The outputs depend on the inputs only: the operation may be folded or shared.
+    pub pure: bool,
+    /// Inputs whose elements are moved but never looked at, one bit each. An operation that
+    /// moves works on any element type by its size.
+    pub moves: u64,
+}
+
+impl OpTraits {
+    /// Computes its outputs from its inputs.
+    pub const PURE: OpTraits = OpTraits { pure: true, moves: 0 };
+
+    /// Has a state or an effect: random numbers, variables.
+    pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: 0 };
+
+    /// Moves elements of the inputs in `mask` (bit `i` is input `i`), whatever their type.
+    pub const fn moving(mask: u64) -> OpTraits {
+        OpTraits { pure: true, moves: mask }
+    }
+}

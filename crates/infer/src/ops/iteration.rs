@@ -1,0 +1,260 @@
+//! Loop-5 and TensorIterator-1: a body run again and again.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/loop-5.html>
+
+use crate::fact::Fact;
+use crate::prelude::*;
+use crate::rules::axes;
+use crate::rules::bodies::{Feed, Map, without_value};
+use crate::shape::Dims;
+
+/// The operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Until a count or a condition ends it.
+    Loop,
+    /// Over the slices of its inputs.
+    TensorIterator,
+}
+
+/// Loop-5 and TensorIterator-1.
+#[derive(Debug)]
+pub struct Iteration {
+    kind: Kind,
+    map: Map,
+}
+
+impl Parse for Iteration {
+    type Kind = Kind;
+
+    fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let body = attrs.bodies().first().ok_or_else(|| AttrError::new("body", "is missing"))?;
+        Ok(Iteration { kind, map: Map::new(body)? })
+    }
+}
+
+/// How a slice walks along an axis of `size`: number of parts, first index of part `i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// Number of parts.
+    pub parts: i64,
+    first: i64,
+    step: i64,
+    size: i64,
+}
+
+impl Walk {
+    /// The walk of a slice along an axis; both ends are included.
+    ///
+    /// # Errors
+    /// When the ends lie outside the axis.
+    pub fn new(slice: &ir::Slice, size: i64) -> Result<Walk, RuleError> {
+        let wrap = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
+        let (start, end) = (wrap(slice.start), wrap(slice.end));
+        let part = slice.part_size.max(1);
+        if size == 0 {
+            return Ok(Walk { parts: 0, first: 0, step: part, size: part });
+        }
+        let inside = (0..size).contains(&start) && (0..size).contains(&end);
+        require!(inside, "slices from {start} to {end} of an axis of {size}");
+        let parts = (start.abs_diff(end).saturating_add(1)) / part.unsigned_abs();
+        let forward = slice.stride > 0;
+        let first = if forward { start } else { start + 1 - part };
+        let step = if forward { part } else { -part };
+        Ok(Walk { parts: i64::try_from(parts).unwrap_or(0), first, step, size: part })
+    }
+
+    /// The first index of a part.
+    pub fn start(self, part: i64) -> i64 {
+        (self.first + part * self.step).max(0)
+    }
+
+    /// The size of a part.
+    pub fn size(self) -> i64 {
+        self.size
+    }
+}
+
+impl Iteration {
+    /// Which operation.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What feeds the body and where its results go.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// How often the body runs, as far as inputs tell.
+    fn trips(&self, cx: &InferCx<'_>) -> Result<Dim, RuleError> {
+        if self.kind == Kind::Loop {
+            return Ok(match (cx.int(1), cx.int(0)) {
+                (Some(0), _) => Dim::fixed(0),
+                (_, Some(count)) if count >= 0 => Dim::range(0, count),
+                _ => Dim::any(),
+            });
+        }
+        for feed in &self.map.feeds {
+            let Feed::Sliced(input, slice) = feed else { continue };
+            let shape = cx.shape(*input);
+            let Some(rank) = shape.rank() else { continue };
+            let stamp = |e: RuleError| RuleError { input: Some(*input), ..e };
+            let axis = axes::normalize(slice.axis, rank).map_err(stamp)?;
+            if let Some(size) = shape.dim(axis).value() {
+                return Ok(Dim::fixed(Walk::new(slice, size).map_err(stamp)?.parts));
+            }
+        }
+        Ok(Dim::any())
+    }
+
+    /// The first facts of the body's Parameters.
+    fn given(&self, cx: &InferCx<'_>) -> Result<Vec<Option<Fact>>, RuleError> {
+        let fact = |feed: &Feed| {
+            Ok(match feed {
+                Feed::Nothing | Feed::Counter => None,
+                Feed::Input(input) => Some(cx.fact(*input)),
+                Feed::Merged { input, .. } => Some(without_value(cx.fact(*input))),
+                Feed::Sliced(input, slice) => {
+                    let whole = cx.fact(*input);
+                    let Some(dims) = whole.shape.dims() else {
+                        return Ok(Some(without_value(whole)));
+                    };
+                    let axis = axes::normalize(slice.axis, dims.len())
+                        .map_err(|e| RuleError { input: Some(*input), ..e })?;
+                    let mut part: Dims = dims.into();
+                    if let Some(slot) = part.get_mut(axis) {
+                        *slot = Dim::fixed(slice.part_size);
+                    }
+                    Some(Fact::new(whole.element_type, PartialShape::Ranked(part)))
+                }
+            })
+        };
+        self.map.feeds.iter().map(fact).collect()
+    }
+
+    /// Runs the rules of the body until what flows back no longer changes what is known.
+    fn settle(
+        &self,
+        cx: &mut InferCx<'_>,
+        mut given: Vec<Option<Fact>>,
+    ) -> Result<Vec<Fact>, RuleError> {
+        const ROUNDS: usize = 3;
+        for round in 0..=ROUNDS {
+            let results = cx.body(0, &given)?;
+            let mut settled = true;
+            for (slot, feed) in given.iter_mut().zip(&self.map.feeds) {
+                let (Feed::Merged { result, .. }, Some(before)) = (feed, slot.as_ref()) else {
+                    continue;
+                };
+                let after = results.get(*result).cloned().unwrap_or_else(Fact::unknown);
+                if before.shape.covers(&after.shape) {
+                    continue;
+                }
+                settled = false;
+                let shape = widened(&before.shape, &after.shape, round);
+                *slot = Some(Fact::new(before.element_type, shape));
+            }
+            if settled {
+                return Ok(results);
+            }
+        }
+        cx.body(0, &given)
+    }
+}
+
+/// What covers the shapes of all iterations: a dim that moves may have any size, and in the end
+/// any rank.
+fn widened(before: &PartialShape, after: &PartialShape, round: usize) -> PartialShape {
+    match (before.dims(), after.dims()) {
+        (Some(a), Some(b)) if a.len() == b.len() && round < 3 => {
+            a.iter().zip(b).map(|(a, b)| if a.covers(*b) { *a } else { Dim::any() }).collect()
+        }
+        _ => PartialShape::unranked(),
+    }
+}
+
+impl Op for Iteration {
+    fn input_names(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Loop => &["trip_count", "execution_condition"],
+            Kind::TensorIterator => &[],
+        }
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        if self.kind == Kind::Loop {
+            cx.expect_inputs(2..=usize::MAX)?;
+            cx.expect_type(0, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+            cx.expect_type(1, "boolean", |t| t == ElementType::Boolean)?;
+        }
+        let mut trips = self.trips(cx)?;
+        let given = self.given(cx)?;
+        let results = self.settle(cx, given)?;
+        if let Some(condition) = self.map.condition {
+            let value = results.get(condition).and_then(|f| f.value.as_deref()?.i64s());
+            match value.as_deref() {
+                // A condition that is always true leaves the count.
+                Some([1]) if cx.int(1).is_some() && trips.is_bounded() => {
+                    trips = Dim::fixed(trips.max());
+                }
+                Some([0]) => trips = Dim::range(trips.min().min(1), trips.max().min(1)),
+                _ => {}
+            }
+        }
+        cx.because("it depends on what the iterations do");
+        for (output, source) in self.map.sources.iter().enumerate() {
+            let fact = results.get(source.result).cloned().unwrap_or_else(Fact::unknown);
+            let fact = match (&source.slice, fact.shape.dims()) {
+                (None, _) => self.last(source.result, fact, trips, cx),
+                (Some(slice), Some(dims)) => {
+                    let axis = axes::normalize(slice.axis, dims.len())?;
+                    let mut whole: Dims = dims.into();
+                    if let Some(slot) = whole.get_mut(axis) {
+                        *slot = slot.times(trips).unlabelled();
+                    }
+                    Fact::new(fact.element_type, PartialShape::Ranked(whole))
+                }
+                (Some(_), None) => fact,
+            };
+            cx.set_fact(output, without_value(fact));
+        }
+        Ok(())
+    }
+}
+
+impl Iteration {
+    /// The value of the last iteration, or of none: then the first value of what it feeds.
+    fn last(&self, result: usize, fact: Fact, trips: Dim, cx: &InferCx<'_>) -> Fact {
+        let feeds = self.map.feeds.iter();
+        let mut merged = feeds.filter_map(|f| match f {
+            Feed::Merged { input, result: r } if *r == result => Some(*input),
+            _ => None,
+        });
+        match merged.next_back() {
+            Some(input) if trips.value() == Some(0) => cx.fact(input),
+            _ => fact,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_include_both_ends() {
+        let slice =
+            |start, end, stride, part_size| ir::Slice { axis: 0, start, end, stride, part_size };
+        let starts = |s: ir::Slice, size| {
+            let walk = Walk::new(&s, size).unwrap();
+            (0..walk.parts).map(|i| walk.start(i)).collect::<Vec<i64>>()
+        };
+        assert_eq!(starts(slice(0, -1, 1, 1), 3), [0, 1, 2]);
+        assert_eq!(starts(slice(-1, 0, -1, 1), 3), [2, 1, 0]);
+        assert_eq!(starts(slice(0, -1, 2, 2), 6), [0, 2, 4]);
+        assert_eq!(starts(slice(-1, 0, -2, 2), 6), [4, 2, 0]);
+        assert_eq!(starts(slice(0, -1, 1, 1), 0), [] as [i64; 0]);
+        assert!(Walk::new(&slice(0, 5, 1, 1), 3).is_err());
+    }
+}

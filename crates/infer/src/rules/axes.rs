@@ -1,0 +1,71 @@
+//! Axes: negative ones count from the end.
+
+use crate::error::RuleError;
+use smallvec::SmallVec;
+
+/// The axis `0..rank` that `axis` means, or the range it had to be in.
+///
+/// # Errors
+/// `axis 5 is out of range for rank 4, [-4, 3]`.
+pub fn normalize(axis: i64, rank: usize) -> Result<usize, RuleError> {
+    let size = i64::try_from(rank).unwrap_or(i64::MAX);
+    let positive = if axis < 0 { axis.saturating_add(size) } else { axis };
+    match usize::try_from(positive) {
+        Ok(axis) if axis < rank => Ok(axis),
+        _ if rank == 0 => Err(RuleError::new(format!("axis {axis} is out of range for a scalar"))),
+        _ => {
+            let last = size - 1;
+            Err(RuleError::new(format!(
+                "axis {axis} is out of range for rank {rank}, [-{rank}, {last}]"
+            )))
+        }
+    }
+}
+
+/// The axes that a list of axes means, in its order.
+///
+/// # Errors
+/// As [`normalize`], stamped with the input that held the list.
+pub fn normalize_all(
+    axes: &[i64],
+    rank: usize,
+    input: usize,
+) -> Result<SmallVec<[usize; 6]>, RuleError> {
+    let stamp = |e: RuleError| RuleError { input: Some(input), ..e };
+    axes.iter().map(|&axis| normalize(axis, rank).map_err(stamp)).collect()
+}
+
+/// As [`normalize_all`], refusing an axis that is named twice.
+///
+/// # Errors
+/// As [`normalize_all`], and for duplicates.
+pub fn normalize_unique(
+    axes: &[i64],
+    rank: usize,
+    input: usize,
+) -> Result<SmallVec<[usize; 6]>, RuleError> {
+    let normal = normalize_all(axes, rank, input)?;
+    for (i, axis) in normal.iter().enumerate() {
+        if normal.iter().take(i).any(|earlier| earlier == axis) {
+            return Err(RuleError::at(input, format!("axis {axis} is named twice")));
+        }
+    }
+    Ok(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_count_from_either_end() {
+        assert_eq!(normalize(-1, 3).unwrap(), 2);
+        assert_eq!(normalize_all(&[0, -3], 3, 1).unwrap()[..], [0, 0]);
+        let text = |e: RuleError| e.to_string();
+        let wrong = "axis 5 is out of range for rank 4, [-4, 3]";
+        assert_eq!(normalize(5, 4).map_err(text), Err(wrong.to_owned()));
+        assert!(normalize(i64::MIN, 3).is_err() && normalize(0, 0).is_err());
+        let twice = normalize_unique(&[1, -2], 3, 1).unwrap_err();
+        assert_eq!((twice.input, text(twice)), (Some(1), "axis 1 is named twice".to_owned()));
+    }
+}

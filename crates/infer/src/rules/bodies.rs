@@ -1,0 +1,97 @@
+//! How the inputs and outputs of a layer with bodies reach the Parameters and Results inside.
+
+use crate::error::AttrError;
+use crate::fact::Fact;
+use ir::{Body, PortMap};
+
+/// What feeds a Parameter of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// Nothing in the map: the Parameter is not used.
+    Nothing,
+    /// An input of the layer, the same in every iteration.
+    Input(usize),
+    /// A part of an input, another in every iteration.
+    Sliced(usize, ir::Slice),
+    /// An input at first, then what a Result gave in the iteration before.
+    Merged {
+        /// The input of the first iteration.
+        input: usize,
+        /// Position of the Result.
+        result: usize,
+    },
+    /// The number of the iteration.
+    Counter,
+}
+
+/// Where an output of the layer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Position of the Result.
+    pub result: usize,
+    /// How the results of all iterations are put together; without it the last one counts.
+    pub slice: Option<ir::Slice>,
+}
+
+/// The resolved port map of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// For each Parameter.
+    pub feeds: Vec<Feed>,
+    /// For each output of the layer.
+    pub sources: Vec<Source>,
+    /// Position of the Result that says whether to go on.
+    pub condition: Option<usize>,
+}
+
+impl Map {
+    /// Resolves the map of a body.
+    ///
+    /// # Errors
+    /// When it names what is not there; the reader has checked the rest.
+    pub fn new(body: &Body) -> Result<Map, AttrError> {
+        let lost =
+            |what: &str| AttrError::new("port_map", format!("names a {what} that is not there"));
+        let parameter = |id: u64| position(body, body.graph.parameters(), id);
+        let result = |id: u64| position(body, body.graph.results(), id);
+        let mut feeds = vec![Feed::Nothing; body.graph.parameters().len()];
+        for entry in &body.inputs {
+            let parameter = parameter(entry.internal_layer).ok_or_else(|| lost("Parameter"))?;
+            let slot = feeds.get_mut(parameter).ok_or_else(|| lost("Parameter"))?;
+            *slot = feed(body, entry, &result);
+        }
+        let condition = body.outputs.iter().find(|o| o.external_port < 0);
+        let condition = condition.and_then(|o| result(o.internal_layer));
+        let mut outputs: Vec<&PortMap> =
+            body.outputs.iter().filter(|o| o.external_port >= 0).collect();
+        outputs.sort_by_key(|o| o.external_port);
+        let source = |o: &&PortMap| {
+            let result = result(o.internal_layer).ok_or_else(|| lost("Result"))?;
+            Ok(Source { result, slice: o.slice })
+        };
+        let sources = outputs.iter().map(source).collect::<Result<_, AttrError>>()?;
+        Ok(Map { feeds, sources, condition })
+    }
+}
+
+fn feed(body: &Body, entry: &PortMap, result: &dyn Fn(u64) -> Option<usize>) -> Feed {
+    let Ok(input) = usize::try_from(entry.external_port) else { return Feed::Counter };
+    if let Some(slice) = entry.slice {
+        return Feed::Sliced(input, slice);
+    }
+    let back = body.back_edges.iter().find(|(_, to)| *to == entry.internal_layer);
+    match back.and_then(|(from, _)| result(*from)) {
+        Some(result) => Feed::Merged { input, result },
+        None => Feed::Input(input),
+    }
+}
+
+fn position(body: &Body, list: &[usize], id: u64) -> Option<usize> {
+    let layer = body.graph.find(id)?;
+    list.iter().position(|&p| p == layer)
+}
+
+/// A fact without its value, which may differ from iteration to iteration.
+pub fn without_value(fact: Fact) -> Fact {
+    Fact { value: None, ..fact }
+}

@@ -1,0 +1,9 @@
+//! Arithmetic that several operations share. It is written here and nowhere else.
+
+pub mod axes;
+pub mod bodies;
+pub mod broadcast;
+pub mod interval;
+pub mod reshape;
+pub mod slicing;
+pub mod window;

@@ -1,0 +1,279 @@
+//! The one table of operations. `infer` expands it to parsers, `runtime` to kernels, and
+//! `docs/operations.md` and `irrun ops` are generated from it.
+
+use crate::attrs::Attrs;
+use crate::error::AttrError;
+use crate::op::{Op, Parse};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Calls a macro with every row: `"Type", versions => module::Struct(Kind);`.
+///
+/// `opset(a..=b)` means the type exists in opsets `a` to `b` with the same meaning; `named("x")`
+/// means `version="x"`. The optional `Kind` is a variant of `module::Kind`.
+#[macro_export]
+macro_rules! opset {
+    ($with:path) => {
+        $with! {
+            "Abs", opset(1..=16) => unary::Unary(Abs);
+            "Acos", opset(1..=16) => unary::Unary(Acos);
+            "Acosh", opset(4..=16) => unary::Unary(Acosh);
+            "Add", opset(1..=16) => binary::Binary(Add);
+            "Asin", opset(1..=16) => unary::Unary(Asin);
+            "Asinh", opset(4..=16) => unary::Unary(Asinh);
+            "Assign", opset(3..=5) => variable::Variable(Assign);
+            "Assign", opset(6..=16) => variable::Variable(Assign);
+            "Atan", opset(1..=16) => unary::Unary(Atan);
+            "Atanh", opset(4..=16) => unary::Unary(Atanh);
+            "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
+            "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
+            "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
+            "BitwiseOr", opset(13..=16) => binary::Binary(BitwiseOr);
+            "BitwiseRightShift", opset(15..=16) => binary::Binary(BitwiseRightShift);
+            "BitwiseXor", opset(13..=16) => binary::Binary(BitwiseXor);
+            "Broadcast", opset(1..=2) => broadcast::Broadcast(V1);
+            "Broadcast", opset(3..=16) => broadcast::Broadcast(V3);
+            "Ceiling", opset(1..=16) => unary::Unary(Ceiling);
+            "Clamp", opset(1..=16) => unary::Unary(Clamp);
+            "Concat", opset(1..=16) => concat::Concat;
+            "Constant", opset(1..=16) => constant::Constant;
+            "Convert", opset(1..=17) => convert::Convert(Convert);
+            "ConvertLike", opset(1..=16) => convert::Convert(ConvertLike);
+            "Convolution", opset(1..=16) => convolution::Convolution(Plain);
+            "ConvolutionBackpropData", opset(1..=16) => convolution::Convolution(Backward);
+            "Cos", opset(1..=16) => unary::Unary(Cos);
+            "Cosh", opset(1..=16) => unary::Unary(Cosh);
+            "Divide", opset(1..=16) => binary::Binary(Divide);
+            "Elu", opset(1..=16) => unary::Unary(Elu);
+            "Equal", opset(1..=16) => comparison::Comparison(Equal);
+            "Erf", opset(1..=16) => unary::Unary(Erf);
+            "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
+            "Exp", opset(1..=16) => unary::Unary(Exp);
+            "Floor", opset(1..=16) => unary::Unary(Floor);
+            "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
+            "Gather", opset(1..=6) => gather::Gather(V1);
+            "Gather", opset(7..=7) => gather::Gather(V7);
+            "Gather", opset(8..=16) => gather::Gather(V8);
+            "Gelu", opset(2..=6) => unary::Unary(Gelu0);
+            "Gelu", opset(7..=16) => unary::Unary(Gelu);
+            "Greater", opset(1..=16) => comparison::Comparison(Greater);
+            "GreaterEqual", opset(1..=16) => comparison::Comparison(GreaterEqual);
+            "GroupConvolution", opset(1..=16) => convolution::Convolution(Grouped);
+            "GroupConvolutionBackpropData", opset(1..=16) => convolution::Convolution(GroupedBackward);
+            "HSigmoid", opset(5..=16) => unary::Unary(HSigmoid);
+            "HSwish", opset(4..=16) => unary::Unary(HSwish);
+            "HardSigmoid", opset(1..=16) => unary::Unary(HardSigmoid);
+            "Identity", opset(16..=16) => unary::Unary(Identity);
+            "If", opset(8..=16) => condition::If;
+            "IsFinite", opset(10..=16) => unary::Unary(IsFinite);
+            "IsInf", opset(10..=16) => unary::Unary(IsInf);
+            "IsNaN", opset(10..=16) => unary::Unary(IsNaN);
+            "Less", opset(1..=16) => comparison::Comparison(Less);
+            "LessEqual", opset(1..=16) => comparison::Comparison(LessEqual);
+            "Log", opset(1..=16) => unary::Unary(Log);
+            "LogicalAnd", opset(1..=16) => comparison::Comparison(LogicalAnd);
+            "LogicalNot", opset(1..=16) => unary::Unary(LogicalNot);
+            "LogicalOr", opset(1..=16) => comparison::Comparison(LogicalOr);
+            "LogicalXor", opset(1..=16) => comparison::Comparison(LogicalXor);
+            "Loop", opset(5..=16) => iteration::Iteration(Loop);
+            "MatMul", opset(1..=16) => matmul::MatMul;
+            "Maximum", opset(1..=16) => binary::Binary(Maximum);
+            "Minimum", opset(1..=16) => binary::Binary(Minimum);
+            "Mish", opset(4..=16) => unary::Unary(Mish);
+            "Mod", opset(1..=16) => binary::Binary(Mod);
+            "Multiply", opset(1..=16) => binary::Binary(Multiply);
+            "Negative", opset(1..=16) => unary::Unary(Negative);
+            "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
+            "Parameter", opset(1..=17) => parameter::Parameter;
+            "Power", opset(1..=16) => binary::Binary(Power);
+            "ReadValue", opset(3..=5) => variable::Variable(Read3);
+            "ReadValue", opset(6..=16) => variable::Variable(Read6);
+            "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
+            "ReduceL2", opset(4..=16) => reduce::Reduce(L2);
+            "ReduceLogicalAnd", opset(1..=16) => reduce::Reduce(LogicalAnd);
+            "ReduceLogicalOr", opset(1..=16) => reduce::Reduce(LogicalOr);
+            "ReduceMax", opset(1..=16) => reduce::Reduce(Max);
+            "ReduceMean", opset(1..=16) => reduce::Reduce(Mean);
+            "ReduceMin", opset(1..=16) => reduce::Reduce(Min);
+            "ReduceProd", opset(1..=16) => reduce::Reduce(Prod);
+            "ReduceSum", opset(1..=16) => reduce::Reduce(Sum);
+            "Relu", opset(1..=16) => unary::Unary(Relu);
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", opset(1..=16) => reshape::Reshape;
+            "Result", opset(1..=16) => result::ResultOp;
+            "Roll", opset(7..=16) => roll::Roll;
+            "Round", opset(5..=16) => unary::Unary(Round);
+            "ScaledDotProductAttention", opset(13..=16) => scaled_dot_product_attention::ScaledDotProductAttention;
+            "Select", opset(1..=16) => select::Select;
+            "Selu", opset(1..=16) => unary::Unary(Selu);
+            "ShapeOf", opset(1..=2) => shape_of::ShapeOf(V1);
+            "ShapeOf", opset(3..=17) => shape_of::ShapeOf(V3);
+            "Sigmoid", opset(1..=16) => unary::Unary(Sigmoid);
+            "Sign", opset(1..=16) => unary::Unary(Sign);
+            "Sin", opset(1..=16) => unary::Unary(Sin);
+            "Sinh", opset(1..=16) => unary::Unary(Sinh);
+            "Slice", opset(8..=16) => slice::Slice;
+            "SoftPlus", opset(4..=16) => unary::Unary(SoftPlus);
+            "SoftSign", opset(9..=16) => unary::Unary(SoftSign);
+            "Split", opset(1..=16) => split::Split(Split);
+            "Sqrt", opset(1..=16) => unary::Unary(Sqrt);
+            "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
+            "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
+            "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
+            "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
+            "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
+            "Subtract", opset(1..=16) => binary::Binary(Subtract);
+            "Swish", opset(4..=16) => unary::Unary(Swish);
+            "Tan", opset(1..=16) => unary::Unary(Tan);
+            "Tanh", opset(1..=16) => unary::Unary(Tanh);
+            "TensorIterator", opset(1..=16) => iteration::Iteration(TensorIterator);
+            "Tile", opset(1..=16) => broadcast::Tile;
+            "Transpose", opset(1..=16) => transpose::Transpose;
+            "Unsqueeze", opset(1..=16) => squeeze::Squeeze(Unsqueeze);
+            "VariadicSplit", opset(1..=16) => split::Split(VariadicSplit);
+            "Xor", opset(1..=1) => comparison::Comparison(LogicalXor);
+        }
+    };
+}
+
+/// The versions in which a row's meaning holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// Opsets from the first to the last, both included.
+    Opset(u32, u32),
+    /// A version by its own name: `onednn`, `mxnet`, `caffe`, `extension`.
+    Named(&'static str),
+}
+
+/// Rows in which a type exists from one opset to another.
+pub const fn opset(range: std::ops::RangeInclusive<u32>) -> Versions {
+    Versions::Opset(*range.start(), *range.end())
+}
+
+/// Rows of a version outside the opsets.
+pub const fn named(name: &'static str) -> Versions {
+    Versions::Named(name)
+}
+
+impl Versions {
+    /// The version that a file names for this row: the first opset that has it.
+    pub fn introduced(&self) -> String {
+        match self {
+            Versions::Opset(first, _) => format!("opset{first}"),
+            Versions::Named(name) => (*name).to_owned(),
+        }
+    }
+
+    fn has(&self, version: &str) -> bool {
+        match self {
+            Versions::Named(name) => *name == version,
+            Versions::Opset(first, last) => {
+                opset_number(version).is_some_and(|n| (*first..=*last).contains(&n))
+            }
+        }
+    }
+}
+
+fn opset_number(version: &str) -> Option<u32> {
+    version.strip_prefix("opset")?.parse().ok()
+}
+
+/// One row of the table.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// The operation type in the words of the specification.
+    pub kind: &'static str,
+    /// The versions it covers.
+    pub versions: Versions,
+    /// The file of `ops/` that holds its rule.
+    pub module: &'static str,
+    /// Reads the attributes of a layer.
+    pub parse: fn(&mut Attrs<'_>) -> Result<Arc<dyn Op>, AttrError>,
+}
+
+macro_rules! rows {
+    ($($kind:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
+        /// Every row, sorted by type.
+        pub const ROWS: &[Row] = &[$(Row {
+            kind: $kind,
+            versions: $versions,
+            module: stringify!($module),
+            parse: |attrs| {
+                type Operation = crate::ops::$module::$op;
+                #[allow(unused_variables)]
+                let kind = ();
+                $(let kind = crate::ops::$module::Kind::$variant;)?
+                Ok(Arc::new(<Operation as Parse>::parse(kind, attrs)?))
+            },
+        },)*];
+    };
+}
+
+opset!(rows);
+
+static BY_KIND: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| {
+    let mut map: HashMap<String, Vec<&'static Row>> = HashMap::new();
+    for row in ROWS {
+        map.entry(row.kind.to_ascii_lowercase()).or_default().push(row);
+    }
+    // The spelling that the writer uses for constants.
+    let constant = map.get("constant").cloned().unwrap_or_default();
+    map.insert("const".to_owned(), constant);
+    map
+});
+
+/// Finds the row of a layer. Types are matched in any letter case, versions exactly.
+///
+/// # Errors
+/// What exists instead, for a message.
+pub fn find(kind: &str, version: &str) -> Result<&'static Row, String> {
+    let rows = BY_KIND.get(&kind.to_ascii_lowercase());
+    let rows = rows.map(Vec::as_slice).unwrap_or_default();
+    if let Some(row) = rows.iter().find(|row| row.versions.has(version)) {
+        return Ok(row);
+    }
+    if rows.is_empty() {
+        return Err(format!("there is no operation {kind}; `irrun ops` lists those there are"));
+    }
+    let known: Vec<String> = rows
+        .iter()
+        .map(|row| match row.versions {
+            Versions::Opset(first, last) if first != last => format!("opset{first}..opset{last}"),
+            other => other.introduced(),
+        })
+        .collect();
+    Err(format!("{kind} does not exist in {version}; it exists in {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_do_not_overlap() {
+        for pair in ROWS.windows(2) {
+            let (a, b) = (&pair[0], &pair[1]);
+            assert!(a.kind <= b.kind, "{} comes after {}", a.kind, b.kind);
+            if let (true, Versions::Opset(_, last), Versions::Opset(first, _)) =
+                (a.kind == b.kind, a.versions, b.versions)
+            {
+                assert!(last < first, "{} has two rows for opset{first}", a.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn lookup() {
+        assert_eq!(find("RESHAPE", "opset16").unwrap().kind, "Reshape");
+        assert_eq!(find("Const", "opset1").unwrap().kind, "Constant");
+        for (kind, version, message) in [
+            ("Roll", "opset6", "Roll does not exist in opset6; it exists in opset7..opset16"),
+            ("Roll", "OPSET7", "Roll does not exist in OPSET7; it exists in opset7..opset16"),
+            ("Rol", "opset7", "there is no operation Rol; `irrun ops` lists those there are"),
+        ] {
+            assert_eq!(find(kind, version).err().unwrap(), message);
+        }
+    }
+}

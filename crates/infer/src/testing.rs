@@ -1,0 +1,124 @@
+//! Table tests for rules: one operation, described inputs, expected outputs or error text.
+
+use crate::fact::{Fact, Given, Inputs};
+use crate::value::{Interval, PartialValue};
+use crate::{PartialShape, analyse};
+use ir::{ElementType, GraphBuilder, Severity};
+
+/// An input of the operation under test: an element type, a shape and maybe a value.
+#[derive(Clone)]
+pub struct Input(Fact);
+
+impl Input {
+    /// A tensor of which only type and shape are known.
+    pub fn shape(element_type: ElementType, shape: &str) -> Input {
+        Input(Fact::new(element_type, shape.parse().unwrap()))
+    }
+
+    /// A list of known integers.
+    pub fn ints(element_type: ElementType, values: &[i64]) -> Input {
+        let bounds: Vec<_> = values.iter().map(|v| (*v, *v)).collect();
+        Input::bounds(element_type, &bounds)
+    }
+
+    /// A list of integers known by their bounds.
+    pub fn bounds(element_type: ElementType, bounds: &[(i64, i64)]) -> Input {
+        let values = bounds.iter().map(|(lo, hi)| Interval::between((*lo).into(), (*hi).into()));
+        let value = PartialValue::ints(element_type, &[bounds.len()], values.collect());
+        Input(Fact::new(element_type, PartialShape::fixed(&[bounds.len()])).with_value(value))
+    }
+
+    /// A known integer scalar.
+    pub fn scalar(element_type: ElementType, value: i64) -> Input {
+        let value = PartialValue::ints(element_type, &[], vec![Interval::exact(value)]);
+        Input(Fact::new(element_type, PartialShape::scalar()).with_value(value))
+    }
+
+    /// A list of known floating-point values.
+    pub fn reals(element_type: ElementType, values: &[f64]) -> Input {
+        let pairs = values.iter().map(|v| (*v, *v)).collect();
+        let value = PartialValue::reals(element_type, &[values.len()], pairs);
+        Input(Fact::new(element_type, PartialShape::fixed(&[values.len()])).with_value(value))
+    }
+}
+
+/// One layer with its attributes and inputs.
+#[derive(Clone)]
+pub struct Case {
+    kind: &'static str,
+    version: &'static str,
+    attrs: Vec<(String, String)>,
+    inputs: Vec<Input>,
+}
+
+impl Case {
+    /// A layer of a type and version.
+    pub fn of(kind: &'static str, version: &'static str) -> Case {
+        Case { kind, version, attrs: Vec::new(), inputs: Vec::new() }
+    }
+
+    /// With an attribute.
+    pub fn attr(mut self, name: &str, value: &str) -> Case {
+        self.attrs.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With these inputs.
+    pub fn inputs(mut self, inputs: impl IntoIterator<Item = Input>) -> Case {
+        self.inputs = inputs.into_iter().collect();
+        self
+    }
+
+    /// Checks each output, shown as `f32[1,?]` or `i64[2] = {2, 5}`. Where the case is an error,
+    /// the expected text is a part of the message.
+    pub fn expect(&self, outputs: &[Result<&str, &str>]) {
+        let found = self.run(outputs.len());
+        for (i, expected) in outputs.iter().enumerate() {
+            match (&found, expected) {
+                (Ok(facts), Ok(text)) => assert_eq!(&facts[i], text, "output {i} of {self}"),
+                (Err(error), Err(text)) => {
+                    assert!(
+                        error.contains(text),
+                        "{self}\n  found:    {error}\n  expected: {text}"
+                    );
+                }
+                (found, expected) => {
+                    panic!("{self}\n  found:    {found:?}\n  expected: {expected:?}")
+                }
+            }
+        }
+    }
+
+    fn run(&self, outputs: usize) -> Result<Vec<String>, String> {
+        let mut g = GraphBuilder::new("case");
+        let mut given = Inputs::default();
+        let mut sources = Vec::new();
+        for (i, Input(fact)) in self.inputs.iter().enumerate() {
+            let declared = fact.shape.to_string();
+            sources.push(g.parameter(&format!("x{i}"), fact.element_type, &declared));
+            given.parameters.push(Given { value: fact.value.clone(), ..Given::default() });
+        }
+        let attrs: Vec<_> = self.attrs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let layer = g.layer(self.kind, self.version).attributes(&attrs).inputs(&sources);
+        let outputs = layer.outputs(outputs);
+        for (i, output) in outputs.iter().enumerate() {
+            g.result(&format!("y{i}"), *output);
+        }
+        let graph = g.finish().unwrap();
+        let analysis = analyse(&graph, &given);
+        let errors: Vec<_> =
+            analysis.findings.iter().filter(|p| p.severity == Severity::Error).collect();
+        if let Some(error) = errors.first() {
+            return Err(error.full_message());
+        }
+        let show = |o: &ir::OutputRef| analysis.facts.output(*o).unwrap().to_string();
+        Ok(outputs.iter().map(show).collect())
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inputs: Vec<String> = self.inputs.iter().map(|Input(fact)| fact.to_string()).collect();
+        write!(f, "{} {:?} of {}", self.kind, self.attrs, inputs.join("  "))
+    }
+}

@@ -1,0 +1,284 @@
+//! What an IR file says: layers, ports, edges, bodies, and the notes beside them.
+
+use crate::element::ElementType;
+use crate::problem::{At, Problem, Source};
+use crate::structure::Links;
+use crate::weights::Weights;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The versions of the format that are read and written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Version {
+    /// Written by Model Optimizer, 2020 to 2021.
+    V10,
+    /// Written since 2022.
+    #[default]
+    V11,
+}
+
+impl Version {
+    /// The number in `<net version="…">`.
+    pub fn number(self) -> u32 {
+        match self {
+            Version::V10 => 10,
+            Version::V11 => 11,
+        }
+    }
+}
+
+/// A graph as its file describes it. Layers are known by their position in [`Graph::layers`].
+///
+/// Two graphs are equal when they say the same, wherever their text and weights come from.
+/// Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) weights: Arc<Weights>,
+    pub(crate) source: Arc<Source>,
+    pub(crate) warnings: Arc<Vec<Problem>>,
+}
+
+/// The content of a `<net>` or body element, before its edges are resolved.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Parts {
+    /// The `name` of the net; empty for bodies.
+    pub name: String,
+    /// The version of the format.
+    pub version: Version,
+    /// Layers in the order of the file.
+    pub layers: Vec<Layer>,
+    /// Edges in the order of the file.
+    pub edges: Vec<Edge>,
+    /// `rt_info`, `meta_data` and whatever else stands beside the layers, kept as written.
+    pub notes: Vec<Element>,
+}
+
+/// One `<layer>`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Layer {
+    /// The id that edges use.
+    pub id: u64,
+    /// The friendly name.
+    pub name: String,
+    /// The operation type, as written.
+    pub kind: String,
+    /// The opset, as written: `opset7`, `extension`, `mxnet` …
+    pub version: String,
+    /// Further attributes of the tag itself, such as `output_names`.
+    pub tags: Vec<(String, String)>,
+    /// The attributes of `<data>`.
+    pub data: Vec<(String, String)>,
+    /// Input ports; an operation's input `i` is the `i`-th of them, whatever its id.
+    pub inputs: Vec<Port>,
+    /// Output ports.
+    pub outputs: Vec<Port>,
+    /// `<rt_info>` of the layer, kept as written.
+    pub rt_info: Option<Element>,
+    /// Bodies of TensorIterator, Loop and If.
+    pub bodies: Vec<Body>,
+    /// Where the layer begins.
+    pub at: At,
+}
+
+impl Layer {
+    /// Whether the layer is of an operation type; the format ignores letter case here.
+    pub fn is(&self, kind: &str) -> bool {
+        self.kind.eq_ignore_ascii_case(kind)
+    }
+
+    /// The value of a `<data>` attribute.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.data.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// `Roll "decoder/roll_3" (opset7, layer 41)`, as every message names a layer.
+    pub fn title(&self) -> String {
+        format!("{} \"{}\" ({}, layer {})", self.kind, self.name, self.version, self.id)
+    }
+}
+
+/// One `<port>` of a layer.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Port {
+    /// The label that edges use.
+    pub id: u64,
+    /// The declared element type. Known operations infer their own; see `irrun check`.
+    pub precision: Option<ElementType>,
+    /// The declared dims, -1 for any that is not static; empty for scalars and unknown ranks.
+    pub dims: SmallVec<[i64; 6]>,
+    /// Tensor names.
+    pub names: Vec<String>,
+    /// `<rt_info>` of the port, kept as written.
+    pub rt_info: Option<Element>,
+    /// Where the port begins.
+    pub at: At,
+}
+
+/// One `<edge>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Edge {
+    /// Id of the producing layer.
+    pub from_layer: u64,
+    /// Label of its output port.
+    pub from_port: u64,
+    /// Id of the consuming layer.
+    pub to_layer: u64,
+    /// Label of its input port.
+    pub to_port: u64,
+    /// Where the edge stands.
+    pub at: At,
+}
+
+/// Which body of its layer a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The body of a Loop or TensorIterator.
+    Body,
+    /// Run when an If's condition is true.
+    Then,
+    /// Run when it is false.
+    Else,
+}
+
+/// A graph inside a layer, with the ports that connect it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body {
+    /// Which body this is.
+    pub role: Role,
+    /// The graph. It shares the weights of the graph around it.
+    pub graph: Graph,
+    /// How inputs of the layer reach Parameters of the body.
+    pub inputs: Vec<PortMap>,
+    /// How Results of the body become outputs of the layer.
+    pub outputs: Vec<PortMap>,
+    /// Results that feed Parameters of the next iteration: (Result, Parameter) layer ids.
+    pub back_edges: Vec<(u64, u64)>,
+}
+
+/// One `<input>` or `<output>` of a `<port_map>`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct PortMap {
+    /// Port of the layer, or -1 for the iteration counter and the loop condition.
+    pub external_port: i64,
+    /// Id of the Parameter or Result in the body.
+    pub internal_layer: u64,
+    /// How the tensor is sliced (inputs) or concatenated (outputs) over the iterations.
+    pub slice: Option<Slice>,
+    /// `current_iteration` or `execution_condition`.
+    pub purpose: Option<String>,
+    /// Where the entry stands.
+    pub at: At,
+}
+
+/// The slicing of a port over iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The axis that is walked.
+    pub axis: i64,
+    /// First index, counted from the end if negative.
+    pub start: i64,
+    /// Last index; -1 for the end.
+    pub end: i64,
+    /// Step, negative to walk backwards.
+    pub stride: i64,
+    /// Indices per iteration.
+    pub part_size: i64,
+}
+
+/// An XML element that is kept but not interpreted.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Element {
+    /// The tag.
+    pub name: String,
+    /// The attributes, in order.
+    pub attributes: Vec<(String, String)>,
+    /// Elements inside.
+    pub children: Vec<Element>,
+    /// Text inside, if it is more than blanks.
+    pub text: String,
+}
+
+/// An output of a layer: positions, not ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputRef {
+    /// Position of the layer in [`Graph::layers`].
+    pub layer: usize,
+    /// Position of the port among the layer's outputs.
+    pub port: usize,
+}
+
+impl Graph {
+    /// The name of the net.
+    pub fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    /// The version of the format.
+    pub fn version(&self) -> Version {
+        self.parts.version
+    }
+
+    /// Layers in the order of the file.
+    pub fn layers(&self) -> &[Layer] {
+        &self.parts.layers
+    }
+
+    /// Edges in the order of the file.
+    pub fn edges(&self) -> &[Edge] {
+        &self.parts.edges
+    }
+
+    /// `rt_info`, `meta_data` and the like.
+    pub fn notes(&self) -> &[Element] {
+        &self.parts.notes
+    }
+
+    /// The weights that constants refer to.
+    pub fn weights(&self) -> &Arc<Weights> {
+        &self.weights
+    }
+
+    /// The XML the graph came from.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// What is odd about the file but does not stop it from running.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+
+    /// Positions of the Parameter layers: the inputs of the model, in order.
+    pub fn parameters(&self) -> &[usize] {
+        &self.links.parameters
+    }
+
+    /// Positions of the Result layers: the outputs of the model, in order.
+    pub fn results(&self) -> &[usize] {
+        &self.links.results
+    }
+
+    /// Layers that are needed, producers before consumers. What is not here is reached by no
+    /// Result and no Assign and is never looked at.
+    pub fn order(&self) -> &[usize] {
+        &self.links.order
+    }
+
+    /// What feeds each input port of a layer that is in [`Graph::order`].
+    pub fn inputs_of(&self, layer: usize) -> &[OutputRef] {
+        self.links.inputs.get(layer).map_or(&[], |v| v)
+    }
+
+    /// Position of the layer with an id.
+    pub fn find(&self, id: u64) -> Option<usize> {
+        self.layers().iter().position(|layer| layer.id == id)
+    }
+}
+
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        self.parts == other.parts
+    }
+}

@@ -1,0 +1,298 @@
+//! What can be wrong with a file, with stable codes and the place in the XML.
+
+use crate::graph::Layer;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
+        /// A stable number for each kind of finding, printed as `IR0101`.
+        ///
+        /// 01xx: the XML; 02xx: the structure of the graph; 03xx: attributes; 04xx: weights;
+        /// 05xx: types and shapes; 06xx: operations. `docs/errors.md` explains each.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Code {
+            /// Every code with its explanation, in numerical order.
+            pub const ALL: &'static [(Code, &'static str)] = &[$((Code::$name, concat!($($doc),+)),)+];
+
+            /// The four digits after `IR`.
+            pub fn number(self) -> u16 {
+                match self { $(Code::$name => $number,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The file cannot be opened or read.
+    Unreadable = 100,
+    /// The text is not well-formed XML, or is not UTF-8.
+    Syntax = 101,
+    /// The root element is not `<net>`.
+    NotIr = 102,
+    /// The IR version is neither 10 nor 11.
+    Version = 103,
+    /// A mandatory attribute or element is missing.
+    Missing = 104,
+    /// An attribute of the file format itself is not of its form.
+    Malformed = 105,
+    /// Elements are nested deeper than any real model.
+    TooDeep = 106,
+    /// Two layers of one graph share an id.
+    DuplicateLayer = 201,
+    /// Two ports of one layer share an id.
+    DuplicatePort = 202,
+    /// An edge names a layer that is not there.
+    UnknownLayer = 203,
+    /// An edge names a port that its layer does not have.
+    UnknownPort = 204,
+    /// Two edges lead into one input port.
+    DoubledEdge = 205,
+    /// No edge leads into an input port.
+    Unconnected = 206,
+    /// Layers depend on each other in a circle.
+    Cycle = 207,
+    /// A port map or back edge does not fit the body or the layer.
+    PortMap = 208,
+    /// An attribute of an operation is missing, malformed or out of range.
+    Attribute = 301,
+    /// An attribute that the operation does not have.
+    UnknownAttribute = 302,
+    /// A constant lies outside the `.bin`, or the `.bin` is missing or not weights.
+    Weights = 401,
+    /// The `.bin` has bytes that no constant uses.
+    UnusedWeights = 402,
+    /// An input has a type the operation does not take.
+    Type = 501,
+    /// Shapes or values break a rule of the operation.
+    Shape = 502,
+    /// The shape or type the file declares for a port is not the one inferred.
+    Declared = 503,
+    /// A `--shape` override does not fit the model.
+    Override = 504,
+    /// No operation of that type and version exists here.
+    Unsupported = 601,
+    /// The operation cannot be executed for these types, shapes or attributes.
+    Lowering = 602,
+    /// Executing the layer failed.
+    Execution = 701,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IR{:04}", self.number())
+    }
+}
+
+/// How bad a finding is: an error stops the model from running, a warning does not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Severity {
+    /// The model cannot run.
+    Error,
+    /// The model runs; the file still is not what a converter would have written.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// A byte offset into the XML. Never part of equality: two graphs that say the same are equal
+/// wherever their text stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct At(pub usize);
+
+impl PartialEq for At {
+    fn eq(&self, _: &At) -> bool {
+        true
+    }
+}
+
+impl Eq for At {}
+
+/// The XML file a graph came from: its path and where its lines begin.
+#[derive(Debug, Default)]
+pub struct Source {
+    path: PathBuf,
+    lines: Vec<usize>,
+}
+
+impl Source {
+    /// Remembers where each line of `text` begins.
+    pub fn new(path: &Path, text: &[u8]) -> Source {
+        let newline = |(i, byte): (usize, &u8)| (*byte == b'\n').then_some(i + 1);
+        Source {
+            path: path.to_owned(),
+            lines: text.iter().enumerate().filter_map(newline).collect(),
+        }
+    }
+
+    /// The XML file; empty for a graph built in memory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line, counted from 1, that holds byte `at`.
+    pub fn line(&self, at: At) -> usize {
+        1 + self.lines.partition_point(|start| *start <= at.0)
+    }
+
+    /// `model.xml:31`, or nothing for a graph built in memory.
+    pub fn place(&self, at: At) -> String {
+        match self.path.file_name() {
+            Some(name) => format!("{}:{}", name.to_string_lossy(), self.line(at)),
+            None => String::new(),
+        }
+    }
+}
+
+/// One thing that is wrong with a file or with running it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// Which rule is broken.
+    pub code: Code,
+    /// Whether the model can still run.
+    pub severity: Severity,
+    /// Where in the XML.
+    pub at: At,
+    /// The id of the layer it concerns, if it concerns one.
+    pub layer: Option<u64>,
+    /// The layer as messages name it: `Roll "roll_3" (opset7, layer 41)`.
+    pub subject: Option<String>,
+    /// The port it concerns: `input 2 (axes)`.
+    pub port: Option<String>,
+    /// What is wrong and what to do, in one line.
+    pub message: String,
+    /// What the layer was given: `inputs: f32[1,?,64,64]  i64[2] = {2, 5}`.
+    pub context: Option<String>,
+}
+
+impl Problem {
+    /// An error at a place in the XML.
+    pub fn error(code: Code, at: At, message: impl Into<String>) -> Problem {
+        Problem {
+            code,
+            severity: Severity::Error,
+            at,
+            layer: None,
+            subject: None,
+            port: None,
+            message: message.into(),
+            context: None,
+        }
+    }
+
+    /// The same, as a warning.
+    pub fn warning(code: Code, at: At, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(code, at, message) }
+    }
+
+    /// Names the layer the problem concerns.
+    pub fn of(self, layer: &Layer) -> Problem {
+        Problem { layer: Some(layer.id), subject: Some(layer.title()), ..self }
+    }
+
+    /// Adds the layer whose body the problem is in.
+    pub fn inside(mut self, layer: &Layer) -> Problem {
+        let subject = self.subject.take().unwrap_or_else(|| "a layer".to_owned());
+        self.subject = Some(format!("{subject} in the body of {}", layer.title()));
+        self
+    }
+
+    /// The message with its port, as `--json` prints it.
+    pub fn full_message(&self) -> String {
+        match &self.port {
+            Some(port) => format!("{port}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
+    /// The whole text for a person:
+    /// `Roll "roll_3" (opset7, layer 41) at model.xml:1187, input 2 (axes): axis 5 is …`.
+    pub fn render(&self, source: &Source) -> String {
+        let place = match self.code {
+            Code::Unreadable => String::new(),
+            _ => source.place(self.at),
+        };
+        let mut text = match (&self.subject, place.as_str()) {
+            (Some(subject), "") => subject.clone(),
+            (Some(subject), place) => format!("{subject} at {place}"),
+            (None, place) => place.to_owned(),
+        };
+        if let Some(port) = &self.port {
+            text.push_str(", ");
+            text.push_str(port);
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&self.message);
+        if let Some(context) = &self.context {
+            text.push_str("\n  ");
+            text.push_str(context);
+        }
+        text
+    }
+}
+
+/// Everything that is wrong with a file; printed one problem to a line.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Problems {
+    source_file: Arc<Source>,
+    list: Vec<Problem>,
+}
+
+/// Every error found while reading a file.
+pub type ReadError = Problems;
+
+impl Problems {
+    /// Problems of one file.
+    pub fn new(source_file: Arc<Source>, list: Vec<Problem>) -> Problems {
+        Problems { source_file, list }
+    }
+
+    /// The problems, in the order of the file.
+    pub fn list(&self) -> &[Problem] {
+        &self.list
+    }
+
+    /// The file they are in.
+    pub fn source_file(&self) -> &Source {
+        &self.source_file
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.list.iter().map(|p| p.render(&self.source_file)).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_ordered() {
+        let numbers: Vec<u16> = Code::ALL.iter().map(|(code, _)| code.number()).collect();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+        assert_eq!(Code::Version.to_string(), "IR0103");
+    }
+
+    #[test]
+    fn offsets_become_lines() {
+        let source = Source::new(Path::new("dir/m.xml"), b"a\nbb\n\nc");
+        let lines: Vec<usize> = (0..7).map(|i| source.line(At(i))).collect();
+        assert_eq!(lines, [1, 1, 2, 2, 2, 3, 4]);
+        assert_eq!(source.place(At(6)), "m.xml:4");
+    }
+}

@@ -1,0 +1,482 @@
+//! Reads `model.xml` into a [`Graph`]. The order of the elements does not matter.
+
+use crate::element::ElementType;
+use crate::graph::{Body, Edge, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
+use crate::problem::{At, Code, Problem, ReadError, Severity, Source};
+use crate::text::{leading_integer, split_names};
+use crate::weights::Weights;
+use crate::xml::{Fatal, Tag, Xml};
+use smallvec::SmallVec;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads `model.xml` and maps the `.bin` beside it.
+///
+/// # Errors
+/// Everything that is wrong with the file, not the first thing only. A missing `.bin` is not an
+/// error here: it becomes one when a constant needs it.
+pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
+    let path = path.as_ref();
+    let weights = Arc::new(Weights::open(&path.with_extension("bin")));
+    let unreadable = |message: String| {
+        let problem = Problem::error(Code::Unreadable, At(0), message);
+        ReadError::new(Arc::new(Source::new(path, b"")), vec![problem])
+    };
+    let bytes = std::fs::read(path)
+        .map_err(|e| unreadable(format!("{} cannot be read: {e}", path.display())))?;
+    read_bytes(&bytes, path, weights)
+}
+
+/// Reads the text of a `model.xml`; `path` is used in messages only.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Graph, ReadError> {
+    let source = Arc::new(Source::new(path, bytes));
+    let mut reader = Reader { problems: Vec::new(), weights, source: Arc::clone(&source) };
+    let parts = reader.document(bytes);
+    let mut problems = reader.problems;
+    let graph = match parts {
+        Ok(parts) => Graph::assemble(parts, reader.weights, Arc::clone(&source)),
+        Err(Fatal(problem)) => Err(vec![*problem]),
+    };
+    match graph {
+        Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
+            problems.extend_from_slice(&graph.warnings);
+            problems.sort_by_key(|p| p.at.0);
+            graph.warnings = Arc::new(problems);
+            Ok(graph)
+        }
+        Ok(_) => Err(ReadError::new(source, problems)),
+        Err(more) => {
+            problems.extend(more);
+            problems.sort_by_key(|p| p.at.0);
+            Err(ReadError::new(source, problems))
+        }
+    }
+}
+
+struct Reader {
+    problems: Vec<Problem>,
+    weights: Arc<Weights>,
+    source: Arc<Source>,
+}
+
+impl Reader {
+    fn document(&mut self, bytes: &[u8]) -> Result<Parts, Fatal> {
+        let text = self.decode(bytes)?;
+        let mut xml = Xml::new(text);
+        let Some(root) = xml.root()? else {
+            return Err(Fatal::new(
+                Code::NotIr,
+                At(0),
+                "the file holds no element; it is not an IR",
+            ));
+        };
+        if !root.name().eq_ignore_ascii_case("net") {
+            let message = format!("the root element is <{}>, not <net>; not an IR", root.name());
+            return Err(Fatal::new(Code::NotIr, root.at, message));
+        }
+        let (name, version) = self.net_tag(&root)?;
+        let mut parts = Parts { name, version, ..Parts::default() };
+        self.graph_content(&mut xml, &mut parts)?;
+        Ok(parts)
+    }
+
+    fn decode<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Fatal> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+        if first != Some(&b'<') {
+            let message = "this is not XML; give the model's .xml, not its .bin or another format";
+            return Err(Fatal::new(Code::NotIr, At(0), message));
+        }
+        std::str::from_utf8(bytes).map_err(|e| {
+            let message = format!("byte {} is not UTF-8; save the file as UTF-8", e.valid_up_to());
+            Fatal::new(Code::Syntax, At(e.valid_up_to()), message)
+        })
+    }
+
+    fn net_tag(&mut self, tag: &Tag<'_>) -> Result<(String, Version), Fatal> {
+        let mut name = String::new();
+        let mut version = None;
+        tag.each_attribute(|key, value| match key {
+            "name" => name = value.into_owned(),
+            "version" => version = Some(value.into_owned()),
+            _ => {}
+        })?;
+        let Some(text) = version else {
+            let message = "<net> has no version; irrun reads IR versions 10 and 11";
+            return Err(Fatal::new(Code::Version, tag.at, message));
+        };
+        match text.trim() {
+            "10" => Ok((name, Version::V10)),
+            "11" => Ok((name, Version::V11)),
+            other => {
+                let advice = match other.parse::<u32>() {
+                    Ok(0..=9) => {
+                        "; convert the original model again with OpenVINO 2022.1 or later, \
+                         whose `ovc` writes version 11"
+                    }
+                    Ok(_) => "; save the model with an OpenVINO release that writes version 11",
+                    Err(_) => "",
+                };
+                let message = format!(
+                    "IR version \"{other}\" is not read; irrun reads versions 10 and 11{advice}"
+                );
+                Err(Fatal::new(Code::Version, tag.at, message))
+            }
+        }
+    }
+
+    /// The children of `<net>`, `<body>`, `<then_body>` or `<else_body>`.
+    fn graph_content(&mut self, xml: &mut Xml<'_>, parts: &mut Parts) -> Result<(), Fatal> {
+        let version = parts.version;
+        xml.children(|xml, tag| {
+            match tag.name() {
+                "layers" => xml.children(|xml, tag| {
+                    if tag.name() != "layer" {
+                        return xml.skip();
+                    }
+                    parts.layers.push(self.layer(xml, tag, version)?);
+                    Ok(())
+                })?,
+                "edges" => xml.children(|xml, tag| {
+                    if tag.name() == "edge"
+                        && let Some(edge) = self.edge(tag)?
+                    {
+                        parts.edges.push(edge);
+                    }
+                    xml.skip()
+                })?,
+                _ => parts.notes.push(xml.element(tag)?),
+            }
+            Ok(())
+        })
+    }
+
+    fn layer(
+        &mut self,
+        xml: &mut Xml<'_>,
+        tag: &Tag<'_>,
+        version: Version,
+    ) -> Result<Layer, Fatal> {
+        let mut layer = self.layer_tag(tag)?;
+        let mut maps = Maps::default();
+        xml.children(|xml, tag| {
+            match tag.name() {
+                "data" => {
+                    layer.data = tag.attributes()?;
+                    xml.skip()?;
+                }
+                "input" => layer.inputs = self.ports(xml, false)?,
+                "output" => layer.outputs = self.ports(xml, true)?,
+                "rt_info" => layer.rt_info = Some(xml.element(tag)?),
+                "body" => maps.bodies.push((Role::Body, self.body(xml, version)?)),
+                "then_body" => maps.bodies.push((Role::Then, self.body(xml, version)?)),
+                "else_body" => maps.bodies.push((Role::Else, self.body(xml, version)?)),
+                "port_map" => self.port_map(xml, &mut maps.body)?,
+                "then_port_map" => self.port_map(xml, &mut maps.then)?,
+                "else_port_map" => self.port_map(xml, &mut maps.r#else)?,
+                "back_edges" => self.back_edges(xml, &mut maps.back_edges)?,
+                _ => xml.skip()?,
+            }
+            Ok(())
+        })?;
+        layer.bodies = self.connect_bodies(&layer, maps);
+        Ok(layer)
+    }
+
+    fn layer_tag(&mut self, tag: &Tag<'_>) -> Result<Layer, Fatal> {
+        let mut layer = Layer { at: tag.at, ..Layer::default() };
+        let (mut id, mut name, mut kind, mut version) = (None, None, None, None);
+        tag.each_attribute(|key, value| match key {
+            "id" => id = Some(value.into_owned()),
+            "name" => name = Some(value.into_owned()),
+            "type" => kind = Some(value.into_owned()),
+            "version" => version = Some(value.into_owned()),
+            _ => layer.tags.push((key.to_owned(), value.into_owned())),
+        })?;
+        let missing: Vec<&str> =
+            [("id", &id), ("name", &name), ("type", &kind), ("version", &version)]
+                .iter()
+                .filter(|(_, value)| value.is_none())
+                .map(|(key, _)| *key)
+                .collect();
+        if !missing.is_empty() {
+            let who = name.as_deref().unwrap_or("without a name");
+            let message = format!("layer \"{who}\" has no {}", missing.join(" and no "));
+            self.problems.push(Problem::error(Code::Missing, tag.at, message));
+        }
+        layer.name = name.unwrap_or_default();
+        layer.kind = kind.unwrap_or_default();
+        layer.version = version.unwrap_or_default();
+        if let Some(id) = id {
+            layer.id = self.unsigned("layer", "id", &id, tag.at);
+        }
+        Ok(layer)
+    }
+
+    fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, Fatal> {
+        let mut ports = Vec::new();
+        xml.children(|xml, tag| {
+            if tag.name() != "port" {
+                return xml.skip();
+            }
+            let mut port = Port { at: tag.at, ..Port::default() };
+            let (mut id, mut precision) = (None, None);
+            tag.each_attribute(|key, value| match key {
+                "id" => id = Some(value.into_owned()),
+                "precision" => precision = Some(value.into_owned()),
+                "names" => port.names = split_names(&value),
+                _ => {}
+            })?;
+            match id {
+                Some(id) => port.id = self.unsigned("port", "id", &id, tag.at),
+                None => self.missing("port", "id", tag.at),
+            }
+            port.precision = precision.as_deref().and_then(ElementType::from_precision);
+            if output && port.precision.is_none() {
+                self.bad_precision(precision, tag.at);
+            }
+            xml.children(|xml, tag| {
+                match tag.name() {
+                    "dim" => port.dims.push(self.dim(&xml.text()?, tag.at)),
+                    "rt_info" => port.rt_info = Some(xml.element(tag)?),
+                    _ => xml.skip()?,
+                }
+                Ok(())
+            })?;
+            ports.push(port);
+            Ok(())
+        })?;
+        Ok(ports)
+    }
+
+    fn bad_precision(&mut self, precision: Option<String>, at: At) {
+        match precision {
+            None => self.missing("output port", "precision", at),
+            Some(text) => {
+                let message = format!("output port: \"{text}\" is not a precision");
+                self.problems.push(Problem::error(Code::Malformed, at, message));
+            }
+        }
+    }
+
+    /// A declared dim: the leading integer, at least -1.
+    fn dim(&mut self, text: &str, at: At) -> i64 {
+        match leading_integer(text) {
+            Some(dim) if dim >= -1 => dim,
+            _ => {
+                let message = format!("<dim> holds \"{}\", not a dimension or -1", text.trim());
+                self.problems.push(Problem::error(Code::Malformed, at, message));
+                -1
+            }
+        }
+    }
+
+    fn edge(&mut self, tag: &Tag<'_>) -> Result<Option<Edge>, Fatal> {
+        let before = self.problems.len();
+        let mut fields: [Option<u64>; 4] = [None; 4];
+        const KEYS: [&str; 4] = ["from-layer", "from-port", "to-layer", "to-port"];
+        tag.each_attribute(|key, value| {
+            for (name, field) in KEYS.iter().zip(&mut fields) {
+                if *name == key {
+                    *field = Some(self.unsigned("edge", key, &value, tag.at));
+                }
+            }
+        })?;
+        for (name, field) in KEYS.iter().zip(&fields) {
+            if field.is_none() {
+                self.missing("edge", name, tag.at);
+            }
+        }
+        let [from_layer, from_port, to_layer, to_port] = fields.map(Option::unwrap_or_default);
+        let edge = Edge { from_layer, from_port, to_layer, to_port, at: tag.at };
+        Ok((self.problems.len() == before).then_some(edge))
+    }
+
+    /// A body; its own structure is checked like that of the whole model.
+    fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, Fatal> {
+        let mut parts = Parts { version, ..Parts::default() };
+        self.graph_content(xml, &mut parts)?;
+        match Graph::assemble(parts, Arc::clone(&self.weights), Arc::clone(&self.source)) {
+            Ok(graph) => {
+                self.problems.extend_from_slice(&graph.warnings);
+                Ok(Some(graph))
+            }
+            Err(problems) => {
+                self.problems.extend(problems);
+                Ok(None)
+            }
+        }
+    }
+
+    fn port_map(&mut self, xml: &mut Xml<'_>, map: &mut Map) -> Result<(), Fatal> {
+        xml.children(|xml, tag| {
+            let entry = self.port_map_entry(tag)?;
+            match tag.name() {
+                "input" => map.inputs.push(entry),
+                "output" => map.outputs.push(entry),
+                _ => {}
+            }
+            xml.skip()
+        })
+    }
+
+    fn port_map_entry(&mut self, tag: &Tag<'_>) -> Result<PortMap, Fatal> {
+        let mut entry = PortMap { at: tag.at, ..PortMap::default() };
+        let mut slice = Slice { axis: 0, start: 0, end: -1, stride: 1, part_size: 1 };
+        let mut sliced = false;
+        let mut seen = [false; 2];
+        tag.each_attribute(|key, value| {
+            let mut number = || self.signed("port map", key, &value, tag.at);
+            match key {
+                "external_port_id" => {
+                    entry.external_port = number();
+                    seen[0] = true;
+                }
+                "internal_layer_id" => {
+                    entry.internal_layer = self.unsigned("port map", key, &value, tag.at);
+                    seen[1] = true;
+                }
+                "axis" => {
+                    slice.axis = number();
+                    sliced = true;
+                }
+                "start" => slice.start = number(),
+                "end" => slice.end = number(),
+                "stride" => slice.stride = number(),
+                "part_size" => slice.part_size = number(),
+                "purpose" => entry.purpose = Some(value.into_owned()),
+                _ => {}
+            }
+        })?;
+        for (key, seen) in ["external_port_id", "internal_layer_id"].iter().zip(seen) {
+            if !seen {
+                self.missing("port map", key, tag.at);
+            }
+        }
+        entry.slice = sliced.then_some(slice);
+        Ok(entry)
+    }
+
+    fn back_edges(
+        &mut self,
+        xml: &mut Xml<'_>,
+        edges: &mut Vec<(u64, u64, At)>,
+    ) -> Result<(), Fatal> {
+        xml.children(|xml, tag| {
+            let (mut from, mut to) = (None, None);
+            tag.each_attribute(|key, value| match key {
+                "from-layer" => from = Some(self.unsigned("back edge", key, &value, tag.at)),
+                "to-layer" => to = Some(self.unsigned("back edge", key, &value, tag.at)),
+                _ => {}
+            })?;
+            match (from, to) {
+                (Some(from), Some(to)) => edges.push((from, to, tag.at)),
+                _ => self.missing("back edge", "from-layer and to-layer", tag.at),
+            }
+            xml.skip()
+        })
+    }
+
+    /// Gives each body its port map and checks that the two fit.
+    fn connect_bodies(&mut self, layer: &Layer, maps: Maps) -> Vec<Body> {
+        let Maps { bodies, body, then, r#else, back_edges } = maps;
+        let (mut body, mut then, mut r#else) = (Some(body), Some(then), Some(r#else));
+        let mut out = Vec::new();
+        for (role, graph) in bodies {
+            let map = match role {
+                Role::Body => body.take(),
+                Role::Then => then.take(),
+                Role::Else => r#else.take(),
+            };
+            let (Some(graph), Some(map)) = (graph, map) else { continue };
+            self.check_map(layer, &graph, &map, &back_edges);
+            let back_edges = match role {
+                Role::Body => back_edges.iter().map(|(from, to, _)| (*from, *to)).collect(),
+                _ => Vec::new(),
+            };
+            out.push(Body { role, graph, inputs: map.inputs, outputs: map.outputs, back_edges });
+        }
+        out
+    }
+
+    fn check_map(&mut self, layer: &Layer, body: &Graph, map: &Map, back: &[(u64, u64, At)]) {
+        let is = |id: u64, kind: &str| {
+            body.find(id).and_then(|i| body.layers().get(i)).is_some_and(|l| l.is(kind))
+        };
+        let mut bad = |at: At, what: String| {
+            self.problems.push(Problem::error(Code::PortMap, at, what).of(layer));
+        };
+        for (entries, kind, what) in
+            [(&map.inputs, "Parameter", "input"), (&map.outputs, "Result", "output")]
+        {
+            for entry in entries.iter() {
+                if !is(entry.internal_layer, kind) {
+                    let id = entry.internal_layer;
+                    bad(entry.at, format!("layer {id} of the body is not a {kind}"));
+                }
+                if what == "input" && entry.external_port >= 0 {
+                    let inputs = i64::try_from(layer.inputs.len()).unwrap_or(i64::MAX);
+                    if entry.external_port >= inputs {
+                        let port = entry.external_port;
+                        bad(entry.at, format!("input {port} is mapped, of {inputs}"));
+                    }
+                }
+                if entry.slice.is_some_and(|s| s.stride == 0 || s.part_size <= 0) {
+                    bad(entry.at, "stride must not be 0 and part_size must be positive".into());
+                }
+            }
+        }
+        let external = map.outputs.iter().filter(|e| e.external_port >= 0).count();
+        if external != layer.outputs.len() {
+            let ports = layer.outputs.len();
+            bad(layer.at, format!("{external} outputs are mapped, but it has {ports}"));
+        }
+        for (from, to, at) in back {
+            if !is(*from, "Result") || !is(*to, "Parameter") {
+                bad(
+                    *at,
+                    format!("back edge {from} -> {to} must lead from a Result to a Parameter"),
+                );
+            }
+        }
+    }
+
+    fn missing(&mut self, what: &str, key: &str, at: At) {
+        self.problems.push(Problem::error(Code::Missing, at, format!("{what} has no {key}")));
+    }
+
+    fn unsigned(&mut self, what: &str, key: &str, text: &str, at: At) -> u64 {
+        text.trim().parse().unwrap_or_else(|_| {
+            let message = format!("{what}: {key}=\"{text}\" is not a number");
+            self.problems.push(Problem::error(Code::Malformed, at, message));
+            0
+        })
+    }
+
+    fn signed(&mut self, what: &str, key: &str, text: &str, at: At) -> i64 {
+        text.trim().parse().unwrap_or_else(|_| {
+            let message = format!("{what}: {key}=\"{text}\" is not a number");
+            self.problems.push(Problem::error(Code::Malformed, at, message));
+            0
+        })
+    }
+}
+
+/// The bodies of a layer and their maps, which may come in any order.
+#[derive(Default)]
+struct Maps {
+    bodies: SmallVec<[(Role, Option<Graph>); 2]>,
+    body: Map,
+    then: Map,
+    r#else: Map,
+    back_edges: Vec<(u64, u64, At)>,
+}
+
+#[derive(Default)]
+struct Map {
+    inputs: Vec<PortMap>,
+    outputs: Vec<PortMap>,
+}

@@ -1,0 +1,277 @@
+//! Resolves edges and checks the structure of a graph: every problem, not the first only.
+
+use crate::graph::{Graph, Layer, OutputRef, Parts};
+use crate::problem::{At, Code, Problem, Severity, Source};
+use crate::weights::Weights;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The edges of a graph as positions, and the order they imply.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    pub(crate) inputs: Vec<SmallVec<[OutputRef; 3]>>,
+    pub(crate) order: Vec<usize>,
+    pub(crate) parameters: Vec<usize>,
+    pub(crate) results: Vec<usize>,
+}
+
+impl Graph {
+    /// Resolves the edges of `parts`. Problems of layers that nothing needs are warnings.
+    ///
+    /// # Errors
+    /// Every duplicate id, dangling or doubled edge, unconnected port and cycle.
+    pub fn assemble(
+        parts: Parts,
+        weights: Arc<Weights>,
+        source: Arc<Source>,
+    ) -> Result<Graph, Vec<Problem>> {
+        let mut check = Check::new(&parts);
+        check.resolve_edges();
+        let order = check.walk();
+        let (links, problems) = check.finish(order);
+        if problems.iter().any(|p| p.severity == Severity::Error) {
+            return Err(problems);
+        }
+        let (parts, links) = (Arc::new(parts), Arc::new(links));
+        Ok(Graph { parts, links, weights, source, warnings: Arc::new(problems) })
+    }
+}
+
+/// Sinks keep the layers before them alive although they feed no Result.
+fn is_root(layer: &Layer) -> bool {
+    layer.is("Result") || layer.is("Assign")
+}
+
+/// What is known of one input port while edges are being resolved.
+#[derive(Clone, Copy)]
+enum Feed {
+    Nothing,
+    Broken,
+    From(OutputRef),
+}
+
+struct Check<'a> {
+    parts: &'a Parts,
+    by_id: HashMap<u64, usize>,
+    feeds: Vec<SmallVec<[Feed; 3]>>,
+    /// Problems with the position of the layer whose liveness decides their severity.
+    problems: Vec<(Option<usize>, Problem)>,
+}
+
+impl<'a> Check<'a> {
+    fn new(parts: &'a Parts) -> Check<'a> {
+        let mut by_id = HashMap::with_capacity(parts.layers.len());
+        let mut problems = Vec::new();
+        for (i, layer) in parts.layers.iter().enumerate() {
+            if by_id.insert(layer.id, i).is_some() {
+                let message = "another layer has the same id";
+                let problem = Problem::error(Code::DuplicateLayer, layer.at, message).of(layer);
+                problems.push((None, problem));
+            }
+            for ports in [&layer.inputs, &layer.outputs] {
+                duplicate_ports(layer, ports.iter().map(|p| (p.id, p.at)), |p| {
+                    problems.push((Some(i), p));
+                });
+            }
+        }
+        let nothing = |layer: &Layer| layer.inputs.iter().map(|_| Feed::Nothing).collect();
+        Check { feeds: parts.layers.iter().map(nothing).collect(), parts, by_id, problems }
+    }
+
+    fn resolve_edges(&mut self) {
+        for edge in &self.parts.edges {
+            let find = |id| self.by_id.get(&id).copied();
+            let (from, to) = (find(edge.from_layer), find(edge.to_layer));
+            for (id, end, found) in
+                [(edge.from_layer, "comes from", from), (edge.to_layer, "leads to", to)]
+            {
+                if found.is_none() {
+                    let message = format!("an edge {end} layer {id}, which is not in the graph");
+                    let owner = to.or(from);
+                    self.problems
+                        .push((owner, Problem::error(Code::UnknownLayer, edge.at, message)));
+                }
+            }
+            let Some(to) = to else { continue };
+            let Some(slot) = self.input_slot(to, edge.to_port, edge.at) else { continue };
+            let feed = match from {
+                Some(from) => self.output_feed(from, edge.from_port, to, edge.at),
+                None => Feed::Broken,
+            };
+            self.connect(to, slot, feed, edge.at);
+        }
+    }
+
+    /// Position of an input port, or a problem if the layer has no such port.
+    fn input_slot(&mut self, layer: usize, port: u64, at: At) -> Option<usize> {
+        let to = self.parts.layers.get(layer)?;
+        let slot = to.inputs.iter().position(|p| p.id == port);
+        if slot.is_none() {
+            let ports = port_list(to.inputs.iter().map(|p| p.id));
+            let message = format!("an edge leads to input port {port}; the layer has {ports}");
+            let problem = Problem::error(Code::UnknownPort, at, message).of(to);
+            self.problems.push((Some(layer), problem));
+        }
+        slot
+    }
+
+    fn output_feed(&mut self, layer: usize, port: u64, consumer: usize, at: At) -> Feed {
+        let Some(from) = self.parts.layers.get(layer) else { return Feed::Broken };
+        match from.outputs.iter().position(|p| p.id == port) {
+            Some(port) => Feed::From(OutputRef { layer, port }),
+            None => {
+                let ports = port_list(from.outputs.iter().map(|p| p.id));
+                let message =
+                    format!("an edge comes from output port {port}; the layer has {ports}");
+                let problem = Problem::error(Code::UnknownPort, at, message).of(from);
+                self.problems.push((Some(consumer), problem));
+                Feed::Broken
+            }
+        }
+    }
+
+    fn connect(&mut self, layer: usize, slot: usize, feed: Feed, at: At) {
+        let Some(place) = self.feeds.get_mut(layer).and_then(|f| f.get_mut(slot)) else { return };
+        if matches!(place, Feed::Nothing) {
+            *place = feed;
+            return;
+        }
+        if let Some(to) = self.parts.layers.get(layer) {
+            let message = format!("a second edge leads into input {slot}");
+            let problem = Problem::error(Code::DoubledEdge, at, message).of(to);
+            self.problems.push((Some(layer), problem));
+        }
+    }
+
+    /// Depth-first from the roots: live layers, producers first. Cycles are recorded.
+    fn walk(&mut self) -> Vec<usize> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let layers = &self.parts.layers;
+        let mut state = vec![State::New; layers.len()];
+        let mut order = Vec::with_capacity(layers.len());
+        let parameters = (0..layers.len()).filter(|&i| layers[i].is("Parameter"));
+        let roots = (0..layers.len()).filter(|&i| is_root(&layers[i]));
+        for root in parameters.chain(roots) {
+            let mut stack = vec![(root, 0)];
+            while let Some((layer, next)) = stack.pop() {
+                if next == 0 {
+                    if state[layer] == State::Done {
+                        continue;
+                    }
+                    state[layer] = State::Open;
+                }
+                let Some(feed) = self.feeds[layer].get(next) else {
+                    state[layer] = State::Done;
+                    order.push(layer);
+                    continue;
+                };
+                stack.push((layer, next + 1));
+                let Feed::From(source) = *feed else { continue };
+                match state[source.layer] {
+                    State::New => stack.push((source.layer, 0)),
+                    State::Done => {}
+                    State::Open => {
+                        let open = stack.iter().map(|(l, _)| *l);
+                        let circle = open.skip_while(|l| *l != source.layer).collect::<Vec<_>>();
+                        self.problems.push((None, cycle(layers, &circle)));
+                        state[source.layer] = State::Done;
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    fn finish(mut self, order: Vec<usize>) -> (Links, Vec<Problem>) {
+        let mut live = vec![false; self.parts.layers.len()];
+        for &layer in &order {
+            live[layer] = true;
+        }
+        self.unconnected();
+        let mut problems: Vec<Problem> = Vec::new();
+        for (layer, mut problem) in self.problems {
+            if layer.is_some_and(|l| !live[l]) {
+                problem.severity = Severity::Warning;
+                problem.message.push_str(" (no Result needs it, so it is ignored)");
+            }
+            problems.push(problem);
+        }
+        problems.sort_by_key(|p| p.at.0);
+        let of_kind = |kind: &str| {
+            let matching = self.parts.layers.iter().enumerate().filter(|(_, l)| l.is(kind));
+            matching.map(|(i, _)| i).collect()
+        };
+        let resolved = |feeds: SmallVec<[Feed; 3]>| {
+            let from = |feed| match feed {
+                Feed::From(source) => Some(source),
+                _ => None,
+            };
+            feeds.into_iter().filter_map(from).collect()
+        };
+        let links = Links {
+            parameters: of_kind("Parameter"),
+            results: of_kind("Result"),
+            inputs: self.feeds.into_iter().map(resolved).collect(),
+            order,
+        };
+        (links, problems)
+    }
+
+    fn unconnected(&mut self) {
+        for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
+            for (slot, feed) in feeds.iter().enumerate() {
+                if matches!(feed, Feed::Nothing) {
+                    let at = layer.inputs.get(slot).map_or(layer.at, |p| p.at);
+                    let message = format!("no edge leads into input {slot}");
+                    let problem = Problem::error(Code::Unconnected, at, message).of(layer);
+                    self.problems.push((Some(i), problem));
+                }
+            }
+        }
+    }
+}
+
+fn duplicate_ports(
+    layer: &Layer,
+    ports: impl Iterator<Item = (u64, At)>,
+    mut report: impl FnMut(Problem),
+) {
+    let mut seen = SmallVec::<[u64; 8]>::new();
+    for (id, at) in ports {
+        if seen.contains(&id) {
+            let message = format!("two ports have the id {id}");
+            report(Problem::error(Code::DuplicatePort, at, message).of(layer));
+        }
+        seen.push(id);
+    }
+}
+
+fn port_list(ids: impl Iterator<Item = u64>) -> String {
+    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+    match ids.len() {
+        0 => "none".to_owned(),
+        1 => format!("port {}", ids[0]),
+        _ => format!("ports {}", ids.join(", ")),
+    }
+}
+
+fn cycle(layers: &[Layer], circle: &[usize]) -> Problem {
+    // The walk runs from consumers to producers; data flows the other way.
+    let mut names: Vec<String> =
+        circle.iter().rev().map(|&i| format!("\"{}\"", layers[i].name)).collect();
+    names.extend(names.first().cloned());
+    let first = circle.first().map(|&i| &layers[i]);
+    let message = format!("layers depend on each other in a cycle: {}", names.join(" -> "));
+    let at = first.map_or(At(0), |layer| layer.at);
+    let problem = Problem::error(Code::Cycle, at, message);
+    match first {
+        Some(layer) => problem.of(layer),
+        None => problem,
+    }
+}

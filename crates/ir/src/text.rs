@@ -1,0 +1,67 @@
+//! The small grammars inside attribute values.
+
+/// The integer that `text` begins with, after blanks; what follows is ignored, as OpenVINO
+/// ignores it. `None` when there is no integer or it does not fit 64 bits.
+pub fn leading_integer(text: &str) -> Option<i64> {
+    let text = text.trim_start();
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let rest = text.get(sign..)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    text.get(..sign + digits)?.parse().ok()
+}
+
+/// Splits the `names` of a port. A comma inside a name is written `\,`; nothing else is escaped,
+/// so a name that ends in a backslash cannot be told from one that holds a comma.
+pub fn split_names(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, names.last_mut()) {
+            ('\\', Some(name)) if chars.peek() == Some(&',') => {
+                chars.next();
+                name.push(',');
+            }
+            (',', _) => names.push(String::new()),
+            (_, Some(name)) => name.push(c),
+            (_, None) => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names.dedup();
+    names
+}
+
+/// Joins tensor names as [`split_names`] reads them.
+pub fn join_names(names: &[String]) -> String {
+    names.iter().map(|name| name.replace(',', "\\,")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers() {
+        for (text, value) in [
+            ("12", Some(12)),
+            (" -1 ", Some(-1)),
+            ("1..10", Some(1)),
+            ("x", None),
+            ("", None),
+            ("-", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(leading_integer(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(split_names("a,b\\,c,,d\\e"), ["a", "b,c", "d\\e"]);
+        assert_eq!(split_names("a\\\\,b"), ["a\\,b"]);
+        // Semantics 7.6: {"q\", "tab"} is written q\,tab and is one name when read back.
+        assert_eq!(split_names("q\\,tab"), ["q,tab"]);
+        let names = vec!["a,b".to_owned(), " c ".to_owned()];
+        assert_eq!(split_names(&join_names(&names)), names);
+    }
+}

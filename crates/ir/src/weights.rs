@@ -1,0 +1,229 @@
+//! The `.bin` beside a model: mapped, never copied, and honest about what it is not.
+//!
+//! This is the only file of the crate with `unsafe`: the map call.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// First bytes of a Git LFS pointer file.
+const LFS_MAGIC: &[u8] = b"version https://git-lfs";
+
+/// The bytes that constants refer to.
+pub struct Weights {
+    path: PathBuf,
+    content: Content,
+}
+
+enum Content {
+    Mapped(memmap2::Mmap),
+    Owned(Vec<u8>),
+    Unavailable(String),
+}
+
+/// Why a range of the weights cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WeightsError {
+    /// The file is missing, unreadable, or a Git LFS pointer.
+    #[error("{reason}")]
+    Unavailable {
+        /// What was found instead, and what to do.
+        reason: String,
+    },
+    /// The range does not lie in the file.
+    #[error(
+        "bytes {offset}..{} lie outside {path}, which has {len} bytes; \
+         the .bin is cut short or belongs to another model", offset.saturating_add(*size)
+    )]
+    OutOfRange {
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes asked for.
+        size: u64,
+        /// Bytes there are.
+        len: u64,
+        /// The file.
+        path: String,
+    },
+}
+
+impl Weights {
+    /// Maps a file. A file that cannot be mapped is not an error until a constant needs it.
+    pub fn open(path: &Path) -> Weights {
+        let content = Content::open(path).unwrap_or_else(Content::Unavailable);
+        Weights { path: path.to_owned(), content }
+    }
+
+    /// Weights held in memory, for graphs that are built rather than read.
+    pub fn from_bytes(bytes: Vec<u8>) -> Weights {
+        Weights { path: PathBuf::new(), content: Content::Owned(bytes) }
+    }
+
+    /// Every byte, or none when the file is unavailable.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Mapped(map) => map,
+            Content::Owned(bytes) => bytes,
+            Content::Unavailable(_) => &[],
+        }
+    }
+
+    /// The file the weights were mapped from; empty when held in memory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a file to read from.
+    pub fn is_available(&self) -> bool {
+        !matches!(self.content, Content::Unavailable(_))
+    }
+
+    /// The bytes `[offset, offset + size)`.
+    pub fn range(&self, offset: u64, size: u64) -> Result<&[u8], WeightsError> {
+        if let Content::Unavailable(reason) = &self.content {
+            return Err(WeightsError::Unavailable { reason: reason.clone() });
+        }
+        let bytes = self.bytes();
+        let found = usize::try_from(offset).ok().and_then(|start| {
+            let end = start.checked_add(usize::try_from(size).ok()?)?;
+            bytes.get(start..end)
+        });
+        found.ok_or_else(|| WeightsError::OutOfRange {
+            offset,
+            size,
+            len: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            path: self.name(),
+        })
+    }
+
+    fn name(&self) -> String {
+        match self.path.file_name() {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => "the weights".to_owned(),
+        }
+    }
+}
+
+impl Content {
+    fn open(path: &Path) -> Result<Content, String> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = File::open(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("{name} is missing; it belongs beside the .xml")
+            }
+            _ => format!("{name} cannot be read: {e}"),
+        })?;
+        let meta = file.metadata().map_err(|e| format!("{name} cannot be read: {e}"))?;
+        if !meta.is_file() {
+            return Err(format!("{name} is not a file"));
+        }
+        if meta.len() == 0 {
+            return Ok(Content::Owned(Vec::new()));
+        }
+        // SAFETY: the map is read-only and private to this value. Another process that truncates
+        // the file while it is mapped can stop this one with SIGBUS; docs/security.md says so.
+        let map = unsafe { memmap2::Mmap::map(&file) }
+            .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
+        if map.starts_with(LFS_MAGIC) {
+            return Err(format!(
+                "{name} is a Git LFS pointer, not the weights; run `git lfs pull`"
+            ));
+        }
+        Ok(Content::Mapped(map))
+    }
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights::from_bytes(Vec::new())
+    }
+}
+
+impl fmt::Debug for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.content {
+            Content::Unavailable(reason) => write!(f, "Weights(unavailable: {reason})"),
+            _ => write!(f, "Weights({} bytes)", self.bytes().len()),
+        }
+    }
+}
+
+/// A range of shared weights that keeps them alive.
+#[derive(Clone)]
+pub struct WeightsSlice {
+    weights: Arc<Weights>,
+    start: usize,
+    len: usize,
+}
+
+impl WeightsSlice {
+    /// The bytes `[offset, offset + size)` of `weights`, without copying them.
+    pub fn new(weights: &Arc<Weights>, offset: u64, size: u64) -> Result<Self, WeightsError> {
+        let len = weights.range(offset, size)?.len();
+        // `range` has shown that the offset is an index of the bytes.
+        let start = usize::try_from(offset).unwrap_or(0);
+        Ok(WeightsSlice { weights: Arc::clone(weights), start, len })
+    }
+
+    /// A part of the range, or nothing if it does not lie within.
+    pub fn part(&self, offset: usize, len: usize) -> Option<WeightsSlice> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        let weights = Arc::clone(&self.weights);
+        inside.then(|| WeightsSlice { weights, start: self.start + offset, len })
+    }
+
+    /// The bytes, where they lie in the file.
+    pub fn bytes(&self) -> &[u8] {
+        self.weights.bytes().get(self.start..self.start + self.len).unwrap_or(&[])
+    }
+}
+
+impl fmt::Debug for WeightsSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeightsSlice({}..{})", self.start, self.start + self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.bin");
+        std::fs::write(&path, content).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let (_dir, path) = file(b"0123456789");
+        let w = Weights::open(&path);
+        assert_eq!(w.range(3, 4).unwrap(), b"3456");
+        assert_eq!(w.range(10, 0).unwrap(), b"");
+        let e = w.range(8, 4).unwrap_err().to_string();
+        assert!(e.starts_with("bytes 8..12 lie outside m.bin, which has 10 bytes"), "{e}");
+        assert!(w.range(u64::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn slices_point_into_the_map() {
+        let (_dir, path) = file(b"0123456789");
+        let w = Arc::new(Weights::open(&path));
+        let slice = WeightsSlice::new(&w, 3, 4).unwrap();
+        assert_eq!(slice.bytes().as_ptr(), w.bytes()[3..].as_ptr());
+    }
+
+    #[test]
+    fn what_is_not_weights_is_named() {
+        let (_dir, path) = file(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+        let e = Weights::open(&path).range(0, 1).unwrap_err().to_string();
+        assert!(e.contains("Git LFS pointer"), "{e}");
+        let e = Weights::open(&path.with_extension("no")).range(0, 1).unwrap_err().to_string();
+        assert_eq!(e, "m.no is missing; it belongs beside the .xml");
+        let (_dir, empty) = file(b"");
+        assert_eq!(Weights::open(&empty).range(0, 0).unwrap(), b"");
+    }
+}

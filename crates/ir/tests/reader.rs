@@ -1,0 +1,174 @@
+//! What the reader accepts, and every problem it names.
+
+use ir::{Code, Graph, ReadError, Weights};
+use std::path::Path;
+use std::sync::Arc;
+
+fn read(xml: &str) -> Result<Graph, ReadError> {
+    ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()))
+}
+
+/// A net around some layers and edges.
+fn net(layers: &str, edges: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?>\n<net name=\"n\" version=\"11\">\n<layers>\n{layers}\n</layers>\n\
+         <edges>\n{edges}\n</edges>\n</net>\n"
+    )
+}
+
+const PARAMETER: &str = r#"<layer id="0" name="x" type="Parameter" version="opset1"><data shape="2" element_type="f32"/><output><port id="0" precision="FP32" names="x"><dim>2</dim></port></output></layer>"#;
+const RESULT: &str = r#"<layer id="9" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>"#;
+const RELU: &str = r#"<layer id="5" name="r" type="ReLU" version="opset1"><input><port id="3"/></input><output><port id="7" precision="FP32"/></output></layer>"#;
+
+fn edge(from: &str, to: &str) -> String {
+    let ((fl, fp), (tl, tp)) = (from.split_once(':').unwrap(), to.split_once(':').unwrap());
+    format!(r#"<edge from-layer="{fl}" from-port="{fp}" to-layer="{tl}" to-port="{tp}"/>"#)
+}
+
+#[test]
+fn ports_are_labels_and_order_does_not_matter() {
+    let edges = edge("5:7", "9:0") + &edge("0:0", "5:3");
+    let graph = read(&net(&[RESULT, RELU, PARAMETER].join("\n"), &edges)).unwrap();
+    let names: Vec<&str> = graph.order().iter().map(|&i| &*graph.layers()[i].name).collect();
+    assert_eq!(names, ["x", "r", "y"]);
+    assert_eq!(graph.parameters(), [2]);
+    assert_eq!(graph.inputs_of(1)[0].layer, 2);
+}
+
+#[test]
+fn every_problem_of_a_file_is_reported_with_its_line() {
+    let layers = [
+        PARAMETER,
+        RELU,
+        r#"<layer id="5" name="twin" type="ReLU" version="opset1"><input><port id="0"/></input><output><port id="1" precision="MIXED"/></output></layer>"#,
+        r#"<layer name="anonymous" type="ReLU"><output><port id="1" precision="FP32"><dim>x</dim></port></output></layer>"#,
+        RESULT,
+    ];
+    let edges = [
+        edge("0:0", "9:0"),
+        edge("0:0", "9:0"),
+        edge("0:8", "9:0"),
+        edge("77:0", "9:0"),
+        edge("0:0", "9:4"),
+        r#"<edge from-layer="0" from-port="zero" to-layer="9"/>"#.to_owned(),
+    ];
+    let error = read(&net(&layers.join("\n"), &edges.join("\n"))).unwrap_err();
+    let found: Vec<String> = error
+        .list()
+        .iter()
+        .map(|p| format!("{} {}", p.code, error.source_file().line(p.at)))
+        .collect();
+    let expected = [
+        (Code::DuplicateLayer, 6),
+        (Code::Unconnected, 6),
+        (Code::Malformed, 6),
+        (Code::Missing, 7),
+        (Code::Malformed, 7),
+        (Code::DoubledEdge, 12),
+        (Code::UnknownPort, 13),
+        (Code::DoubledEdge, 13),
+        (Code::UnknownLayer, 14),
+        (Code::DoubledEdge, 14),
+        (Code::UnknownPort, 15),
+        (Code::Malformed, 16),
+        (Code::Missing, 16),
+    ];
+    for (code, line) in expected {
+        let wanted = format!("{code} {line}");
+        assert!(found.contains(&wanted), "{wanted} is not among {found:#?}\n{error}");
+    }
+}
+
+#[test]
+fn cycles_are_named_by_their_layers() {
+    let a = RELU;
+    let b = RELU.replace(r#"id="5" name="r""#, r#"id="6" name="s""#);
+    let edges = edge("5:7", "6:3") + &edge("6:7", "5:3") + &edge("6:7", "9:0");
+    let error = read(&net(&format!("{a}{b}{RESULT}"), &edges)).unwrap_err().to_string();
+    assert!(error.contains(r#"in a cycle: "r" -> "s" -> "r""#), "{error}");
+}
+
+#[test]
+fn broken_layers_that_nothing_needs_are_warnings() {
+    let dead = RELU.replace("id=\"5\"", "id=\"6\"");
+    let graph = read(&net(&format!("{PARAMETER}{dead}{RESULT}"), &edge("0:0", "9:0"))).unwrap();
+    assert_eq!(graph.warnings().len(), 1);
+    assert_eq!(graph.warnings()[0].code, Code::Unconnected);
+    assert_eq!(graph.order().len(), 2);
+}
+
+#[test]
+fn documents_that_are_no_ir() {
+    let cases = [
+        ("", Code::NotIr, "not XML"),
+        ("\u{1}\u{2}binary", Code::NotIr, "not XML"),
+        ("<html/>", Code::NotIr, "the root element is <html>"),
+        ("<net name='n'/>", Code::Version, "no version"),
+        ("<net name='n' version='7'/>", Code::Version, "IR version \"7\""),
+        ("<net name='n' version='12'/>", Code::Version, "IR version \"12\""),
+        ("<net name='n' version='11.0'/>", Code::Version, "IR version \"11.0\""),
+        ("<net version='11'><layers>", Code::Syntax, "cut short"),
+        ("<net version='11'><layers></net>", Code::Syntax, "not well-formed"),
+        ("<net version='11'><rt_info>&evil;</rt_info></net>", Code::Syntax, "unknown entity"),
+    ];
+    for (xml, code, text) in cases {
+        let error = read(xml).unwrap_err();
+        assert_eq!(error.list()[0].code, code, "{xml:?}: {error}");
+        assert!(error.to_string().contains(text), "{xml:?}: {error}");
+    }
+    let deep = "<a>".repeat(100_000);
+    let error = read(&format!("<net version='11'>{deep}")).unwrap_err();
+    assert_eq!(error.list()[0].code, Code::TooDeep);
+}
+
+#[test]
+fn odd_but_legal_text_is_read() {
+    let xml = format!(
+        "\u{feff}<!DOCTYPE net><!-- c --><NET name=\"a&#10;b &amp; c\" version=\"11\"><layers>{}</layers>\
+         <edges>{}</edges><rt_info><k value=\"v\"/><info name=\"bad name!\" value=\"w\"/></rt_info></NET> tail",
+        PARAMETER.replace("<dim>2</dim>", "<dim><![CDATA[2]]></dim>") + RESULT,
+        edge("0:0", "9:0")
+    );
+    let graph = read(&xml).unwrap();
+    assert_eq!(graph.name(), "a\nb & c");
+    assert_eq!(graph.layers()[0].outputs[0].dims[0], 2);
+    assert_eq!(graph.notes()[0].children[1].attributes[0].1, "bad name!");
+}
+
+#[test]
+fn port_maps_must_fit_their_bodies() {
+    let body = format!(
+        "<body><layers>{PARAMETER}{RESULT}</layers><edges>{}</edges></body>",
+        edge("0:0", "9:0")
+    );
+    let layer = |map: &str| {
+        let iterator = format!(
+            r#"<layer id="5" name="t" type="TensorIterator" version="opset1">{map}<input><port id="3"/></input><output><port id="7" precision="FP32"/></output>{body}</layer>"#
+        );
+        read(&net(
+            &format!("{PARAMETER}{iterator}{RESULT}"),
+            &(edge("0:0", "5:3") + &edge("5:7", "9:0")),
+        ))
+    };
+    let good = r#"<port_map><input external_port_id="0" internal_layer_id="0" axis="1"/><output external_port_id="7" internal_layer_id="9"/></port_map><back_edges><edge from-layer="9" to-layer="0"/></back_edges>"#;
+    let graph = layer(good).unwrap();
+    let body = &graph.layers()[1].bodies[0];
+    assert_eq!(body.inputs[0].slice.unwrap().end, -1);
+    assert_eq!(body.back_edges, [(9, 0)]);
+    for (bad, text) in [
+        (good.replace("internal_layer_id=\"9\"", "internal_layer_id=\"0\""), "not a Result"),
+        (
+            good.replace("external_port_id=\"0\"", "external_port_id=\"1\""),
+            "input 1 is mapped, of 1",
+        ),
+        (good.replace("axis=\"1\"", "axis=\"1\" stride=\"0\""), "stride must not be 0"),
+        (good.replace("from-layer=\"9\"", "from-layer=\"0\""), "back edge 0 -> 0"),
+        (
+            good.replace("<output external_port_id=\"7\" internal_layer_id=\"9\"/>", ""),
+            "0 outputs are mapped",
+        ),
+    ] {
+        let error = layer(&bad).unwrap_err().to_string();
+        assert!(error.contains(text), "{text}: {error}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Graph to file to graph is the identity.
+
+use ir::{Element, Graph, Layer, Parts, Port, Version, Weights};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Text an XML 1.0 attribute can hold, with everything that needs escaping.
+fn text() -> impl Strategy<Value = String> {
+    proptest::string::string_regex("[a-zA-Z0-9 <>&\"'/\\\\.,;\n\t\u{e9}\u{4e2d}-]{0,12}").unwrap()
+}
+
+fn names() -> impl Strategy<Value = Vec<String>> {
+    // A name that ends in a backslash cannot be written (semantics 7.6).
+    let name = text().prop_map(|t| t.trim_end_matches('\\').to_owned());
+    vec(name, 0..3).prop_map(|mut names| {
+        names.retain(|n| !n.is_empty() && !n.contains("\\,"));
+        names.dedup();
+        names
+    })
+}
+
+fn attributes() -> impl Strategy<Value = Vec<(String, String)>> {
+    vec(text(), 0..4).prop_map(|values| {
+        values.into_iter().enumerate().map(|(i, v)| (format!("key{i}"), v)).collect()
+    })
+}
+
+fn element() -> impl Strategy<Value = Element> {
+    let leaf = (attributes(), "[a-z]{1,5}").prop_map(|(attributes, name)| Element {
+        name,
+        attributes,
+        ..Element::default()
+    });
+    leaf.prop_recursive(3, 8, 3, |inner| {
+        (attributes(), "[a-z]{1,5}", vec(inner, 0..3)).prop_map(|(attributes, name, children)| {
+            Element { name, attributes, children, text: String::new() }
+        })
+    })
+}
+
+fn port() -> impl Strategy<Value = Port> {
+    let types: Vec<_> = ir::ElementType::all().collect();
+    (
+        vec(-1i64..100, 0..5),
+        names(),
+        proptest::sample::select(types),
+        proptest::option::of(element()),
+    )
+        .prop_map(|(dims, names, precision, rt_info)| Port {
+            id: 0,
+            precision: Some(precision),
+            dims: dims.into(),
+            names,
+            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }),
+            ..Port::default()
+        })
+}
+
+/// A layer without inputs; edges are added by [`graph`].
+fn layer() -> impl Strategy<Value = Layer> {
+    (text(), attributes(), vec(port(), 1..3), proptest::option::of(element())).prop_map(
+        |(name, data, outputs, rt_info)| Layer {
+            name,
+            kind: "Thing".into(),
+            version: "opset1".into(),
+            data,
+            outputs,
+            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }),
+            ..Layer::default()
+        },
+    )
+}
+
+/// A chain in which every layer reads some earlier ones.
+fn graph() -> impl Strategy<Value = Graph> {
+    (text(), vec((layer(), vec(any::<prop::sample::Index>(), 0..3)), 1..8), vec(element(), 0..2))
+        .prop_map(|(name, layers, notes)| {
+            let mut parts = Parts { name, version: Version::V11, notes, ..Parts::default() };
+            for (i, (mut layer, sources)) in layers.into_iter().enumerate() {
+                layer.id = 10 * i as u64 + 3;
+                let sources = if i == 0 { Vec::new() } else { sources };
+                for (slot, source) in sources.iter().enumerate() {
+                    let from = &parts.layers[source.index(i)];
+                    parts.edges.push(ir::Edge {
+                        from_layer: from.id,
+                        from_port: from.outputs[0].id,
+                        to_layer: layer.id,
+                        to_port: slot as u64,
+                        ..ir::Edge::default()
+                    });
+                    layer.inputs.push(Port { id: slot as u64, ..Port::default() });
+                }
+                for (j, port) in layer.outputs.iter_mut().enumerate() {
+                    port.id = 100 + j as u64;
+                }
+                parts.layers.push(layer);
+            }
+            Graph::assemble(parts, Arc::new(Weights::default()), Arc::default()).unwrap()
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn writing_and_reading_is_the_identity(graph in graph()) {
+        let xml = ir::write_xml(&graph);
+        let read = ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()));
+        let read = match read { Ok(g) => g, Err(e) => panic!("{e}\n{xml}") };
+        prop_assert_eq!(&read, &graph, "{}", xml);
+        prop_assert_eq!(read.order(), graph.order());
+    }
+}
+
+#[test]
+fn weights_are_written_beside_the_xml() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut g = ir::GraphBuilder::new("w");
+    let c = g.constant(ir::ElementType::U8, &[3], b"abc");
+    g.result("y", c);
+    let path = dir.path().join("w.xml");
+    ir::write(&g.finish().unwrap(), &path).unwrap();
+    let read = ir::read(&path).unwrap();
+    assert_eq!(read.weights().bytes(), b"abc");
+    assert_eq!(read.layers()[0].attribute("size"), Some("3"));
+    let missing = dir.path().join("no/such/dir/w.xml");
+    assert!(ir::write(&read, missing).is_err());
+}

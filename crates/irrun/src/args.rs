@@ -1,0 +1,133 @@
+//! The flags. Their help is what the README and the man page say.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs OpenVINO IR models: model.xml + model.bin, one binary, the same bits everywhere.
+#[derive(Debug, Parser)]
+#[command(
+    name = "irrun",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Exit codes: 0 good, 1 a comparison or check failed, 2 bad usage, 3 bad model, \
+                  4 bad input, 5 failed while running."
+)]
+pub struct Cli {
+    /// What to do; without it, the model is run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Running a model.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a model and infer its shapes; nothing is executed.
+    Check(CheckArgs),
+    /// Run every case folder below some directories and compare with its goldens.
+    Test(TestArgs),
+    /// List the operations and the opsets they exist in.
+    Ops(OpsArgs),
+}
+
+/// Running a model.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The model: an .xml with its .bin beside it.
+    #[arg(value_name = "MODEL.xml", required = true)]
+    pub model: Option<PathBuf>,
+    /// An input: a tensor or layer name or an index, and a file. Without a name, the next input
+    /// in order, or for an .npz every array by its name.
+    #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
+    pub input: Vec<String>,
+    /// Where an output goes: an .npy, an .npz for all, or a directory. Without any, a summary of
+    /// each output is printed.
+    #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
+    pub output: Vec<String>,
+    /// Convert inputs whose type is not that of the model.
+    #[arg(long)]
+    pub cast: bool,
+    /// Run the graph exactly as it is written.
+    #[arg(long)]
+    pub no_optimize: bool,
+    /// Print the steps of the plan and where their results live.
+    #[arg(long)]
+    pub explain: bool,
+    /// Flags that several commands share.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Checking a model.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The model.
+    #[arg(value_name = "MODEL.xml")]
+    pub model: PathBuf,
+    /// List every layer, not inputs and outputs only.
+    #[arg(long)]
+    pub all: bool,
+    /// List the layers whose name matches, with * and ?.
+    #[arg(long, value_name = "GLOB")]
+    pub only: Option<String>,
+    /// Shapes to use in place of those the model declares.
+    #[arg(long, value_name = "NAME[1,3,?,?]")]
+    pub shape: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Running case folders.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Directories to search.
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// Print every case, not the failures only.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Run the graphs exactly as they are written.
+    #[arg(long)]
+    pub no_optimize: bool,
+    /// Pass over cases whose model has an operation that irrun does not know, and count them.
+    #[arg(long)]
+    pub skip_unsupported: bool,
+    /// Cases, by folder name with * and ?, that must fail; it is a failure when they pass.
+    #[arg(long, value_name = "GLOB")]
+    pub expect_failure: Vec<String>,
+    /// Threads; the cases are divided among them.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Listing operations.
+#[derive(Debug, Args)]
+pub struct OpsArgs {
+    /// List the operations whose name matches, with * and ?.
+    #[arg(value_name = "GLOB")]
+    pub only: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags that several commands share.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Shapes to use in place of those the model declares.
+    #[arg(long, value_name = "NAME[1,3,224,224]")]
+    pub shape: Vec<String>,
+    /// Threads; the results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}

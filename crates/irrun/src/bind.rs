@@ -1,0 +1,419 @@
+//! From what people type to inputs and outputs: names, indices, shape overrides.
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::npz::Npz;
+use crate::text::nearest;
+use crate::{npy, text};
+use anyhow::{Context, Result, anyhow, bail};
+use infer::{Given, PartialShape};
+use ir::{ElementType, Graph, Layer};
+use runtime::Tensor;
+use std::path::{Path, PathBuf};
+
+/// An input or output as people may name it.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// The layer's name.
+    pub friendly: String,
+    /// The tensor's names.
+    pub names: Vec<String>,
+}
+
+impl Port {
+    /// The name to show: the first tensor name, or the layer's.
+    pub fn shown(&self) -> &str {
+        self.names.first().unwrap_or(&self.friendly)
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.friendly == name || self.names.iter().any(|n| n == name)
+    }
+}
+
+/// The inputs of a graph, in order.
+pub fn inputs(graph: &Graph) -> Vec<Port> {
+    let port = |&p: &usize| graph.layers().get(p).map(|l| port_of(l, l, 0));
+    graph.parameters().iter().filter_map(port).collect()
+}
+
+/// The outputs of a graph, in order. Their tensor names are those of the tensors that feed them,
+/// unless the Result layer has its own.
+pub fn outputs(graph: &Graph) -> Vec<Port> {
+    let port = |&p: &usize| {
+        let layer = graph.layers().get(p)?;
+        let source = graph.inputs_of(p).first()?;
+        let own = layer.tags.iter().find(|(key, _)| key == "output_names");
+        let mut port = port_of(layer, graph.layers().get(source.layer)?, source.port);
+        if let Some((_, names)) = own {
+            port.names = ir::split_names(names);
+        }
+        Some(port)
+    };
+    graph.results().iter().filter_map(port).collect()
+}
+
+fn port_of(layer: &Layer, tensor: &Layer, port: usize) -> Port {
+    let names = tensor.outputs.get(port).map(|p| p.names.clone()).unwrap_or_default();
+    Port { friendly: layer.name.clone(), names }
+}
+
+/// Finds a port by tensor name, layer name or index.
+///
+/// # Errors
+/// With the names there are, and the one that was probably meant.
+pub fn find(ports: &[Port], key: &str, what: &str) -> Result<usize> {
+    if let Some(i) = ports.iter().position(|p| p.is(key)) {
+        return Ok(i);
+    }
+    if let Ok(i) = key.parse::<usize>() {
+        if i < ports.len() {
+            return Ok(i);
+        }
+        bail!("there is no {what} {i}; the model has {}", text::plural(ports.len(), what));
+    }
+    let names = ports.iter().flat_map(|p| p.names.iter().chain([&p.friendly]));
+    let hint = match nearest(key, names.map(String::as_str)) {
+        Some(name) => format!("; did you mean \"{name}\"?"),
+        None => {
+            let known: Vec<String> =
+                ports.iter().enumerate().map(|(i, p)| format!("{i}={}", p.shown())).collect();
+            format!("; the model has {}", known.join(", "))
+        }
+    };
+    bail!("there is no {what} \"{key}\"{hint}")
+}
+
+/// Splits `NAME=FILE`. A name may hold `=`, and so may a file: what is a port wins.
+fn split<'a>(arg: &'a str, ports: &[Port]) -> (Option<&'a str>, &'a str) {
+    let known = |key: &str| {
+        ports.iter().any(|p| p.is(key))
+            || (!key.is_empty() && key.bytes().all(|b| b.is_ascii_digit()))
+    };
+    for (i, _) in arg.match_indices('=') {
+        if known(&arg[..i]) {
+            return (Some(&arg[..i]), &arg[i + 1..]);
+        }
+    }
+    match arg.split_once('=') {
+        Some((key, file)) if !Path::new(arg).exists() => (Some(key), file),
+        _ => (None, arg),
+    }
+}
+
+/// What each Parameter declares, and what `--shape` puts in its place.
+pub struct Declared {
+    /// The ports, to look names up.
+    pub ports: Vec<Port>,
+    /// The element types; `dynamic` where the model leaves it open.
+    pub types: Vec<ElementType>,
+    /// The shapes.
+    pub shapes: Vec<PartialShape>,
+}
+
+impl Declared {
+    /// What a graph declares, with overrides.
+    ///
+    /// # Errors
+    /// When an override names no input or is not a shape.
+    pub fn new(graph: &Graph, overrides: &[String]) -> Result<Declared, Failure> {
+        let ports = inputs(graph);
+        let layers = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
+        let (types, shapes) = layers
+            .map(|layer| {
+                let element_type = layer.attribute("element_type").unwrap_or("dynamic");
+                let shape = layer.attribute("shape").unwrap_or("");
+                let element_type = ElementType::from_attribute(element_type.trim());
+                let shape = shape.parse().unwrap_or_else(|_| PartialShape::unranked());
+                (element_type.unwrap_or(ElementType::Dynamic), shape)
+            })
+            .unzip();
+        let mut declared = Declared { ports, types, shapes };
+        for (port, shape) in shape_overrides(overrides, &declared.ports).or_exit(Exit::Usage)? {
+            declared.shapes[port] = shape;
+        }
+        Ok(declared)
+    }
+
+    /// What propagation is told about the inputs.
+    pub fn given(&self) -> infer::Inputs {
+        let given = |shape: &PartialShape| Given { shape: Some(shape.clone()), ..Given::default() };
+        infer::Inputs {
+            parameters: self.shapes.iter().map(given).collect(),
+            ..infer::Inputs::default()
+        }
+    }
+
+    fn describe(&self, i: usize) -> String {
+        format!("{}{}", self.types[i], self.shapes[i])
+    }
+}
+
+/// Reads `NAME[1,3..8,?]`, several separated by commas, as benchmark_app writes them. Without a
+/// name the shape is that of the only input.
+fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, PartialShape)>> {
+    let mut out = Vec::new();
+    for text in texts {
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let open = rest.find('[').with_context(|| form(text))?;
+            let close = open + rest[open..].find(']').with_context(|| form(text))?;
+            let name = rest[..open].trim().trim_end_matches([':', '=']);
+            let port = match (name, ports.len()) {
+                ("", 1) => 0,
+                ("", n) => bail!("--shape {text}: which of the {n} inputs? {}", form(text)),
+                (name, _) => find(ports, name, "input").context("--shape")?,
+            };
+            let shape = rest[open..=close].parse::<PartialShape>();
+            out.push((port, shape.map_err(|e| anyhow!("--shape {text}: {e}"))?));
+            rest = rest[close + 1..].trim_start().trim_start_matches(',').trim_start();
+        }
+    }
+    Ok(out)
+}
+
+fn form(text: &str) -> String {
+    format!("\"{text}\" is not of the form NAME[1,3,?,2..8]")
+}
+
+/// Reads the tensors of all inputs.
+///
+/// # Errors
+/// What is missing, doubled, unknown, or of another type or shape than the model takes.
+pub fn read_inputs(
+    args: &[String],
+    declared: &Declared,
+    cast: bool,
+) -> Result<Vec<Tensor>, Failure> {
+    let ports = &declared.ports;
+    let mut tensors: Vec<Option<Tensor>> = vec![None; ports.len()];
+    for arg in args {
+        let (key, file) = split(arg, ports);
+        let key = key.map(|k| find(ports, k, "input")).transpose().or_exit(Exit::Usage)?;
+        let read = read_one(Path::new(file), key, &tensors, declared, cast)?;
+        for (port, tensor) in read {
+            if tensors[port].is_some() {
+                let message = anyhow!("input {port} ({}) is given twice", ports[port].shown());
+                return Err(Failure { exit: Exit::Usage, error: message });
+            }
+            check(port, &tensor, declared).or_exit(Exit::Input)?;
+            tensors[port] = Some(tensor);
+        }
+    }
+    complete(tensors, declared).or_exit(Exit::Usage)
+}
+
+fn read_one(
+    file: &Path,
+    key: Option<usize>,
+    tensors: &[Option<Tensor>],
+    declared: &Declared,
+    cast: bool,
+) -> Result<Vec<(usize, Tensor)>, Failure> {
+    if file.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+        let mut npz = Npz::open(file).or_exit(Exit::Input)?;
+        return read_npz(&mut npz, key, declared, cast).or_exit(Exit::Input);
+    }
+    let port = match key.or_else(|| tensors.iter().position(Option::is_none)) {
+        Some(port) => port,
+        None => {
+            let count = text::plural(tensors.len(), "input");
+            let error = anyhow!("{} is one file too many: the model has {count}", file.display());
+            return Err(Failure { exit: Exit::Usage, error });
+        }
+    };
+    let name = declared.ports[port].shown();
+    let tensor = npy::read(file, declared.types[port], cast)
+        .with_context(|| format!("input {port} ({name}, {})", declared.describe(port)));
+    Ok(vec![(port, tensor.or_exit(Exit::Input)?)])
+}
+
+/// Every array that names an input, or for one input its own array or the only one.
+fn read_npz(
+    npz: &mut Npz,
+    key: Option<usize>,
+    declared: &Declared,
+    cast: bool,
+) -> Result<Vec<(usize, Tensor)>> {
+    let names = npz.names();
+    let mut out = Vec::new();
+    for name in &names {
+        let plain = name.strip_prefix("arr_").unwrap_or(name);
+        let port = match (key, names.len()) {
+            (Some(port), 1) => Some(port),
+            (Some(port), _) => declared.ports[port].is(name).then_some(port),
+            (None, _) => Some(
+                find(&declared.ports, name, "input")
+                    .or_else(|e| find(&declared.ports, plain, "input").map_err(|_| e))?,
+            ),
+        };
+        if let Some(port) = port {
+            out.push((port, npz.read(name, declared.types[port], cast)?));
+        }
+    }
+    if let (Some(port), true) = (key, out.is_empty()) {
+        let name = declared.ports[port].shown();
+        bail!("none of the arrays {} is called \"{name}\"", names.join(", "));
+    }
+    Ok(out)
+}
+
+fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
+    let shape = PartialShape::fixed(tensor.sizes());
+    if declared.shapes[port].covers(&shape) {
+        return Ok(());
+    }
+    let name = declared.ports[port].shown();
+    bail!(
+        "input {port} ({name}) takes {}, but the file holds {}{shape}",
+        declared.describe(port),
+        tensor.element_type()
+    )
+}
+
+fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
+    let missing: Vec<usize> = (0..tensors.len()).filter(|&i| tensors[i].is_none()).collect();
+    if missing.is_empty() {
+        return Ok(tensors.into_iter().flatten().collect());
+    }
+    let list = missing
+        .iter()
+        .map(|&i| format!("\n  {i}: \"{}\" {}", declared.ports[i].shown(), declared.describe(i)));
+    let flags = missing.iter().map(|i| format!(" --input {i}=x{i}.npy"));
+    bail!(
+        "{} not given:{}\ngive{}",
+        if missing.len() == 1 { "an input is" } else { "inputs are" },
+        list.collect::<String>(),
+        flags.collect::<String>()
+    )
+}
+
+/// Where an output is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// One output as an `.npy` file.
+    Npy(usize, PathBuf),
+    /// Outputs as an `.npz` file.
+    Npz(Vec<usize>, PathBuf),
+}
+
+/// What the `--output` flags ask for.
+///
+/// # Errors
+/// When a flag names no output, or two write the same file.
+pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    let mut next = 0;
+    for arg in args {
+        let (key, file) = split(arg, ports);
+        let key = key.map(|k| find(ports, k, "output")).transpose()?;
+        let path = Path::new(file);
+        let selected: Vec<usize> = key.map_or_else(|| (0..ports.len()).collect(), |k| vec![k]);
+        if file.ends_with('/') || path.is_dir() {
+            let name = |i: usize| path.join(format!("{}.npy", file_name(ports, i)));
+            targets.extend(selected.into_iter().map(|i| Target::Npy(i, name(i))));
+        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+            targets.push(Target::Npz(selected, path.to_owned()));
+        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
+            let port = key.unwrap_or(next);
+            if port >= ports.len() {
+                bail!("{file} is one file too many: {}", text::plural(ports.len(), "output"));
+            }
+            next = port + 1;
+            targets.push(Target::Npy(port, path.to_owned()));
+        } else {
+            bail!("--output {arg}: give an .npy, an .npz, or a directory that ends in /");
+        }
+    }
+    let paths: Vec<&PathBuf> = targets.iter().map(Target::path).collect();
+    for (i, path) in paths.iter().enumerate() {
+        if paths[..i].contains(path) {
+            bail!("{} would be written twice", path.display());
+        }
+    }
+    Ok(targets)
+}
+
+impl Target {
+    /// The file.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            Target::Npy(_, path) | Target::Npz(_, path) => path,
+        }
+    }
+}
+
+/// A name for an output that is one component of a path, and different for each output.
+fn file_name(ports: &[Port], i: usize) -> String {
+    let safe = |p: &Port| -> String {
+        let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        p.shown().chars().map(keep).collect()
+    };
+    let name = safe(&ports[i]);
+    let twin = ports.iter().enumerate().any(|(j, p)| j != i && safe(p) == name);
+    match name.trim_matches('.').is_empty() || twin {
+        true => format!("{i}_{name}"),
+        false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports() -> Vec<Port> {
+        let port = |f: &str, n: &[&str]| Port {
+            friendly: f.into(),
+            names: n.iter().map(|n| (*n).to_owned()).collect(),
+        };
+        vec![port("x", &["a/b:0", "in=1"]), port("y", &[]), port("a_b_0", &[])]
+    }
+
+    #[test]
+    fn names_and_files_are_told_apart() {
+        let ports = ports();
+        for (arg, key, file) in [
+            ("x=f.npy", Some("x"), "f.npy"),
+            ("in=1=f.npy", Some("in=1"), "f.npy"),
+            ("2=f=g.npy", Some("2"), "f=g.npy"),
+            ("f.npy", None, "f.npy"),
+            ("typo=f.npy", Some("typo"), "f.npy"),
+        ] {
+            assert_eq!(split(arg, &ports), (key, file), "{arg}");
+        }
+        assert_eq!(find(&ports, "a/b:0", "input").unwrap(), 0);
+        assert_eq!(find(&ports, "1", "input").unwrap(), 1);
+        let text = |r: Result<usize>| r.unwrap_err().to_string();
+        assert!(text(find(&ports, "a/b:1", "input")).contains("did you mean \"a/b:0\"?"));
+        assert!(text(find(&ports, "3", "input")).contains("the model has 3 inputs"));
+    }
+
+    #[test]
+    fn shapes_in_benchmark_app_syntax() {
+        let ports = ports();
+        let text = vec!["x[1,3,?],y[1..8, 2..]".to_owned(), "2=[]".to_owned()];
+        let shapes = shape_overrides(&text, &ports).unwrap();
+        let shown: Vec<String> = shapes.iter().map(|(p, s)| format!("{p}{s}")).collect();
+        assert_eq!(shown, ["0[1,3,?]", "1[1..8,2..]", "2[]"]);
+        for bad in ["[1]", "x", "x[1", "z[1]", "x[a]"] {
+            assert!(shape_overrides(&[bad.to_owned()], &ports).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn outputs_find_their_files() {
+        let ports = ports();
+        let args = |list: &[&str]| list.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>();
+        let files: Vec<String> = targets(&args(&["d/"]), &ports)
+            .unwrap()
+            .iter()
+            .map(|t| t.path().display().to_string())
+            .collect();
+        assert_eq!(files, ["d/0_a_b_0.npy", "d/y.npy", "d/2_a_b_0.npy"]);
+        let two = targets(&args(&["p.npy", "q.npy", "x=r.npz"]), &ports).unwrap();
+        assert_eq!(two[1], Target::Npy(1, "q.npy".into()));
+        assert_eq!(two[2], Target::Npz(vec![0], "r.npz".into()));
+        for bad in [&["p.txt"][..], &["p.npy", "0=p.npy"], &["7=p.npy"]] {
+            assert!(targets(&args(bad), &ports).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Exit codes, carried by errors to `main`.
+
+use anyhow::Error;
+use std::fmt;
+
+/// The exit codes of the command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// Nothing is wrong.
+    Good = 0,
+    /// A comparison or check failed.
+    Failed = 1,
+    /// The command line is not of its form.
+    Usage = 2,
+    /// The model cannot be read, checked or compiled.
+    Model = 3,
+    /// An input or output file is not what the model needs, or cannot be written.
+    Input = 4,
+    /// The model failed while running.
+    Running = 5,
+}
+
+/// An error with the exit code that it leads to.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
+
+/// Says which exit code an error leads to.
+pub trait OrExit<T> {
+    /// Attaches the exit code.
+    ///
+    /// # Errors
+    /// The error itself, with the code.
+    fn or_exit(self, exit: Exit) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<Error>> OrExit<T> for Result<T, E> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure> {
+        self.map_err(|error| Failure { exit, error: error.into() })
+    }
+}

@@ -1,0 +1,18 @@
+//! What the `irrun` command does, apart from its flags: files in and out, reports, golden tests.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod bind;
+pub mod case;
+pub mod check;
+pub mod compare;
+pub mod exit;
+pub mod npy;
+pub mod npz;
+pub mod operations;
+pub mod property;
+pub mod run;
+pub mod suite;
+pub mod table;
+pub mod text;

@@ -1,0 +1,31 @@
+//! The `irrun` command: parse flags, call the library, print, exit code.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use irrun::args::{Cli, Command};
+use irrun::exit::Exit;
+use irrun::{check, operations, run, suite};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        None => run::run(&cli.run),
+        Some(Command::Check(args)) => check::check(args),
+        Some(Command::Test(args)) => suite::test(args),
+        Some(Command::Ops(args)) => operations::ops(args),
+    };
+    let exit = outcome.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        failure.exit
+    });
+    ExitCode::from(match exit {
+        Exit::Good => 0,
+        Exit::Failed => 1,
+        Exit::Usage => 2,
+        Exit::Model => 3,
+        Exit::Input => 4,
+        Exit::Running => 5,
+    })
+}

@@ -1,0 +1,72 @@
+//! What outputs must satisfy whose values are implementation defined.
+
+use anyhow::{Result, anyhow, bail, ensure};
+use ir::ElementType;
+use runtime::Tensor;
+use serde_json::Value;
+
+/// Checks shape, type and the property described: outputs with their examples.
+///
+/// # Errors
+/// What is not satisfied.
+pub fn check(property: &Value, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
+    for (i, (got, golden)) in pairs.iter().enumerate() {
+        ensure!(
+            got.sizes() == golden.sizes() && got.element_type() == golden.element_type(),
+            "output {i} is {got:?}, expected {golden:?}"
+        );
+    }
+    let Some((first, _)) = pairs.first() else { return Ok(()) };
+    match property["kind"].as_str().unwrap_or_default() {
+        "uniform" => {
+            let (low, high) = (property["low"].as_f64(), property["high"].as_f64());
+            let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(1.0));
+            let values = numbers(first)?;
+            let inside = |v: &f64| (low..high).contains(v);
+            ensure!(values.iter().all(inside), "a value lies outside {low}..{high}");
+            let spread = values.iter().any(|v| *v != values[0]) || values.len() < 2;
+            ensure!(spread, "all values are the same");
+        }
+        "distribution" => {
+            let classes = property["classes"].as_f64().unwrap_or(f64::INFINITY);
+            let inside = |v: &f64| *v >= 0.0 && *v < classes;
+            ensure!(numbers(first)?.iter().all(inside), "a class lies outside 0..{classes}");
+        }
+        "topk_set" => topk_set(property["axis"].as_i64().unwrap_or(-1), pairs)?,
+        other => bail!("the property \"{other}\" is not known"),
+    }
+    Ok(())
+}
+
+fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+    let wide = runtime::convert(tensor, ElementType::F64).map_err(|e| anyhow!("{e}"))?;
+    Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())
+}
+
+/// Along `axis` the outputs together are a permutation of the examples.
+fn topk_set(axis: i64, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
+    let Some((first, _)) = pairs.first() else { return Ok(()) };
+    let sizes = first.sizes();
+    let rank = sizes.len() as i64;
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis })?;
+    let inner: usize = sizes[axis + 1..].iter().product();
+    let (size, outer) = (sizes[axis], sizes[..axis].iter().product::<usize>());
+    let columns = |pick: fn(&(&Tensor, &Tensor)) -> Tensor| -> Result<Vec<Vec<f64>>> {
+        pairs.iter().map(|pair| numbers(&pick(pair))).collect()
+    };
+    let (got, expected) = (columns(|p| p.0.clone())?, columns(|p| p.1.clone())?);
+    for o in 0..outer {
+        for i in 0..inner {
+            let line = |columns: &[Vec<f64>]| {
+                let entry = |k: usize| -> Vec<u64> {
+                    columns.iter().map(|c| c[(o * size + k) * inner + i].to_bits()).collect()
+                };
+                let mut entries: Vec<Vec<u64>> = (0..size).map(entry).collect();
+                entries.sort();
+                entries
+            };
+            ensure!(line(&got) == line(&expected), "line {o}, {i} holds other elements");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! `irrun MODEL.xml`: read, propagate, compile, run, write.
+
+use crate::args::RunArgs;
+use crate::bind::{self, Declared, Port, Target};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::table::table;
+use crate::{npy, npz};
+use anyhow::anyhow;
+use infer::{Given, Inputs, PartialShape};
+use ir::{ElementType, Graph};
+use runtime::{Options, Plan, Tensor, Threads};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Runs a model once.
+///
+/// # Errors
+/// With the exit code that tells whose fault it is.
+pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let Some(model) = &args.model else {
+        return Err(Failure { exit: Exit::Usage, error: anyhow!("give a MODEL.xml") });
+    };
+    let graph = ir::read(model).or_exit(Exit::Model)?;
+    let declared = Declared::new(&graph, &args.common.shape)?;
+    let ports = bind::outputs(&graph);
+    let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
+    let tensors = bind::read_inputs(&args.input, &declared, args.cast)?;
+    let plan = plan(&graph, &tensors, &Options { optimize: !args.no_optimize })?;
+    if args.explain {
+        plan.explain().iter().for_each(|line| eprintln!("{line}"));
+    }
+    let mut session = plan.session_on(Arc::new(threads(args.common.threads)));
+    let outputs = session.run(&tensors).or_exit(Exit::Running)?;
+    write(&targets, &ports, &outputs)?;
+    if args.common.json {
+        println!("{}", report(&ports, &outputs, &targets));
+    } else if targets.is_empty() {
+        print!("{}", summary(&ports, &outputs));
+    }
+    Ok(Exit::Good)
+}
+
+/// A plan for inputs that are there: every shape that follows from theirs is static.
+///
+/// # Errors
+/// What is wrong with the model, all of it.
+pub fn plan(graph: &Graph, tensors: &[Tensor], options: &Options) -> Result<Plan, Failure> {
+    let given = |t: &Tensor| Given {
+        element_type: Some(t.element_type()),
+        shape: Some(PartialShape::fixed(t.sizes())),
+        value: None,
+    };
+    let parameters = tensors.iter().map(given).collect();
+    let inputs = Inputs { parameters, variables: Some(Default::default()) };
+    let facts = infer::propagate(graph, &inputs).or_exit(Exit::Model)?;
+    runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
+}
+
+/// The threads that a flag asks for, or one for each processor.
+pub fn threads(count: Option<usize>) -> Threads {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    Threads::new(count.unwrap_or_else(all))
+}
+
+fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {
+    for target in targets {
+        if let Some(dir) = target.path().parent() {
+            std::fs::create_dir_all(dir).or_exit(Exit::Input)?;
+        }
+        match target {
+            Target::Npy(i, path) => {
+                let Some(tensor) = outputs.get(*i) else { continue };
+                npy::write_whole(path, |out| npy::write(tensor, out)).or_exit(Exit::Input)?;
+            }
+            Target::Npz(selected, path) => {
+                let array =
+                    |&i: &usize| Some((ports.get(i)?.shown().to_owned(), outputs.get(i)?.clone()));
+                let arrays: Vec<_> = selected.iter().filter_map(array).collect();
+                npz::write(path, &arrays).or_exit(Exit::Input)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a person wants to know of a tensor at a glance.
+struct Statistics {
+    min: f64,
+    max: f64,
+    mean: f64,
+    nans: usize,
+    first: Vec<String>,
+}
+
+/// Values shown of each output.
+const SHOWN: usize = 6;
+
+impl Statistics {
+    fn of(tensor: &Tensor) -> Statistics {
+        let mut s = Statistics {
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            mean: f64::NAN,
+            nans: 0,
+            first: Vec::new(),
+        };
+        if let Some(strings) = tensor.as_strings() {
+            s.first = strings.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
+            return s;
+        }
+        let wide = runtime::convert(tensor, ElementType::F64);
+        let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+        let mut sum = 0.0;
+        for v in values {
+            if v.is_nan() {
+                s.nans += 1;
+                continue;
+            }
+            s.min = s.min.min(*v);
+            s.max = s.max.max(*v);
+            sum += v;
+        }
+        s.mean = sum / (values.len() - s.nans) as f64;
+        let short = |v: &f64| {
+            let text = format!("{v:.5}");
+            let plain = text.contains('.') && v.abs() < 1e6 && (v.abs() >= 1e-3 || *v == 0.0);
+            match plain || v.fract() == 0.0 {
+                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => format!("{v:.4e}"),
+            }
+        };
+        s.first = values.iter().take(SHOWN).map(short).collect();
+        s
+    }
+}
+
+fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
+    let head = ["output", "name", "type", "shape", "min", "max", "mean", "first values"];
+    let mut rows = vec![head.iter().map(|h| (*h).to_owned()).collect::<Vec<String>>()];
+    for (i, (port, tensor)) in ports.iter().zip(outputs).enumerate() {
+        let s = Statistics::of(tensor);
+        let number = |v: f64| if v.is_finite() { format!("{v:.4}") } else { "-".to_owned() };
+        let more = if tensor.count() > SHOWN { " …" } else { "" };
+        let nans = if s.nans > 0 { format!(" ({} NaN)", s.nans) } else { String::new() };
+        rows.push(vec![
+            i.to_string(),
+            port.shown().to_owned(),
+            tensor.element_type().to_string(),
+            PartialShape::fixed(tensor.sizes()).to_string(),
+            number(s.min),
+            number(s.max),
+            number(s.mean),
+            format!("{}{more}{nans}", s.first.join(" ")),
+        ]);
+    }
+    table(&rows)
+}
+
+fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target]) -> Value {
+    let outputs = ports.iter().zip(outputs).enumerate().map(|(i, (port, tensor))| {
+        let s = Statistics::of(tensor);
+        let files = targets.iter().filter(|t| match t {
+            Target::Npy(k, _) => *k == i,
+            Target::Npz(list, _) => list.contains(&i),
+        });
+        json!({
+            "index": i,
+            "name": port.shown(),
+            "layer": port.friendly,
+            "type": tensor.element_type().name(),
+            "shape": tensor.sizes(),
+            "min": number(s.min),
+            "max": number(s.max),
+            "mean": number(s.mean),
+            "nan": s.nans,
+            "first": s.first,
+            "files": files.map(|t| t.path().display().to_string()).collect::<Vec<_>>(),
+        })
+    });
+    json!({ "schema": 1, "outputs": outputs.collect::<Vec<_>>() })
+}
+
+/// JSON has no infinities.
+fn number(v: f64) -> Value {
+    if v.is_finite() { json!(v) } else { Value::Null }
+}

@@ -1,0 +1,246 @@
+//! Small grammars and forms of text: Python literals, globs, near misses, numbers.
+
+/// A Python dictionary of strings, booleans and tuples, as numpy's headers hold it.
+pub struct PyDict {
+    entries: Vec<(String, PyValue)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum PyValue {
+    Text(String),
+    Bool(bool),
+    Tuple(Vec<usize>),
+    Other,
+}
+
+impl PyDict {
+    /// Reads `{'key': value, …}`.
+    ///
+    /// # Errors
+    /// What is not of that form.
+    pub fn parse(text: &str) -> Result<PyDict, String> {
+        let mut p = PyParser { rest: text };
+        let mut entries = Vec::new();
+        p.expect('{')?;
+        while !p.eat('}') {
+            let key = p.string()?;
+            p.expect(':')?;
+            entries.push((key, p.value()?));
+            if !p.eat(',') {
+                p.expect('}')?;
+                break;
+            }
+        }
+        Ok(PyDict { entries })
+    }
+
+    fn get(&self, key: &str) -> Result<&PyValue, String> {
+        let entry = self.entries.iter().find(|(k, _)| k == key);
+        entry.map(|(_, v)| v).ok_or_else(|| format!("{key} is missing"))
+    }
+
+    /// A string.
+    ///
+    /// # Errors
+    /// When it is missing or something else, such as the fields of a structured type.
+    pub fn string(&self, key: &str) -> Result<String, String> {
+        match self.get(key)? {
+            PyValue::Text(text) => Ok(text.clone()),
+            _ => Err(format!("{key} is not a plain type")),
+        }
+    }
+
+    /// A boolean.
+    ///
+    /// # Errors
+    /// When it is missing or something else.
+    pub fn boolean(&self, key: &str) -> Result<bool, String> {
+        match self.get(key)? {
+            PyValue::Bool(value) => Ok(*value),
+            _ => Err(format!("{key} is not True or False")),
+        }
+    }
+
+    /// A tuple of sizes.
+    ///
+    /// # Errors
+    /// When it is missing or something else.
+    pub fn sizes(&self, key: &str) -> Result<Vec<usize>, String> {
+        match self.get(key)? {
+            PyValue::Tuple(sizes) => Ok(sizes.clone()),
+            _ => Err(format!("{key} is not a tuple of sizes")),
+        }
+    }
+}
+
+struct PyParser<'a> {
+    rest: &'a str,
+}
+
+impl PyParser<'_> {
+    fn eat(&mut self, c: char) -> bool {
+        self.rest = self.rest.trim_start();
+        match self.rest.strip_prefix(c) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, c: char) -> Result<(), String> {
+        if self.eat(c) {
+            return Ok(());
+        }
+        let found: String = self.rest.chars().take(8).collect();
+        Err(format!("expected {c} before \"{found}\""))
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        let quote = if self.eat('\'') { '\'' } else { '"' };
+        if quote == '"' {
+            self.expect('"')?;
+        }
+        let end = self.rest.find(quote).ok_or("a string does not end")?;
+        let (text, rest) = self.rest.split_at(end);
+        self.rest = rest.get(1..).unwrap_or_default();
+        Ok(text.to_owned())
+    }
+
+    fn value(&mut self) -> Result<PyValue, String> {
+        self.rest = self.rest.trim_start();
+        match self.rest.chars().next() {
+            Some('\'' | '"') => Ok(PyValue::Text(self.string()?)),
+            Some('(') => self.tuple(),
+            Some('[') => {
+                // The fields of a structured type, which no tensor has.
+                let end = self.rest.rfind(']').ok_or("a list does not end")?;
+                self.rest = self.rest.get(end + 1..).unwrap_or_default();
+                Ok(PyValue::Other)
+            }
+            _ => self.word(),
+        }
+    }
+
+    fn tuple(&mut self) -> Result<PyValue, String> {
+        self.expect('(')?;
+        let mut sizes = Vec::new();
+        while !self.eat(')') {
+            self.rest = self.rest.trim_start();
+            let digits = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
+            let (number, rest) = self.rest.split_at(digits);
+            sizes.push(number.parse().map_err(|_| format!("\"{number}\" is not a size"))?);
+            // Python 2 wrote 3L.
+            self.rest = rest.strip_prefix('L').unwrap_or(rest);
+            if !self.eat(',') {
+                self.expect(')')?;
+                break;
+            }
+        }
+        Ok(PyValue::Tuple(sizes))
+    }
+
+    fn word(&mut self) -> Result<PyValue, String> {
+        for (word, value) in [("True", true), ("False", false)] {
+            if let Some(rest) = self.rest.strip_prefix(word) {
+                self.rest = rest;
+                return Ok(PyValue::Bool(value));
+            }
+        }
+        let found: String = self.rest.chars().take(8).collect();
+        Err(format!("\"{found}\" is not a value"))
+    }
+}
+
+/// Whether `text` matches `pattern`, in which `*` is any text and `?` any character.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(&c) if c == '?' || c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match star {
+                Some((after, from)) => {
+                    star = Some((after, from + 1));
+                    (p, t) = (after, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// The known word nearest to a mistyped one, if any is near.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = word.chars().count() / 3 + 1;
+    let candidates = known.into_iter().map(|k| (distance(word, k), k));
+    candidates.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// Insertions, deletions and replacements that turn `a` into `b`, ignoring letter case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// `1 layer`, `3 layers`.
+pub fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries() {
+        let text = "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 4), }   \n";
+        let dict = PyDict::parse(text).unwrap();
+        assert_eq!(dict.string("descr").unwrap(), "<f4");
+        assert_eq!(dict.sizes("shape").unwrap(), [3, 4]);
+        assert!(!dict.boolean("fortran_order").unwrap());
+        let scalar = PyDict::parse("{\"shape\": ()}").unwrap();
+        assert!(scalar.sizes("shape").unwrap().is_empty());
+        assert!(
+            PyDict::parse("{'descr': [('a', '<f4')], 'x': True}").unwrap().string("descr").is_err()
+        );
+        for bad in ["", "{", "{'a': 1}", "{'a' True}", "{'a': (1", "{'a': (-1,)}"] {
+            assert!(PyDict::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn globs() {
+        assert!(glob("*", "") && glob("a*c", "abbc") && glob("?b*", "abc") && glob("a**", "a"));
+        assert!(!glob("a*c", "abd") && !glob("?", "") && !glob("", "a"));
+    }
+
+    #[test]
+    fn near_misses() {
+        let known = ["input_ids", "attention_mask", "x"];
+        assert_eq!(nearest("input_id", known), Some("input_ids"));
+        assert_eq!(nearest("Attention-mask", known), Some("attention_mask"));
+        assert_eq!(nearest("pixel_values", known), None);
+    }
+}

@@ -1,0 +1,358 @@
+//! Functions of two elements, each written once for all types.
+
+use crate::arithmetic::Arithmetic;
+use crate::broadcast::Broadcast;
+use crate::multiversion;
+use crate::num::{Bool, Plain, Stored, Wide};
+use crate::par::{Slice, Threads};
+
+/// Lanes computed together.
+const LANES: usize = 16;
+
+/// A function of two elements of one type.
+pub trait Formula<T: Stored, U: Plain>: Copy + Send + Sync {
+    /// The value for one pair.
+    fn apply(self, a: T, b: T) -> U;
+}
+
+/// Declares functions of two elements: a formula over the wide type, and what it gives.
+macro_rules! formulas {
+    ($(#[$doc:meta])* $enum:ident, $module:ident, $narrow:ident, $out:ident;
+     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr;)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $enum {
+            $($(#[$vdoc])* $name,)*
+        }
+
+        mod $module {
+            $(#[derive(Clone, Copy)]
+            pub struct $name;)*
+        }
+
+        $(impl<T: Stored> Formula<T, formulas!(@ $out, T)> for $module::$name
+        where
+            T::Wide: Arithmetic,
+        {
+            #[inline(always)]
+            fn apply(self, a: T, b: T) -> formulas!(@ $out, T) {
+                let ($a, $b) = (a.widen(), b.widen());
+                $narrow($body)
+            }
+        })*
+
+        impl $enum {
+            /// Applies the function to every pair of elements.
+            ///
+            /// # Panics
+            /// When the operands are not those of the plan.
+            pub fn run<T: Stored>(
+                self,
+                threads: &Threads,
+                plan: &Broadcast<2>,
+                operands: Operands<'_, T, formulas!(@ $out, T)>,
+            ) where
+                T::Wide: Arithmetic + RowCompiler,
+            {
+                match self {
+                    $($enum::$name => run(threads, plan, operands, $module::$name),)*
+                }
+            }
+        }
+    };
+    (@ same, $t:ident) => { $t };
+    (@ truth, $t:ident) => { Bool };
+}
+
+/// Two inputs and an output. The output may lie where an input does, if that input is walked
+/// from its first element to its last.
+pub struct Operands<'a, T, U> {
+    a: *const T,
+    b: *const T,
+    lens: [usize; 2],
+    out: &'a mut [U],
+}
+
+impl<'a, T: Plain, U: Plain> Operands<'a, T, U> {
+    /// Inputs and output apart from each other.
+    pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out }
+    }
+}
+
+impl<'a, T: Plain> Operands<'a, T, T> {
+    /// The output overwrites the first input.
+    pub fn over_first(a: &'a mut [T], b: &'a [T]) -> Operands<'a, T, T> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: a }
+    }
+
+    /// The output overwrites the second input.
+    pub fn over_second(a: &'a [T], b: &'a mut [T]) -> Operands<'a, T, T> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: b }
+    }
+}
+
+/// What all rows share.
+struct Rows<T, U> {
+    a: *const T,
+    b: *const T,
+    out: Slice<U>,
+}
+
+// SAFETY: the inputs are only read, and rows write disjoint parts of the output.
+unsafe impl<T: Sync, U: Send> Sync for Rows<T, U> {}
+
+fn run<T: Stored, U: Plain, F: Formula<T, U>>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    operands: Operands<'_, T, U>,
+    f: F,
+) where
+    T::Wide: RowCompiler,
+{
+    let Operands { a, b, lens, out } = operands;
+    assert_eq!(out.len(), plan.count(), "the output is not that of the plan");
+    let same = |p: *const T| p.addr() == out.as_ptr().addr() && !out.is_empty();
+    assert!((!same(a) || plan.is_dense(0)) && (!same(b) || plan.is_dense(1)));
+    assert!((0..2).all(|k| plan.reach(k) <= lens[k]), "an operand is not that of the plan");
+    let shared = Rows { a, b, out: Slice::new(out) };
+    plan.rows(threads, |first, len, [at_a, at_b]| {
+        let shared = &shared;
+        // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
+        // rows write disjoint parts of the output. Where the output lies over an input, element
+        // `i` is written after element `i` of that input has been read, as both are dense.
+        unsafe {
+            let (a, b, out) = (shared.a.add(at_a), shared.b.add(at_b), shared.out.at(first));
+            T::Wide::row(f, Row { a, b, out, len, steps: plan.steps() });
+        }
+    });
+}
+
+/// How rows are compiled for a wide type.
+pub trait RowCompiler: Wide {
+    #[doc(hidden)]
+    #[allow(clippy::missing_safety_doc)]
+    unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>);
+}
+
+/// One row: where it begins in each operand, how far a step moves, and its length.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Row<T, U> {
+    a: *const T,
+    b: *const T,
+    out: *mut U,
+    len: usize,
+    steps: [usize; 2],
+}
+
+impl RowCompiler for f32 {
+    unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
+        vector_row(f, row);
+    }
+}
+
+macro_rules! scalar_rows {
+    ($($t:ty),*) => {
+        $(impl RowCompiler for $t {
+            unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
+                // SAFETY: the caller's promise.
+                unsafe { lanes(f, row) }
+            }
+        })*
+    };
+}
+
+scalar_rows!(f64, i64, u64);
+
+multiversion! {
+    fn vector_row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
+        // SAFETY: the promise of `RowCompiler::row`, which alone calls this.
+        unsafe { lanes(f, row) }
+    }
+}
+
+/// # Safety
+/// The row lies within its operands, and nobody else uses its part of the output.
+#[inline(always)]
+unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
+    let Row { a, b, out, len, steps } = row;
+    // SAFETY: the caller's promise; arrays are read and written unaligned.
+    unsafe {
+        let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
+        let store = |i: usize, v| out.add(i).cast::<[U; LANES]>().write_unaligned(v);
+        let whole = len - len % LANES;
+        match steps {
+            [1, 1] => {
+                for i in (0..whole).step_by(LANES) {
+                    let (x, y) = (load(a, i), load(b, i));
+                    store(i, std::array::from_fn(|k| f.apply(x[k], y[k])));
+                }
+                for i in whole..len {
+                    *out.add(i) = f.apply(*a.add(i), *b.add(i));
+                }
+            }
+            [1, _] => {
+                let y = *b;
+                for i in (0..whole).step_by(LANES) {
+                    store(i, load(a, i).map(|x| f.apply(x, y)));
+                }
+                for i in whole..len {
+                    *out.add(i) = f.apply(*a.add(i), y);
+                }
+            }
+            [_, 1] => {
+                let x = *a;
+                for i in (0..whole).step_by(LANES) {
+                    store(i, load(b, i).map(|y| f.apply(x, y)));
+                }
+                for i in whole..len {
+                    *out.add(i) = f.apply(x, *b.add(i));
+                }
+            }
+            _ => {
+                let value = f.apply(*a, *b);
+                for i in 0..len {
+                    *out.add(i) = value;
+                }
+            }
+        }
+    }
+}
+
+/// The same type, from the wide type.
+#[inline(always)]
+fn same<T: Stored>(value: T::Wide) -> T {
+    value.narrow()
+}
+
+/// A truth value.
+#[inline(always)]
+fn truth(value: bool) -> Bool {
+    Bool(u8::from(value))
+}
+
+formulas! {
+    /// A function of two elements that gives one of their type. Integers wrap.
+    Binary, binary, same, same;
+    /// Sum.
+    Add |a, b| a.add(b);
+    /// Difference.
+    Subtract |a, b| a.sub(b);
+    /// Product.
+    Multiply |a, b| a.mul(b);
+    /// Quotient; of integers rounded down.
+    Divide |a, b| a.div(b);
+    /// Quotient; of integers rounded towards zero.
+    DivideTruncated |a, b| a.div_trunc(b);
+    /// Remainder with the sign of the dividend.
+    Mod |a, b| a.rem(b);
+    /// Remainder with the sign of the divisor.
+    FloorMod |a, b| a.rem_floor(b);
+    /// Power.
+    Power |a, b| a.pow(b);
+    /// The larger.
+    Maximum |a, b| if a < b { b } else { a };
+    /// The smaller.
+    Minimum |a, b| if b < a { b } else { a };
+    /// Square of the difference.
+    SquaredDifference |a, b| { let d = a.sub(b); d.mul(d) };
+    /// `a`, multiplied by `b` where it is below 0.
+    PRelu |a, b| if a < a.sub(a) { a.mul(b) } else { a };
+    /// Bits in both.
+    And |a, b| T::Wide::of_bits(a.bits() & b.bits());
+    /// Bits in either.
+    Or |a, b| T::Wide::of_bits(a.bits() | b.bits());
+    /// Bits in one of them.
+    Xor |a, b| T::Wide::of_bits(a.bits() ^ b.bits());
+    /// Bits moved up.
+    ShiftLeft |a, b| a.shift_left(b);
+    /// Bits moved down; the sign stays.
+    ShiftRight |a, b| a.shift_right(b);
+}
+
+formulas! {
+    /// A function of two elements that gives a truth value.
+    Comparison, comparison, truth, truth;
+    /// Whether both are equal.
+    Equal |a, b| a == b;
+    /// Whether they differ.
+    NotEqual |a, b| a != b;
+    /// Whether the first is smaller.
+    Less |a, b| a < b;
+    /// Whether the first is not larger.
+    LessEqual |a, b| a <= b;
+    /// Whether the first is larger.
+    Greater |a, b| a > b;
+    /// Whether the first is not smaller.
+    GreaterEqual |a, b| a >= b;
+    /// Whether both are true.
+    And |a, b| a.truth() && b.truth();
+    /// Whether one is true.
+    Or |a, b| a.truth() || b.truth();
+    /// Whether just one is true.
+    Xor |a, b| a.truth() != b.truth();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::num::f16;
+
+    fn apply<T: Stored>(op: Binary, a: &[T], b: &[T]) -> Vec<T>
+    where
+        T::Wide: Arithmetic + RowCompiler,
+    {
+        let count = a.len().max(b.len());
+        let mut out = vec![T::default(); count];
+        let plan = Broadcast::new(&[count], [&[a.len()], &[b.len()]]);
+        op.run(&Threads::new(2), &plan, Operands::separate(a, b, &mut out));
+        out
+    }
+
+    #[test]
+    fn integers_wrap_in_their_own_width() {
+        assert_eq!(apply(Binary::Add, &[100i8, -128], &[100, -1]), [-56, 127]);
+        assert_eq!(apply(Binary::Multiply, &[i64::MAX], &[3]), [i64::MAX.wrapping_mul(3)]);
+        assert_eq!(apply(Binary::Subtract, &[0u8, 5], &[1]), [255, 4]);
+        assert_eq!(apply(Binary::Power, &[3u8, 2], &[5, 9]), [243, 0]);
+        assert_eq!(apply(Binary::Power, &[-1i32, 2], &[-3, -1]), [-1, 0]);
+        assert_eq!(apply(Binary::ShiftLeft, &[1i8, 3], &[7, 9]), [-128, 0]);
+        assert_eq!(apply(Binary::ShiftRight, &[-8i8, 8], &[1, 100]), [-4, 0]);
+        assert_eq!(apply(Binary::SquaredDifference, &[i32::MIN], &[1]), [1]);
+    }
+
+    #[test]
+    fn division_has_two_signs() {
+        let (a, b) = ([7, -7, 7, -7], [2, 2, -2, -2]);
+        assert_eq!(apply(Binary::Divide, &a, &b), [3, -4, -4, 3]);
+        assert_eq!(apply(Binary::DivideTruncated, &a, &b), [3, -3, -3, 3]);
+        assert_eq!(apply(Binary::Mod, &a, &b), [1, -1, 1, -1]);
+        assert_eq!(apply(Binary::FloorMod, &a, &b), [1, 1, -1, -1]);
+        let real = |v: [i32; 4]| v.map(|x| x as f32);
+        assert_eq!(apply(Binary::FloorMod, &real(a), &real(b)), [1.0, 1.0, -1.0, -1.0]);
+        assert_eq!(apply(Binary::Divide, &[i64::MIN], &[-1]), [i64::MIN]);
+    }
+
+    #[test]
+    fn narrow_floats_are_computed_in_f32() {
+        let h = |v: f32| f16::from_f32(v);
+        assert_eq!(apply(Binary::Multiply, &[h(300.0)], &[h(300.0)]), [h(f32::INFINITY)]);
+        let many: Vec<f16> = (0..100).map(|i| h(i as f32)).collect();
+        let doubled = apply(Binary::Add, &many, &many);
+        assert!(doubled.iter().zip(&many).all(|(d, v)| d.to_f32() == 2.0 * v.to_f32()));
+    }
+
+    #[test]
+    fn comparisons_and_in_place() {
+        let (a, b) = ([1f32, f32::NAN, 3.0], [2f32, f32::NAN, 3.0]);
+        let plan = Broadcast::new(&[3], [&[3], &[3]]);
+        let mut out = [Bool(9); 3];
+        Comparison::Equal.run(Threads::single(), &plan, Operands::separate(&a, &b, &mut out));
+        assert_eq!(out.map(|b| b.0), [0, 0, 1]);
+        let mut data = vec![1f32; 40];
+        let plan = Broadcast::new(&[40], [&[40], &[1]]);
+        Binary::Add.run(Threads::single(), &plan, Operands::over_first(&mut data, &[2.0]));
+        assert_eq!(data, vec![3f32; 40]);
+    }
+}

@@ -1,0 +1,168 @@
+use super::*;
+use proptest::prelude::*;
+
+fn numbers(len: usize, seed: u32) -> Vec<f32> {
+    let mut x = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        (x >> 8) as f32 / 8_388_608.0 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// The definition, index by index, with the sums of the product: taps outside, channels inside.
+fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
+    let [d, h, w] = conv.axes;
+    let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
+    let mut out = Vec::new();
+    for b in 0..conv.batch {
+        for p in 0..conv.positions() {
+            let (x, y, z) = (p % w.output, p / w.output % h.output, p / w.output / h.output);
+            for o in 0..conv.outputs {
+                let mut sum = 0f32;
+                for t in 0..conv.taps() {
+                    let (kx, ky, kz) = (t % w.taps, t / w.taps % h.taps, t / w.taps / h.taps);
+                    let at = |a: &Window, o: usize, k: usize| {
+                        let i = (o * a.stride + k * a.dilation) as isize + a.start;
+                        (0..a.input as isize).contains(&i).then_some(i as usize)
+                    };
+                    for c in 0..ci {
+                        let weight = weights[(o * ci + c) * conv.taps() + t];
+                        let value = match (at(&d, z, kz), at(&h, y, ky), at(&w, x, kx)) {
+                            (Some(z), Some(y), Some(x)) => {
+                                let pixel = ((b * d.input + z) * h.input + y) * w.input + x;
+                                input[pixel * conv.inputs + o / co * ci + c]
+                            }
+                            _ => 0.0,
+                        };
+                        sum = value.mul_add(weight, sum);
+                    }
+                }
+                out.push(sum);
+            }
+        }
+    }
+    out
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    (1usize..9, 1usize..4, 1usize..3, 1usize..3, 0usize..3, 0usize..3).prop_map(
+        |(input, taps, stride, dilation, before, after)| {
+            let extent = (taps - 1) * dilation + 1;
+            let padded = input + before + after;
+            let output = if padded < extent { 0 } else { (padded - extent) / stride + 1 };
+            Window { input, output, taps, stride, dilation, start: -(before as isize) }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn convolutions_agree_with_the_definition(
+        (h, w) in (window(), window()),
+        (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..20, 1usize..40),
+    ) {
+        let axes = [Window::NONE, h, w];
+        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups };
+        let input = numbers(batch * h.input * w.input * conv.inputs, 1);
+        let weights = numbers(conv.outputs * ci * conv.taps(), 2);
+        let expected = reference(&conv, &input, &weights);
+        let threads = Threads::new(2);
+        let mut out = vec![f32::NAN; expected.len()];
+        let filters = conv.filters(&threads, &weights);
+        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
+        prop_assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn channels_on_their_own_agree_with_the_definition(
+        (h, w) in (window(), window()), batch in 1usize..3, channels in 1usize..70,
+    ) {
+        let axes = [Window::NONE, h, w];
+        let conv = Convolution { batch, axes, inputs: channels, outputs: channels, groups: channels };
+        let input = numbers(batch * h.input * w.input * channels, 3);
+        let weights = numbers(channels * conv.taps(), 4);
+        let expected = reference(&conv, &input, &weights);
+        let mut out = vec![f32::NAN; expected.len()];
+        let threads = Threads::new(2);
+        let filters = conv.filters(&threads, &weights);
+        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
+        prop_assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn the_way_back_spreads_every_input(
+        (h, w) in (back(), back()),
+        (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..5, 1usize..5),
+    ) {
+        let axes = [Window::NONE, h, w];
+        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups };
+        let input = numbers(batch * h.input * w.input * conv.inputs, 5);
+        let weights = numbers(conv.inputs * co * conv.taps(), 6);
+        let expected = spread(&conv, &input, &weights);
+        let close = |found: &[f32]| {
+            found.iter().zip(&expected).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-4)
+        };
+
+        let threads = Threads::new(2);
+        let back = Transposed::new(&conv);
+        let filters = back.filters(&threads, &weights);
+        let mut out = vec![f32::NAN; expected.len()];
+        back.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
+        prop_assert!(close(&out), "{out:?} {expected:?}");
+
+        let turn = |values: &[f32], channels: usize, positions: usize, back: bool| -> Vec<f32> {
+            let (r, c) = if back { (channels, positions) } else { (positions, channels) };
+            let one = |m: &[f32]| (0..r * c).map(|i| m[i % r * c + i / r]).collect::<Vec<_>>();
+            values.chunks((r * c).max(1)).flat_map(one).collect()
+        };
+        let first = turn(&input, conv.inputs, h.input * w.input, false);
+        let definition = Definition { conv: conv.clone(), direction: Direction::Backward };
+        plain(&definition, &threads, (&first, &weights), &mut out);
+        prop_assert!(close(&turn(&out, conv.outputs, conv.positions(), true)));
+    }
+}
+
+/// A window of a transposed convolution, whose output is of any size.
+fn back() -> impl Strategy<Value = Window> {
+    (1usize..6, 1usize..4, 1usize..4, 1usize..4, 0usize..4, 1usize..20).prop_map(
+        |(input, taps, stride, dilation, start, output)| Window {
+            input,
+            output,
+            taps,
+            stride,
+            dilation,
+            start: start as isize,
+        },
+    )
+}
+
+/// Adds every input, times each tap, to the output it reaches.
+fn spread(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f64> {
+    let [_, h, w] = conv.axes;
+    let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
+    let mut out = vec![0f64; conv.batch * conv.positions() * conv.outputs];
+    for (i, x) in input.iter().enumerate() {
+        let (c, pixel) = (i % conv.inputs, i / conv.inputs);
+        let (b, y, x_at) = (pixel / w.input / h.input, pixel / w.input % h.input, pixel % w.input);
+        for t in 0..conv.taps() {
+            let place = |a: &Window, i: usize, tap: usize| {
+                let o = (i * a.stride + tap * a.dilation) as isize - a.start;
+                usize::try_from(o).ok().filter(|o| *o < a.output)
+            };
+            let at = (place(&h, y, t / w.taps), place(&w, x_at, t % w.taps));
+            let (Some(oy), Some(ox)) = at else { continue };
+            for o in 0..co {
+                let weight = weights[(c * co + o) * conv.taps() + t];
+                let channel = c / ci * co + o;
+                out[((b * h.output + oy) * w.output + ox) * conv.outputs + channel] +=
+                    f64::from(*x) * f64::from(weight);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,174 @@
+//! The way back from the output of a convolution to its input, in f32.
+//!
+//! With a stride of `s`, output `o` is reached by those taps alone whose distance from it is a
+//! multiple of `s`. So the outputs of each residue modulo `s` are an ordinary convolution with
+//! those taps, in reverse.
+
+use super::{Convolution, Filters};
+use crate::gemm::{Step, Window, apply_steps};
+use crate::memory::ScratchPool;
+use crate::par::{Slice, Threads};
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 1 << 14;
+
+/// A transposed convolution, divided into ordinary ones.
+#[derive(Clone, Debug)]
+pub struct Transposed {
+    /// Outputs along each axis.
+    sizes: [usize; 3],
+    /// Taps along each axis.
+    taps: [usize; 3],
+    parts: Vec<Part>,
+}
+
+/// The outputs of one residue on each axis.
+#[derive(Clone, Debug)]
+struct Part {
+    conv: Convolution,
+    /// Along each axis: the first output and the distance to the next.
+    outputs: [(usize, usize); 3],
+    /// Along each axis the taps that reach these outputs, in the order of the convolution.
+    taps: [Vec<usize>; 3],
+}
+
+/// One residue along one axis.
+struct Phase {
+    window: Window,
+    outputs: (usize, usize),
+    taps: Vec<usize>,
+}
+
+impl Transposed {
+    /// Divides a transposed convolution. Along each axis of `conv`, input `i` reaches output
+    /// `i * stride + tap * dilation - start`.
+    pub fn new(conv: &Convolution) -> Transposed {
+        let phases = conv.axes.map(|axis| phases(&axis));
+        let mut parts = Vec::new();
+        for d in &phases[0] {
+            for h in &phases[1] {
+                for w in &phases[2] {
+                    let axes = [d.window, h.window, w.window];
+                    parts.push(Part {
+                        conv: Convolution { axes, ..conv.clone() },
+                        outputs: [d.outputs, h.outputs, w.outputs],
+                        taps: [d.taps.clone(), h.taps.clone(), w.taps.clone()],
+                    });
+                }
+            }
+        }
+        Transposed { sizes: conv.axes.map(|a| a.output), taps: conv.axes.map(|a| a.taps), parts }
+    }
+
+    /// Lays out filters for each part, given for each group, for each of its input channels, for
+    /// each of its output channels, tap by tap.
+    ///
+    /// # Panics
+    /// When there are too few.
+    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Vec<Filters> {
+        let part = |part: &Part| part.conv.filters(threads, &self.taken(part, filters));
+        self.parts.iter().map(part).collect()
+    }
+
+    /// The filters of one part with the channels of the output outermost.
+    fn taken(&self, part: &Part, filters: &[f32]) -> Vec<f32> {
+        let (inputs, outputs) = part.conv.group();
+        let all: usize = self.taps.iter().product();
+        let mut taken = Vec::with_capacity(part.conv.taps() * part.conv.outputs * inputs);
+        for group in 0..part.conv.groups {
+            for output in 0..outputs {
+                for input in 0..inputs {
+                    let own = &filters[((group * inputs + input) * outputs + output) * all..];
+                    for z in &part.taps[0] {
+                        for y in &part.taps[1] {
+                            let line = (z * self.taps[1] + y) * self.taps[2];
+                            taken.extend(part.taps[2].iter().map(|x| own[line + x]));
+                        }
+                    }
+                }
+            }
+        }
+        taken
+    }
+
+    /// Convolves `input` back into `output`; `steps` are applied to each element, the channels as
+    /// columns.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the convolution is for.
+    pub fn run(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters): (&[f32], &[Filters]),
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        for (part, filters) in self.parts.iter().zip(filters) {
+            let conv = &part.conv;
+            let len = conv.batch * conv.positions() * conv.outputs;
+            let mut rows = scratch.take::<f32>(len);
+            conv.run(threads, scratch, (input, filters), &[], &mut rows);
+            self.scatter(part, threads, &rows, steps, output);
+        }
+    }
+
+    /// Writes the rows of one part where they belong.
+    fn scatter(
+        &self,
+        part: &Part,
+        threads: &Threads,
+        rows: &[f32],
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        let channels = part.conv.outputs;
+        let [depth, height, width] = self.sizes;
+        let [d, h, w] = part.conv.axes.map(|a| a.output);
+        assert_eq!(output.len(), part.conv.batch * depth * height * width * channels);
+        let [place_z, place_y, place_x] =
+            part.outputs.map(|(first, step)| move |i| first + i * step);
+        let shared = Slice::new(output);
+        let count = rows.len() / channels.max(1);
+        threads.ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
+            for i in range {
+                let (x, rest) = (place_x(i % w), i / w);
+                let (y, rest) = (place_y(rest % h), rest / h);
+                let (z, batch) = (place_z(rest % d), rest / d);
+                let row = ((batch * depth + z) * height + y) * width + x;
+                // SAFETY: the rows of a part are disjoint parts of the output.
+                let to =
+                    unsafe { std::slice::from_raw_parts_mut(shared.at(row * channels), channels) };
+                to.copy_from_slice(&rows[i * channels..][..channels]);
+                apply_steps(steps, row, 0, to);
+            }
+        });
+    }
+}
+
+/// The residues of one axis that have outputs.
+fn phases(axis: &Window) -> Vec<Phase> {
+    let stride = axis.stride as isize;
+    let common = gcd(axis.stride, axis.dilation);
+    let dilation = axis.dilation / common;
+    let phase = |first: usize| {
+        let shifted = first as isize + axis.start;
+        let reaches = |tap: &usize| (shifted - (tap * axis.dilation) as isize) % stride == 0;
+        let taps: Vec<usize> = (0..axis.taps).filter(reaches).rev().collect();
+        let last = taps.first().map_or(0, |tap| tap * axis.dilation) as isize;
+        let window = Window {
+            input: axis.input,
+            output: (axis.output - first).div_ceil(axis.stride),
+            taps: taps.len(),
+            stride: 1,
+            dilation,
+            start: (shifted - last) / stride,
+        };
+        Phase { window, outputs: (first, axis.stride), taps }
+    };
+    (0..axis.stride.min(axis.output)).map(phase).collect()
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,320 @@
+//! Strided copies: the one kernel behind every operation that only moves elements.
+
+use crate::num::Plain;
+use crate::par::{Slice, Threads};
+
+/// One axis of a copy: its size, and how far one step along it moves in the source and in the
+/// destination, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Number of steps.
+    pub size: usize,
+    /// Distance in the source; 0 repeats, negative walks backwards.
+    pub from: isize,
+    /// Distance in the destination.
+    pub to: isize,
+}
+
+/// A copy between strided arrays, with axes merged as far as possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyPlan {
+    axes: Vec<Axis>,
+    from: isize,
+    to: isize,
+}
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// Side of the square blocks in which a transposition stays in the cache.
+const TILE: usize = 16;
+
+impl CopyPlan {
+    /// A copy along `axes`, outermost first, from element `from` of the source to element `to`
+    /// of the destination. No two steps may write the same element.
+    pub fn new(axes: impl IntoIterator<Item = Axis>, from: isize, to: isize) -> CopyPlan {
+        let mut merged: Vec<Axis> = Vec::new();
+        let mut empty = false;
+        for axis in axes {
+            empty |= axis.size == 0;
+            if axis.size == 1 {
+                continue;
+            }
+            let size = axis.size as isize;
+            match merged.last_mut() {
+                Some(outer) if outer.from == axis.from * size && outer.to == axis.to * size => {
+                    *outer = Axis { size: outer.size * axis.size, ..axis };
+                }
+                _ => merged.push(axis),
+            }
+        }
+        if empty {
+            merged = vec![Axis { size: 0, from: 0, to: 0 }];
+        }
+        CopyPlan { axes: merged, from, to }
+    }
+
+    /// Copies into a dense destination of `sizes` from a source with the given strides.
+    pub fn gather(sizes: &[usize], strides: &[isize], from: isize) -> CopyPlan {
+        CopyPlan::new(axes(sizes, strides, &dense_strides(sizes)), from, 0)
+    }
+
+    /// Copies a dense source of `sizes` into a destination with the given strides.
+    pub fn scatter(sizes: &[usize], strides: &[isize], to: isize) -> CopyPlan {
+        CopyPlan::new(axes(sizes, &dense_strides(sizes), strides), 0, to)
+    }
+
+    /// The transposition of a tensor of `sizes`: output axis `i` is input axis `order[i]`.
+    pub fn transpose(sizes: &[usize], order: &[usize]) -> CopyPlan {
+        let strides = dense_strides(sizes);
+        let sizes: Vec<usize> = order.iter().map(|&axis| sizes[axis]).collect();
+        let strides: Vec<isize> = order.iter().map(|&axis| strides[axis]).collect();
+        CopyPlan::gather(&sizes, &strides, 0)
+    }
+
+    /// Whether the copy is one run from the start of the source to the start of the destination.
+    pub fn is_identity(&self) -> bool {
+        self.as_run() == Some(0)
+    }
+
+    /// Where in the source the copy begins, if it is one run to the start of the destination.
+    pub fn as_run(&self) -> Option<usize> {
+        let run = matches!(self.axes[..], [] | [Axis { from: 1, to: 1, .. }]);
+        (run && self.to == 0).then(|| usize::try_from(self.from).ok()).flatten()
+    }
+
+    /// The same copy of the bytes of elements of `size` bytes.
+    pub fn in_bytes(&self, size: usize) -> CopyPlan {
+        let size = size as isize;
+        let scale = |a: &Axis| Axis { from: a.from * size, to: a.to * size, ..*a };
+        let bytes = Axis { size: size as usize, from: 1, to: 1 };
+        let axes = self.axes.iter().map(scale).chain([bytes]);
+        CopyPlan::new(axes, self.from * size, self.to * size)
+    }
+
+    /// Number of elements copied.
+    pub fn count(&self) -> usize {
+        self.axes.iter().map(|a| a.size).product()
+    }
+
+    /// Copies.
+    ///
+    /// # Panics
+    /// When the plan reaches beyond either slice.
+    pub fn run<T: Plain>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
+        let count = self.count();
+        if count == 0 {
+            return;
+        }
+        self.check(|a| a.from, self.from, from.len(), "source");
+        self.check(|a| a.to, self.to, to.len(), "destination");
+        let (outer, inner) = self.axes.split_at(self.inner_axes());
+        let per_row: usize = inner.iter().map(|a| a.size).product();
+        let out = Slice::new(to);
+        let rows = count / per_row;
+        threads.ranges(rows, GRAIN.div_ceil(per_row), |rows| {
+            let mut at = Odometer::new(outer, rows.start);
+            for _ in rows {
+                let (source, target) = (self.from + at.from, self.to + at.to);
+                // SAFETY: `check` has shown that every position of the plan lies within the
+                // slices, and different rows write different elements.
+                unsafe {
+                    let source = from.as_ptr().offset(source);
+                    copy_row(inner, source, out.at(target as usize));
+                }
+                at.step(outer);
+            }
+        });
+    }
+
+    /// How many of the axes are outside what one call of `copy_row` does.
+    fn inner_axes(&self) -> usize {
+        match self.axes[..] {
+            [.., a, b] if is_transposition(a, b) => self.axes.len() - 2,
+            _ => self.axes.len().saturating_sub(1),
+        }
+    }
+
+    fn check(&self, stride: impl Fn(&Axis) -> isize, start: isize, len: usize, what: &str) {
+        let (mut low, mut high) = (start, start);
+        for axis in &self.axes {
+            let reach = stride(axis) * (axis.size as isize - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        assert!(low >= 0 && (high as usize) < len, "{low}..={high} of a {what} of {len} elements");
+    }
+}
+
+/// Strides of a row-major array, in elements.
+pub fn dense_strides(sizes: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; sizes.len()];
+    for i in (1..sizes.len()).rev() {
+        strides[i - 1] = strides[i] * sizes[i] as isize;
+    }
+    strides
+}
+
+fn axes<'a>(
+    sizes: &'a [usize],
+    from: &'a [isize],
+    to: &'a [isize],
+) -> impl Iterator<Item = Axis> + 'a {
+    let strides = from.iter().zip(to);
+    sizes.iter().zip(strides).map(|(&size, (&from, &to))| Axis { size, from, to })
+}
+
+/// Whether neighbours of the destination are far apart in the source, and the other way round.
+fn is_transposition(outer: Axis, inner: Axis) -> bool {
+    inner.to == 1 && inner.from != 1 && inner.from != 0 && outer.from == 1
+}
+
+/// Positions along the outer axes.
+struct Odometer {
+    index: Vec<usize>,
+    from: isize,
+    to: isize,
+}
+
+impl Odometer {
+    fn new(axes: &[Axis], row: usize) -> Odometer {
+        let mut at = Odometer { index: vec![0; axes.len()], from: 0, to: 0 };
+        let mut rest = row;
+        for (i, axis) in axes.iter().enumerate().rev() {
+            at.index[i] = rest % axis.size;
+            rest /= axis.size;
+            at.from += at.index[i] as isize * axis.from;
+            at.to += at.index[i] as isize * axis.to;
+        }
+        at
+    }
+
+    fn step(&mut self, axes: &[Axis]) {
+        for (i, axis) in axes.iter().enumerate().rev() {
+            self.from += axis.from;
+            self.to += axis.to;
+            self.index[i] += 1;
+            if self.index[i] < axis.size {
+                return;
+            }
+            self.from -= axis.from * axis.size as isize;
+            self.to -= axis.to * axis.size as isize;
+            self.index[i] = 0;
+        }
+    }
+}
+
+/// Copies along the innermost axis, or the innermost two of a transposition.
+///
+/// # Safety
+/// Every position along the axes is valid for reading and writing.
+unsafe fn copy_row<T: Plain>(axes: &[Axis], from: *const T, to: *mut T) {
+    // SAFETY: the positions below are those along the axes.
+    unsafe {
+        match *axes {
+            [] => *to = *from,
+            [Axis { size, from: 1, to: 1 }] => copy_run(from, to, size),
+            [Axis { size, from: 0, to: 1 }] => {
+                std::slice::from_raw_parts_mut(to, size).fill(*from);
+            }
+            [axis] => {
+                for i in 0..axis.size as isize {
+                    *to.offset(i * axis.to) = *from.offset(i * axis.from);
+                }
+            }
+            [outer, inner] => transpose(outer, inner, from, to),
+            _ => unreachable!("a row has one axis or two"),
+        }
+    }
+}
+
+/// Copies a run; short ones without a call.
+///
+/// # Safety
+/// As [`copy_row`].
+#[inline(always)]
+unsafe fn copy_run<T: Plain>(from: *const T, to: *mut T, size: usize) {
+    // SAFETY: the caller has promised that both runs are valid.
+    unsafe {
+        if size * size_of::<T>() >= 32 {
+            std::ptr::copy_nonoverlapping(from, to, size);
+        } else {
+            for i in 0..size {
+                *to.add(i) = *from.add(i);
+            }
+        }
+    }
+}
+
+/// Copies square blocks, so that both sides stay in the cache.
+///
+/// # Safety
+/// As [`copy_row`].
+unsafe fn transpose<T: Plain>(outer: Axis, inner: Axis, from: *const T, to: *mut T) {
+    for i0 in (0..outer.size).step_by(TILE) {
+        let i1 = (i0 + TILE).min(outer.size);
+        for j0 in (0..inner.size).step_by(TILE) {
+            let j1 = (j0 + TILE).min(inner.size);
+            for i in i0..i1 {
+                for j in j0..j1 {
+                    let (i, j) = (i as isize, j as isize);
+                    // SAFETY: a position along the two axes.
+                    unsafe {
+                        *to.offset(i * outer.to + j) = *from.offset(i + j * inner.from);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn transpositions_agree_with_the_definition(
+            (sizes, order) in proptest::collection::vec(0usize..20, 0..5).prop_flat_map(|sizes| {
+                let order: Vec<usize> = (0..sizes.len()).collect();
+                (Just(sizes), Just(order).prop_shuffle())
+            }),
+        ) {
+            let count: usize = sizes.iter().product();
+            let from: Vec<u32> = (0..count as u32).collect();
+            let mut to = vec![0; count];
+            CopyPlan::transpose(&sizes, &order).run(&Threads::new(2), &from, &mut to);
+            let strides = dense_strides(&sizes);
+            for (i, found) in to.iter().enumerate() {
+                let (mut rest, mut source) = (i, 0);
+                for &axis in order.iter().rev() {
+                    source += (rest % sizes[axis]) * strides[axis] as usize;
+                    rest /= sizes[axis];
+                }
+                prop_assert_eq!(*found, from[source]);
+            }
+        }
+    }
+
+    #[test]
+    fn strides_repeat_and_reverse() {
+        let threads = Threads::new(1);
+        let from = [1u8, 2, 3];
+        let mut to = [0; 6];
+        CopyPlan::gather(&[2, 3], &[0, -1], 2).run(&threads, &from, &mut to);
+        assert_eq!(to, [3, 2, 1, 3, 2, 1]);
+        CopyPlan::scatter(&[3], &[2], 1).run(&threads, &from, &mut to);
+        assert_eq!(to, [3, 1, 1, 2, 2, 3]);
+        CopyPlan::gather(&[2, 0], &[9, 9], 0).run(&threads, &from, &mut to);
+        assert!(CopyPlan::transpose(&[4, 1, 5], &[1, 0, 2]).is_identity());
+    }
+
+    #[test]
+    #[should_panic(expected = "of a source of 3 elements")]
+    fn plans_beyond_the_slices_are_refused() {
+        CopyPlan::gather(&[4], &[1], 0).run(&Threads::new(1), &[1u8, 2, 3], &mut [0; 4]);
+    }
+}

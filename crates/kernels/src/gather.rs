@@ -1,0 +1,85 @@
+//! Slices of a tensor by index.
+
+use crate::num::Plain;
+use crate::par::{Slice, Threads};
+
+/// How data and indices lie: `batch` independent gathers, in each `outer` slices of `size`
+/// entries of `inner` elements, of which `count` are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatherPlan {
+    /// Gathers that have indices of their own.
+    pub batch: usize,
+    /// Slices that share indices.
+    pub outer: usize,
+    /// Entries to choose from.
+    pub size: usize,
+    /// Entries chosen.
+    pub count: usize,
+    /// Elements of an entry.
+    pub inner: usize,
+}
+
+/// Bytes that are worth a second thread.
+const GRAIN: usize = 64 << 10;
+
+impl GatherPlan {
+    /// Copies the chosen entries; an index that is not within `0..size` chooses zeros.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the plan is for.
+    pub fn run<T: Plain>(&self, threads: &Threads, data: &[T], indices: &[usize], out: &mut [T]) {
+        let GatherPlan { batch, outer, size, count, inner } = *self;
+        assert_eq!(out.len(), batch * outer * count * inner);
+        assert_eq!(data.len(), batch * outer * size * inner);
+        assert_eq!(indices.len(), batch * count);
+        if out.is_empty() {
+            return;
+        }
+        let grain = GRAIN / size_of::<T>() / inner;
+        let shared = Slice::new(out);
+        threads.ranges(batch * outer * count, grain, |entries| {
+            for entry in entries {
+                let (slice, i) = (entry / count, entry % count);
+                let index = indices[slice / outer * count + i];
+                // SAFETY: entries are disjoint parts of the output.
+                let to = unsafe { std::slice::from_raw_parts_mut(shared.at(entry * inner), inner) };
+                if index >= size {
+                    to.fill(T::default());
+                    continue;
+                }
+                let from = &data[(slice * size + index) * inner..][..inner];
+                if inner == 1 {
+                    to[0] = from[0];
+                } else {
+                    to.copy_from_slice(from);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_chosen_per_batch() {
+        let plan = GatherPlan { batch: 2, outer: 1, size: 3, count: 2, inner: 2 };
+        let data: Vec<u8> = (0..12).collect();
+        let mut out = [0; 8];
+        plan.run(Threads::single(), &data, &[2, 0, 1, 1], &mut out);
+        assert_eq!(out, [4, 5, 0, 1, 8, 9, 8, 9]);
+        let plan = GatherPlan { batch: 1, outer: 2, size: 2, count: 3, inner: 1 };
+        let mut out = [0; 6];
+        plan.run(Threads::single(), &[1u32, 2, 3, 4], &[1, 1, 0], &mut out);
+        assert_eq!(out, [2, 2, 1, 4, 4, 3]);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_zero() {
+        let plan = GatherPlan { batch: 1, outer: 1, size: 2, count: 3, inner: 1 };
+        let mut out = [9; 3];
+        plan.run(Threads::single(), &[1u8, 2], &[2, 1, usize::MAX], &mut out);
+        assert_eq!(out, [0, 2, 0]);
+    }
+}

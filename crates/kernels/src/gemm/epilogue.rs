@@ -1,0 +1,104 @@
+//! What is done to a block of a product while it is still in the cache.
+
+use crate::memory::InOut;
+use crate::multiversion;
+use crate::par::Threads;
+use crate::unary::{Unary, unary_f32};
+
+/// One step on every element `c[i][j]` of a product of `m` rows and `n` columns.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// Adds `v[j]`.
+    AddColumns(&'a [f32]),
+    /// Adds `v[i]`.
+    AddRows(&'a [f32]),
+    /// Multiplies by `v[j]`.
+    ScaleColumns(&'a [f32]),
+    /// Multiplies by a number.
+    Scale(f32),
+    /// Adds an element of a matrix whose rows are `stride` apart.
+    AddMatrix {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+    },
+    /// Multiplies by an element of a matrix whose rows are `stride` apart.
+    MultiplyMatrix {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+    },
+    /// Applies a function.
+    Apply(Unary),
+}
+
+impl<'a> Step<'a> {
+    /// The same step for a part of the columns, from column `first` on.
+    pub fn from_column(self, first: usize) -> Step<'a> {
+        match self {
+            Step::AddColumns(v) => Step::AddColumns(&v[first..]),
+            Step::ScaleColumns(v) => Step::ScaleColumns(&v[first..]),
+            Step::AddMatrix { values, stride } => {
+                Step::AddMatrix { values: values.get(first..).unwrap_or_default(), stride }
+            }
+            Step::MultiplyMatrix { values, stride } => {
+                Step::MultiplyMatrix { values: values.get(first..).unwrap_or_default(), stride }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Applies the steps to `run`, which begins at row `i`, column `j`.
+pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
+    let len = run.len();
+    for step in steps {
+        match *step {
+            Step::AddColumns(v) => add(run, &v[j..j + len]),
+            Step::AddRows(v) => add_number(run, v[i]),
+            Step::ScaleColumns(v) => multiply(run, &v[j..j + len]),
+            Step::Scale(factor) => multiply_number(run, factor),
+            Step::AddMatrix { values, stride } => add(run, &values[i * stride + j..][..len]),
+            Step::MultiplyMatrix { values, stride } => {
+                multiply(run, &values[i * stride + j..][..len]);
+            }
+            Step::Apply(function) => {
+                unary_f32(Threads::single(), function, &InOut::in_place(run));
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn add(run: &mut [f32], values: &[f32]) {
+        for (x, v) in run.iter_mut().zip(values) {
+            *x += v;
+        }
+    }
+}
+
+multiversion! {
+    fn multiply(run: &mut [f32], values: &[f32]) {
+        for (x, v) in run.iter_mut().zip(values) {
+            *x *= v;
+        }
+    }
+}
+
+multiversion! {
+    fn add_number(run: &mut [f32], value: f32) {
+        for x in run {
+            *x += value;
+        }
+    }
+}
+
+multiversion! {
+    fn multiply_number(run: &mut [f32], factor: f32) {
+        for x in run {
+            *x *= factor;
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Matrix products in f32.
+//!
+//! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
+//! instruction set, the blocking or the number of threads: nothing is blocked along k, and rows
+//! and columns are computed independently. Only products with very few rows are computed in
+//! another order, as dot products of sixteen lanes (in `vector.rs`); which of the two runs depends
+//! on the shapes alone.
+
+mod epilogue;
+mod micro;
+mod pack;
+mod plain;
+mod vector;
+mod windows;
+
+pub use epilogue::{Step, apply_steps};
+pub use pack::{Layout, Packed, pack_into, panels_len};
+pub use plain::plain;
+pub use windows::{Window, Windows};
+
+use crate::memory::ScratchPool;
+use crate::par::{Slice, Threads};
+use micro::{Block, MAX_COLUMNS, MAX_ROWS};
+use pack::pack_panel;
+
+/// Bytes of packed B that stay in the cache of one core while rows of A pass by.
+const CACHE: usize = 384 << 10;
+
+/// Multiply-adds that are worth a second thread.
+const GRAIN: usize = 1 << 16;
+
+/// Up to this many rows, B is read where it lies instead of being packed.
+pub const FEW_ROWS: usize = 3;
+
+/// The operand B.
+#[derive(Clone, Copy, Debug)]
+pub enum Right<'a> {
+    /// Packed before, for a matrix that is used again and again.
+    Packed(&'a Packed),
+    /// Packed by [`pack_into`].
+    Panels(&'a [f32]),
+    /// As it lies in memory.
+    Plain(&'a [f32], Layout),
+}
+
+/// The operand A.
+#[derive(Clone, Copy, Debug)]
+pub enum Left<'a> {
+    /// Rows of `k` elements.
+    Rows {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+    },
+    /// Row `i` is the window that output `i` of a convolution looks through.
+    Windows(&'a Windows<'a>),
+}
+
+/// One product: `c = a b`, with `m` rows, `n` columns and `k` terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Product<'a> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+    /// A.
+    pub a: Left<'a>,
+    /// B.
+    pub b: Right<'a>,
+    /// Distance between rows of C.
+    pub c_stride: usize,
+    /// What is done to each element of C.
+    pub steps: &'a [Step<'a>],
+}
+
+impl Product<'_> {
+    /// Computes the product.
+    ///
+    /// # Panics
+    /// When a slice is too short.
+    pub fn run(&self, threads: &Threads, scratch: &ScratchPool, c: &mut [f32]) {
+        self.check(c.len());
+        if self.m == 0 || self.n == 0 {
+            return;
+        }
+        let c = Slice::new(c);
+        let tiles = Tiles::new(self, threads.count());
+        let room = tiles.room(self);
+        let mut packed = scratch.take::<f32>(room * threads.count());
+        let shared = Slice::new(&mut packed);
+        threads.run(tiles.count(), &|tile, worker| {
+            // SAFETY: no two threads are the same worker at a time.
+            let own = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
+            self.tile(tiles.get(tile), own, c);
+        });
+    }
+
+    /// Computes the product on the calling thread.
+    ///
+    /// # Panics
+    /// When a slice is too short; `scratch` holds [`Self::scratch_len`] elements.
+    pub fn run_alone(&self, scratch: &mut [f32], c: &mut [f32]) {
+        let len = c.len();
+        // SAFETY: C is borrowed exclusively.
+        unsafe { self.run_at(scratch, Slice::new(c), len) }
+    }
+
+    /// As [`Self::run_alone`], for a C that shares its memory with other products.
+    ///
+    /// # Safety
+    /// C has `len` elements, and while this runs nobody else touches its rows.
+    pub(crate) unsafe fn run_at(&self, scratch: &mut [f32], c: Slice<f32>, len: usize) {
+        self.check(len);
+        let tiles = Tiles::new(self, 1);
+        for tile in 0..tiles.count() {
+            self.tile(tiles.get(tile), scratch, c);
+        }
+    }
+
+    /// Elements of scratch memory that [`Self::run_alone`] needs.
+    pub fn scratch_len(&self) -> usize {
+        Tiles::new(self, 1).room(self)
+    }
+
+    fn check(&self, c: usize) {
+        let Product { m, n, k, .. } = *self;
+        let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
+            0 => 0,
+            _ => (rows - 1) * stride + columns,
+        };
+        match self.a {
+            Left::Rows { values, stride } => {
+                assert!(values.len() >= reach(m, k, stride), "A is too short");
+            }
+            Left::Windows(windows) => windows.check(m, k),
+        }
+        assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
+        match self.b {
+            Right::Packed(packed) => assert!(packed.k() == k && packed.n() == n, "B differs"),
+            Right::Panels(panels) => assert!(panels.len() >= panels_len(k, n), "B is too short"),
+            Right::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
+        }
+    }
+
+    /// Computes one tile of C.
+    fn tile(&self, tile: Tile, scratch: &mut [f32], c: Slice<f32>) {
+        if let (true, Left::Rows { values, stride }, Right::Plain(b, layout)) =
+            (tile.is_thin, self.a, self.b)
+        {
+            return vector::tile(self, tile, (values, stride), (b, layout), c);
+        }
+        let (_, width) = micro::shape();
+        let panel_len = width * self.k;
+        let panels: &[f32] = match self.b {
+            Right::Packed(packed) => &packed.panels()[tile.columns.0 / width * panel_len..],
+            Right::Panels(panels) => &panels[tile.columns.0 / width * panel_len..],
+            Right::Plain(b, layout) => {
+                let first = tile.columns.0;
+                let panels = (tile.columns.1 - first).div_ceil(width);
+                for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
+                    pack_panel(b, layout, self.k, self.n, first + i * width, width, to);
+                }
+                scratch
+            }
+        };
+        self.blocks(tile, panels, c);
+    }
+
+    /// Runs of consecutive elements that a row of A consists of.
+    fn runs(&self) -> usize {
+        match self.a {
+            Left::Rows { .. } => 1,
+            Left::Windows(windows) => windows.taps(),
+        }
+    }
+
+    /// Walks over a tile: some rows of A, then panel after panel.
+    fn blocks(&self, tile: Tile, panels: &[f32], c: Slice<f32>) {
+        let (most, width) = micro::shape();
+        let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
+        let runs = self.runs();
+        let mut pointers = vec![std::ptr::null(); MAX_ROWS * runs];
+        let mut edge = [0f32; MAX_ROWS * MAX_COLUMNS];
+        let mut row = top;
+        while row < bottom {
+            let rows = block_rows(bottom - row, most);
+            match self.a {
+                Left::Rows { values, stride } => {
+                    for (i, pointer) in pointers[..rows].iter_mut().enumerate() {
+                        *pointer = values[(row + i) * stride..].as_ptr();
+                    }
+                }
+                Left::Windows(windows) => windows.pointers(row, rows, &mut pointers),
+            }
+            for (i, column) in (left..right).step_by(width).enumerate() {
+                let columns = width.min(right - column);
+                let whole = columns == width;
+                let block = |c, stride| Block {
+                    a: pointers.as_ptr(),
+                    runs,
+                    k: self.k / runs,
+                    b: panels[i * width * self.k..].as_ptr(),
+                    c,
+                    stride,
+                };
+                // SAFETY: `check` has shown that rows and columns lie within the operands, and
+                // tiles are disjoint parts of C. A panel that reaches beyond C is computed aside.
+                unsafe {
+                    let to = c.at(row * self.c_stride + column);
+                    if whole {
+                        micro::run(block(to, self.c_stride), rows);
+                    } else {
+                        micro::run(block(edge.as_mut_ptr(), width), rows);
+                        for i in 0..rows {
+                            let from = edge[i * width..][..columns].as_ptr();
+                            let to = to.add(i * self.c_stride);
+                            std::ptr::copy_nonoverlapping(from, to, columns);
+                        }
+                    }
+                }
+            }
+            self.finish(row..row + rows, left, right, c);
+            row += rows;
+        }
+    }
+
+    /// Applies the steps to whole rows of a tile, which are still in the cache.
+    fn finish(&self, rows: std::ops::Range<usize>, left: usize, right: usize, c: Slice<f32>) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for row in rows {
+            // SAFETY: within C and within this tile, as in `blocks`.
+            let run = unsafe {
+                let start = c.at(row * self.c_stride + left);
+                std::slice::from_raw_parts_mut(start, right - left)
+            };
+            apply_steps(self.steps, row, left, run);
+        }
+    }
+}
+
+/// Rows of the next block: blocks of nearly equal size, rather than a small one at the end.
+fn block_rows(left: usize, most: usize) -> usize {
+    let blocks = left.div_ceil(most);
+    left.div_ceil(blocks)
+}
+
+/// A part of C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) rows: (usize, usize),
+    pub(crate) columns: (usize, usize),
+    /// Few rows, with B as it lies.
+    is_thin: bool,
+}
+
+/// The division of C into tiles: columns whose panels of B fit the cache, and as many groups of
+/// rows as keep the threads busy. It has no influence on the result.
+struct Tiles {
+    m: usize,
+    n: usize,
+    /// Rows and columns of a tile.
+    size: (usize, usize),
+    is_thin: bool,
+}
+
+impl Tiles {
+    fn new(product: &Product<'_>, threads: usize) -> Tiles {
+        let Product { m, n, k, .. } = *product;
+        let (most, width) = micro::shape();
+        let is_thin = m <= FEW_ROWS
+            && matches!(product.a, Left::Rows { .. })
+            && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
+        let per_panel = width * k.max(1) * size_of::<f32>();
+        let mut columns = (CACHE / per_panel).max(1) * width;
+        let mut rows = m;
+        let work = m * n * k.max(1);
+        if threads > 1 && work > GRAIN {
+            // Columns are divided first, so that B is packed once; then rows.
+            let wanted = threads * 3;
+            columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
+            let across = n.div_ceil(columns);
+            if across < wanted && !is_thin {
+                let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
+                rows = m.div_ceil(down).next_multiple_of(most);
+            } else if is_thin {
+                columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
+            }
+        }
+        Tiles { m, n, size: (rows.max(1), columns), is_thin }
+    }
+
+    fn count(&self) -> usize {
+        self.m.div_ceil(self.size.0) * self.n.div_ceil(self.size.1)
+    }
+
+    fn get(&self, tile: usize) -> Tile {
+        let down = self.m.div_ceil(self.size.0);
+        let (row, column) = (tile % down * self.size.0, tile / down * self.size.1);
+        Tile {
+            rows: (row, (row + self.size.0).min(self.m)),
+            columns: (column, (column + self.size.1).min(self.n)),
+            is_thin: self.is_thin,
+        }
+    }
+
+    /// Elements of scratch memory that a tile needs.
+    fn room(&self, product: &Product<'_>) -> usize {
+        match product.b {
+            Right::Plain(..) if !self.is_thin => {
+                let (_, width) = micro::shape();
+                self.size.1.min(self.n).next_multiple_of(width) * product.k
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Computes many products, each on one thread: product `i` is `product(i)` and goes to the `i`-th
+/// run of `len` elements of `c`.
+///
+/// # Panics
+/// As [`Product::run`].
+pub fn run_many<'a>(
+    threads: &Threads,
+    scratch: &ScratchPool,
+    count: usize,
+    product: impl Fn(usize) -> Product<'a> + Sync,
+    c: &mut [f32],
+) {
+    let Some(len) = c.len().checked_div(count).filter(|len| *len > 0) else { return };
+    let (room, work) = (product(0).scratch_len(), product(0).m * product(0).n * product(0).k);
+    let mut space = scratch.take::<f32>(room * threads.count());
+    let (space, c) = (Slice::new(&mut space), Slice::new(c));
+    threads.ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
+        for i in range {
+            // SAFETY: no two threads are the same worker at a time, and products are disjoint
+            // parts of C.
+            unsafe {
+                let space = std::slice::from_raw_parts_mut(space.at(worker * room), room);
+                let c = std::slice::from_raw_parts_mut(c.at(i * len), len);
+                product(i).run_alone(space, c);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

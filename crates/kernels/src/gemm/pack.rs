@@ -1,0 +1,183 @@
+//! B packed into panels: the columns of a block side by side, for each k one row of them.
+
+use super::micro;
+use crate::memory::Lines;
+use crate::par::{Slice, Threads};
+
+/// Where B lies before it is packed.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout {
+    /// `K` rows of `N` elements, `stride` elements apart.
+    Rows {
+        /// Distance between rows.
+        stride: usize,
+    },
+    /// `N` columns of `K` elements, `stride` elements apart: B transposed.
+    Columns {
+        /// Distance between columns.
+        stride: usize,
+    },
+    /// The weights of a convolution: for each of `N` outputs, for each channel its taps. The rows
+    /// of B are taps of channels, `K = taps * channels`.
+    Kernel {
+        /// Taps of a kernel.
+        taps: usize,
+    },
+}
+
+impl Layout {
+    /// Elements from the start of B to its end.
+    pub(super) fn reach(self, k: usize, n: usize) -> usize {
+        match self {
+            _ if k * n == 0 => 0,
+            Layout::Rows { stride } => (k - 1) * stride + n,
+            Layout::Columns { stride } => (n - 1) * stride + k,
+            Layout::Kernel { .. } => n * k,
+        }
+    }
+}
+
+/// A matrix B of `k` rows and `n` columns, packed for the instruction set in use.
+pub struct Packed {
+    data: Lines,
+    k: usize,
+    n: usize,
+    width: usize,
+}
+
+impl Packed {
+    /// Packs a matrix.
+    ///
+    /// # Panics
+    /// When the slice is too short.
+    pub fn new(threads: &Threads, b: &[f32], layout: Layout, k: usize, n: usize) -> Packed {
+        let mut data = Lines::zeroed(panels_len(k, n) * size_of::<f32>());
+        pack_into(threads, b, layout, (k, n), data.elements_mut());
+        Packed { data, k, n, width: micro::shape().1 }
+    }
+
+    /// Rows of the matrix.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Columns of the matrix.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// The panels, one after the other.
+    pub(super) fn panels(&self) -> &[f32] {
+        assert_eq!(self.width, micro::shape().1, "packed for another instruction set");
+        self.data.elements()
+    }
+}
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packed({}x{})", self.k, self.n)
+    }
+}
+
+/// Elements that a matrix of `k` rows and `n` columns takes when it is packed.
+pub fn panels_len(k: usize, n: usize) -> usize {
+    n.next_multiple_of(micro::shape().1) * k
+}
+
+/// Packs a matrix into memory of [`panels_len`] elements.
+///
+/// # Panics
+/// When a slice is too short.
+pub fn pack_into(
+    threads: &Threads,
+    b: &[f32],
+    layout: Layout,
+    (k, n): (usize, usize),
+    to: &mut [f32],
+) {
+    let (_, width) = micro::shape();
+    let len = width * k;
+    assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n));
+    let out = Slice::new(to);
+    threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (len + 1), |range| {
+        for panel in range {
+            // SAFETY: panels are disjoint parts of the buffer.
+            let to = unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) };
+            pack_panel(b, layout, k, n, panel * width, width, to);
+        }
+    });
+}
+
+/// Packs columns `first..first + width` of B; columns beyond `n` are 0.
+pub(super) fn pack_panel(
+    b: &[f32],
+    layout: Layout,
+    k: usize,
+    n: usize,
+    first: usize,
+    width: usize,
+    to: &mut [f32],
+) {
+    let columns = width.min(n - first);
+    match layout {
+        Layout::Rows { stride } => {
+            for (i, to) in to.chunks_exact_mut(width).take(k).enumerate() {
+                let row = &b[i * stride + first..][..columns];
+                to[..columns].copy_from_slice(row);
+                to[columns..].fill(0.0);
+            }
+        }
+        Layout::Columns { stride } => {
+            transpose(&b[first * stride..], stride, columns, k, to, width, |i| i);
+        }
+        Layout::Kernel { taps } => {
+            let channels = k / taps.max(1);
+            let row = |i: usize| i % taps * channels + i / taps;
+            transpose(&b[first * k..], k, columns, k, to, width, row);
+        }
+    }
+}
+
+/// Writes `columns` columns of `k` elements as rows of `width`, in square blocks; element `i` of a
+/// column goes to row `row(i)`.
+fn transpose(
+    from: &[f32],
+    stride: usize,
+    columns: usize,
+    k: usize,
+    to: &mut [f32],
+    width: usize,
+    row: impl Fn(usize) -> usize,
+) {
+    const SIDE: usize = 16;
+    if columns < width {
+        to.fill(0.0);
+    }
+    for j in (0..columns).step_by(SIDE) {
+        let side = SIDE.min(columns - j);
+        let mut i = 0;
+        while side == SIDE && i + SIDE <= k {
+            let block = turned_block(from, j * stride + i, stride);
+            for (p, column) in block.iter().enumerate() {
+                to[row(i + p) * width + j..][..SIDE].copy_from_slice(column);
+            }
+            i += SIDE;
+        }
+        for i in i..k {
+            for j in j..j + side {
+                to[row(i) * width + j] = from[j * stride + i];
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    /// A block of 16 columns of 16 elements, transposed.
+    fn turned_block(from: &[f32], first: usize, stride: usize) -> [[f32; 16]; 16] {
+        let mut block = [[0f32; 16]; 16];
+        for (j, row) in block.iter_mut().enumerate() {
+            row.copy_from_slice(&from[first + j * stride..][..16]);
+        }
+        std::array::from_fn(|i| std::array::from_fn(|j| block[j][i]))
+    }
+}

@@ -1,0 +1,56 @@
+//! Matrix products of types other than f32: correct, deterministic, and not blocked.
+
+use crate::arithmetic::Arithmetic;
+use crate::num::Stored;
+use crate::par::Threads;
+
+/// Multiply-adds that are worth a second thread.
+const GRAIN: usize = 1 << 14;
+
+/// `c = a b` for row-major matrices, computed in the wide type and rounded once at the end;
+/// integers wrap.
+///
+/// # Panics
+/// When the slices are not of the sizes given.
+pub fn plain<T: Stored>(
+    threads: &Threads,
+    (m, n, k): (usize, usize, usize),
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) where
+    T::Wide: Arithmetic,
+{
+    assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
+    let n = n.max(1);
+    threads.chunks(c, n, GRAIN.div_ceil(k.max(1)), |first, part| {
+        let mut sums = vec![T::Wide::default(); n];
+        for (i, row) in part.chunks_mut(n).enumerate() {
+            sums.fill(T::Wide::default());
+            for (p, x) in a[(first + i) * k..][..k].iter().enumerate() {
+                let x = x.widen();
+                for (sum, y) in sums.iter_mut().zip(&b[p * n..][..n]) {
+                    *sum = sum.add(x.mul(y.widen()));
+                }
+            }
+            for (to, sum) in row.iter_mut().zip(&sums) {
+                *to = crate::num::Wide::narrow(*sum);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_wrap() {
+        let mut c = [0i8; 2];
+        plain(Threads::single(), (1, 2, 2), &[100i8, 2], &[2, 1, 3, -4], &mut c);
+        assert_eq!(c, [-50, 92]);
+        let mut c = [7i64; 1];
+        plain(Threads::single(), (1, 1, 0), &[], &[], &mut c);
+        assert_eq!(c, [0]);
+    }
+}

@@ -1,0 +1,110 @@
+use super::*;
+use crate::isa::{Isa, force, isa};
+use crate::unary::Unary;
+use proptest::prelude::*;
+
+fn numbers(len: usize, seed: u32) -> Vec<f32> {
+    let mut x = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        (x >> 8) as f32 / 8_388_608.0 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// The definition: one chain of fused multiply-adds for each element.
+fn reference(m: usize, n: usize, k: usize, a: &[f32], b: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+    let mut c = vec![0.0; m * n];
+    for i in 0..m {
+        for j in 0..n {
+            c[i * n + j] = (0..k).fold(0f32, |s, p| a[i * k + p].mul_add(b(p, j), s));
+        }
+    }
+    c
+}
+
+fn product(m: usize, n: usize, k: usize, a: &[f32], b: Right<'_>, threads: &Threads) -> Vec<f32> {
+    let mut c = vec![f32::NAN; m * n];
+    let a = Left::Rows { values: a, stride: k };
+    let product = Product { m, n, k, a, b, c_stride: n, steps: &[] };
+    product.run(threads, &ScratchPool::default(), &mut c);
+    c
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Bit for bit: packed or plain, by rows or by columns, on any number of threads.
+    #[test]
+    fn products_are_chains(m in 4usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
+        let threads = Threads::new(t);
+        let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+        let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
+        let rows = Layout::Rows { stride: n };
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(&b, rows), &threads), &expected);
+        let packed = Packed::new(&threads, &b, rows, k, n);
+        prop_assert_eq!(&product(m, n, k, &a, Right::Packed(&packed), &threads), &expected);
+        let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        let columns = Layout::Columns { stride: k };
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(&turned, columns), &threads), &expected);
+    }
+}
+
+/// A few rows are dot products of lanes; close to the chain, and the same on any path.
+#[test]
+fn few_rows_are_close() {
+    for (m, n, k) in [(1, 100, 257), (3, 33, 64), (2, 8, 5)] {
+        let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
+        for layout in [Layout::Columns { stride: k }, Layout::Rows { stride: n }] {
+            let at = |p: usize, j: usize| match layout {
+                Layout::Columns { stride } => b[j * stride + p],
+                Layout::Rows { stride } => b[p * stride + j],
+                Layout::Kernel { .. } => unreachable!(),
+            };
+            let expected = reference(m, n, k, &a, at);
+            let found = product(m, n, k, &a, Right::Plain(&b, layout), &Threads::new(2));
+            let worst = found.iter().zip(&expected).map(|(x, y)| (x - y).abs());
+            assert!(worst.fold(0.0, f32::max) < 1e-5 * k as f32, "{m} {n} {k} {layout:?}");
+        }
+    }
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    let before = isa();
+    let (m, n, k) = (37, 75, 130);
+    let (a, b) = (numbers(m * k, 5), numbers(k * n, 6));
+    let mut results = Vec::new();
+    for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
+        force(isa);
+        let thin = Layout::Columns { stride: k };
+        let one = product(2, n, k, &a, Right::Plain(&b, thin), Threads::single());
+        let right = Right::Plain(&b, Layout::Rows { stride: n });
+        results.push((product(m, n, k, &a, right, Threads::single()), one));
+    }
+    force(before);
+    assert!(results.windows(2).all(|w| w[0] == w[1]));
+}
+
+#[test]
+fn steps_see_rows_and_columns() {
+    let (m, n, k) = (5, 40, 3);
+    let (a, b) = (numbers(m * k, 7), numbers(k * n, 8));
+    let (bias, residual) = (numbers(n, 9), numbers(m * n, 10));
+    let steps = [
+        Step::AddColumns(&bias),
+        Step::Apply(Unary::Relu {}),
+        Step::AddMatrix { values: &residual, stride: n },
+    ];
+    let b_right = Right::Plain(&b, Layout::Rows { stride: n });
+    let left = Left::Rows { values: &a, stride: k };
+    let p = Product { m, n, k, a: left, b: b_right, c_stride: n, steps: &steps };
+    let mut c = vec![0.0; m * n];
+    p.run(&Threads::new(2), &ScratchPool::default(), &mut c);
+    let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
+    for (i, c) in c.iter().enumerate() {
+        assert_eq!(*c, (plain[i] + bias[i % n]).max(0.0) + residual[i]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Which instruction set the kernels use: one source, compiled several times.
+//!
+//! [`multiversion!`](crate::multiversion) compiles a function for the plain target, for AVX2 with
+//! FMA, and for AVX-512. Rust fixes the meaning of every floating-point operation and never
+//! contracts or reorders them, so all versions give the same bits; the tests compare them.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction set that kernels are compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// What every machine of the target has (SSE2 on x86-64, NEON on AArch64).
+    Portable = 1,
+    /// AVX2, FMA and F16C.
+    Avx2 = 2,
+    /// AVX-512 F, BW, DQ and VL, with all of [`Isa::Avx2`].
+    Avx512 = 3,
+}
+
+impl Isa {
+    /// All of them, narrowest first.
+    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+
+    /// The name that `IRRUN_ISA` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Portable => "portable",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this machine has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+                    && is_x86_feature_detected!("bmi2")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => {
+                Isa::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+}
+
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set in use: what `IRRUN_ISA` names if the machine has it, else the widest.
+#[inline]
+pub fn isa() -> Isa {
+    match CHOSEN.load(Ordering::Relaxed) {
+        1 => Isa::Portable,
+        2 => Isa::Avx2,
+        3 => Isa::Avx512,
+        _ => choose(),
+    }
+}
+
+#[cold]
+fn choose() -> Isa {
+    let widest = Isa::ALL.into_iter().rev().find(|i| i.is_available()).unwrap_or(Isa::Portable);
+    let named = std::env::var("IRRUN_ISA").ok();
+    let named = Isa::ALL.into_iter().find(|i| named.as_deref() == Some(i.name()));
+    let isa = named.filter(|i| i.is_available()).unwrap_or(widest);
+    force(isa);
+    isa
+}
+
+/// Uses an instruction set from now on, in the whole process; for tests that compare them.
+///
+/// # Panics
+/// When this machine does not have it.
+pub fn force(isa: Isa) {
+    assert!(isa.is_available(), "this machine has no {}", isa.name());
+    CHOSEN.store(isa as u8, Ordering::Relaxed);
+}
+
+/// Compiles a function once for each instruction set and calls the version in use.
+///
+/// What the body calls must be `#[inline(always)]` to be compiled with it.
+#[macro_export]
+macro_rules! multiversion {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
+     ($($arg:ident : $type:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments)]
+        $vis fn $name $(<$($generic: $bound),+>)? ($($arg: $type),*) $(-> $ret)? {
+            #[allow(clippy::too_many_arguments)]
+            #[inline(always)]
+            fn body $(<$($generic: $bound),+>)? ($($arg: $type),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2")]
+            fn avx512 $(<$($generic: $bound),+>)? ($($arg: $type),*) $(-> $ret)? {
+                body $(::<$($generic),+>)? ($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
+            #[target_feature(enable = "avx2,fma,f16c,bmi2")]
+            fn avx2 $(<$($generic: $bound),+>)? ($($arg: $type),*) $(-> $ret)? {
+                body $(::<$($generic),+>)? ($($arg),*)
+            }
+
+            match $crate::isa::isa() {
+                // SAFETY: `isa()` is what this machine has.
+                #[cfg(target_arch = "x86_64")]
+                $crate::isa::Isa::Avx512 => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::isa::Isa::Avx2 => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },
+                _ => body $(::<$($generic),+>)? ($($arg),*),
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    multiversion! {
+        fn dot(a: &[f32], b: &[f32]) -> f32 {
+            let mut lanes = [0f32; 16];
+            for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
+                for i in 0..16 {
+                    lanes[i] = a[i].mul_add(b[i], lanes[i]);
+                }
+            }
+            lanes.iter().sum()
+        }
+    }
+
+    #[test]
+    fn every_version_gives_the_same_bits() {
+        let values: Vec<f32> = (0..64).map(|i| (i as f32 * 0.37).sin() * 1e3).collect();
+        let mut results = Vec::new();
+        for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
+            force(isa);
+            results.push(dot(&values, &values).to_bits());
+        }
+        force(choose());
+        assert!(results.windows(2).all(|w| w[0] == w[1]), "{results:?}");
+    }
+}

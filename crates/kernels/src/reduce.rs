@@ -1,0 +1,443 @@
+//! Reductions along axes.
+//!
+//! A sum along a row uses sixteen lanes that are added in a fixed tree; a sum over rows adds row
+//! after row. Which of the two runs depends on the axes only, and nothing is divided among
+//! threads but output elements, so the bits are the same everywhere.
+
+use crate::arithmetic::Arithmetic;
+use crate::multiversion;
+use crate::num::{Stored, Wide as _};
+use crate::par::Threads;
+
+/// What is computed from the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Sum; integers wrap.
+    Sum,
+    /// Sum divided by the number of elements; integers truncate.
+    Mean,
+    /// Product; integers wrap.
+    Prod,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Sum of magnitudes.
+    L1,
+    /// Square root of the sum of squares.
+    L2,
+    /// Whether all are true.
+    And,
+    /// Whether one is true.
+    Or,
+}
+
+/// Axes of the input, outermost first: size, and whether it is reduced. Neighbours alternate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReducePlan {
+    groups: Vec<(usize, bool)>,
+}
+
+/// Lanes of a sum along a row.
+const LANES: usize = 16;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+impl ReducePlan {
+    /// The reduction of a tensor of `sizes` along `axes`.
+    pub fn new(sizes: &[usize], axes: &[usize]) -> ReducePlan {
+        let mut groups: Vec<(usize, bool)> = Vec::new();
+        for (axis, &size) in sizes.iter().enumerate() {
+            let reduced = axes.contains(&axis);
+            match groups.last_mut() {
+                _ if size == 1 => {}
+                Some((merged, last)) if *last == reduced => *merged *= size,
+                _ => groups.push((size, reduced)),
+            }
+        }
+        ReducePlan { groups }
+    }
+
+    /// Elements of the output.
+    pub fn count(&self) -> usize {
+        self.groups.iter().filter(|g| !g.1).map(|g| g.0).product()
+    }
+
+    /// Elements that each output element is made of.
+    pub fn reduced(&self) -> usize {
+        self.groups.iter().filter(|g| g.1).map(|g| g.0).product()
+    }
+
+    /// Reduces.
+    ///
+    /// # Panics
+    /// When the slices are not of the sizes the plan is for.
+    pub fn run<T: Stored>(&self, threads: &Threads, reduction: Reduction, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        match reduction {
+            Reduction::Sum => self.reduce(threads, Sum(1), from, to),
+            Reduction::Mean => self.reduce(threads, Sum(self.reduced()), from, to),
+            Reduction::Prod => self.reduce(threads, Prod, from, to),
+            Reduction::Max => self.reduce(threads, Max, from, to),
+            Reduction::Min => self.reduce(threads, Min, from, to),
+            Reduction::L1 => self.reduce(threads, L1, from, to),
+            Reduction::L2 => self.reduce(threads, L2, from, to),
+            Reduction::And => self.reduce(threads, And, from, to),
+            Reduction::Or => self.reduce(threads, Or, from, to),
+        }
+    }
+
+    fn reduce<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        assert_eq!(to.len(), self.count());
+        assert_eq!(from.len(), self.count() * self.reduced());
+        if self.reduced() == 0 {
+            to.fill(f.empty::<T::Wide>().narrow());
+            return;
+        }
+        match self.groups[..] {
+            // Along rows.
+            [(row, true)] | [(_, false), (row, true)] => {
+                threads.chunks(to, 1, GRAIN.div_ceil(row), |first, part| {
+                    for (i, to) in part.iter_mut().enumerate() {
+                        *to = along(f, &from[(first + i) * row..][..row]);
+                    }
+                });
+            }
+            // Over rows, which are as long as the output or a part of it.
+            [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
+                let block = rows * len;
+                let columns = len.min(4 * LANES);
+                for (outer, to) in to.chunks_mut(len).enumerate() {
+                    let from = &from[outer * block..][..block];
+                    threads.chunks(to, columns, GRAIN.div_ceil(rows.max(1)), |first, part| {
+                        for (i, to) in part.chunks_mut(columns).enumerate() {
+                            over(f, from, len, (first + i) * columns, to);
+                        }
+                    });
+                }
+            }
+            _ => self.general(threads, f, from, to),
+        }
+    }
+
+    /// Any order of axes: element by element.
+    fn general<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        let mut strides = vec![1; self.groups.len()];
+        for i in (1..strides.len()).rev() {
+            strides[i - 1] = strides[i] * self.groups[i].0;
+        }
+        let axes = |reduced: bool| -> Vec<(usize, usize)> {
+            let zipped = self.groups.iter().zip(&strides);
+            zipped.filter(|(g, _)| g.1 == reduced).map(|(g, s)| (g.0, *s)).collect()
+        };
+        let (kept, reduced) = (axes(false), axes(true));
+        let position = |axes: &[(usize, usize)], mut i: usize| {
+            let mut at = 0;
+            for (size, stride) in axes.iter().rev() {
+                at += i % size * stride;
+                i /= size;
+            }
+            at
+        };
+        let count = self.reduced();
+        threads.chunks(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
+            for (i, to) in part.iter_mut().enumerate() {
+                let base = position(&kept, first + i);
+                let mut sum = f.start();
+                for k in 0..count {
+                    sum = f.step(sum, from[base + position(&reduced, k)].widen());
+                }
+                *to = f.finish(sum).narrow();
+            }
+        });
+    }
+}
+
+/// What means and norms need besides arithmetic.
+pub trait Scale: Arithmetic {
+    /// The number 0.
+    const ZERO: Self;
+    /// The number 1.
+    const ONE: Self;
+    /// No value is below it.
+    const LOWEST: Self;
+    /// No value is above it.
+    const HIGHEST: Self;
+    /// The smallest finite value: what OpenVINO gives for the maximum of nothing, while the
+    /// minimum of nothing is infinite.
+    const LOWEST_FINITE: Self;
+    /// Magnitude.
+    fn magnitude(self) -> Self;
+    /// Divided by a count.
+    fn over(self, count: usize) -> Self;
+    /// Square root; of integers rounded down.
+    fn root(self) -> Self;
+}
+
+macro_rules! scale {
+    ($t:ty, $low:expr, $high:expr, |$m:ident| $magnitude:expr, |$o:ident, $n:ident| $over:expr, |$r:ident| $root:expr) => {
+        impl Scale for $t {
+            const ZERO: $t = 0 as $t;
+            const ONE: $t = 1 as $t;
+            const LOWEST: $t = $low;
+            const HIGHEST: $t = $high;
+            const LOWEST_FINITE: $t = <$t>::MIN;
+
+            #[inline(always)]
+            fn magnitude(self) -> $t {
+                let $m = self;
+                $magnitude
+            }
+
+            #[inline(always)]
+            fn over(self, $n: usize) -> $t {
+                let $o = self;
+                $over
+            }
+
+            #[inline(always)]
+            fn root(self) -> $t {
+                let $r = self;
+                $root
+            }
+        }
+    };
+}
+
+scale!(f32, f32::NEG_INFINITY, f32::INFINITY, |x| x.abs(), |x, n| x / n as f32, |x| x.sqrt());
+scale!(f64, f64::NEG_INFINITY, f64::INFINITY, |x| x.abs(), |x, n| x / n as f64, |x| x.sqrt());
+scale!(
+    i64,
+    i64::MIN,
+    i64::MAX,
+    |x| x.wrapping_abs(),
+    |x, n| x.checked_div(n as i64).unwrap_or(0),
+    |x| (x as f64).sqrt() as i64
+);
+scale!(u64, u64::MIN, u64::MAX, |x| x, |x, n| x.checked_div(n as u64).unwrap_or(0), |x| (x as f64)
+    .sqrt()
+    .round()
+    as u64);
+
+/// A reduction as a fold: where it starts, a step, how two parts meet, and the end.
+trait Fold: Copy + Send + Sync {
+    fn start<W: Scale>(self) -> W;
+    fn step<W: Scale>(self, sum: W, x: W) -> W;
+    fn meet<W: Scale>(self, a: W, b: W) -> W;
+    fn finish<W: Scale>(self, sum: W) -> W;
+    /// What nothing at all gives.
+    fn empty<W: Scale>(self) -> W {
+        self.start()
+    }
+}
+
+macro_rules! fold {
+    ($name:ident, $start:expr, |$sum:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $meet:expr,
+     |$this:ident, $end:ident| $finish:expr $(, empty $empty:expr)?) => {
+        impl Fold for $name {
+            #[inline(always)]
+            fn start<W: Scale>(self) -> W {
+                $start
+            }
+
+            #[inline(always)]
+            fn step<W: Scale>(self, $sum: W, $x: W) -> W {
+                $step
+            }
+
+            #[inline(always)]
+            fn meet<W: Scale>(self, $a: W, $b: W) -> W {
+                $meet
+            }
+
+            #[inline(always)]
+            fn finish<W: Scale>(self, $end: W) -> W {
+                let $this = self;
+                $finish
+            }
+
+            $(fn empty<W: Scale>(self) -> W {
+                $empty
+            })?
+        }
+    };
+}
+
+/// A sum, divided by a count at the end.
+#[derive(Clone, Copy)]
+struct Sum(usize);
+#[derive(Clone, Copy)]
+struct Prod;
+#[derive(Clone, Copy)]
+struct Max;
+#[derive(Clone, Copy)]
+struct Min;
+#[derive(Clone, Copy)]
+struct L1;
+#[derive(Clone, Copy)]
+struct L2;
+#[derive(Clone, Copy)]
+struct And;
+#[derive(Clone, Copy)]
+struct Or;
+
+fold!(Sum, W::ZERO, |s, x| s.add(x), |a, b| a.add(b), |f, s| if f.0 == 1 {
+    s
+} else {
+    s.over(f.0)
+});
+fold!(Prod, W::ONE, |s, x| s.mul(x), |a, b| a.mul(b), |_f, s| s);
+fold!(Max, W::LOWEST, |s, x| if s < x { x } else { s }, |a, b| if a < b { b } else { a }, |_f, s| s, empty W::LOWEST_FINITE);
+fold!(
+    Min,
+    W::HIGHEST,
+    |s, x| if x < s { x } else { s },
+    |a, b| if b < a { b } else { a },
+    |_f, s| s
+);
+fold!(L1, W::ZERO, |s, x| s.add(x.magnitude()), |a, b| a.add(b), |_f, s| s);
+fold!(L2, W::ZERO, |s, x| s.add(x.mul(x)), |a, b| a.add(b), |_f, s| s.root());
+fold!(
+    And,
+    W::ONE,
+    |s, x| if x.truth() { s } else { W::ZERO },
+    |a, b| if a.truth() { b } else { a },
+    |_f, s| s
+);
+fold!(
+    Or,
+    W::ZERO,
+    |s, x| if x.truth() { W::ONE } else { s },
+    |a, b| if a.truth() { a } else { b },
+    |_f, s| s
+);
+
+multiversion! {
+    /// One row: a lane for every sixteenth element, folded in halves.
+    fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
+        let mut lanes = [f.start::<T::Wide>(); LANES];
+        let mut groups = row.chunks_exact(LANES);
+        for group in &mut groups {
+            for (lane, x) in lanes.iter_mut().zip(group) {
+                *lane = f.step(*lane, x.widen());
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(groups.remainder()) {
+            *lane = f.step(*lane, x.widen());
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = f.meet(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        f.finish(lanes[0]).narrow()
+    }
+}
+
+multiversion! {
+    /// Some columns of rows of `len` elements, from column `start` on.
+    fn over<F: Fold, T: StoredScale>(f: F, rows: &[T], len: usize, start: usize, to: &mut [T]) {
+        let mut sums = [f.start::<T::Wide>(); 4 * LANES];
+        let sums = &mut sums[..to.len()];
+        for row in rows.chunks_exact(len) {
+            for (sum, x) in sums.iter_mut().zip(&row[start..]) {
+                *sum = f.step(*sum, x.widen());
+            }
+        }
+        for (to, sum) in to.iter_mut().zip(sums) {
+            *to = f.finish(*sum).narrow();
+        }
+    }
+}
+
+/// Stored types whose wide type has a [`Scale`].
+trait StoredScale: Stored<Wide: Scale> {}
+
+impl<T: Stored> StoredScale for T where T::Wide: Scale {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sums by index, in f64.
+    fn reference(sizes: &[usize], axes: &[usize], from: &[f32]) -> Vec<f64> {
+        let kept: Vec<usize> = (0..sizes.len()).filter(|a| !axes.contains(a)).collect();
+        let count = kept.iter().map(|a| sizes[*a]).product();
+        let mut to = vec![0.0; count];
+        for (i, x) in from.iter().enumerate() {
+            let (mut rest, mut index) = (i, vec![0; sizes.len()]);
+            for axis in (0..sizes.len()).rev() {
+                index[axis] = rest % sizes[axis];
+                rest /= sizes[axis];
+            }
+            let target = kept.iter().fold(0, |at, a| at * sizes[*a] + index[*a]);
+            to[target] += f64::from(*x);
+        }
+        to
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn sums_agree_with_the_definition(
+            axes in proptest::collection::vec((1usize..9, any::<bool>()), 0..5),
+        ) {
+            let sizes: Vec<usize> = axes.iter().map(|a| a.0).collect();
+            let reduced: Vec<usize> = (0..axes.len()).filter(|i| axes[*i].1).collect();
+            let count: usize = sizes.iter().product();
+            let from: Vec<f32> = (0..count).map(|i| ((i * 37 % 101) as f32) * 0.25).collect();
+            let plan = ReducePlan::new(&sizes, &reduced);
+            let mut to = vec![0f32; plan.count()];
+            plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
+            // Quarters below 2^22 are added exactly.
+            let expected = reference(&sizes, &reduced, &from);
+            prop_assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b));
+        }
+    }
+
+    #[test]
+    fn each_reduction() {
+        let run = |r, v: &[i32]| {
+            let mut to = [0];
+            ReducePlan::new(&[v.len()], &[0]).run(Threads::single(), r, v, &mut to);
+            to[0]
+        };
+        let v = [3, -4, 0, 5];
+        assert_eq!(run(Reduction::Mean, &v), 1);
+        assert_eq!(run(Reduction::Prod, &v), 0);
+        assert_eq!((run(Reduction::Max, &v), run(Reduction::Min, &v)), (5, -4));
+        assert_eq!((run(Reduction::L1, &v), run(Reduction::L2, &[3, -4, 1])), (12, 5));
+        assert_eq!((run(Reduction::And, &v), run(Reduction::Or, &v)), (0, 1));
+        assert_eq!(run(Reduction::Sum, &[i32::MAX, 1]), i32::MIN);
+    }
+
+    #[test]
+    fn empty_axes_give_the_start() {
+        let mut to = [7f32; 2];
+        let plan = ReducePlan::new(&[2, 0], &[1]);
+        plan.run(Threads::single(), Reduction::Prod, &[], &mut to);
+        assert_eq!(to, [1.0, 1.0]);
+        plan.run(Threads::single(), Reduction::Max, &[], &mut to);
+        assert_eq!(to, [f32::MIN; 2]);
+        ReducePlan::new(&[1, 2], &[1]).run(
+            Threads::single(),
+            Reduction::Max,
+            &[f32::NEG_INFINITY; 2],
+            &mut to[..1],
+        );
+        assert_eq!(to[0], f32::NEG_INFINITY);
+    }
+}

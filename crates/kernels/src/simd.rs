@@ -1,0 +1,210 @@
+//! Vectors of f32 as each instruction set has them, for the kernels whose register blocking
+//! matters. Everything else is plain loops that the compiler vectorises.
+//!
+//! All implementations compute the same function of each lane, rounded once, so that kernels
+//! written over [`Vector`] give the same bits in each.
+
+/// A vector register of f32 lanes.
+///
+/// # Safety
+/// Every method computes what it says, on any hardware that has the instruction set.
+pub unsafe trait Vector: Copy {
+    /// Number of lanes.
+    const LANES: usize;
+    /// All lanes 0.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn zero() -> Self;
+    /// All lanes the same.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn splat(value: f32) -> Self;
+    /// Lanes from memory, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load(from: *const f32) -> Self;
+    /// Lanes to memory, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn store(self, to: *mut f32);
+    /// `self * a + b`, rounded once.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn fma(self, a: Self, b: Self) -> Self;
+}
+
+/// Four lanes in plain Rust.
+#[derive(Clone, Copy)]
+pub struct Portable([f32; 4]);
+
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Vector for Portable {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Portable {
+        Portable([0.0; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Portable {
+        Portable([value; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Portable {
+        // SAFETY: the caller's promise.
+        Portable(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(self, a: Portable, b: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i].mul_add(a.0[i], b.0[i])))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Vector;
+    use std::arch::x86_64::*;
+
+    /// Eight lanes of AVX2 with FMA.
+    #[derive(Clone, Copy)]
+    pub struct Avx2(__m256);
+
+    // SAFETY: every intrinsic is of AVX or FMA.
+    unsafe impl Vector for Avx2 {
+        const LANES: usize = 8;
+
+        #[inline(always)]
+        unsafe fn zero() -> Avx2 {
+            // SAFETY: the caller has AVX.
+            Avx2(unsafe { _mm256_setzero_ps() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Avx2 {
+            // SAFETY: the caller has AVX.
+            Avx2(unsafe { _mm256_set1_ps(value) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Avx2 {
+            // SAFETY: the caller has AVX and promises valid memory.
+            Avx2(unsafe { _mm256_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: the caller has AVX and promises valid memory.
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn fma(self, a: Avx2, b: Avx2) -> Avx2 {
+            // SAFETY: the caller has FMA.
+            Avx2(unsafe { _mm256_fmadd_ps(self.0, a.0, b.0) })
+        }
+    }
+
+    /// Sixteen lanes of AVX-512.
+    #[derive(Clone, Copy)]
+    pub struct Avx512(__m512);
+
+    // SAFETY: every intrinsic is of AVX-512 F.
+    unsafe impl Vector for Avx512 {
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn zero() -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_setzero_ps() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_set1_ps(value) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Avx512 {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            Avx512(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn fma(self, a: Avx512, b: Avx512) -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_fmadd_ps(self.0, a.0, b.0) })
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use super::Vector;
+    use std::arch::aarch64::*;
+
+    /// Four lanes of NEON.
+    #[derive(Clone, Copy)]
+    pub struct Neon(float32x4_t);
+
+    // SAFETY: NEON is part of AArch64.
+    unsafe impl Vector for Neon {
+        const LANES: usize = 4;
+
+        #[inline(always)]
+        unsafe fn zero() -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vdupq_n_f32(0.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vdupq_n_f32(value) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Neon {
+            // SAFETY: the caller promises valid memory.
+            Neon(unsafe { vld1q_f32(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: the caller promises valid memory.
+            unsafe { vst1q_f32(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn fma(self, a: Neon, b: Neon) -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vfmaq_f32(b.0, self.0, a.0) })
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;

@@ -1,0 +1,115 @@
+//! Softmax and its logarithm along an axis. The largest element of a slice is subtracted first,
+//! so that nothing overflows.
+
+use crate::memory::InOut;
+use crate::multiversion;
+use crate::par::Threads;
+use crate::real::{Real, StoredReal};
+use crate::slices::{Block, Lanes, Slices};
+
+/// Softmax of every slice.
+pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+    slices.blocks(threads, io, |block| softmax_block(block));
+}
+
+/// The logarithm of the softmax of every slice.
+pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+    slices.blocks(threads, io, |block| log_softmax_block(block));
+}
+
+#[inline(always)]
+fn largest<T: StoredReal>(block: &mut Block<'_, T>) -> Lanes<T::Wide> {
+    let larger = |a, b| if b > a { b } else { a };
+    block.fold(T::Wide::of(f64::NEG_INFINITY), |a, x, _| larger(a, x), larger)
+}
+
+multiversion! {
+    fn softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
+        let top = largest(block);
+        let zero = T::Wide::default();
+        let power = |x: T::Wide, i: usize| (x - top[i]).exp();
+        // Only a type that holds them exactly keeps the powers; others compute them twice.
+        if size_of::<T>() == size_of::<T::Wide>() {
+            let sum = block.map_sum(zero, power, |a, b| a + b);
+            let scale = sum.map(|sum| T::Wide::of(1.0) / sum);
+            block.rewrite().map(|y, i| y * scale[i]);
+        } else {
+            let sum = block.fold(zero, |sum, x, i| sum + power(x, i), |a, b| a + b);
+            let scale = sum.map(|sum| T::Wide::of(1.0) / sum);
+            block.map(|x, i| power(x, i) * scale[i]);
+        }
+    }
+}
+
+multiversion! {
+    fn log_softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
+        let top = largest(block);
+        let zero = T::Wide::default();
+        let sum = block.fold(zero, |sum, x, i| sum + (x - top[i]).exp(), |a, b| a + b);
+        let log = sum.map(|sum| sum.ln());
+        block.map(|x, i| x - top[i] - log[i]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::{Isa, force};
+    use crate::num::f16;
+
+    fn run<T: StoredReal>(sizes: &[usize], axis: usize, from: &[T], log: bool) -> Vec<T> {
+        let mut to = vec![T::default(); from.len()];
+        let (slices, io) = (Slices::new(sizes, &[axis]), InOut::separate(from, &mut to));
+        match log {
+            false => softmax(&Threads::new(2), &slices, &io),
+            true => log_softmax(&Threads::new(2), &slices, &io),
+        }
+        to
+    }
+
+    #[test]
+    fn agrees_with_the_definition() {
+        let sizes = [3, 37, 21];
+        let from: Vec<f32> = (0..3 * 37 * 21).map(|i| (i * 37 % 101) as f32 * 0.7 - 20.0).collect();
+        for axis in 0..3 {
+            let inner: usize = sizes[axis + 1..].iter().product();
+            let (soft, log) = (run(&sizes, axis, &from, false), run(&sizes, axis, &from, true));
+            for (i, (soft, log)) in soft.iter().zip(&log).enumerate() {
+                let first = i - i / inner % sizes[axis] * inner;
+                let slice = (0..sizes[axis]).map(|k| f64::from(from[first + k * inner]));
+                let sum: f64 = slice.map(libm::exp).sum();
+                let exact = f64::from(from[i]) - libm::log(sum);
+                assert!((f64::from(*log) - exact).abs() < 1e-5, "{log} {exact}");
+                assert!((f64::from(*soft) / libm::exp(exact) - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(run(&[2], 0, &[1e30f32, -1e30], false), [1.0, 0.0]);
+        assert_eq!(run(&[2], 0, &[0.0, f64::NEG_INFINITY], true), [0.0, f64::NEG_INFINITY]);
+        assert!(run(&[2], 0, &[f32::NEG_INFINITY; 2], false).iter().all(|y| y.is_nan()));
+        assert!(run(&[3], 0, &[1.0, f32::NAN, 2.0], false).iter().all(|y| y.is_nan()));
+        let quarter = f16::from_f32(0.25);
+        assert_eq!(run(&[4, 1], 0, &[f16::from_f32(60000.0); 4], false), [quarter; 4]);
+    }
+
+    #[test]
+    fn in_place_and_every_instruction_set_give_the_same_bits() {
+        let from: Vec<f32> = (0..700).map(|i| (i * 37 % 101) as f32 * 0.11).collect();
+        for axes in [[0], [1]] {
+            let mut results: Vec<Vec<u32>> = Vec::new();
+            for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
+                force(isa);
+                let mut data = from.clone();
+                let slices = Slices::new(&[20, 35], &axes);
+                softmax(Threads::single(), &slices, &InOut::in_place(&mut data));
+                results.push(data.iter().map(|v| v.to_bits()).collect());
+                let apart = run(&[20, 35], axes[0], &from, false);
+                results.push(apart.iter().map(|v| v.to_bits()).collect());
+            }
+            assert!(results.windows(2).all(|w| w[0] == w[1]));
+        }
+    }
+}

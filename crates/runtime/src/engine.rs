@@ -1,0 +1,552 @@
+//! Runs plans: the loop over steps, and the choice of kernels that had to wait for their inputs.
+
+use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+use crate::lower::LowerCx;
+use crate::net::{Node, ValueId};
+use crate::place::Place;
+use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_with, lower_text, problem};
+use crate::pool::Pool;
+use crate::profile::Profile;
+use crate::tensor::{Access, Sizes, Tensor};
+use infer::{Fact, Given, Inputs, PartialShape, PartialValue, infer_op};
+use ir::{Code, ElementType, Graph, Problem, Problems};
+use kernels::ScratchPool;
+use kernels::par::Threads;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Integer and floating-point tensors up to this many elements may decide shapes.
+const SMALL: usize = 64;
+
+/// Plans kept for different input shapes; after that, one plan for any shape is used.
+const MAX_PLANS: usize = 8;
+
+/// What all plans of a session share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) pool: Pool,
+    pub(crate) scratch: ScratchPool,
+    pub(crate) variables: RefCell<Variables>,
+    pub(crate) profile: RefCell<Option<Profile>>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, threads: Arc<Threads>) -> Shared {
+        Shared {
+            options,
+            threads,
+            pool: Pool::default(),
+            scratch: ScratchPool::default(),
+            variables: RefCell::default(),
+            profile: RefCell::default(),
+        }
+    }
+}
+
+/// What ReadValue reads and Assign writes. A run reads what the run before it left.
+#[derive(Default)]
+pub(crate) struct Variables {
+    values: HashMap<String, Tensor>,
+    assigned: Vec<(String, Tensor)>,
+}
+
+impl Variables {
+    pub(crate) fn read(&self, id: &str) -> Option<Tensor> {
+        self.values.get(id).cloned()
+    }
+
+    pub(crate) fn assign(&mut self, id: &str, value: Tensor) {
+        self.assigned.push((id.to_owned(), value));
+    }
+
+    pub(crate) fn commit(&mut self) {
+        self.values.extend(self.assigned.drain(..));
+    }
+
+    pub(crate) fn discard(&mut self) {
+        self.assigned.clear();
+    }
+
+    pub(crate) fn set(&mut self, id: &str, value: Tensor) {
+        self.values.insert(id.to_owned(), value);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.values.iter().map(|(id, value)| (id.as_str(), value))
+    }
+
+    fn facts(&self) -> HashMap<String, Fact> {
+        let fact = |t: &Tensor| Fact::new(t.element_type(), PartialShape::fixed(t.sizes()));
+        self.values.iter().map(|(id, t)| (id.clone(), fact(t))).collect()
+    }
+}
+
+/// A graph with the plans made for it so far, and the memory they run in.
+pub(crate) struct Engine {
+    graph: Graph,
+    options: Options,
+    plans: Vec<Ready>,
+    /// Whether the last of `plans` serves any shape.
+    general: bool,
+    /// By layer.
+    kept: HashMap<usize, Kept>,
+}
+
+/// A plan with its memory.
+struct Ready {
+    key: Key,
+    plan: Plan,
+    values: Vec<Option<Tensor>>,
+    /// For each step that has one, the kernel chosen last.
+    memos: Vec<Option<Memo>>,
+}
+
+/// What a plan is made for: types and shapes of the inputs and of the variables.
+type Key = Vec<(ElementType, Sizes)>;
+
+/// The kernel chosen last, and what it was chosen for.
+struct Memo {
+    inputs: Key,
+    /// The bytes of the inputs whose values decided.
+    values: Vec<(usize, Vec<u8>)>,
+    outputs: Vec<Fact>,
+    kernel: Box<dyn Kernel>,
+}
+
+impl Engine {
+    pub(crate) fn new(plan: Plan) -> Engine {
+        let (graph, options) = (plan.graph.clone(), plan.options.clone());
+        let mut engine = Engine::of_graph(graph, options);
+        let static_inputs = plan.inputs().all(Fact::is_static);
+        let reads_variables = plan
+            .steps
+            .iter()
+            .any(|s| plan.graph.layers().get(s.layer).is_some_and(|l| l.is("ReadValue")));
+        // A plan for unknown inputs is kept only until the first run tells the shapes.
+        if static_inputs && !reads_variables {
+            let key = plan.inputs().map(|f| (f.element_type, f.shape.sizes().unwrap_or_default()));
+            let key = key.collect();
+            engine.plans.push(Ready::new(plan, key));
+        }
+        engine
+    }
+
+    /// An engine that makes its first plan when it runs.
+    pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
+        Engine { graph, options, plans: Vec::new(), general: false, kept: HashMap::new() }
+    }
+
+    /// Forgets what layers keep from run to run.
+    pub(crate) fn reset(&mut self) {
+        self.kept.clear();
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Runs the graph once. Variables are read, and what is assigned is noted in `shared`.
+    pub(crate) fn run(
+        &mut self,
+        inputs: &[Tensor],
+        shared: &Shared,
+    ) -> Result<Vec<Tensor>, Problems> {
+        let index = self.plan_for(inputs, shared)?;
+        let Engine { graph, plans, kept, .. } = self;
+        let run = plans[index].run(inputs, shared, kept);
+        run.map_err(|p| Problems::new(Arc::clone(graph.source()), vec![*p]))
+    }
+
+    fn plan_for(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<usize, Problems> {
+        let matches = |ready: &Ready| {
+            ready.key.len() == inputs.len() && {
+                let same = |(k, t): (&(ElementType, Sizes), &Tensor)| {
+                    k.0 == t.element_type() && k.1[..] == *t.sizes()
+                };
+                ready.key.iter().zip(inputs).all(same)
+            }
+        };
+        let variables = shared.variables.borrow().facts();
+        if variables.is_empty()
+            && let Some(index) = self.plans.iter().position(matches)
+        {
+            return Ok(index);
+        }
+        let key = full_key(inputs, &variables);
+        if let Some(index) = self.plans.iter().position(|p| p.key == key) {
+            return Ok(index);
+        }
+        if self.general {
+            return Ok(self.plans.len() - 1);
+        }
+        let general = self.plans.len() == MAX_PLANS;
+        let given = match general {
+            true => Inputs::default(),
+            false => Inputs {
+                parameters: inputs.iter().map(given).collect(),
+                variables: Some(variables),
+            },
+        };
+        let facts = infer::propagate(&self.graph, &given)?;
+        let plan = compile_with(&self.graph, &facts, &self.options)?;
+        self.general = general;
+        self.plans.push(Ready::new(plan, key));
+        Ok(self.plans.len() - 1)
+    }
+}
+
+fn given(tensor: &Tensor) -> Given {
+    Given {
+        element_type: Some(tensor.element_type()),
+        shape: Some(PartialShape::fixed(tensor.sizes())),
+        value: None,
+    }
+}
+
+fn full_key(inputs: &[Tensor], variables: &HashMap<String, Fact>) -> Key {
+    let mut key: Key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
+    let mut ids: Vec<&String> = variables.keys().collect();
+    ids.sort();
+    let sizes = |f: &Fact| (f.element_type, f.shape.sizes().unwrap_or_default());
+    key.extend(ids.into_iter().filter_map(|id| variables.get(id)).map(sizes));
+    key
+}
+
+impl Ready {
+    fn new(plan: Plan, key: Key) -> Ready {
+        let arena = Tensor::zeros(ElementType::U8, &[plan.arena]).ok();
+        let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
+        for (v, place) in plan.places.iter().enumerate() {
+            let fact = &plan.facts[v];
+            let sizes = fact.shape.sizes();
+            let part =
+                |base: &Tensor, offset| base.part(offset, fact.element_type, sizes.as_ref()?).ok();
+            values.push(match place {
+                Place::Constant => plan.constants[v].clone(),
+                Place::Arena { offset, .. } => arena.as_ref().and_then(|a| part(a, *offset)),
+                _ => None,
+            });
+        }
+        for (v, place) in plan.places.iter().enumerate() {
+            if let Place::View { of, offset } = place
+                && matches!(plan.places[*of], Place::Constant | Place::Arena { .. })
+            {
+                values[v] = derive(&plan, &values, ViewOf { value: v, of: *of, offset: *offset });
+            }
+        }
+        let memos = plan.steps.iter().map(|_| None).collect();
+        Ready { key, plan, values, memos }
+    }
+
+    fn run(
+        &mut self,
+        inputs: &[Tensor],
+        shared: &Shared,
+        kept: &mut HashMap<usize, Kept>,
+    ) -> Result<Vec<Tensor>, Box<Problem>> {
+        self.begin(inputs, shared)?;
+        let profiled = shared.profile.borrow().is_some();
+        for index in 0..self.plan.steps.len() {
+            let start = profiled.then(std::time::Instant::now);
+            self.step(index, shared, kept)?;
+            if let (Some(start), Some(profile)) = (start, shared.profile.borrow_mut().as_mut()) {
+                profile.record(&self.plan, index, start.elapsed());
+            }
+        }
+        let output = |v: &ValueId| self.values[*v].clone();
+        let outputs = self.plan.outputs.iter().filter_map(output).collect();
+        self.end();
+        Ok(outputs)
+    }
+
+    /// Puts inputs in their places and takes memory for outputs.
+    fn begin(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<(), Box<Problem>> {
+        for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
+            self.values[*v] = Some(tensor.clone());
+        }
+        for (v, place) in self.plan.places.iter().enumerate() {
+            if *place != Place::External {
+                continue;
+            }
+            // The output of the run before, if the caller has let go of it.
+            if self.values[v].as_ref().is_some_and(Tensor::is_unique) {
+                continue;
+            }
+            let fact = &self.plan.facts[v];
+            let sizes = fact.shape.sizes().unwrap_or_default();
+            let tensor = shared.pool.take(fact.element_type, &sizes);
+            let failed = |e: KernelError| {
+                let message = format!("an output: {}", e.message);
+                Box::new(Problem::error(Code::Execution, ir::At(0), message))
+            };
+            self.values[v] = Some(tensor.map_err(failed)?);
+        }
+        for view in &self.plan.views {
+            self.values[view.value] = derive(&self.plan, &self.values, *view);
+        }
+        Ok(())
+    }
+
+    /// Lets go of what belongs to the caller.
+    fn end(&mut self) {
+        for (v, place) in self.plan.places.iter().enumerate() {
+            if matches!(place, Place::Input(_) | Place::Pool) {
+                self.values[v] = None;
+            }
+        }
+        for view in &self.plan.views {
+            self.values[view.value] = None;
+        }
+        for view in self.plan.steps.iter().flat_map(|s| &s.views) {
+            self.values[view.value] = None;
+        }
+    }
+
+    fn step(
+        &mut self,
+        index: usize,
+        shared: &Shared,
+        kept: &mut HashMap<usize, Kept>,
+    ) -> Result<(), Box<Problem>> {
+        let step = &self.plan.steps[index];
+        let cx = StepCx {
+            step,
+            values: &self.values,
+            kept: kept.entry(step.layer).or_default(),
+            shared,
+        };
+        let outcome = match &step.work {
+            Work::Kernel(kernel) => {
+                let facts: SmallVec<[&Fact; 2]> =
+                    step.outputs.iter().map(|&v| &self.plan.facts[v]).collect();
+                cx.run_kernel(&**kernel, &facts)
+            }
+            Work::Late(node) => cx.run_late(&self.plan.graph, node, &mut self.memos[index]),
+        };
+        let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
+        let step = &self.plan.steps[index];
+        for (output, tensor) in step.outputs.iter().zip(made) {
+            if let Some(tensor) = tensor {
+                self.values[*output] = Some(tensor);
+            }
+        }
+        for view in &step.views {
+            self.values[view.value] = derive(&self.plan, &self.values, *view);
+        }
+        for &value in &step.frees {
+            if let Some(tensor) = self.values[value].take() {
+                shared.pool.give(tensor);
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, index: usize, error: KernelError) -> Problem {
+        let step = &self.plan.steps[index];
+        let facts: Vec<Fact> = step
+            .inputs
+            .iter()
+            .map(|&v| self.values[v].as_ref().map_or_else(|| self.plan.facts[v].clone(), fact_of))
+            .collect();
+        let Work::Late(node) = &step.work else {
+            let layer = self.plan.graph.layers().get(step.layer);
+            let at = layer.map(|l| l.at).unwrap_or_default();
+            let problem = Problem::error(Code::Execution, at, error.message);
+            let problem = layer.map_or(problem.clone(), |l| problem.of(l));
+            let facts: Vec<String> = facts.iter().map(Fact::to_string).collect();
+            return Problem {
+                port: error.input.map(|i| format!("input {i}")),
+                context: Some(format!("inputs: {}", facts.join("  "))),
+                ..problem
+            };
+        };
+        problem(&self.plan.graph, node, &facts, Code::Execution, (error.input, error.message))
+    }
+}
+
+fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor> {
+    let fact = &plan.facts[view.value];
+    let sizes = fact.shape.sizes()?;
+    values[view.of].as_ref()?.part(view.offset, fact.element_type, &sizes).ok()
+}
+
+type Made = SmallVec<[Option<Tensor>; 2]>;
+
+/// A step with what it works on.
+struct StepCx<'a> {
+    step: &'a Step,
+    values: &'a [Option<Tensor>],
+    kept: &'a Kept,
+    shared: &'a Shared,
+}
+
+impl StepCx<'_> {
+    fn inputs(&self) -> Result<SmallVec<[&Tensor; 4]>, KernelError> {
+        let inputs: Option<_> = self.step.inputs.iter().map(|&v| self.values[v].as_ref()).collect();
+        inputs.ok_or_else(|| KernelError::new("an input has not been computed"))
+    }
+
+    /// Runs a kernel; returns the outputs that did not exist before.
+    fn run_kernel(&self, kernel: &dyn Kernel, facts: &[&Fact]) -> Result<Made, KernelError> {
+        let step = self.step;
+        let mut made: Made = step.outputs.iter().map(|_| None).collect();
+        if kernel.reuse() != Reuse::Provides {
+            for ((slot, &v), fact) in made.iter_mut().zip(&step.outputs).zip(facts) {
+                if self.values[v].is_none()
+                    && let Some(sizes) = fact.shape.sizes()
+                {
+                    *slot = Some(self.shared.pool.take(fact.element_type, &sizes)?);
+                }
+            }
+        }
+        let late: SmallVec<[OnceCell<Tensor>; 2]> = facts.iter().map(|_| OnceCell::new()).collect();
+        let types: SmallVec<[ElementType; 2]> = facts.iter().map(|f| f.element_type).collect();
+        let outputs = step.outputs.iter().zip(&made);
+        let outputs = outputs.map(|(&v, made)| made.as_ref().or(self.values[v].as_ref())).collect();
+        let access = Access::new(self.inputs()?, outputs, step.in_place);
+        kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        for (slot, cell) in made.iter_mut().zip(late) {
+            if let Some(tensor) = cell.into_inner() {
+                *slot = Some(tensor);
+            }
+        }
+        Ok(made)
+    }
+
+    /// Chooses the kernel for the inputs that are there, unless it is the one of the last run,
+    /// and runs it.
+    fn run_late(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        memo: &mut Option<Memo>,
+    ) -> Result<Made, KernelError> {
+        let inputs = self.inputs()?;
+        if !memo.as_ref().is_some_and(|memo| memo.serves(&inputs)) {
+            *memo = Some(choose(graph, node, &inputs, self.shared)?);
+        }
+        let Some(memo) = memo else { return Ok(Made::new()) };
+        if let Reuse::Views(views) = memo.kernel.reuse() {
+            let part = |(view, fact): (&View, &Fact)| {
+                let sizes = fact.shape.sizes().unwrap_or_default();
+                let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
+                part.map(Some).map_err(|e| KernelError::new(e.to_string()))
+            };
+            return views.iter().zip(&memo.outputs).map(part).collect();
+        }
+        let facts: SmallVec<[&Fact; 2]> = memo.outputs.iter().collect();
+        self.run_kernel(&*memo.kernel, &facts)
+    }
+}
+
+pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
+    let fact = Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
+    if tensor.count() > SMALL {
+        return fact;
+    }
+    match PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes()) {
+        Some(value) => fact.with_value(value),
+        None => fact,
+    }
+}
+
+/// Computes a node whose inputs are there, outside of any plan.
+pub(crate) fn evaluate(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[Tensor],
+    shared: &Shared,
+) -> Result<Vec<Tensor>, KernelError> {
+    let outputs = inputs.len()..inputs.len() + node.outputs.len();
+    let step = Step {
+        work: Work::Late(node.clone()),
+        inputs: (0..inputs.len()).collect(),
+        outputs: outputs.clone().collect(),
+        in_place: None,
+        views: SmallVec::new(),
+        frees: SmallVec::new(),
+        layer: node.layer,
+    };
+    let values: Vec<Option<Tensor>> =
+        inputs.iter().cloned().map(Some).chain(outputs.map(|_| None)).collect();
+    let cx = StepCx { step: &step, values: &values, kept: &Kept::default(), shared };
+    let made = cx.run_late(graph, node, &mut None)?;
+    let missing = || KernelError::new("an output has not been computed");
+    made.into_iter().map(|tensor| tensor.ok_or_else(missing)).collect()
+}
+
+/// Infers the outputs for inputs that are there, and chooses the kernel.
+fn choose(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[&Tensor],
+    shared: &Shared,
+) -> Result<Memo, KernelError> {
+    let facts: Vec<Fact> = inputs.iter().map(|t| fact_of(t)).collect();
+    let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
+    let variables = shared.variables.borrow().facts();
+    let op = node.op().ok_or_else(|| KernelError::new("its kernel has to be chosen before"))?;
+    let (outputs, looked_at) = infer_op(op, &facts, node.outputs.len(), bodies, variables)
+        .map_err(|e| KernelError { input: e.input, message: e.message })?;
+    let constants = vec![None; inputs.len()];
+    let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
+    let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies);
+    let kernel = node.lower(&cx).map_err(|e| {
+        let (input, message) = lower_text(e);
+        KernelError { input, message }
+    })?;
+    let looked_at = looked_at | cx.consulted();
+    let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at >> (i & 63) & 1 == 1);
+    Ok(Memo {
+        inputs: inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect(),
+        values: decided.map(|(i, t)| (i, t.bytes().to_vec())).collect(),
+        outputs,
+        kernel,
+    })
+}
+
+impl Memo {
+    fn serves(&self, inputs: &[&Tensor]) -> bool {
+        let same = |(k, t): (&(ElementType, Sizes), &&Tensor)| {
+            k.0 == t.element_type() && k.1[..] == *t.sizes()
+        };
+        self.inputs.iter().zip(inputs).all(same)
+            && self.values.iter().all(|(i, bytes)| inputs[*i].bytes() == &bytes[..])
+    }
+}
+
+/// What a layer keeps from run to run, whatever plan is used.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) state: RefCell<Option<Box<dyn Any + Send>>>,
+    bodies: RefCell<Vec<(usize, Engine)>>,
+}
+
+impl Kept {
+    /// Runs a body of the layer.
+    pub(crate) fn run_body(
+        &self,
+        index: usize,
+        graph: &Graph,
+        inputs: &[Tensor],
+        shared: &Shared,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let mut bodies = self.bodies.borrow_mut();
+        let position = bodies.iter().position(|(i, _)| *i == index).unwrap_or_else(|| {
+            bodies.push((index, Engine::of_graph(graph.clone(), shared.options.clone())));
+            bodies.len() - 1
+        });
+        bodies[position]
+            .1
+            .run(inputs, shared)
+            .map_err(|problems| KernelError::new(format!("in the body: {problems}")))
+    }
+}

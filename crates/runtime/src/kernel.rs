@@ -1,0 +1,273 @@
+//! A kernel with its parameters chosen, and what it sees while it runs.
+
+use crate::engine::{Kept, Shared};
+use crate::tensor::{Access, Sizes, Tensor};
+use infer::Fact;
+use ir::{ElementType, Graph};
+use kernels::num::Plain;
+use kernels::par::Threads;
+use kernels::{InOut, Scratch, ScratchPool};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::OnceCell;
+
+/// A piece of work with everything decided that can be decided before the data is there.
+pub trait Kernel: Send + Sync {
+    /// Computes the outputs.
+    ///
+    /// # Errors
+    /// What in the data made it impossible.
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError>;
+
+    /// Whether outputs can lie where inputs do.
+    fn reuse(&self) -> Reuse {
+        Reuse::None
+    }
+
+    /// The name shown by `--explain` and `--profile`.
+    fn name(&self) -> &'static str;
+}
+
+/// How the memory of outputs relates to that of inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Outputs have memory of their own.
+    None,
+    /// Output 0 may overwrite one of these inputs (bit `i` is input `i`), which must have the same
+    /// number of bytes. The kernel then reads that input through [`RunCx::in_out`].
+    InPlace(u64),
+    /// The kernel provides tensors of its own with [`RunCx::provide`], and may keep its inputs.
+    Provides,
+    /// Each output is a part of an input and [`Kernel::run`] is never called.
+    Views(SmallVec<[View; 1]>),
+}
+
+impl Reuse {
+    /// The one output is input 0 under another shape.
+    pub fn same_bytes() -> Reuse {
+        Reuse::Views(smallvec::smallvec![View { input: 0, offset: 0 }])
+    }
+}
+
+/// An output that lies inside an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The input.
+    pub input: usize,
+    /// Where the output begins, in bytes.
+    pub offset: usize,
+}
+
+/// What in the data made a step impossible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct KernelError {
+    /// The input it concerns.
+    pub input: Option<usize>,
+    /// What is wrong, with the numbers.
+    pub message: String,
+}
+
+impl KernelError {
+    /// An error about the step as a whole.
+    pub fn new(message: impl Into<String>) -> KernelError {
+        KernelError { input: None, message: message.into() }
+    }
+
+    /// An error about one input.
+    pub fn at(input: usize, message: impl Into<String>) -> KernelError {
+        KernelError { input: Some(input), message: message.into() }
+    }
+}
+
+/// What a kernel sees: the elements of its inputs, memory for its outputs, and the threads.
+pub struct RunCx<'r> {
+    access: Access<'r>,
+    /// Outputs whose shape the kernel decides.
+    late: &'r [OnceCell<Tensor>],
+    late_types: &'r [ElementType],
+    shared: &'r Shared,
+    kept: &'r Kept,
+}
+
+impl<'r> RunCx<'r> {
+    pub(crate) fn new(
+        access: Access<'r>,
+        late: (&'r [OnceCell<Tensor>], &'r [ElementType]),
+        shared: &'r Shared,
+        kept: &'r Kept,
+    ) -> RunCx<'r> {
+        let (late, late_types) = late;
+        RunCx { access, late, late_types, shared, kept }
+    }
+
+    /// The elements of an input, as any type of their size.
+    pub fn input<T: Plain>(&self, input: usize) -> &'r [T] {
+        self.access.input(input)
+    }
+
+    /// The values of an input of any integral type; those of u64 beyond i64 wrap.
+    pub fn ints(&self, input: usize) -> Vec<i64> {
+        let tensor = self.tensor(input);
+        match crate::ops::convert::convert_tensor(tensor, ElementType::I64) {
+            Ok(wide) => wide.as_slice().unwrap_or_default().to_vec(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The values of an input as indices of an axis of `size`; negative ones count from the end.
+    ///
+    /// # Errors
+    /// Naming the first index that is out of range.
+    pub fn indices(&self, input: usize, size: usize) -> Result<Vec<usize>, KernelError> {
+        let limit = size as i64;
+        let normal = |i: i64| {
+            let index = if i < 0 { i + limit } else { i };
+            usize::try_from(index).ok().filter(|i| *i < size).ok_or_else(|| {
+                KernelError::at(input, format!("index {i} is out of range for an axis of {size}"))
+            })
+        };
+        self.ints(input).into_iter().map(normal).collect()
+    }
+
+    /// The packed bytes of an input.
+    pub fn input_bytes(&self, input: usize) -> &'r [u8] {
+        self.access.input_bytes(input)
+    }
+
+    /// An input as a tensor, to be kept or passed on.
+    pub fn tensor(&self, input: usize) -> &'r Tensor {
+        self.access.input_tensor(input)
+    }
+
+    /// Number of inputs.
+    pub fn input_count(&self) -> usize {
+        self.access.input_count()
+    }
+
+    /// The sizes of an input.
+    pub fn sizes(&self, input: usize) -> &'r [usize] {
+        self.access.input_tensor(input).sizes()
+    }
+
+    /// The elements of an output, once.
+    pub fn output<T: Plain>(&mut self, output: usize) -> &'r mut [T] {
+        self.access.output(output)
+    }
+
+    /// The packed bytes of an output, once.
+    pub fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
+        self.access.output_bytes(output)
+    }
+
+    /// The sizes of an output.
+    pub fn output_sizes(&self, output: usize) -> Sizes {
+        self.access.output_tensor(output).map_or_else(Sizes::new, |t| t.sizes().into())
+    }
+
+    /// Input and output of the same element type, which may be the same memory.
+    pub fn in_out<T: Plain>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
+        if self.access.in_place() == Some((input, output)) {
+            return InOut::in_place(self.access.output(output));
+        }
+        let from = self.access.input(input);
+        InOut::separate(from, self.access.output(output))
+    }
+
+    /// Whether an input lies where output 0 does.
+    pub fn is_in_place(&self, input: usize) -> bool {
+        self.access.in_place().is_some_and(|(i, _)| i == input)
+    }
+
+    /// Takes memory for an output whose shape only the data decides.
+    ///
+    /// # Errors
+    /// When no memory could hold it.
+    ///
+    /// # Panics
+    /// When the shape was known before, or the output has been allocated already.
+    pub fn allocate(&mut self, output: usize, sizes: &[usize]) -> Result<(), KernelError> {
+        let tensor = self.shared.pool.take(self.late_types[output], sizes)?;
+        let slot = &self.late[output];
+        assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");
+        self.access.set_output(output, slot.get().expect("just set"));
+        Ok(())
+    }
+
+    /// Makes a tensor that exists already an output. It can no longer be written.
+    ///
+    /// # Panics
+    /// When the output has been provided already.
+    pub fn provide(&mut self, output: usize, tensor: Tensor) {
+        assert!(self.late[output].set(tensor).is_ok(), "output {output} is provided twice");
+    }
+
+    /// Runs another kernel as a part of this step; returns the outputs that it made itself.
+    pub(crate) fn run_nested(
+        &self,
+        kernel: &dyn Kernel,
+        inputs: &[Tensor],
+        made: &[Option<Tensor>],
+        outputs: &[Fact],
+    ) -> Result<Vec<Option<Tensor>>, KernelError> {
+        let outputs_made = made.iter().map(Option::as_ref).collect();
+        let access = Access::new(inputs.iter().collect(), outputs_made, None);
+        let late: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
+        let types: Vec<ElementType> = outputs.iter().map(|f| f.element_type).collect();
+        kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        Ok(late.into_iter().map(OnceCell::into_inner).collect())
+    }
+
+    /// The threads of the session.
+    pub fn threads(&self) -> &'r Threads {
+        &self.shared.threads
+    }
+
+    /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.
+    pub fn scratch<T: Plain>(&self, len: usize) -> Scratch<'r, T> {
+        self.shared.scratch.take(len)
+    }
+
+    /// Where [`RunCx::scratch`] takes its memory from, for kernels that take it themselves.
+    pub fn scratch_pool(&self) -> &'r ScratchPool {
+        &self.shared.scratch
+    }
+
+    /// Runs body `index` of the layer with tensors for its Parameters and returns those of its
+    /// Results.
+    ///
+    /// # Errors
+    /// What went wrong inside, naming the layer of the body.
+    pub fn run_body(
+        &self,
+        index: usize,
+        body: &Graph,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, KernelError> {
+        self.kept.run_body(index, body, inputs, self.shared)
+    }
+
+    /// Works on what the layer keeps from run to run, such as the state of a random generator.
+    pub fn state<S: Any + Send, R>(
+        &self,
+        initial: impl FnOnce() -> S,
+        f: impl FnOnce(&mut S) -> R,
+    ) -> R {
+        let mut slot = self.kept.state.borrow_mut();
+        if !slot.as_ref().is_some_and(|s| s.is::<S>()) {
+            *slot = Some(Box::new(initial()));
+        }
+        let state = slot.as_mut().and_then(|s| s.downcast_mut());
+        f(state.expect("just made of this type"))
+    }
+
+    /// What a variable holds.
+    pub fn variable(&self, id: &str) -> Option<Tensor> {
+        self.shared.variables.borrow().read(id)
+    }
+
+    /// Sets what a variable will hold once the run is complete.
+    pub fn assign(&self, id: &str, value: Tensor) {
+        self.shared.variables.borrow_mut().assign(id, value);
+    }
+}

@@ -1,0 +1,52 @@
+//! Compiles an OpenVINO IR graph to a plan and runs it.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let inputs = infer::Inputs::default();
+//! # let tensors: Vec<runtime::Tensor> = vec![];
+//! let graph = ir::read("model.xml")?;              // XML + mapped weights  -> Graph
+//! let facts = infer::propagate(&graph, &inputs)?;  // type, shape, value of every port
+//! let plan  = runtime::compile(&graph, &facts)?;   // kernels chosen, memory placed
+//! let out   = plan.session().run(&tensors)?;       // outputs
+//! # Ok(()) }
+//! ```
+//!
+//! A [`Plan`] is immutable; variables, buffers and threads live in a [`Session`].
+
+#![deny(unsafe_code)]
+
+mod adapt;
+mod batch;
+mod dispatch;
+mod engine;
+mod kernel;
+mod lower;
+mod movement;
+mod net;
+mod ops;
+mod passes;
+mod place;
+mod plan;
+mod pool;
+mod profile;
+mod session;
+mod tensor;
+
+pub use kernel::{Kernel, KernelError, Reuse, RunCx, View};
+pub use kernels::par::Threads;
+pub use lower::{Lower, LowerCx, LowerError};
+pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
+pub use plan::{Options, Plan, compile, compile_with};
+pub use profile::StepTime;
+pub use session::Session;
+pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
+
+/// What every file of `ops` needs.
+mod prelude {
+    #![allow(unused_imports)]
+    pub(crate) use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+    pub(crate) use crate::lower::{Lower, LowerCx, LowerError};
+    pub(crate) use crate::tensor::{Sizes, Tensor};
+    pub(crate) use infer::RuleError;
+    pub(crate) use ir::ElementType;
+}

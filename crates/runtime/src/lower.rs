@@ -1,0 +1,233 @@
+//! From an operation with known shapes to a kernel. Element types and shapes are resolved here,
+//! never while running.
+
+use crate::kernel::Kernel;
+use crate::tensor::{Sizes, Tensor};
+use infer::{Fact, Op, RuleError};
+use ir::{Body, ElementType};
+use std::any::TypeId;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// An operation that can be executed.
+#[diagnostic::on_unimplemented(
+    message = "operation `{Self}` has a rule but no kernel",
+    note = "implement `Lower` in the file of the same name in crates/runtime/src/ops"
+)]
+pub trait Lower: Op + Sized {
+    /// Chooses the kernel for inputs of known type and shape.
+    ///
+    /// # Errors
+    /// [`LowerError::NeedsValue`] when the value of an input decides; the driver then asks again
+    /// when it is there. [`LowerError::Unsupported`] for what no kernel does.
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
+}
+
+/// Why there is no kernel, or not yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    /// The value of this input has to be known first.
+    #[error("the value of input {0} has to be known")]
+    NeedsValue(usize),
+    /// The shape of this output has to be known first.
+    #[error("the shape of output {0} depends on the data")]
+    NeedsShape(usize),
+    /// No kernel does this.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The inputs break a rule.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+}
+
+impl LowerError {
+    /// No kernel for the element type of an input.
+    pub fn element_type(input: usize, found: ElementType) -> LowerError {
+        LowerError::Unsupported(format!("input {input} of type {found} is not supported"))
+    }
+}
+
+/// What is known when a kernel is chosen.
+pub struct LowerCx<'a> {
+    inputs: &'a [Fact],
+    outputs: &'a [Fact],
+    sizes: Vec<Sizes>,
+    output_sizes: Vec<Option<Sizes>>,
+    constants: &'a [Option<Tensor>],
+    values: &'a [Option<Tensor>],
+    bodies: &'a [Body],
+    consulted: Cell<u64>,
+}
+
+impl<'a> LowerCx<'a> {
+    /// `constants` are inputs that are the same in every run, `values` those that are known now;
+    /// all inputs must be static.
+    pub(crate) fn new(
+        (inputs, outputs): (&'a [Fact], &'a [Fact]),
+        constants: &'a [Option<Tensor>],
+        values: &'a [Option<Tensor>],
+        bodies: &'a [Body],
+    ) -> LowerCx<'a> {
+        let sizes = |fact: &Fact| fact.shape.sizes();
+        LowerCx {
+            inputs,
+            outputs,
+            sizes: inputs.iter().map(|f| sizes(f).unwrap_or_default()).collect(),
+            output_sizes: outputs.iter().map(sizes).collect(),
+            constants,
+            values,
+            bodies,
+            consulted: Cell::new(0),
+        }
+    }
+
+    /// Number of inputs.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Number of outputs.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The element type of an input.
+    pub fn element_type(&self, input: usize) -> ElementType {
+        self.inputs.get(input).map_or(ElementType::Dynamic, |f| f.element_type)
+    }
+
+    /// The element type of an output.
+    pub fn output_type(&self, output: usize) -> ElementType {
+        self.outputs.get(output).map_or(ElementType::Dynamic, |f| f.element_type)
+    }
+
+    /// The sizes of an input; those of a scalar for an input that is not there.
+    pub fn sizes(&self, input: usize) -> &[usize] {
+        self.sizes.get(input).map_or(&[], |s| s)
+    }
+
+    /// Number of elements of an input.
+    pub fn count(&self, input: usize) -> usize {
+        self.sizes(input).iter().product()
+    }
+
+    /// The sizes of an output.
+    ///
+    /// # Errors
+    /// [`LowerError::NeedsShape`] when they are not known yet.
+    pub fn output_sizes(&self, output: usize) -> Result<&[usize], LowerError> {
+        let sizes = self.output_sizes.get(output).and_then(Option::as_deref);
+        sizes.ok_or(LowerError::NeedsShape(output))
+    }
+
+    /// An input that is the same in every run, for kernels that prepare it.
+    pub fn constant(&self, input: usize) -> Option<&'a Tensor> {
+        self.constants.get(input)?.as_ref()
+    }
+
+    /// The value of an input as a tensor.
+    ///
+    /// # Errors
+    /// [`LowerError::NeedsValue`] if it is not known yet.
+    pub fn value(&self, input: usize) -> Result<&'a Tensor, LowerError> {
+        self.consulted.set(self.consulted.get() | 1 << input);
+        self.values.get(input).and_then(Option::as_ref).ok_or(LowerError::NeedsValue(input))
+    }
+
+    /// The values of an input of any integral type.
+    ///
+    /// # Errors
+    /// As [`LowerCx::value`], and for inputs that are not integers.
+    pub fn ints(&self, input: usize) -> Result<Vec<i64>, LowerError> {
+        let tensor = self.value(input)?;
+        decode(tensor)
+            .and_then(|v| v.i64s())
+            .ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
+    }
+
+    /// The one value of an input of any integral type.
+    ///
+    /// # Errors
+    /// As [`LowerCx::ints`], and when there is not exactly one.
+    pub fn int(&self, input: usize) -> Result<i64, LowerError> {
+        match self.ints(input)?[..] {
+            [one] => Ok(one),
+            _ => Err(RuleError::at(input, "must hold one element").into()),
+        }
+    }
+
+    /// The values of an input of any numeric type.
+    ///
+    /// # Errors
+    /// As [`LowerCx::value`], and for inputs that are not numbers.
+    pub fn floats(&self, input: usize) -> Result<Vec<f64>, LowerError> {
+        let tensor = self.value(input)?;
+        decode(tensor)
+            .and_then(|v| v.f64s())
+            .ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
+    }
+
+    /// The bodies of the layer.
+    pub fn bodies(&self) -> &'a [Body] {
+        self.bodies
+    }
+
+    pub(crate) fn input_facts(&self) -> &'a [Fact] {
+        self.inputs
+    }
+
+    pub(crate) fn output_facts(&self) -> &'a [Fact] {
+        self.outputs
+    }
+
+    /// The same, with other facts.
+    pub(crate) fn with_facts<'b>(&'b self, inputs: &'b [Fact], outputs: &'b [Fact]) -> LowerCx<'b> {
+        LowerCx::new((inputs, outputs), self.constants, self.values, self.bodies)
+    }
+
+    /// Which inputs were asked for their value.
+    pub(crate) fn consulted(&self) -> u64 {
+        self.consulted.get()
+    }
+}
+
+fn decode(tensor: &Tensor) -> Option<infer::PartialValue> {
+    infer::PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes())
+}
+
+/// A function that lowers one type of operation.
+pub(crate) type LowerFn = fn(&dyn Op, &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
+
+/// The function for an operation type.
+pub(crate) fn lower_fn<T: Lower>() -> LowerFn {
+    |op, cx| {
+        let any: &dyn std::any::Any = op;
+        match any.downcast_ref::<T>() {
+            Some(op) => op.lower(cx),
+            None => Err(LowerError::Unsupported(format!("{op:?} is of another type"))),
+        }
+    }
+}
+
+macro_rules! lowerings {
+    ($($kind:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
+        fn lowerings() -> Vec<(TypeId, LowerFn)> {
+            vec![$((
+                TypeId::of::<infer::ops::$module::$op>(),
+                lower_fn::<infer::ops::$module::$op>(),
+            ),)*]
+        }
+    };
+}
+
+infer::opset!(lowerings);
+
+static BY_TYPE: LazyLock<HashMap<TypeId, LowerFn>> =
+    LazyLock::new(|| lowerings().into_iter().collect());
+
+/// The function that lowers an operation of the table.
+pub(crate) fn find(op: &dyn Op) -> Option<LowerFn> {
+    let any: &dyn std::any::Any = op;
+    BY_TYPE.get(&any.type_id()).copied()
+}

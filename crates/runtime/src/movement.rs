@@ -1,0 +1,90 @@
+//! Operations that move elements, as strided copies between their inputs and outputs.
+
+use crate::dispatch::with_type;
+use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+use crate::lower::LowerError;
+use ir::ElementType;
+use kernels::copy::CopyPlan;
+use kernels::num::Plain;
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// One copy of a movement.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    pub(crate) plan: CopyPlan,
+}
+
+/// A kernel that makes some copies, which together write every element of every output. Where
+/// each output is one whole run of an input, it is a view and nothing is copied.
+///
+/// # Errors
+/// For elements that are not whole bytes.
+pub(crate) fn movement(
+    element_type: ElementType,
+    outputs: usize,
+    copies: Vec<Copy>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    let size = element_type.byte_size();
+    let size = size.ok_or_else(|| LowerError::element_type(0, element_type))?;
+    if let Some(views) = views(size, outputs, &copies) {
+        return Ok(Box::new(Views { views }));
+    }
+    with_type!(element_type, size T => {
+        Box::new(Copies::<T> { copies, outputs, of: PhantomData }) as Box<dyn Kernel>
+    })
+    .ok_or_else(|| LowerError::element_type(0, element_type))
+}
+
+fn views(size: usize, outputs: usize, copies: &[Copy]) -> Option<SmallVec<[View; 1]>> {
+    let view = |output: usize| {
+        let mut own = copies.iter().filter(|c| c.output == output);
+        let (copy, None) = (own.next()?, own.next()) else { return None };
+        let from = copy.plan.as_run()?;
+        Some(View { input: copy.input, offset: from * size })
+    };
+    (0..outputs).map(view).collect()
+}
+
+struct Views {
+    views: SmallVec<[View; 1]>,
+}
+
+impl Kernel for Views {
+    fn run(&self, _cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::Views(self.views.clone())
+    }
+
+    fn name(&self) -> &'static str {
+        "view"
+    }
+}
+
+struct Copies<T> {
+    copies: Vec<Copy>,
+    outputs: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for Copies<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let threads = cx.threads();
+        for output in 0..self.outputs {
+            let to = cx.output::<T>(output);
+            for copy in self.copies.iter().filter(|c| c.output == output) {
+                copy.plan.run(threads, cx.input(copy.input), to);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+}

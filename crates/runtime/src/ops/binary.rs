@@ -1,0 +1,126 @@
+//! Arithmetic on two tensors: one kernel for each element type, one walk for all shapes.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::binary::{Binary, Kind};
+use kernels::arithmetic::Arithmetic;
+use kernels::binary::{self as k, Operands, RowCompiler};
+use kernels::broadcast::Broadcast;
+use kernels::num::Stored;
+use std::marker::PhantomData;
+
+impl Lower for Binary {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let element_type = cx.element_type(0);
+        let op = match self.kind() {
+            Kind::Add => k::Binary::Add,
+            Kind::Subtract => k::Binary::Subtract,
+            Kind::Multiply => k::Binary::Multiply,
+            Kind::Divide if self.floor() => k::Binary::Divide,
+            Kind::Divide => k::Binary::DivideTruncated,
+            Kind::FloorMod => k::Binary::FloorMod,
+            Kind::Mod => k::Binary::Mod,
+            Kind::Power => k::Binary::Power,
+            Kind::Maximum => k::Binary::Maximum,
+            Kind::Minimum => k::Binary::Minimum,
+            Kind::SquaredDifference => k::Binary::SquaredDifference,
+            Kind::BitwiseAnd => k::Binary::And,
+            Kind::BitwiseOr => k::Binary::Or,
+            Kind::BitwiseXor => k::Binary::Xor,
+            Kind::BitwiseLeftShift => k::Binary::ShiftLeft,
+            Kind::BitwiseRightShift => k::Binary::ShiftRight,
+        };
+        let b = self.broadcast().aligned(cx.sizes(0), cx.sizes(1));
+        let plan = Broadcast::new(cx.output_sizes(0)?, [cx.sizes(0), &b]);
+        let is_power = op == k::Binary::Power && element_type.is_real();
+        if is_power && cx.constant(1).is_some() && cx.floats(1)? == [2.0] && plan.is_dense(0) {
+            return square(element_type, plan.count())
+                .ok_or_else(|| LowerError::element_type(0, element_type));
+        }
+        binary(element_type, op, plan).ok_or_else(|| LowerError::element_type(0, element_type))
+    }
+}
+
+/// The kernel for a function of two elements; `None` for types that have no arithmetic.
+pub(crate) fn binary(
+    element_type: ElementType,
+    op: k::Binary,
+    plan: Broadcast<2>,
+) -> Option<Box<dyn Kernel>> {
+    // Divisions of integers fail by 0; floats give infinities.
+    let divides = matches!(
+        op,
+        k::Binary::Divide | k::Binary::DivideTruncated | k::Binary::Mod | k::Binary::FloorMod
+    );
+    let checked = divides && element_type.is_integral();
+    if element_type == ElementType::Boolean {
+        return Some(Box::new(BinaryKernel::<u8> { op, plan, checked, of: PhantomData }));
+    }
+    with_type!(element_type, number T => {
+        Box::new(BinaryKernel::<T> { op, plan, checked, of: PhantomData }) as Box<dyn Kernel>
+    })
+}
+
+struct BinaryKernel<T> {
+    op: k::Binary,
+    plan: Broadcast<2>,
+    /// Whether a divisor of 0 is an error.
+    checked: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for BinaryKernel<T>
+where
+    T::Wide: Arithmetic + RowCompiler,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        if self.checked && cx.tensor(1).cast::<T>().is_some_and(|b| b.contains(&T::default())) {
+            return Err(KernelError::at(1, "holds a 0, by which integers cannot be divided"));
+        }
+        let operands = match (cx.is_in_place(0), cx.is_in_place(1)) {
+            (true, _) => Operands::over_first(cx.output(0), cx.input(1)),
+            (_, true) => Operands::over_second(cx.input(0), cx.output(0)),
+            _ => Operands::separate(cx.input(0), cx.input(1), cx.output(0)),
+        };
+        self.op.run::<T>(cx.threads(), &self.plan, operands);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        let dense = |k: usize| u64::from(self.plan.is_dense(k)) << k;
+        Reuse::InPlace(dense(0) | dense(1))
+    }
+
+    fn name(&self) -> &'static str {
+        "binary"
+    }
+}
+
+/// x * x, which is what a power of 2 rounds to.
+fn square(element_type: ElementType, count: usize) -> Option<Box<dyn Kernel>> {
+    let plan = Broadcast::new(&[count], [&[count], &[count]]);
+    with_type!(element_type, float T => {
+        Box::new(Square::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
+    })
+}
+
+struct Square<T> {
+    plan: Broadcast<2>,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Square<T>
+where
+    T::Wide: Arithmetic + RowCompiler,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let x = cx.input::<T>(0);
+        let operands = Operands::separate(x, x, cx.output(0));
+        k::Binary::Multiply.run(cx.threads(), &self.plan, operands);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "square"
+    }
+}

@@ -1,0 +1,199 @@
+//! Convolution-1, GroupConvolution-1 and the ways back: f32 with the channels moved last; f16 and
+//! bf16 in f32; other types as the definition says.
+
+use crate::dispatch::with_type;
+use crate::ops::convert::{Halves, convert_tensor};
+use crate::prelude::*;
+use infer::ops::convolution::{Convolution as Rule, Kind};
+use kernels::arithmetic::Arithmetic;
+use kernels::conv::{Convolution, Definition, Direction, Filters, Transposed, plain};
+use kernels::copy::CopyPlan;
+use kernels::gemm::{Step, Window};
+use kernels::num::Stored;
+use kernels::par::Threads;
+use kernels::{Scratch, ScratchPool};
+use std::marker::PhantomData;
+
+impl Lower for Rule {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let conv = geometry(self, cx)?;
+        let element_type = cx.element_type(0);
+        if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
+            let halves = Halves::of(element_type);
+            let constant = cx.constant(1).and_then(|c| convert_tensor(c, ElementType::F32).ok());
+            let filters = constant.as_ref().and_then(|c| c.cast());
+            let turned = Turned::new(conv, self.kind(), filters);
+            return Ok(Box::new(Float { turned, halves }));
+        }
+        let direction = match self.kind().is_backward() {
+            true => Direction::Backward,
+            false => Direction::Forward,
+        };
+        let definition = Definition { conv, direction };
+        with_type!(element_type, number T => {
+            Box::new(Plain::<T> { definition, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, element_type))
+    }
+}
+
+/// The convolution for the sizes of the inputs.
+pub(crate) fn geometry(rule: &Rule, cx: &LowerCx<'_>) -> Result<Convolution, LowerError> {
+    let (data, filters, output) = (cx.sizes(0), cx.sizes(1), cx.output_sizes(0)?);
+    let rank = data.len();
+    let spatial = rank - 2;
+    let taps = &filters[filters.len() - spatial..];
+    let signed = |sizes: &[usize]| sizes.iter().map(|s| *s as i64).collect::<Vec<_>>();
+    let pads = rule.pads(&signed(&data[2..]), &signed(taps), &signed(&output[2..]));
+    let back = rule.kind().is_backward();
+    let mut axes = [Window::NONE; 3];
+    for (i, (window, (before, _))) in rule.windows().iter().zip(pads).enumerate() {
+        axes[3 - spatial + i] = Window {
+            input: data[2 + i],
+            output: output[2 + i],
+            taps: taps[i],
+            stride: window.stride as usize,
+            dilation: window.dilation as usize,
+            start: if back { before as isize } else { -before as isize },
+        };
+    }
+    let groups = if rule.kind().is_grouped() { filters[0] } else { 1 };
+    Ok(Convolution { batch: data[0], axes, inputs: data[1], outputs: output[1], groups })
+}
+
+/// A convolution either way.
+enum Way {
+    Forward(Convolution),
+    Back(Transposed),
+}
+
+/// Its filters, laid out.
+enum Prepared {
+    Forward(Filters),
+    Back(Vec<Filters>),
+}
+
+impl Way {
+    fn prepare(&self, threads: &Threads, filters: &[f32]) -> Prepared {
+        match self {
+            Way::Forward(conv) => Prepared::Forward(conv.filters(threads, filters)),
+            Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
+        }
+    }
+
+    fn run(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        input: &[f32],
+        filters: &Prepared,
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        match (self, filters) {
+            (Way::Forward(conv), Prepared::Forward(filters)) => {
+                conv.run(threads, scratch, (input, filters), steps, output);
+            }
+            (Way::Back(conv), Prepared::Back(filters)) => {
+                conv.run(threads, scratch, (input, filters), steps, output);
+            }
+            _ => unreachable!("filters are prepared for the way they are used"),
+        }
+    }
+}
+
+/// A convolution between tensors whose channels lie before the spatial axes.
+struct Turned {
+    way: Way,
+    filters: Option<Prepared>,
+    /// Moves the channels last, and back.
+    to_last: CopyPlan,
+    to_first: CopyPlan,
+}
+
+impl Turned {
+    fn new(conv: Convolution, kind: Kind, filters: Option<&[f32]>) -> Turned {
+        let positions: usize = conv.axes.iter().map(|a| a.input).product();
+        let to_last = CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
+        let sizes = [conv.batch, conv.positions(), conv.outputs];
+        let to_first = CopyPlan::transpose(&sizes, &[0, 2, 1]);
+        let way = match kind.is_backward() {
+            true => Way::Back(Transposed::new(&conv)),
+            false => Way::Forward(conv),
+        };
+        let filters = filters.map(|f| way.prepare(Threads::single(), f));
+        Turned { way, filters, to_last, to_first }
+    }
+
+    fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
+        let own;
+        let prepared = match &self.filters {
+            Some(prepared) => prepared,
+            None => {
+                own = self.way.prepare(cx.threads(), filters);
+                &own
+            }
+        };
+        let mut turned: Scratch<'_, f32>;
+        let input = match self.to_last.is_identity() {
+            true => input,
+            false => {
+                turned = cx.scratch(input.len());
+                self.to_last.run(cx.threads(), input, &mut turned);
+                &turned
+            }
+        };
+        let place = (cx.threads(), cx.scratch_pool());
+        if self.to_first.is_identity() {
+            return self.way.run(place, input, prepared, &[], output);
+        }
+        let mut last = cx.scratch(output.len());
+        self.way.run(place, input, prepared, &[], &mut last);
+        self.to_first.run(cx.threads(), &last, output);
+    }
+}
+
+struct Float {
+    turned: Turned,
+    halves: Option<Halves>,
+}
+
+impl Kernel for Float {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let Some(halves) = &self.halves else {
+            let filters: &[f32] = if self.turned.filters.is_some() { &[] } else { cx.input(1) };
+            let output = cx.output(0);
+            self.turned.run(cx, cx.input(0), filters, output);
+            return Ok(());
+        };
+        let (input, filters) = (halves.widen(cx, 0), halves.widen(cx, 1));
+        let to = cx.output_bytes(0);
+        let mut output = cx.scratch::<f32>(to.len() / 2);
+        self.turned.run(cx, &input, &filters, &mut output);
+        halves.narrow(cx.threads(), &output, to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "convolution"
+    }
+}
+
+struct Plain<T> {
+    definition: Definition,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Plain<T>
+where
+    T::Wide: Arithmetic,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let output = cx.output::<T>(0);
+        plain(&self.definition, cx.threads(), (cx.input(0), cx.input(1)), output);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "convolution"
+    }
+}

@@ -1,0 +1,277 @@
+//! Loop-5, TensorIterator-1: runs the plan of the body once for each iteration.
+
+use crate::prelude::*;
+use crate::tensor::packed_len;
+use infer::ops::iteration::{Iteration, Kind, Walk};
+use infer::rules::axes;
+use infer::rules::bodies::{Feed, Map};
+use infer::{Fact, PartialShape};
+use ir::{Graph, Slice};
+use kernels::copy::{CopyPlan, dense_strides};
+
+impl Lower for Iteration {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let graph = cx.bodies()[0].graph.clone();
+        let parameters = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
+        let counter = parameters
+            .map(|l| l.attribute("element_type").and_then(ElementType::from_attribute))
+            .map(|t| t.unwrap_or(ElementType::I64))
+            .collect();
+        let map = self.map().clone();
+        let outputs = cx.output_facts().to_vec();
+        Ok(Box::new(IterationKernel { kind: self.kind(), map, graph, counter, outputs }))
+    }
+}
+
+struct IterationKernel {
+    kind: Kind,
+    map: Map,
+    graph: Graph,
+    /// Element types of the Parameters.
+    counter: Vec<ElementType>,
+    /// What is known of the outputs.
+    outputs: Vec<Fact>,
+}
+
+/// What the iterations have given so far.
+struct Progress {
+    /// The next value of each merged Parameter.
+    merged: Vec<Option<Tensor>>,
+    /// The results of the last iteration.
+    last: Vec<Tensor>,
+    /// For each output with a slice, the parts.
+    parts: Vec<Vec<Tensor>>,
+}
+
+impl Kernel for IterationKernel {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let merged = |feed: &Feed| match feed {
+            Feed::Merged { input, .. } => Some(cx.tensor(*input).clone()),
+            _ => None,
+        };
+        let mut progress = Progress {
+            merged: self.map.feeds.iter().map(merged).collect(),
+            last: Vec::new(),
+            parts: vec![Vec::new(); self.map.sources.len()],
+        };
+        let trips = self.trips(cx)?;
+        let mut iteration = 0;
+        while trips.is_none_or(|t| iteration < t) {
+            let inputs = self.inputs(cx, &progress, iteration)?;
+            let results = cx.run_body(0, &self.graph, &inputs)?;
+            let go_on = self.step(&mut progress, results);
+            iteration += 1;
+            if !go_on {
+                break;
+            }
+        }
+        self.provide(cx, progress)
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::Provides
+    }
+
+    fn name(&self) -> &'static str {
+        "loop"
+    }
+}
+
+impl IterationKernel {
+    /// How often the body runs at most; `None` for a loop that only its condition ends.
+    fn trips(&self, cx: &RunCx<'_>) -> Result<Option<i64>, KernelError> {
+        if self.kind == Kind::Loop {
+            let begins = cx.tensor(1).bytes().first().is_none_or(|c| *c != 0);
+            let count = cx.ints(0).first().copied().unwrap_or(-1);
+            if begins && count < 0 && self.map.condition.is_none() {
+                return Err(KernelError::at(0, "is negative, and no condition ends the loop"));
+            }
+            return Ok(if !begins { Some(0) } else { Some(count).filter(|c| *c >= 0) });
+        }
+        for feed in &self.map.feeds {
+            if let Feed::Sliced(input, slice) = feed {
+                let (walk, _) = walk(*input, slice, cx.sizes(*input))?;
+                return Ok(Some(walk.parts));
+            }
+        }
+        Err(KernelError::new("no input is sliced, so the number of iterations is not known"))
+    }
+
+    fn inputs(&self, cx: &RunCx<'_>, now: &Progress, i: i64) -> Result<Vec<Tensor>, KernelError> {
+        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+        let input = |(p, feed): (usize, &Feed)| match feed {
+            Feed::Input(input) => Ok(cx.tensor(*input).clone()),
+            Feed::Merged { input, .. } => {
+                Ok(now.merged[p].clone().unwrap_or_else(|| cx.tensor(*input).clone()))
+            }
+            Feed::Counter => {
+                let count = Tensor::from_vec(&[], vec![i]).map_err(failed)?;
+                let count = self.shaped(p, count);
+                crate::convert(&count, self.counter[p]).map_err(failed)
+            }
+            Feed::Sliced(input, slice) => {
+                let tensor = cx.tensor(*input);
+                let (walk, axis) = walk(*input, slice, tensor.sizes())?;
+                part(cx, tensor, axis, walk.start(i) as usize, walk.size() as usize)
+            }
+            Feed::Nothing => Err(KernelError::new("a Parameter of the body has no input")),
+        };
+        self.map.feeds.iter().enumerate().map(input).collect()
+    }
+
+    /// The counter as the body declares it: a scalar, or a list of one.
+    fn shaped(&self, parameter: usize, count: Tensor) -> Tensor {
+        let layer =
+            self.graph.parameters().get(parameter).and_then(|&p| self.graph.layers().get(p));
+        let shape = layer.and_then(|l| l.attribute("shape")).unwrap_or_default();
+        match shape.parse::<PartialShape>().ok().and_then(|s| s.rank()) {
+            Some(1) => count.part(0, ElementType::I64, &[1]).unwrap_or(count),
+            _ => count,
+        }
+    }
+
+    /// Takes in the results of an iteration; says whether there is another.
+    fn step(&self, progress: &mut Progress, results: Vec<Tensor>) -> bool {
+        for (slot, feed) in progress.merged.iter_mut().zip(&self.map.feeds) {
+            if let Feed::Merged { result, .. } = feed {
+                *slot = results.get(*result).cloned();
+            }
+        }
+        for (parts, source) in progress.parts.iter_mut().zip(&self.map.sources) {
+            if source.slice.is_some() {
+                parts.extend(results.get(source.result).cloned());
+            }
+        }
+        let condition = self.map.condition.and_then(|c| results.get(c));
+        let go_on = condition.is_none_or(|c| c.bytes().first().is_none_or(|c| *c != 0));
+        progress.last = results;
+        go_on
+    }
+
+    fn provide(&self, cx: &mut RunCx<'_>, progress: Progress) -> Result<(), KernelError> {
+        let Progress { merged, last, parts } = progress;
+        for (output, (source, mut parts)) in self.map.sources.iter().zip(parts).enumerate() {
+            let tensor = match &source.slice {
+                Some(slice) => {
+                    if slice.stride < 0 {
+                        parts.reverse();
+                    }
+                    self.whole(cx, output, slice, &parts)?
+                }
+                None => match last.get(source.result) {
+                    Some(tensor) => tensor.clone(),
+                    // No iteration: what the result would have fed keeps its first value.
+                    None => {
+                        let feeds = self.map.feeds.iter();
+                        let fed = feeds.zip(&merged).filter(|(feed, _)| {
+                            matches!(feed, Feed::Merged { result, .. } if *result == source.result)
+                        });
+                        match fed.filter_map(|(_, t)| t.clone()).next_back() {
+                            Some(tensor) => tensor,
+                            None => self.empty(output, None)?,
+                        }
+                    }
+                },
+            };
+            cx.provide(output, tensor);
+        }
+        Ok(())
+    }
+
+    /// The parts of an output one after the other.
+    fn whole(
+        &self,
+        cx: &RunCx<'_>,
+        output: usize,
+        slice: &Slice,
+        parts: &[Tensor],
+    ) -> Result<Tensor, KernelError> {
+        let Some(first) = parts.first() else { return self.empty(output, Some(slice)) };
+        let axis = normal(slice.axis, first.sizes())?;
+        let mut sizes = Sizes::from(first.sizes());
+        sizes[axis] = parts.iter().map(|p| p.sizes()[axis]).sum();
+        let strides = dense_strides(&sizes);
+        let mut at = 0;
+        let mut copies = Vec::new();
+        for part in parts {
+            let fits = part.sizes().len() == sizes.len()
+                && (0..sizes.len()).all(|i| i == axis || part.sizes()[i] == sizes[i]);
+            if !fits {
+                let message = format!("output {output} cannot be put together: {part:?} differs");
+                return Err(KernelError::new(message));
+            }
+            let to = at as isize * strides[axis];
+            copies.push(CopyPlan::scatter(part.sizes(), &strides, to));
+            at += part.sizes()[axis];
+        }
+        assemble(cx, first.element_type(), &sizes, parts, &copies)
+    }
+
+    /// An output of no iteration: what is known of its shape, and 0 for the rest.
+    fn empty(&self, output: usize, slice: Option<&Slice>) -> Result<Tensor, KernelError> {
+        let fact = &self.outputs[output];
+        let dims = fact.shape.dims().unwrap_or_default();
+        let mut sizes: Sizes = dims.iter().map(|d| d.size().unwrap_or(0)).collect();
+        if let Some(slice) = slice {
+            let axis = normal(slice.axis, &sizes)?;
+            sizes[axis] = 0;
+        }
+        Tensor::zeros(fact.element_type, &sizes).map_err(|e| KernelError::new(e.to_string()))
+    }
+}
+
+fn normal(axis: i64, sizes: &[usize]) -> Result<usize, KernelError> {
+    axes::normalize(axis, sizes.len()).map_err(|e| KernelError::new(e.message))
+}
+
+fn walk(input: usize, slice: &Slice, sizes: &[usize]) -> Result<(Walk, usize), KernelError> {
+    let axis = normal(slice.axis, sizes)?;
+    let walk = Walk::new(slice, sizes[axis] as i64);
+    Ok((walk.map_err(|e| KernelError::at(input, e.message))?, axis))
+}
+
+/// Some indices of an axis: a view along the outermost axis, else a copy.
+fn part(
+    cx: &RunCx<'_>,
+    tensor: &Tensor,
+    axis: usize,
+    start: usize,
+    count: usize,
+) -> Result<Tensor, KernelError> {
+    let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+    let mut sizes = Sizes::from(tensor.sizes());
+    if start + count > sizes[axis] {
+        return Err(KernelError::new(format!(
+            "slice {start}+{count} of an axis of {}",
+            sizes[axis]
+        )));
+    }
+    let strides = dense_strides(tensor.sizes());
+    sizes[axis] = count;
+    let from = start as isize * strides[axis];
+    let plan = CopyPlan::gather(&sizes, &strides, from);
+    if let (Some(first), Some(size)) = (plan.as_run(), tensor.element_type().byte_size()) {
+        return tensor.part(first * size, tensor.element_type(), &sizes).map_err(failed);
+    }
+    assemble(cx, tensor.element_type(), &sizes, std::slice::from_ref(tensor), &[plan])
+}
+
+/// A new tensor that copies from others fill.
+fn assemble(
+    cx: &RunCx<'_>,
+    element_type: ElementType,
+    sizes: &[usize],
+    parts: &[Tensor],
+    copies: &[CopyPlan],
+) -> Result<Tensor, KernelError> {
+    let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+    let size = element_type.byte_size();
+    let size = size.ok_or_else(|| KernelError::new(format!("{element_type} cannot be sliced")))?;
+    packed_len(element_type, sizes).map_err(failed)?;
+    let mut whole = Tensor::zeros(element_type, sizes).map_err(failed)?;
+    let Some(to) = whole.bytes_mut() else { return Ok(whole) };
+    for (part, copy) in parts.iter().zip(copies) {
+        copy.in_bytes(size).run::<u8>(cx.threads(), part.bytes(), to);
+    }
+    Ok(whole)
+}

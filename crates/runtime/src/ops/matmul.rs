@@ -1,0 +1,193 @@
+//! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
+
+use crate::batch::{offsets, together};
+use crate::dispatch::with_type;
+use crate::ops::convert::Halves;
+use crate::prelude::*;
+use infer::ops::matmul::MatMul;
+use kernels::arithmetic::Arithmetic;
+use kernels::copy::{CopyPlan, dense_strides};
+use kernels::gemm::{Layout, Left, Packed, Product, Right, plain, run_many};
+use kernels::num::Stored;
+use kernels::par::Threads;
+use std::marker::PhantomData;
+
+impl Lower for MatMul {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (a, b) = (cx.sizes(0), cx.sizes(1));
+        let (turn_a, turn_b) = self.transposed(a.len(), b.len());
+        let shape = Shape::new(a, b, turn_a, turn_b);
+        let element_type = cx.element_type(0);
+        if let Some(halves) = Halves::of(element_type) {
+            return Ok(Box::new(Half { shape, halves }));
+        }
+        match element_type {
+            ElementType::F32 => {
+                let packed = shape.packed(cx.constant(1));
+                Ok(Box::new(Float32 { shape, packed }))
+            }
+            _ => with_type!(element_type, number T => {
+                Box::new(Plain::<T> { shape, of: PhantomData }) as Box<dyn Kernel>
+            })
+            .ok_or_else(|| LowerError::element_type(0, element_type)),
+        }
+    }
+}
+
+/// The products that a MatMul consists of.
+struct Shape {
+    m: usize,
+    n: usize,
+    k: usize,
+    turn_a: bool,
+    turn_b: bool,
+    /// For each product the first elements of A and B.
+    batches: Vec<(usize, usize)>,
+}
+
+impl Shape {
+    fn new(a: &[usize], b: &[usize], turn_a: bool, turn_b: bool) -> Shape {
+        let matrix = |sizes: &[usize], row: bool| -> Vec<usize> {
+            match (sizes, row) {
+                ([one], true) => vec![1, *one],
+                ([one], false) => vec![*one, 1],
+                (many, _) => many.to_vec(),
+            }
+        };
+        let (a, b) = (matrix(a, true), matrix(b, false));
+        let split = |sizes: &[usize], turn: bool| {
+            let (r, c) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
+            if turn { (c, r) } else { (r, c) }
+        };
+        let ((m, k), (_, n)) = (split(&a, turn_a), split(&b, turn_b));
+        let (outer_a, outer_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
+        // Batches that share B are one product with more rows.
+        if outer_b.iter().all(|s| *s == 1) && !turn_a {
+            let m = m * outer_a.iter().product::<usize>();
+            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)] };
+        }
+        let all = together(&[outer_a, outer_b]);
+        let batches = offsets(&all, outer_a, m * k).into_iter().zip(offsets(&all, outer_b, k * n));
+        let batches = batches.collect();
+        Shape { m, n, k, turn_a, turn_b, batches }
+    }
+
+    fn layout(&self) -> Layout {
+        match self.turn_b {
+            true => Layout::Columns { stride: self.k },
+            false => Layout::Rows { stride: self.n },
+        }
+    }
+
+    /// A constant B that all products share, packed. Few rows read it faster where it lies.
+    fn packed(&self, b: Option<&Tensor>) -> Option<Packed> {
+        let b = b.filter(|_| self.batches.len() == 1 && self.m > 3)?;
+        let values: &[f32] = b.cast()?;
+        Some(Packed::new(Threads::single(), values, self.layout(), self.k, self.n))
+    }
+
+    /// Elements of A in row-major order, turned if need be.
+    fn turned<'a>(&self, cx: &RunCx<'_>, a: &'a [f32], space: &'a mut [f32]) -> &'a [f32] {
+        if !self.turn_a {
+            return a;
+        }
+        let (m, k) = (self.m, self.k);
+        let count = a.len() / (m * k).max(1);
+        CopyPlan::transpose(&[count, k, m], &[0, 2, 1]).run(cx.threads(), a, space);
+        space
+    }
+
+    fn run(&self, cx: &RunCx<'_>, a: &[f32], b: &[f32], packed: Option<&Packed>, c: &mut [f32]) {
+        let mut space = cx.scratch::<f32>(if self.turn_a { a.len() } else { 0 });
+        let a = self.turned(cx, a, &mut space);
+        let (m, n, k) = (self.m, self.n, self.k);
+        let product = |(at_a, at_b): (usize, usize)| Product {
+            m,
+            n,
+            k,
+            a: Left::Rows { values: &a[at_a..], stride: k },
+            b: packed.map_or(Right::Plain(&b[at_b..], self.layout()), Right::Packed),
+            c_stride: n,
+            steps: &[],
+        };
+        if self.batches.len() < 2 * cx.threads().count() || m * n == 0 {
+            for (at, c) in self.batches.iter().zip(c.chunks_mut((m * n).max(1))) {
+                product(*at).run(cx.threads(), cx.scratch_pool(), c);
+            }
+            return;
+        }
+        let batch = |i: usize| product(self.batches[i]);
+        run_many(cx.threads(), cx.scratch_pool(), self.batches.len(), batch, c);
+    }
+}
+
+struct Float32 {
+    shape: Shape,
+    packed: Option<Packed>,
+}
+
+impl Kernel for Float32 {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let b: &[f32] = if self.packed.is_some() { &[] } else { cx.input(1) };
+        let c = cx.output(0);
+        self.shape.run(cx, cx.input(0), b, self.packed.as_ref(), c);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+}
+
+/// f16 or bf16, computed in f32 and rounded once.
+struct Half {
+    shape: Shape,
+    halves: Halves,
+}
+
+impl Kernel for Half {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
+        let to = cx.output_bytes(0);
+        let mut c = cx.scratch::<f32>(to.len() / 2);
+        self.shape.run(cx, &a, &b, None, &mut c);
+        self.halves.narrow(cx.threads(), &c, to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+}
+
+struct Plain<T> {
+    shape: Shape,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Plain<T>
+where
+    T::Wide: Arithmetic,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let Shape { m, n, k, turn_a, turn_b, ref batches } = self.shape;
+        let (a, b, c) = (cx.input::<T>(0), cx.input::<T>(1), cx.output::<T>(0));
+        let mut left = cx.scratch::<T>(m * k);
+        let mut right = cx.scratch::<T>(k * n);
+        let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
+            let sizes = [rows, columns];
+            let strides = if turn { vec![1, rows as isize] } else { dense_strides(&sizes) };
+            CopyPlan::gather(&sizes, &strides, 0).run(cx.threads(), from, to);
+        };
+        for ((at_a, at_b), c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
+            turn(turn_a, &a[*at_a..], m, k, &mut left);
+            turn(turn_b, &b[*at_b..], k, n, &mut right);
+            plain(cx.threads(), (m, n, k), &left, &right, c);
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+}

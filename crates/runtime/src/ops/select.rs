@@ -1,0 +1,39 @@
+//! Select-1: by element size.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::select::Select;
+use kernels::broadcast::Broadcast;
+use kernels::num::Plain;
+use kernels::select::select;
+use std::marker::PhantomData;
+
+impl Lower for Select {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let out = cx.output_sizes(0)?;
+        let condition = self.broadcast().aligned(cx.sizes(1), cx.sizes(0));
+        let other = self.broadcast().aligned(cx.sizes(1), cx.sizes(2));
+        let plan = Broadcast::new(out, [&condition, cx.sizes(1), &other]);
+        with_type!(cx.element_type(1), size T => {
+            Box::new(SelectKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(1, cx.element_type(1)))
+    }
+}
+
+struct SelectKernel<T> {
+    plan: Broadcast<3>,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for SelectKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let [then, other] = [cx.input::<T>(1), cx.input::<T>(2)];
+        select(cx.threads(), &self.plan, cx.input(0), then, other, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "select"
+    }
+}

@@ -1,0 +1,306 @@
+//! Functions of one element: f32 and f64 as they are, f16 and bf16 in f32, integers in their own
+//! width where that is exact and rounded from f64 where it is not.
+
+use super::SameBytes;
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::unary::{Form, Kind, Unary};
+use kernels::convert::{Decoder, Encoder, decode, encode};
+use kernels::num::{Stored, bf16, f16};
+use kernels::unary as k;
+use std::marker::PhantomData;
+
+impl Lower for Unary {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let element_type = cx.element_type(0);
+        let refused = || LowerError::element_type(0, element_type);
+        match self.kind() {
+            Kind::Identity => return Ok(Box::new(SameBytes)),
+            Kind::LogicalNot => return Ok(Box::new(Not)),
+            Kind::BitwiseNot if element_type == ElementType::Boolean => return Ok(Box::new(Not)),
+            Kind::BitwiseNot => return integer(element_type, k::IntUnary::Not).ok_or_else(refused),
+            Kind::IsFinite | Kind::IsInf | Kind::IsNaN => {
+                let test = test(self.kind(), self.form());
+                let kernel = with_type!(element_type, stored T => {
+                    Box::new(Test::<T> { test, of: PhantomData }) as Box<dyn Kernel>
+                });
+                return kernel.ok_or_else(refused);
+            }
+            _ => {}
+        }
+        let function = function(self, cx)?;
+        match element_type {
+            ElementType::F32 => Ok(Box::new(Float32 { function })),
+            ElementType::F64 => Ok(Box::new(Float64 { function })),
+            ElementType::F16 => {
+                Ok(Box::new(Half { function, decode: decode::<f16>, encode: encode::<f32, f16> }))
+            }
+            ElementType::BF16 => {
+                Ok(Box::new(Half { function, decode: decode::<bf16>, encode: encode::<f32, bf16> }))
+            }
+            _ => integer_function(element_type, function).ok_or_else(refused),
+        }
+    }
+}
+
+/// The function that an operation means, with its parameters.
+fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerError> {
+    let parameter = |input: usize| -> Result<f64, LowerError> {
+        let values = cx.floats(input)?;
+        values.first().copied().ok_or_else(|| RuleError::at(input, "holds no value").into())
+    };
+    use k::Unary as U;
+    Ok(match (op.kind(), op.form()) {
+        (Kind::Abs, _) => U::Abs {},
+        (Kind::Acos, _) => U::Acos {},
+        (Kind::Acosh, _) => U::Acosh {},
+        (Kind::Asin, _) => U::Asin {},
+        (Kind::Asinh, _) => U::Asinh {},
+        (Kind::Atan, _) => U::Atan {},
+        (Kind::Atanh, _) => U::Atanh {},
+        (Kind::Ceiling, _) => U::Ceil {},
+        (_, Form::Clamp { min, max }) => U::Clamp { low: min, high: max },
+        (Kind::Cos, _) => U::Cos {},
+        (Kind::Cosh, _) => U::Cosh {},
+        (_, Form::Elu { alpha }) => U::Elu { alpha },
+        (Kind::Erf, _) => U::Erf {},
+        (Kind::ErfInv, _) => U::ErfInv {},
+        (Kind::Exp, _) => U::Exp {},
+        (Kind::Floor, _) => U::Floor {},
+        (Kind::Gelu, Form::GeluTanh) => U::GeluTanh {},
+        (Kind::Gelu | Kind::Gelu0, _) => U::GeluErf {},
+        (Kind::HardSigmoid, _) => U::HardSigmoid { alpha: parameter(1)?, beta: parameter(2)? },
+        (Kind::HSigmoid, _) => U::HSigmoid {},
+        (Kind::HSwish, _) => U::HSwish {},
+        (Kind::Log, _) => U::Log {},
+        (Kind::Mish, _) => U::Mish {},
+        (Kind::Negative, _) => U::Negative {},
+        (Kind::Relu, _) => U::Relu {},
+        (Kind::Round, Form::RoundAway) => U::RoundAway {},
+        (Kind::Round, _) => U::RoundEven {},
+        (Kind::Selu, _) => U::Selu { alpha: parameter(1)?, lambda: parameter(2)? },
+        (Kind::Sigmoid, _) => U::Sigmoid {},
+        (Kind::Sign, _) => U::Sign {},
+        (Kind::Sin, _) => U::Sin {},
+        (Kind::Sinh, _) => U::Sinh {},
+        (Kind::SoftPlus, _) => U::SoftPlus {},
+        (Kind::SoftSign, _) => U::SoftSign {},
+        (Kind::Sqrt, _) => U::Sqrt {},
+        (Kind::Swish, _) if cx.input_count() > 1 => U::Swish { beta: parameter(1)? },
+        (Kind::Swish, _) => U::Swish { beta: 1.0 },
+        (Kind::Tan, _) => U::Tan {},
+        (Kind::Tanh, _) => U::Tanh {},
+        (kind, _) => return Err(LowerError::Unsupported(format!("{kind:?} is no formula"))),
+    })
+}
+
+fn test(kind: Kind, form: Form) -> fn(f64) -> bool {
+    match (kind, form) {
+        (Kind::IsFinite, _) => f64::is_finite,
+        (Kind::IsNaN, _) => f64::is_nan,
+        (_, Form::IsInf { negative: true, positive: true }) => f64::is_infinite,
+        (_, Form::IsInf { negative: false, positive: true }) => |x| x == f64::INFINITY,
+        (_, Form::IsInf { negative: true, positive: false }) => |x| x == f64::NEG_INFINITY,
+        _ => |_| false,
+    }
+}
+
+/// A function of integers in their own width.
+fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn Kernel>> {
+    use ElementType::*;
+    Some(match element_type {
+        I8 => Box::new(Integer::<i8>::new(function)),
+        I16 => Box::new(Integer::<i16>::new(function)),
+        I32 => Box::new(Integer::<i32>::new(function)),
+        I64 => Box::new(Integer::<i64>::new(function)),
+        // Two's complement: the bits are the same, and what depends on the sign does nothing.
+        U8 | U16 | U32 | U64 if matches!(function, k::IntUnary::Abs | k::IntUnary::Relu) => {
+            Box::new(SameBytes)
+        }
+        U8 if function != k::IntUnary::Sign => Box::new(Integer::<i8>::new(function)),
+        U16 if function != k::IntUnary::Sign => Box::new(Integer::<i16>::new(function)),
+        U32 if function != k::IntUnary::Sign => Box::new(Integer::<i32>::new(function)),
+        U64 if function != k::IntUnary::Sign => Box::new(Integer::<i64>::new(function)),
+        U8 => Box::new(Rounded::<u8>::new(k::Unary::Sign {})),
+        U16 => Box::new(Rounded::<u16>::new(k::Unary::Sign {})),
+        U32 => Box::new(Rounded::<u32>::new(k::Unary::Sign {})),
+        U64 => Box::new(Rounded::<u64>::new(k::Unary::Sign {})),
+        _ => return None,
+    })
+}
+
+/// A function of real numbers applied to integers.
+fn integer_function(element_type: ElementType, function: k::Unary) -> Option<Box<dyn Kernel>> {
+    use k::Unary as U;
+    let exact = match function {
+        U::Abs {} => Some(k::IntUnary::Abs),
+        U::Negative {} => Some(k::IntUnary::Negative),
+        U::Relu {} => Some(k::IntUnary::Relu),
+        U::Sign {} => Some(k::IntUnary::Sign),
+        _ => None,
+    };
+    match (exact, function) {
+        (Some(exact), _) => integer(element_type, exact),
+        (None, U::Ceil {} | U::Floor {} | U::RoundEven {} | U::RoundAway {}) => {
+            element_type.is_integral().then(|| Box::new(SameBytes) as Box<dyn Kernel>)
+        }
+        (None, U::Clamp { low, high }) => with_type!(element_type, integer T => {
+            // Saturating casts keep bounds beyond the type's own range.
+            let bounds = (low.ceil() as T, high.floor() as T);
+            Box::new(ClampInt::<T> { bounds }) as Box<dyn Kernel>
+        }),
+        (None, function) => with_type!(element_type, integer T => {
+            Box::new(Rounded::<T>::new(function)) as Box<dyn Kernel>
+        }),
+    }
+}
+
+struct Float32 {
+    function: k::Unary,
+}
+
+impl Kernel for Float32 {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::unary_f32(cx.threads(), self.function, &cx.in_out(0, 0));
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "unary"
+    }
+}
+
+struct Float64 {
+    function: k::Unary,
+}
+
+impl Kernel for Float64 {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::unary_f64(cx.threads(), self.function, &cx.in_out(0, 0));
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "unary"
+    }
+}
+
+/// f16 or bf16, computed in f32.
+struct Half {
+    function: k::Unary,
+    decode: Decoder<f32>,
+    encode: Encoder<f32>,
+}
+
+impl Kernel for Half {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let (from, to) = (cx.input_bytes(0), cx.output_bytes(0));
+        let (from, to) = ((from, 2, self.decode), (to, 2, self.encode));
+        k::unary_via_f32(cx.threads(), self.function, from, to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "unary"
+    }
+}
+
+struct Integer<T> {
+    function: k::IntUnary,
+    of: PhantomData<T>,
+}
+
+impl<T> Integer<T> {
+    fn new(function: k::IntUnary) -> Integer<T> {
+        Integer { function, of: PhantomData }
+    }
+}
+
+impl<T: Stored<Wide = i64>> Kernel for Integer<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::unary_int::<T>(cx.threads(), self.function, cx.input(0), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "unary"
+    }
+}
+
+struct Rounded<T> {
+    function: k::Unary,
+    of: PhantomData<T>,
+}
+
+impl<T> Rounded<T> {
+    fn new(function: k::Unary) -> Rounded<T> {
+        Rounded { function, of: PhantomData }
+    }
+}
+
+impl<T: Stored> Kernel for Rounded<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::unary_via_f64::<T>(cx.threads(), self.function, cx.input(0), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "unary"
+    }
+}
+
+struct ClampInt<T> {
+    bounds: (T, T),
+}
+
+impl<T: Stored + PartialOrd> Kernel for ClampInt<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::clamp_int(cx.threads(), self.bounds, cx.input(0), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "clamp"
+    }
+}
+
+struct Test<T> {
+    test: fn(f64) -> bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Test<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        k::test::<T>(cx.threads(), cx.input(0), cx.output(0), self.test);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "test"
+    }
+}
+
+/// Logical negation.
+struct Not;
+
+impl Kernel for Not {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let (from, to) = (cx.input::<u8>(0), cx.output::<u8>(0));
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = u8::from(*from == 0);
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "not"
+    }
+}

@@ -1,0 +1,41 @@
+//! What is done to a net before it becomes a plan. Each pass is a module of its own; none changes
+//! what a model computes but for the rounding that its page in `docs/numerics.md` allows.
+
+mod fold;
+mod sweep;
+mod tidy;
+
+use crate::engine::Shared;
+use crate::net::Net;
+use crate::plan::Options;
+use ir::Graph;
+use kernels::par::Threads;
+use std::sync::Arc;
+
+/// What passes see besides the net.
+pub(crate) struct PassCx<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) shared: Shared,
+}
+
+/// A pass: it returns how many nodes it has taken out or rewritten.
+type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
+
+/// In the order in which they run.
+const PASSES: &[(&str, Pass)] = &[
+    ("fold constants", fold::fold),
+    ("drop what does nothing", tidy::drop_idle),
+    ("share what is computed twice", tidy::share),
+    ("drop what nothing needs", tidy::drop_dead),
+];
+
+/// Runs all passes. Returns what each has done, for `--explain`.
+pub(crate) fn optimize(
+    net: &mut Net,
+    graph: &Graph,
+    options: &Options,
+) -> Vec<(&'static str, usize)> {
+    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)));
+    let cx = PassCx { graph, shared };
+    PASSES.iter().map(|(name, pass)| (*name, pass(net, &cx))).collect()
+}

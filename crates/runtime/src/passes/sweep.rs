@@ -1,0 +1,69 @@
+//! Going through a net from inputs to outputs while it is being rewritten.
+
+use crate::net::{Net, Node, ValueId};
+
+/// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
+/// or dropped.
+pub(crate) struct Sweep<'a> {
+    pub(crate) net: &'a mut Net,
+    /// For each value the one that now stands for it.
+    alias: Vec<ValueId>,
+    kept: Vec<Option<Node>>,
+    /// For each value the node of `kept` that makes it.
+    producer: Vec<Option<usize>>,
+    /// For each value how many inputs and outputs of the net read it.
+    uses: Vec<usize>,
+    changes: usize,
+}
+
+impl<'a> Sweep<'a> {
+    /// Runs `visit` on each node. A node is dropped unless `visit` gives it, or another, to
+    /// [`Sweep::keep`]. Returns how many changes were noted.
+    pub(crate) fn over(net: &'a mut Net, mut visit: impl FnMut(&mut Sweep<'_>, Node)) -> usize {
+        let nodes = std::mem::take(&mut net.nodes);
+        let count = net.values.len();
+        let mut uses = vec![0; count];
+        for &value in nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs) {
+            uses[value] += 1;
+        }
+        let mut sweep = Sweep {
+            alias: (0..count).collect(),
+            kept: Vec::with_capacity(nodes.len()),
+            producer: vec![None; count],
+            uses,
+            changes: 0,
+            net,
+        };
+        for mut node in nodes {
+            for input in &mut node.inputs {
+                *input = sweep.alias[*input];
+            }
+            visit(&mut sweep, node);
+        }
+        for output in &mut sweep.net.outputs {
+            *output = sweep.alias[*output];
+        }
+        sweep.net.nodes = sweep.kept.into_iter().flatten().collect();
+        sweep.changes
+    }
+
+    /// Keeps a node, at this place of the order.
+    pub(crate) fn keep(&mut self, node: Node) {
+        for &output in &node.outputs {
+            self.producer[output] = Some(self.kept.len());
+        }
+        self.kept.push(Some(node));
+    }
+
+    /// Lets `other` stand for `value` from here on.
+    pub(crate) fn replace(&mut self, value: ValueId, other: ValueId) {
+        self.alias[value] = other;
+        self.uses[other] = (self.uses[other] + self.uses[value]).saturating_sub(1);
+        self.changes += 1;
+    }
+
+    /// Notes a change.
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+    }
+}

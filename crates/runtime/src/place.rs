@@ -1,0 +1,328 @@
+//! Where every value lives: decided once, before anything runs.
+
+use crate::kernel::Reuse;
+use crate::net::{Net, ValueId};
+use crate::tensor::packed_len;
+use smallvec::SmallVec;
+
+/// Arena blocks begin at a cache line.
+const ALIGN: usize = 64;
+
+/// Where a value lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The caller's tensor for this input.
+    Input(usize),
+    /// A constant of the plan.
+    Constant,
+    /// Inside another value, `offset` bytes from its start.
+    View { of: ValueId, offset: usize },
+    /// In the arena of the session.
+    Arena { offset: usize, len: usize },
+    /// In memory of its own that is handed to the caller.
+    External,
+    /// In memory that is taken while running: its shape is not known before, or it may outlive
+    /// the step that consumes it.
+    Pool,
+}
+
+/// How a step uses memory, as far as placing needs to know.
+pub(crate) struct Use {
+    pub(crate) inputs: SmallVec<[ValueId; 4]>,
+    pub(crate) outputs: SmallVec<[ValueId; 2]>,
+    /// `None` for a step whose kernel is chosen while running.
+    pub(crate) reuse: Option<Reuse>,
+}
+
+/// The places of all values, and the steps that run in place.
+pub(crate) struct Placement {
+    pub(crate) places: Vec<Place>,
+    /// For each step the (input, output) that share memory.
+    pub(crate) in_place: Vec<Option<(usize, usize)>>,
+    /// Bytes of the arena.
+    pub(crate) arena: usize,
+    /// For each step the pool values that nothing needs after it.
+    pub(crate) frees: Vec<SmallVec<[ValueId; 2]>>,
+}
+
+/// A class of values that share memory, known by its root.
+#[derive(Clone, Copy)]
+struct Class {
+    first: usize,
+    last: usize,
+    len: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Foreign,
+    Owned,
+    External,
+    Pool,
+}
+
+/// Places every value of `net`, whose steps use memory as `uses` says.
+pub(crate) fn place(net: &Net, uses: &[Use]) -> Placement {
+    let mut placer = Placer::new(net);
+    placer.define(net, uses);
+    placer.lifetimes(net, uses);
+    let in_place = placer.in_place(uses);
+    let arena = placer.arena();
+    placer.finish(net, uses, in_place, arena)
+}
+
+struct Placer {
+    /// For each value its root and its offset there.
+    roots: Vec<(ValueId, usize)>,
+    lens: Vec<usize>,
+    classes: Vec<Class>,
+}
+
+impl Placer {
+    fn new(net: &Net) -> Placer {
+        let len = |fact: &infer::Fact| {
+            let sizes = fact.shape.sizes()?;
+            packed_len(fact.element_type, &sizes).ok()
+        };
+        let lens: Vec<usize> = net.values.iter().map(|v| len(&v.fact).unwrap_or(0)).collect();
+        let class = |&len: &usize| Class { first: 0, last: 0, len, kind: Kind::Foreign };
+        let roots = (0..net.values.len()).map(|v| (v, 0)).collect();
+        Placer { roots, classes: lens.iter().map(class).collect(), lens }
+    }
+
+    fn root(&self, value: ValueId) -> ValueId {
+        self.roots[value].0
+    }
+
+    fn class(&mut self, value: ValueId) -> &mut Class {
+        let root = self.root(value);
+        &mut self.classes[root]
+    }
+
+    /// Who makes each value, and which values lie inside others.
+    fn define(&mut self, net: &Net, uses: &[Use]) {
+        for (step, used) in uses.iter().enumerate() {
+            if let Some(Reuse::Views(views)) = &used.reuse {
+                for (output, view) in used.outputs.iter().zip(views) {
+                    let (root, offset) = self.roots[used.inputs[view.input]];
+                    self.roots[*output] = (root, offset + view.offset);
+                }
+                continue;
+            }
+            for &output in &used.outputs {
+                let fact = &net.values[output].fact;
+                let late = used.reuse.is_none() || used.reuse == Some(Reuse::Provides);
+                let text = fact.element_type == ir::ElementType::String;
+                let pool = late || text || !fact.is_static();
+                let kind = if pool { Kind::Pool } else { Kind::Owned };
+                self.classes[output] =
+                    Class { first: step, last: step, len: self.lens[output], kind };
+            }
+        }
+    }
+
+    /// Until when each class is needed, and which must have memory of their own.
+    fn lifetimes(&mut self, net: &Net, uses: &[Use]) {
+        for (step, used) in uses.iter().enumerate() {
+            let keeps = matches!(used.reuse, None | Some(Reuse::Provides));
+            for &input in &used.inputs {
+                let class = self.class(input);
+                class.last = class.last.max(step);
+                if keeps && class.kind == Kind::Owned {
+                    class.kind = Kind::Pool;
+                }
+            }
+        }
+        for &output in &net.outputs {
+            let class = self.class(output);
+            class.last = usize::MAX;
+            if class.kind == Kind::Owned {
+                class.kind = Kind::External;
+            }
+        }
+    }
+
+    /// Lets outputs overwrite inputs that nothing needs any more.
+    fn in_place(&mut self, uses: &[Use]) -> Vec<Option<(usize, usize)>> {
+        uses.iter()
+            .enumerate()
+            .map(|(step, used)| {
+                let Some(Reuse::InPlace(mask)) = used.reuse else { return None };
+                let output = *used.outputs.first()?;
+                let target = self.classes[self.root(output)];
+                if !matches!(target.kind, Kind::Owned | Kind::External) || target.len == 0 {
+                    return None;
+                }
+                let fits = |&i: &usize| self.can_overwrite(step, used, i, output);
+                let input = (0..used.inputs.len()).filter(|i| mask >> i & 1 == 1).find(fits)?;
+                let root = self.root(used.inputs[input]);
+                self.merge(root, output);
+                Some((input, 0))
+            })
+            .collect()
+    }
+
+    fn can_overwrite(&self, step: usize, used: &Use, input: usize, output: ValueId) -> bool {
+        let value = used.inputs[input];
+        let (root, offset) = self.roots[value];
+        let class = self.classes[root];
+        let alone = used.inputs.iter().filter(|v| self.root(**v) == root).count() == 1;
+        class.kind == Kind::Owned
+            && class.last == step
+            && alone
+            && offset == 0
+            && self.lens[value] == class.len
+            && self.lens[output] == class.len
+    }
+
+    /// Makes `output`, and what lies inside it, part of the class of `root`.
+    fn merge(&mut self, root: ValueId, output: ValueId) {
+        let old = self.root(output);
+        let merged = self.classes[old];
+        for entry in &mut self.roots {
+            if entry.0 == old {
+                entry.0 = root;
+            }
+        }
+        let class = &mut self.classes[root];
+        class.last = class.last.max(merged.last);
+        if merged.kind == Kind::External {
+            class.kind = Kind::External;
+        }
+    }
+
+    /// Offsets for the classes of the arena: the largest first, each as low as it fits.
+    fn arena(&self) -> (Vec<usize>, usize) {
+        let is_owned = |&v: &ValueId| self.root(v) == v && self.classes[v].kind == Kind::Owned;
+        let mut order: Vec<ValueId> = (0..self.roots.len()).filter(is_owned).collect();
+        order.sort_by_key(|&v| (std::cmp::Reverse(self.classes[v].len), self.classes[v].first));
+        let mut offsets = vec![0; self.roots.len()];
+        let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
+        let mut total = 0;
+        for value in order {
+            let class = self.classes[value];
+            let len = class.len.next_multiple_of(ALIGN);
+            // `placed` is sorted by offset: the first gap that is free all the time will do.
+            let mut offset = 0;
+            for &(start, end, first, last) in &placed {
+                let alive = first <= class.last && class.first <= last;
+                if alive && start < offset + len && offset < end {
+                    offset = end;
+                }
+            }
+            offsets[value] = offset;
+            let at = placed.partition_point(|p| p.0 <= offset);
+            placed.insert(at, (offset, offset + len, class.first, class.last));
+            total = total.max(offset + len);
+        }
+        (offsets, total)
+    }
+
+    fn finish(
+        self,
+        net: &Net,
+        uses: &[Use],
+        in_place: Vec<Option<(usize, usize)>>,
+        (offsets, arena): (Vec<usize>, usize),
+    ) -> Placement {
+        let own = |v: ValueId| match self.classes[v].kind {
+            Kind::Owned => Place::Arena { offset: offsets[v], len: self.lens[v] },
+            Kind::External => Place::External,
+            Kind::Pool => Place::Pool,
+            Kind::Foreign => match net.inputs.iter().position(|i| *i == v) {
+                Some(input) => Place::Input(input),
+                None => Place::Constant,
+            },
+        };
+        let place = |v: ValueId| match self.roots[v] {
+            (root, _) if root == v => own(v),
+            (of, offset) => Place::View { of, offset },
+        };
+        let places: Vec<Place> = (0..net.values.len()).map(place).collect();
+        let mut frees = vec![SmallVec::new(); uses.len()];
+        for (value, entry) in self.roots.iter().enumerate() {
+            let class = self.classes[entry.0];
+            if class.kind == Kind::Pool
+                && let Some(list) = frees.get_mut(class.last)
+            {
+                list.push(value);
+            }
+        }
+        Placement { places, in_place, arena, frees }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::View;
+    use crate::net::Value;
+    use infer::{Fact, PartialShape};
+    use ir::ElementType::F32;
+    use smallvec::smallvec;
+
+    /// A net of f32 vectors: input 0, output the last value, steps as given.
+    fn net(lens: &[usize]) -> Net {
+        let fact = |len: &usize| Fact::new(F32, PartialShape::fixed(&[*len]));
+        let value = |len| Value { fact: fact(len), constant: None };
+        Net {
+            values: lens.iter().map(value).collect(),
+            inputs: vec![0],
+            outputs: vec![lens.len() - 1],
+            ..Net::default()
+        }
+    }
+
+    fn step(inputs: &[ValueId], output: ValueId, reuse: Reuse) -> Use {
+        Use { inputs: inputs.into(), outputs: smallvec![output], reuse: Some(reuse) }
+    }
+
+    #[test]
+    fn memory_is_shared_when_lifetimes_allow() {
+        // 1 and 2 live at the same time, 3 may take the place of 1.
+        let net = net(&[16, 16, 16, 16, 16]);
+        let uses = [
+            step(&[0], 1, Reuse::None),
+            step(&[1], 2, Reuse::None),
+            step(&[2], 3, Reuse::None),
+            step(&[3], 4, Reuse::None),
+        ];
+        let p = place(&net, &uses);
+        assert_eq!(p.arena, 128);
+        assert_eq!(p.places[1], p.places[3]);
+        assert_ne!(p.places[1], p.places[2]);
+        assert_eq!((&p.places[0], &p.places[4]), (&Place::Input(0), &Place::External));
+    }
+
+    #[test]
+    fn in_place_only_over_memory_of_our_own_that_nobody_needs() {
+        let net = net(&[16, 16, 16, 16, 16]);
+        let uses = [
+            step(&[0], 1, Reuse::InPlace(1)), // not over the caller's input
+            step(&[1], 2, Reuse::InPlace(1)), // not while 1 is needed below
+            step(&[2, 1], 3, Reuse::InPlace(3)),
+            step(&[3], 4, Reuse::InPlace(1)),
+        ];
+        let p = place(&net, &uses);
+        assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
+        // 2, 3 and 4 are one class, which the caller gets.
+        assert_eq!(p.places[4], Place::View { of: 2, offset: 0 });
+        assert_eq!(p.places[2], Place::External);
+    }
+
+    #[test]
+    fn views_keep_their_base_alive() {
+        let net = net(&[8, 8, 4, 8, 4]);
+        let view = Reuse::Views(smallvec![View { input: 0, offset: 16 }]);
+        let uses = [
+            step(&[0], 1, Reuse::None),
+            step(&[1], 2, view),
+            step(&[0], 3, Reuse::None),
+            step(&[2, 3], 4, Reuse::None),
+        ];
+        let p = place(&net, &uses);
+        assert_eq!(p.places[2], Place::View { of: 1, offset: 16 });
+        assert_ne!(p.places[1], p.places[3]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Compiles a graph whose facts are known to a plan: kernels chosen, memory placed.
+
+use crate::kernel::{Kernel, Reuse};
+use crate::lower::{LowerCx, LowerError};
+use crate::net::{Net, Node, ValueId};
+use crate::passes::optimize;
+use crate::place::{Place, Placement, Use, place};
+use crate::session::Session;
+use crate::tensor::Tensor;
+use infer::{Fact, Facts, port_name};
+use ir::{Code, Graph, Problem, Problems};
+use kernels::par::Threads;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// How a plan is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Fold, fuse and lay out anew. Off, the graph runs exactly as it is written.
+    pub optimize: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { optimize: true }
+    }
+}
+
+/// A compiled graph. It is immutable and can be shared; what changes lives in a [`Session`].
+pub struct Plan {
+    pub(crate) graph: Graph,
+    pub(crate) options: Options,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) constants: Vec<Option<Tensor>>,
+    pub(crate) inputs: Vec<ValueId>,
+    pub(crate) outputs: Vec<ValueId>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) arena: usize,
+    /// Views into inputs and outputs, derived when a run begins.
+    pub(crate) views: Vec<ViewOf>,
+    /// What each pass has done.
+    passes: Vec<(&'static str, usize)>,
+}
+
+/// One step of a plan.
+pub(crate) struct Step {
+    pub(crate) work: Work,
+    pub(crate) inputs: SmallVec<[ValueId; 4]>,
+    pub(crate) outputs: SmallVec<[ValueId; 2]>,
+    pub(crate) in_place: Option<(usize, usize)>,
+    /// Views into outputs that exist only once the step has run.
+    pub(crate) views: SmallVec<[ViewOf; 1]>,
+    /// Values that nothing needs any more.
+    pub(crate) frees: SmallVec<[ValueId; 2]>,
+    pub(crate) layer: usize,
+}
+
+/// What a step does.
+pub(crate) enum Work {
+    /// A kernel that was chosen when the plan was made.
+    Kernel(Box<dyn Kernel>),
+    /// An operation whose kernel is chosen when its inputs are there.
+    Late(Node),
+}
+
+/// A value inside another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewOf {
+    pub(crate) value: ValueId,
+    pub(crate) of: ValueId,
+    pub(crate) offset: usize,
+}
+
+/// Compiles a graph for inputs as `facts` describes them.
+///
+/// # Errors
+/// What cannot be executed, all of it.
+pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
+    compile_with(graph, facts, &Options::default())
+}
+
+/// As [`compile`], with options.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
+    let failed = |list| Problems::new(Arc::clone(graph.source()), list);
+    let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
+    let mut passes = Vec::new();
+    if options.optimize {
+        passes = optimize(&mut net, graph, options);
+    }
+    let plan = Plan::new(graph, net, options).map_err(failed)?;
+    Ok(Plan { passes, ..plan })
+}
+
+impl Plan {
+    fn new(graph: &Graph, net: Net, options: &Options) -> Result<Plan, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut works = Vec::with_capacity(net.nodes.len());
+        for node in &net.nodes {
+            match lower_now(graph, &net, node) {
+                Ok(work) => works.push(work),
+                Err(problem) => problems.push(*problem),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
+        let Placement { places, in_place, arena, frees } = place(&net, &uses);
+        let mut steps = Vec::with_capacity(works.len());
+        for (((node, work), in_place), frees) in
+            net.nodes.iter().zip(works).zip(in_place).zip(frees)
+        {
+            let is_view = matches!(&work, Work::Kernel(k) if matches!(k.reuse(), Reuse::Views(_)));
+            if is_view {
+                continue;
+            }
+            let made = |v: &ValueId| node.outputs.contains(v) && places[*v] == Place::Pool;
+            let views = views(&places, made).collect();
+            let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
+            let layer = node.layer;
+            steps.push(Step { work, inputs, outputs, in_place, views, frees, layer });
+        }
+        let per_run = |v: &ValueId| matches!(places[*v], Place::Input(_) | Place::External);
+        let views = views(&places, per_run).collect();
+        let (facts, constants) = net.values.into_iter().map(|v| (v.fact, v.constant)).unzip();
+        Ok(Plan {
+            graph: graph.clone(),
+            options: options.clone(),
+            facts,
+            constants,
+            inputs: net.inputs,
+            outputs: net.outputs,
+            steps,
+            places,
+            arena,
+            views,
+            passes: Vec::new(),
+        })
+    }
+
+    /// A session with one thread for each processor.
+    pub fn session(self) -> Session {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        Session::new(self, Arc::new(Threads::new(count)))
+    }
+
+    /// A session on given threads.
+    pub fn session_on(self, threads: Arc<Threads>) -> Session {
+        Session::new(self, threads)
+    }
+
+    /// What is known of the inputs, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = &Fact> {
+        self.inputs.iter().map(|&v| &self.facts[v])
+    }
+
+    /// What is known of the outputs, in order.
+    pub fn outputs(&self) -> impl Iterator<Item = &Fact> {
+        self.outputs.iter().map(|&v| &self.facts[v])
+    }
+
+    /// One line for each pass, with what it has done; one for each step: the layer, the kernel,
+    /// and where its outputs live.
+    pub fn explain(&self) -> Vec<String> {
+        let line = |step: &Step| {
+            let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
+            let kernel = match &step.work {
+                Work::Kernel(kernel) => kernel.name(),
+                Work::Late(_) => "chosen while running",
+            };
+            let outputs: Vec<String> = step
+                .outputs
+                .iter()
+                .map(|&v| format!("{} in {}", self.facts[v], place_text(&self.places[v])))
+                .collect();
+            let in_place = if step.in_place.is_some() { ", in place" } else { "" };
+            format!("{title}: {kernel}{in_place} -> {}", outputs.join(", "))
+        };
+        let passes = self.passes.iter().map(|(name, count)| format!("pass {name}: {count}"));
+        passes.chain(self.steps.iter().map(line)).collect()
+    }
+}
+
+fn place_text(place: &Place) -> String {
+    match place {
+        Place::Input(i) => format!("input {i}"),
+        Place::Constant => "weights".to_owned(),
+        Place::View { of, offset } => format!("value {of} at byte {offset}"),
+        Place::Arena { offset, len } => format!("arena {offset}..{}", offset + len),
+        Place::External => "an output".to_owned(),
+        Place::Pool => "the pool".to_owned(),
+    }
+}
+
+/// Views whose base satisfies `base`, bases before their views.
+fn views(places: &[Place], base: impl Fn(&ValueId) -> bool) -> impl Iterator<Item = ViewOf> {
+    places.iter().enumerate().filter_map(move |(value, place)| match place {
+        Place::View { of, offset } if base(of) => Some(ViewOf { value, of: *of, offset: *offset }),
+        _ => None,
+    })
+}
+
+fn memory_use((node, work): (&Node, &Work)) -> Use {
+    let reuse = match work {
+        Work::Kernel(kernel) => Some(kernel.reuse()),
+        Work::Late(_) => None,
+    };
+    Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
+}
+
+/// Chooses the kernel of a node now if everything it depends on is known.
+fn lower_now(graph: &Graph, net: &Net, node: &Node) -> Result<Work, Box<Problem>> {
+    let inputs = net.input_facts(node);
+    if !inputs.iter().all(Fact::is_static) {
+        return Ok(Work::Late(node.clone()));
+    }
+    let constants = net.constants(node);
+    let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
+    let outputs = net.output_facts(node);
+    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies);
+    match node.lower(&cx) {
+        Ok(kernel) => {
+            // A view of unknown shape waits until its inputs tell the shape.
+            let is_view = matches!(kernel.reuse(), Reuse::Views(_));
+            let late = is_view && !outputs.iter().all(Fact::is_static);
+            Ok(if late { Work::Late(node.clone()) } else { Work::Kernel(kernel) })
+        }
+        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(Work::Late(node.clone())),
+        Err(error) => {
+            let text = lower_text(error);
+            Err(Box::new(problem(graph, node, &inputs, Code::Lowering, text)))
+        }
+    }
+}
+
+/// The input and the text of a lowering error.
+pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
+    match error {
+        LowerError::Rule(rule) => (rule.input, rule.message),
+        other => (None, other.to_string()),
+    }
+}
+
+/// A problem of a node, with what it was given.
+pub(crate) fn problem(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[Fact],
+    code: Code,
+    (input, message): (Option<usize>, String),
+) -> Problem {
+    let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
+    let layer = graph.layers().get(node.layer);
+    let problem = Problem::error(code, layer.map(|l| l.at).unwrap_or_default(), message);
+    let problem = match layer {
+        Some(layer) => problem.of(layer),
+        None => problem,
+    };
+    let name = |i| node.op().map_or_else(|| format!("input {i}"), |op| port_name(op, i));
+    let port = input.map(name);
+    let context = (!facts.is_empty()).then(|| format!("inputs: {}", facts.join("  ")));
+    Problem { port, context, ..problem }
+}

@@ -1,0 +1,112 @@
+//! A plan together with everything that changes: memory, variables, threads.
+
+use crate::engine::{Engine, Shared};
+use crate::plan::Plan;
+use crate::profile::{Profile, StepTime};
+use crate::tensor::Tensor;
+use infer::ops::parameter::Parameter;
+use infer::{PartialShape, find};
+use ir::{Code, ElementType, Problem, Problems};
+use kernels::par::Threads;
+use std::sync::Arc;
+
+/// Runs a graph, again and again. Inputs may have other shapes in each run: the plan is then made
+/// anew for them, and kept. Variables keep their values from run to run.
+pub struct Session {
+    engine: Engine,
+    shared: Shared,
+    /// What the model declares of each input.
+    declared: Vec<(ElementType, PartialShape)>,
+}
+
+impl Session {
+    pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
+        let shared = Shared::new(plan.options.clone(), threads);
+        let graph = &plan.graph;
+        let open = || (ElementType::Dynamic, PartialShape::unranked());
+        let declared = |&position: &usize| {
+            let layer = graph.layers().get(position)?;
+            let row = find(&layer.kind, &layer.version).ok()?;
+            let op = (row.parse)(&mut infer::Attrs::new(layer, graph.weights())).ok()?;
+            let any: &dyn std::any::Any = &*op;
+            any.downcast_ref::<Parameter>().map(|p| (p.element_type(), p.shape().clone()))
+        };
+        let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
+        let declared = declared.collect();
+        Session { engine: Engine::new(plan), shared, declared }
+    }
+
+    /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
+    ///
+    /// # Errors
+    /// When an input is not of the declared type, or a layer fails. Variables then keep the
+    /// values they had.
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Problems> {
+        self.check(inputs)?;
+        let outputs = self.engine.run(inputs, &self.shared);
+        let mut variables = self.shared.variables.borrow_mut();
+        match &outputs {
+            Ok(_) => variables.commit(),
+            Err(_) => variables.discard(),
+        }
+        outputs
+    }
+
+    fn check(&self, inputs: &[Tensor]) -> Result<(), Problems> {
+        let graph = self.engine.graph();
+        let fail = |problem| Problems::new(Arc::clone(graph.source()), vec![problem]);
+        if inputs.len() != self.declared.len() {
+            let (want, have) = (self.declared.len(), inputs.len());
+            let message = format!("the model has {want} inputs, but {have} tensors are given");
+            return Err(fail(Problem::error(Code::Execution, ir::At(0), message)));
+        }
+        for (i, (tensor, (element_type, _))) in inputs.iter().zip(&self.declared).enumerate() {
+            if element_type.is_static() && tensor.element_type() != *element_type {
+                let layer = graph.parameters().get(i).and_then(|&p| graph.layers().get(p));
+                let message = format!("it takes {element_type}, but {tensor:?} is given");
+                let problem = Problem::error(Code::Execution, ir::At(0), message);
+                return Err(fail(layer.map_or(problem.clone(), |l| problem.of(l))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Element type and shape that the model declares for each input.
+    pub fn declared_inputs(&self) -> &[(ElementType, PartialShape)] {
+        &self.declared
+    }
+
+    /// Forgets the values of all variables and the state of random generators.
+    pub fn reset(&mut self) {
+        self.shared.variables.borrow_mut().clear();
+        self.engine.reset();
+    }
+
+    /// The variables that have a value, sorted by id.
+    pub fn variables(&self) -> Vec<(String, Tensor)> {
+        let variables = self.shared.variables.borrow();
+        let mut list: Vec<_> = variables.iter().map(|(id, t)| (id.to_owned(), t.clone())).collect();
+        list.sort_by(|a, b| a.0.cmp(&b.0));
+        list
+    }
+
+    /// Gives a variable a value.
+    pub fn set_variable(&mut self, id: &str, value: Tensor) {
+        self.shared.variables.borrow_mut().set(id, value);
+    }
+
+    /// The threads that the session works on.
+    pub fn threads(&self) -> &Threads {
+        &self.shared.threads
+    }
+
+    /// Measures the time of each step from now on.
+    pub fn start_profile(&mut self) {
+        *self.shared.profile.borrow_mut() = Some(Profile::default());
+    }
+
+    /// The times measured so far, in the order in which the steps first ran.
+    pub fn profile(&self) -> Vec<StepTime> {
+        self.shared.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
+    }
+}

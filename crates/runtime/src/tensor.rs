@@ -1,0 +1,633 @@
+//! Tensors over shared buffers, and the access that a running step has to them.
+//!
+//! This is the only file of the crate with `unsafe`. What makes it sound:
+//! - a [`Buffer`] is written only through [`Access`] and [`Tensor::bytes_mut`];
+//! - `bytes_mut` demands that nothing else shares the buffer;
+//! - [`Access`] is made for one step of one session, checks that what the step writes overlaps
+//!   nothing else that it reads or writes, and hands out each output once. Memory that several
+//!   steps use belongs to a session, whose `run` borrows it mutably, and no tensor over it ever
+//!   leaves the session.
+#![allow(unsafe_code)]
+
+use ir::{ElementType, WeightsSlice};
+use kernels::num::{Plain, bf16, f16};
+use ndarray::{ArrayD, ArrayViewD, IxDyn};
+use smallvec::SmallVec;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The sizes of a tensor of known shape.
+pub type Sizes = SmallVec<[usize; 6]>;
+
+/// Buffers begin at a cache line, so that kernels may use whole lines.
+const ALIGN: usize = 64;
+
+/// Rust types whose slices are tensors of an element type.
+pub trait Element: Plain {
+    /// The element type.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($t:ty => $name:ident),*) => {
+        $(impl Element for $t { const TYPE: ElementType = ElementType::$name; })*
+    };
+}
+
+elements!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32,
+          i64 => I64, f16 => F16, bf16 => BF16, f32 => F32, f64 => F64);
+
+/// Bytes that tensors share.
+struct Buffer {
+    data: *mut u8,
+    len: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Allocated here.
+    Heap,
+    /// Kept alive by something else: a mapped file, a `Vec`.
+    Kept(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
+}
+
+// SAFETY: the bytes are plain data; see the head of this file for who writes them when.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Zeroed memory.
+    fn zeroed(len: usize) -> Buffer {
+        if len == 0 {
+            let data = std::ptr::without_provenance_mut(ALIGN);
+            return Buffer { data, len, owner: Owner::Kept(Box::new(())) };
+        }
+        let layout = Buffer::layout(len);
+        // SAFETY: the layout has a size above 0.
+        let data = unsafe { alloc_zeroed(layout) };
+        if data.is_null() {
+            handle_alloc_error(layout);
+        }
+        Buffer { data, len, owner: Owner::Heap }
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len, ALIGN).expect("tensor sizes are checked before allocation")
+    }
+
+    /// Bytes owned by `keep`.
+    fn kept(bytes: *const u8, len: usize, keep: Box<dyn Any + Send + Sync>) -> Buffer {
+        Buffer { data: bytes.cast_mut(), len, owner: Owner::Kept(keep) }
+    }
+
+    fn is_heap(&self) -> bool {
+        matches!(self.owner, Owner::Heap)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.is_heap() {
+            // SAFETY: allocated by `zeroed` with the same layout, and dropped once.
+            unsafe { dealloc(self.data, Buffer::layout(self.len)) };
+        }
+    }
+}
+
+/// A tensor: an element type, sizes, and row-major packed elements in a shared buffer.
+///
+/// Clones share the buffer.
+#[derive(Clone)]
+pub struct Tensor {
+    element_type: ElementType,
+    sizes: Sizes,
+    storage: Storage,
+}
+
+#[derive(Clone)]
+enum Storage {
+    Bytes { buffer: Arc<Buffer>, start: usize, len: usize },
+    Strings(Arc<[Box<str>]>),
+}
+
+/// Bytes or sizes that do not make a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TensorError {
+    message: String,
+}
+
+impl TensorError {
+    pub(crate) fn new(message: String) -> TensorError {
+        TensorError { message }
+    }
+}
+
+/// Bytes that a tensor of packed elements occupies.
+///
+/// # Errors
+/// When no memory could hold it.
+pub fn packed_len(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
+    let count = if sizes.contains(&0) {
+        Some(0)
+    } else {
+        sizes.iter().try_fold(1u64, |n, &s| n.checked_mul(s as u64))
+    };
+    let len = count.and_then(|n| element_type.packed_len(n));
+    let limit = isize::MAX as u64 - ALIGN as u64;
+    match len.filter(|len| *len <= limit) {
+        Some(len) => Ok(len as usize),
+        None => Err(TensorError::new(format!("{element_type}{sizes:?} would not fit any memory"))),
+    }
+}
+
+impl Tensor {
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// When no memory could hold it.
+    pub fn zeros(element_type: ElementType, sizes: &[usize]) -> Result<Tensor, TensorError> {
+        if element_type == ElementType::String {
+            let count = sizes.iter().product();
+            return Tensor::strings(sizes, vec![Box::from(""); count]);
+        }
+        let len = packed_len(element_type, sizes)?;
+        let storage = Storage::Bytes { buffer: Arc::new(Buffer::zeroed(len)), start: 0, len };
+        Ok(Tensor { element_type, sizes: sizes.into(), storage })
+    }
+
+    /// A tensor with a copy of packed little-endian bytes.
+    ///
+    /// # Errors
+    /// When the number of bytes is not that of the shape.
+    pub fn from_bytes(
+        element_type: ElementType,
+        sizes: &[usize],
+        bytes: &[u8],
+    ) -> Result<Tensor, TensorError> {
+        let mut tensor = Tensor::zeros(element_type, sizes)?;
+        let len = tensor.bytes().len();
+        if len != bytes.len() {
+            let message = format!("{element_type}{sizes:?} has {len} bytes, not {}", bytes.len());
+            return Err(TensorError::new(message));
+        }
+        if let Some(place) = tensor.bytes_mut() {
+            place.copy_from_slice(bytes);
+        }
+        Ok(tensor)
+    }
+
+    /// A tensor over the elements of a vector, without copying them.
+    ///
+    /// # Errors
+    /// When their number is not that of the shape.
+    pub fn from_vec<T: Element>(sizes: &[usize], values: Vec<T>) -> Result<Tensor, TensorError> {
+        Tensor::from_vec_as(T::TYPE, sizes, values)
+    }
+
+    /// As [`Tensor::from_vec`], for element types without a Rust type of their own: booleans,
+    /// f8 and packed types as bytes.
+    ///
+    /// # Errors
+    /// When the number of bytes is not that of the shape.
+    pub fn from_vec_as<T: Plain>(
+        element_type: ElementType,
+        sizes: &[usize],
+        values: Vec<T>,
+    ) -> Result<Tensor, TensorError> {
+        let len = packed_len(element_type, sizes)?;
+        let have = size_of_val(&values[..]);
+        if have != len {
+            let message = format!("{element_type}{sizes:?} has {len} bytes, not {have}");
+            return Err(TensorError::new(message));
+        }
+        let buffer = Arc::new(Buffer::kept(values.as_ptr().cast(), len, Box::new(values)));
+        let storage = Storage::Bytes { buffer, start: 0, len };
+        Ok(Tensor { element_type, sizes: sizes.into(), storage })
+    }
+
+    /// A tensor over bytes that `keep` owns and never moves or changes, such as a mapped file.
+    ///
+    /// # Errors
+    /// When there are fewer bytes than the shape needs; more are ignored.
+    pub fn from_shared<B: AsRef<[u8]> + Send + Sync + 'static>(
+        element_type: ElementType,
+        sizes: &[usize],
+        keep: B,
+    ) -> Result<Tensor, TensorError> {
+        let len = packed_len(element_type, sizes)?;
+        let keep = Box::new(keep);
+        // Boxed first: the bytes of a value that holds them inline move with it.
+        let bytes = (*keep).as_ref();
+        if bytes.len() < len {
+            let have = bytes.len();
+            let message = format!("{element_type}{sizes:?} needs {len} bytes, not {have}");
+            return Err(TensorError::new(message));
+        }
+        let (data, have) = (bytes.as_ptr(), bytes.len());
+        let buffer = Arc::new(Buffer::kept(data, have, keep));
+        let storage = Storage::Bytes { buffer, start: 0, len };
+        Ok(Tensor { element_type, sizes: sizes.into(), storage })
+    }
+
+    /// A constant, where it lies in the weights.
+    ///
+    /// # Errors
+    /// When there are too few bytes.
+    pub fn from_weights(
+        element_type: ElementType,
+        sizes: &[usize],
+        weights: WeightsSlice,
+    ) -> Result<Tensor, TensorError> {
+        struct Bytes(WeightsSlice);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                self.0.bytes()
+            }
+        }
+        Tensor::from_shared(element_type, sizes, Bytes(weights))
+    }
+
+    /// A tensor of strings.
+    ///
+    /// # Errors
+    /// When their number is not that of the shape.
+    pub fn strings(sizes: &[usize], values: Vec<Box<str>>) -> Result<Tensor, TensorError> {
+        if values.len() != sizes.iter().product() {
+            let message = format!("{} strings do not fill {sizes:?}", values.len());
+            return Err(TensorError::new(message));
+        }
+        let storage = Storage::Strings(values.into());
+        Ok(Tensor { element_type: ElementType::String, sizes: sizes.into(), storage })
+    }
+
+    /// A tensor with the elements of an array, copied only if it is not in standard layout.
+    pub fn from_array<T: Element>(array: ArrayD<T>) -> Tensor {
+        let sizes: Sizes = array.shape().into();
+        let values = match array.is_standard_layout() {
+            true => array.into_raw_vec_and_offset().0,
+            false => array.iter().copied().collect(),
+        };
+        Tensor::from_vec(&sizes, values).expect("an array has as many elements as its shape")
+    }
+
+    /// The element type.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
+    /// The packed bytes; none for strings.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.storage {
+            // SAFETY: the range lies in the buffer, whose bytes are initialised and not written
+            // while they can be read; see the head of this file.
+            Storage::Bytes { buffer, start, len } => unsafe {
+                std::slice::from_raw_parts(buffer.data.add(*start), *len)
+            },
+            Storage::Strings(_) => &[],
+        }
+    }
+
+    /// The packed bytes for writing, if no other tensor shares them.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let Storage::Bytes { buffer, start, len } = &mut self.storage else { return None };
+        let buffer = Arc::get_mut(buffer).filter(|b| b.is_heap())?;
+        // SAFETY: nothing else shares the buffer, and the range lies in it.
+        Some(unsafe { std::slice::from_raw_parts_mut(buffer.data.add(*start), *len) })
+    }
+
+    /// The strings, if the tensor holds strings.
+    pub fn as_strings(&self) -> Option<&[Box<str>]> {
+        match &self.storage {
+            Storage::Strings(values) => Some(values),
+            Storage::Bytes { .. } => None,
+        }
+    }
+
+    /// The elements as a slice, if `T` is their type.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        (T::TYPE == self.element_type).then(|| self.cast()).flatten()
+    }
+
+    /// The elements as a slice of any type of their size; `None` if the size differs or the
+    /// bytes are not aligned for it, as mapped constants may not be.
+    pub fn cast<T: Plain>(&self) -> Option<&[T]> {
+        if self.element_type.byte_size() != Some(size_of::<T>()) {
+            return None;
+        }
+        let bytes = self.bytes();
+        if !(bytes.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
+            return None;
+        }
+        // SAFETY: aligned, of whole elements, and every bit pattern is a value of a Plain type.
+        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.count()) })
+    }
+
+    /// Whether the elements can be read as whole values where they lie.
+    pub fn is_aligned(&self) -> bool {
+        let size = self.element_type.byte_size().unwrap_or(1);
+        (self.bytes().as_ptr() as usize).is_multiple_of(size)
+    }
+
+    /// A copy in memory of its own, aligned for every type.
+    pub fn to_owned(&self) -> Tensor {
+        match &self.storage {
+            Storage::Strings(_) => self.clone(),
+            Storage::Bytes { .. } => {
+                Tensor::from_bytes(self.element_type, &self.sizes, self.bytes())
+                    .expect("a tensor has as many bytes as its shape")
+            }
+        }
+    }
+
+    /// The elements as an array view, if `T` is their type.
+    pub fn view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        ArrayViewD::from_shape(IxDyn(&self.sizes), self.as_slice()?).ok()
+    }
+
+    /// The same bytes, or a part of them, as another tensor. Nothing is copied.
+    ///
+    /// # Errors
+    /// When the part does not lie in this tensor.
+    pub fn part(
+        &self,
+        offset: usize,
+        element_type: ElementType,
+        sizes: &[usize],
+    ) -> Result<Tensor, TensorError> {
+        let sizes: Sizes = sizes.into();
+        if let Storage::Strings(values) = &self.storage {
+            let whole = offset == 0 && values.len() == sizes.iter().product::<usize>();
+            return match whole {
+                true => Ok(Tensor { sizes, ..self.clone() }),
+                false => {
+                    let end = offset + sizes.iter().product::<usize>();
+                    let part = values.get(offset..end).map(<[_]>::to_vec);
+                    let outside = || TensorError::new("a part lies outside its tensor".into());
+                    Tensor::strings(&sizes, part.ok_or_else(outside)?)
+                }
+            };
+        }
+        let wanted = packed_len(element_type, &sizes)?;
+        match &self.storage {
+            Storage::Bytes { buffer, start, len } if offset + wanted <= *len => {
+                let buffer = Arc::clone(buffer);
+                let storage = Storage::Bytes { buffer, start: start + offset, len: wanted };
+                Ok(Tensor { element_type, sizes, storage })
+            }
+            _ => {
+                Err(TensorError::new(format!("a part of {wanted} bytes at {offset} lies outside")))
+            }
+        }
+    }
+
+    /// Whether nothing but this tensor refers to its memory.
+    pub fn is_unique(&self) -> bool {
+        match &self.storage {
+            Storage::Bytes { buffer, .. } => Arc::strong_count(buffer) == 1 && buffer.is_heap(),
+            Storage::Strings(_) => false,
+        }
+    }
+
+    /// Bytes of the whole buffer behind the tensor.
+    pub fn capacity(&self) -> usize {
+        match &self.storage {
+            Storage::Bytes { buffer, .. } => buffer.len,
+            Storage::Strings(_) => 0,
+        }
+    }
+
+    /// A tensor of another type and shape in the same buffer, if nothing shares it and it is
+    /// large enough. The bytes are whatever was there.
+    pub(crate) fn recycled(
+        self,
+        element_type: ElementType,
+        sizes: &[usize],
+    ) -> Result<Tensor, TensorError> {
+        let len = packed_len(element_type, sizes)?;
+        match self.storage {
+            Storage::Bytes { buffer, .. } if buffer.len >= len => {
+                let storage = Storage::Bytes { buffer, start: 0, len };
+                Ok(Tensor { element_type, sizes: sizes.into(), storage })
+            }
+            _ => Err(TensorError::new("the recycled buffer is too small".to_owned())),
+        }
+    }
+
+    fn address_range(&self) -> Range<usize> {
+        let start = self.bytes().as_ptr() as usize;
+        start..start + self.bytes().len()
+    }
+
+    fn is_writable(&self) -> bool {
+        matches!(&self.storage, Storage::Bytes { buffer, .. } if buffer.is_heap() || buffer.len == 0)
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.element_type, &self.sizes[..])
+    }
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Tensor) -> bool {
+        self.element_type == other.element_type
+            && self.sizes == other.sizes
+            && self.bytes() == other.bytes()
+            && self.as_strings() == other.as_strings()
+    }
+}
+
+/// The inputs and outputs of one step while it runs.
+pub(crate) struct Access<'r> {
+    inputs: SmallVec<[&'r Tensor; 4]>,
+    outputs: SmallVec<[Option<&'r Tensor>; 2]>,
+    in_place: Option<(usize, usize)>,
+    taken: u64,
+}
+
+impl<'r> Access<'r> {
+    /// Access for a step that may read `inputs` and write `outputs`. An output that is `None` is
+    /// allocated while the step runs. `in_place` names the input that lies where an output does.
+    ///
+    /// # Panics
+    /// When what is written overlaps anything else: the plan is then wrong.
+    pub(crate) fn new(
+        inputs: SmallVec<[&'r Tensor; 4]>,
+        outputs: SmallVec<[Option<&'r Tensor>; 2]>,
+        in_place: Option<(usize, usize)>,
+    ) -> Access<'r> {
+        for (o, output) in outputs.iter().enumerate() {
+            let Some(output) = output else { continue };
+            if output.bytes().is_empty() {
+                continue;
+            }
+            assert!(output.is_writable(), "output {o} lies in memory that is not ours");
+            let range = output.address_range();
+            let apart = |other: &Tensor| {
+                let other = other.address_range();
+                other.is_empty() || other.end <= range.start || range.end <= other.start
+            };
+            for (i, input) in inputs.iter().enumerate() {
+                let declared = in_place == Some((i, o)) && input.address_range() == range;
+                assert!(declared || apart(input), "output {o} overlaps input {i}");
+            }
+            let mut others = outputs.iter().enumerate().filter(|(k, _)| *k != o);
+            assert!(others.all(|(_, t)| t.is_none_or(apart)), "output {o} overlaps another");
+        }
+        Access { inputs, outputs, in_place, taken: 0 }
+    }
+
+    pub(crate) fn input_tensor(&self, input: usize) -> &'r Tensor {
+        self.inputs[input]
+    }
+
+    pub(crate) fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    pub(crate) fn output_tensor(&self, output: usize) -> Option<&'r Tensor> {
+        self.outputs.get(output).copied().flatten()
+    }
+
+    /// Sets an output that was allocated while the step runs.
+    ///
+    /// # Panics
+    /// When the tensor shares its memory with any other.
+    pub(crate) fn set_output(&mut self, output: usize, tensor: &'r Tensor) {
+        assert!(tensor.is_unique() || tensor.bytes().is_empty(), "output {output} is shared");
+        self.outputs[output] = Some(tensor);
+    }
+
+    /// Input and output that share memory.
+    pub(crate) fn in_place(&self) -> Option<(usize, usize)> {
+        self.in_place
+    }
+
+    /// The elements of an input.
+    ///
+    /// # Panics
+    /// When they are not of the size of `T`, or share memory with an output.
+    pub(crate) fn input<T: Plain>(&self, input: usize) -> &'r [T] {
+        let shared = self.in_place.is_some_and(|(i, _)| i == input);
+        assert!(!shared, "input {input} is overwritten in place; use `in_out`");
+        let tensor = self.inputs[input];
+        tensor.cast().unwrap_or_else(|| panic!("input {input} is {tensor:?}, read as another type"))
+    }
+
+    /// The packed bytes of an input.
+    ///
+    /// # Panics
+    /// When it shares memory with an output.
+    pub(crate) fn input_bytes(&self, input: usize) -> &'r [u8] {
+        let shared = self.in_place.is_some_and(|(i, _)| i == input);
+        assert!(!shared, "input {input} is overwritten in place; use `in_out`");
+        self.inputs[input].bytes()
+    }
+
+    /// The elements of an output, once.
+    ///
+    /// # Panics
+    /// When asked twice, or with a type of another size.
+    pub(crate) fn output<T: Plain>(&mut self, output: usize) -> &'r mut [T] {
+        let tensor = self.outputs[output].expect("the output has been allocated");
+        assert!(tensor.cast::<T>().is_some(), "output {output} is {tensor:?}, another type");
+        let bytes = self.output_bytes(output);
+        // SAFETY: `cast` has shown that the bytes are whole aligned values of `T`, and
+        // `output_bytes` that nothing else refers to them while this access lasts.
+        unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), tensor.count()) }
+    }
+
+    /// The packed bytes of an output, once.
+    ///
+    /// # Panics
+    /// When asked twice.
+    pub(crate) fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
+        let bit = 1u64 << output;
+        assert!(self.taken & bit == 0, "output {output} is taken twice");
+        self.taken |= bit;
+        let tensor = self.outputs[output].expect("the output has been allocated");
+        let bytes = tensor.bytes();
+        // SAFETY: `new` has checked that the bytes are heap memory of this session and overlap
+        // nothing that this access hands out; the bit makes sure that it is handed out once.
+        unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ElementType::*;
+
+    #[test]
+    fn parts_share_memory() {
+        let t = Tensor::from_vec(&[2, 3], vec![1f32, 2., 3., 4., 5., 6.]).unwrap();
+        let row = t.part(12, F32, &[3]).unwrap();
+        assert_eq!(row.as_slice::<f32>().unwrap(), [4., 5., 6.]);
+        assert_eq!(row.bytes().as_ptr(), t.bytes()[12..].as_ptr());
+        assert!(t.part(16, F32, &[3]).is_err());
+        assert!(t.as_slice::<i32>().is_none() && t.cast::<u32>().is_some());
+        assert!(t.cast::<u64>().is_none());
+    }
+
+    #[test]
+    fn sizes_are_checked_before_memory_is_taken() {
+        assert!(Tensor::zeros(F32, &[1 << 40, 1 << 40]).is_err());
+        assert!(Tensor::zeros(F32, &[usize::MAX, 2, 0]).is_ok());
+        assert!(Tensor::from_vec(&[3], vec![1i64]).is_err());
+        assert!(Tensor::strings(&[2], vec![Box::from("a")]).is_err());
+    }
+
+    #[test]
+    fn unaligned_bytes_are_noticed() {
+        let bytes: &'static [u8] = Box::leak(vec![0u8; 64].into_boxed_slice());
+        let start = (bytes.as_ptr() as usize).next_multiple_of(4) - bytes.as_ptr() as usize + 1;
+        let t = Tensor::from_shared(F32, &[4], &bytes[start..]).unwrap();
+        assert!(!t.is_aligned() && t.as_slice::<f32>().is_none());
+        assert_eq!(t.to_owned().as_slice::<f32>().unwrap(), [0.0; 4]);
+    }
+
+    #[test]
+    fn only_unshared_memory_is_written() {
+        let mut t = Tensor::zeros(U8, &[4]).unwrap();
+        t.bytes_mut().unwrap()[0] = 7;
+        let other = t.clone();
+        assert!(t.bytes_mut().is_none());
+        assert_eq!(other.bytes()[0], 7);
+        drop(other);
+        assert!(t.is_unique() && t.bytes_mut().is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "output 0 overlaps input 0")]
+    fn overlapping_steps_are_refused() {
+        let t = Tensor::zeros(U8, &[8]).unwrap();
+        let (a, b) = (t.part(0, U8, &[5]).unwrap(), t.part(4, U8, &[4]).unwrap());
+        Access::new(smallvec::smallvec![&a], smallvec::smallvec![Some(&b)], None);
+    }
+
+    #[test]
+    fn outputs_are_written_in_place_when_declared() {
+        let a = Tensor::zeros(F32, &[4]).unwrap();
+        let b = a.clone();
+        let inputs = smallvec::smallvec![&a];
+        let mut access = Access::new(inputs, smallvec::smallvec![Some(&b)], Some((0, 0)));
+        access.output::<f32>(0).fill(2.0);
+        assert_eq!(a.as_slice::<f32>().unwrap(), [2.0; 4]);
+    }
+}
