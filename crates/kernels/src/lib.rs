@@ -23,6 +23,7 @@ pub mod par;
 pub mod real;
 pub mod reduce;
 pub mod roll;
+pub mod runs;
 pub mod select;
 pub mod simd;
 pub mod slices;

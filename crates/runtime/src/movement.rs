@@ -1,7 +1,7 @@
 //! Operations that move elements, as strided copies between their inputs and outputs.
 
 use crate::dispatch::with_type;
-use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 use crate::lower::LowerError;
 use ir::ElementType;
 use kernels::copy::CopyPlan;
@@ -82,6 +82,10 @@ impl<T: Plain> Kernel for Copies<T> {
             }
         }
         Ok(())
+    }
+
+    fn movement(&self) -> Option<Movement<'_>> {
+        Some(Movement::Copies(self.copies.iter().map(|c| (c.input, c.output, &c.plan)).collect()))
     }
 
     fn name(&self) -> &'static str {

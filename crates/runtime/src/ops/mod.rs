@@ -9,17 +9,17 @@ mod concat;
 mod condition;
 mod constant;
 pub(crate) mod convert;
-mod convolution;
+pub(crate) mod convolution;
 mod gather;
 mod iteration;
-mod matmul;
+pub(crate) mod matmul;
 mod mxnet_reshape;
 mod parameter;
 mod reduce;
 mod reshape;
 mod result;
 mod roll;
-mod scaled_dot_product_attention;
+pub(crate) mod scaled_dot_product_attention;
 mod select;
 mod shape_of;
 mod slice;
@@ -28,13 +28,13 @@ mod squeeze;
 mod static_reshape;
 mod strided_slice;
 mod transpose;
-mod unary;
+pub(crate) mod unary;
 mod variable;
 
 use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
 
 /// The output is the input under another shape: no byte moves.
-struct SameBytes;
+pub(crate) struct SameBytes;
 
 impl Kernel for SameBytes {
     fn run(&self, _cx: &mut RunCx<'_>) -> Result<(), KernelError> {
