@@ -75,9 +75,12 @@ impl Weights {
         &self.path
     }
 
-    /// Whether there is a file to read from.
-    pub fn is_available(&self) -> bool {
-        !matches!(self.content, Content::Unavailable(_))
+    /// Why there is nothing to read from, if that is so.
+    pub fn unavailable(&self) -> Option<&str> {
+        match &self.content {
+            Content::Unavailable(reason) => Some(reason),
+            _ => None,
+        }
     }
 
     /// The bytes `[offset, offset + size)`.
@@ -98,7 +101,8 @@ impl Weights {
         })
     }
 
-    fn name(&self) -> String {
+    /// The name of the file, for messages.
+    pub(crate) fn name(&self) -> String {
         match self.path.file_name() {
             Some(name) => name.to_string_lossy().into_owned(),
             None => "the weights".to_owned(),
