@@ -345,6 +345,10 @@ fn specialise(output: &mut Fact, given: Given) {
 /// Describes how a declared port differs from what was inferred. `None` when the declaration
 /// says less than the inference, or the same.
 fn difference(port: &ir::Port, fact: &Fact) -> Option<String> {
+    // Nothing is known after an error, which is reported already.
+    if fact.element_type == ElementType::Dynamic && fact.shape.rank().is_none() {
+        return None;
+    }
     let declared_type = port.precision.unwrap_or(ElementType::Dynamic);
     let types_differ = declared_type.is_static() && declared_type != fact.element_type;
     let open = |d: i64| if d < 0 { Dim::any() } else { Dim::fixed(d) };

@@ -258,7 +258,9 @@ impl Reader {
         match precision {
             None => self.missing("output port", "precision", at),
             Some(text) => {
-                let message = format!("output port: \"{text}\" is not a precision");
+                let message = format!(
+                    "output port: \"{text}\" is not a precision; write it like FP32, I64 or BOOL"
+                );
                 self.problems.push(Problem::error(Code::Malformed, at, message));
             }
         }

@@ -35,7 +35,7 @@ pub enum WeightsError {
     /// The range does not lie in the file.
     #[error(
         "bytes {offset}..{} lie outside {path}, which has {len} bytes; \
-         the .bin is cut short or belongs to another model", offset.saturating_add(*size)
+         the .bin is cut short or belongs to another model", u128::from(*offset) + u128::from(*size)
     )]
     OutOfRange {
         /// First byte asked for.
@@ -132,7 +132,7 @@ impl Content {
             .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
         if map.starts_with(LFS_MAGIC) {
             return Err(format!(
-                "{name} is a Git LFS pointer, not the weights; run `git lfs pull`"
+                "{name} is a Git LFS pointer, not the file itself; run `git lfs pull`"
             ));
         }
         Ok(Content::Mapped(map))
