@@ -189,7 +189,9 @@ fn numbers<T: FromStr>(text: &str) -> std::result::Result<Vec<T>, String> {
 }
 
 fn element_type(text: &str) -> std::result::Result<ElementType, String> {
-    ElementType::from_attribute(text).ok_or_else(|| format!("\"{text}\" is not an element type"))
+    ElementType::from_attribute(text).ok_or_else(|| {
+        format!("\"{text}\" is not an element type; write it like f32, i64 or boolean")
+    })
 }
 
 fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> std::result::Result<T, String> {

@@ -30,9 +30,25 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let mut world = World { variables: inputs.variables.clone(), ..World::default() };
     let mut walk = Walk::new(graph, &mut world);
     walk.run(&inputs.parameters);
-    let Walk { nodes, mut findings, .. } = walk;
+    let Walk { nodes, findings, .. } = walk;
+    let mut findings = missing_weights_once(graph, findings);
     findings.sort_by_key(|p| p.at.0);
     Analysis { facts: Facts { nodes, reasons: Arc::new(world.reasons) }, findings }
+}
+
+/// Weights that are not there fail every constant alike: one finding in place of all of these.
+fn missing_weights_once(graph: &Graph, findings: Vec<Problem>) -> Vec<Problem> {
+    let Some(reason) = graph.weights().unavailable() else { return findings };
+    let (missing, mut rest): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|p| p.code == Code::Weights && p.message == reason);
+    if let Some(at) = missing.iter().map(|p| p.at).min_by_key(|at| at.0) {
+        let need = match missing.len() {
+            1 => "1 constant needs it".to_owned(),
+            n => format!("{n} constants need it"),
+        };
+        rest.push(Problem::error(Code::Weights, at, format!("{reason}; {need}")));
+    }
+    rest
 }
 
 /// As [`analyse`], for those who want to go on only if nothing is wrong.
@@ -329,6 +345,10 @@ fn specialise(output: &mut Fact, given: Given) {
 /// Describes how a declared port differs from what was inferred. `None` when the declaration
 /// says less than the inference, or the same.
 fn difference(port: &ir::Port, fact: &Fact) -> Option<String> {
+    // Nothing is known after an error, which is reported already.
+    if fact.element_type == ElementType::Dynamic && fact.shape.rank().is_none() {
+        return None;
+    }
     let declared_type = port.precision.unwrap_or(ElementType::Dynamic);
     let types_differ = declared_type.is_static() && declared_type != fact.element_type;
     let open = |d: i64| if d < 0 { Dim::any() } else { Dim::fixed(d) };

@@ -205,7 +205,7 @@ impl fmt::Display for PartialValue {
         let show = |i: usize| match &self.elements {
             Elements::Int(v) => v.get(i).map(|v| interval_text(*v, self.element_type)),
             Elements::Real(v) => v.get(i).map(|(lo, hi)| match lo == hi {
-                true => format!("{lo}"),
+                true => real_text(*lo),
                 false => "?".to_owned(),
             }),
         };
@@ -221,6 +221,12 @@ impl fmt::Debug for PartialValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?} = {self}", self.element_type, &self.sizes[..])
     }
+}
+
+/// A number as people write it; the very large and the very small with an exponent.
+fn real_text(v: f64) -> String {
+    let plain = v == 0.0 || !v.is_finite() || (1e-6..1e15).contains(&v.abs());
+    if plain { v.to_string() } else { format!("{v:e}") }
 }
 
 fn interval_text(v: Interval, element_type: ElementType) -> String {

@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![cfg_attr(not(test), deny(clippy::as_conversions))]
 
+mod audit;
 mod build;
 mod element;
 mod graph;

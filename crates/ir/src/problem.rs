@@ -63,7 +63,7 @@ codes! {
     UnknownAttribute = 302,
     /// A constant lies outside the `.bin`, or the `.bin` is missing or not weights.
     Weights = 401,
-    /// The `.bin` has bytes that no constant uses.
+    /// The `.bin` goes on long after the last constant.
     UnusedWeights = 402,
     /// An input has a type the operation does not take.
     Type = 501,
@@ -71,8 +71,6 @@ codes! {
     Shape = 502,
     /// The shape or type the file declares for a port is not the one inferred.
     Declared = 503,
-    /// A `--shape` override does not fit the model.
-    Override = 504,
     /// No operation of that type and version exists here.
     Unsupported = 601,
     /// The operation cannot be executed for these types, shapes or attributes.
@@ -219,7 +217,8 @@ impl Problem {
     /// `Roll "roll_3" (opset7, layer 41) at model.xml:1187, input 2 (axes): axis 5 is …`.
     pub fn render(&self, source: &Source) -> String {
         let place = match self.code {
-            Code::Unreadable => String::new(),
+            // About a file, not about a line of the XML.
+            Code::Unreadable | Code::UnusedWeights => String::new(),
             _ => source.place(self.at),
         };
         let mut text = match (&self.subject, place.as_str()) {

@@ -1,5 +1,6 @@
 //! Reads `model.xml` into a [`Graph`]. The order of the elements does not matter.
 
+use crate::audit::unused_weights;
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
 use crate::problem::{At, Code, Problem, ReadError, Severity, Source};
@@ -43,6 +44,7 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
     match graph {
         Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
             problems.extend_from_slice(&graph.warnings);
+            problems.extend(unused_weights(&graph));
             problems.sort_by_key(|p| p.at.0);
             graph.warnings = Arc::new(problems);
             Ok(graph)
@@ -256,7 +258,9 @@ impl Reader {
         match precision {
             None => self.missing("output port", "precision", at),
             Some(text) => {
-                let message = format!("output port: \"{text}\" is not a precision");
+                let message = format!(
+                    "output port: \"{text}\" is not a precision; write it like FP32, I64 or BOOL"
+                );
                 self.problems.push(Problem::error(Code::Malformed, at, message));
             }
         }

@@ -35,7 +35,7 @@ pub enum WeightsError {
     /// The range does not lie in the file.
     #[error(
         "bytes {offset}..{} lie outside {path}, which has {len} bytes; \
-         the .bin is cut short or belongs to another model", offset.saturating_add(*size)
+         the .bin is cut short or belongs to another model", u128::from(*offset) + u128::from(*size)
     )]
     OutOfRange {
         /// First byte asked for.
@@ -75,9 +75,12 @@ impl Weights {
         &self.path
     }
 
-    /// Whether there is a file to read from.
-    pub fn is_available(&self) -> bool {
-        !matches!(self.content, Content::Unavailable(_))
+    /// Why there is nothing to read from, if that is so.
+    pub fn unavailable(&self) -> Option<&str> {
+        match &self.content {
+            Content::Unavailable(reason) => Some(reason),
+            _ => None,
+        }
     }
 
     /// The bytes `[offset, offset + size)`.
@@ -98,7 +101,8 @@ impl Weights {
         })
     }
 
-    fn name(&self) -> String {
+    /// The name of the file, for messages.
+    pub(crate) fn name(&self) -> String {
         match self.path.file_name() {
             Some(name) => name.to_string_lossy().into_owned(),
             None => "the weights".to_owned(),
@@ -128,7 +132,7 @@ impl Content {
             .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
         if map.starts_with(LFS_MAGIC) {
             return Err(format!(
-                "{name} is a Git LFS pointer, not the weights; run `git lfs pull`"
+                "{name} is a Git LFS pointer, not the file itself; run `git lfs pull`"
             ));
         }
         Ok(Content::Mapped(map))

@@ -1,6 +1,6 @@
 //! What the reader accepts, and every problem it names.
 
-use ir::{Code, Graph, ReadError, Weights};
+use ir::{Code, Graph, ReadError, Severity, Weights};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,4 +171,20 @@ fn port_maps_must_fit_their_bodies() {
         let error = layer(&bad).unwrap_err().to_string();
         assert!(error.contains(text), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_bin_that_goes_on_after_the_last_constant() {
+    let constant = r#"<layer id="0" name="c" type="Const" version="opset1"><data element_type="u8" shape="2" offset="6" size="2"/><output><port id="0" precision="U8"/></output></layer>"#;
+    let xml = net(&[constant, RESULT].join("\n"), &edge("0:0", "9:0"));
+    let warnings = |len: usize| {
+        let weights = Arc::new(Weights::from_bytes(vec![0; len]));
+        let graph = ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), weights).unwrap();
+        graph.warnings().to_vec()
+    };
+    // Up to a page is padding.
+    assert_eq!(warnings(8 + 4096), []);
+    let [warning] = &warnings(8 + 4097)[..] else { panic!("one warning") };
+    assert_eq!((warning.code, warning.severity), (Code::UnusedWeights, Severity::Warning));
+    assert!(warning.message.contains("no constant reaches beyond byte 8; 4097 bytes are unused"));
 }

@@ -160,7 +160,7 @@ fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, Parti
             let name = rest[..open].trim().trim_end_matches([':', '=']);
             let port = match (name, ports.len()) {
                 ("", 1) => 0,
-                ("", n) => bail!("--shape {text}: which of the {n} inputs? {}", form(text)),
+                ("", n) => bail!("--shape {text}: which of the {n} inputs? Write NAME{text}"),
                 (name, _) => find(ports, name, "input").context("--shape")?,
             };
             let shape = rest[open..=close].parse::<PartialShape>();
@@ -172,7 +172,7 @@ fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, Parti
 }
 
 fn form(text: &str) -> String {
-    format!("\"{text}\" is not of the form NAME[1,3,?,2..8]")
+    format!("--shape {text} is not of the form NAME[1,3,?,2..8]")
 }
 
 /// Reads the tensors of all inputs.
@@ -211,7 +211,8 @@ fn read_one(
 ) -> Result<Vec<(usize, Tensor)>, Failure> {
     if file.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
         let mut npz = Npz::open(file).or_exit(Exit::Input)?;
-        return read_npz(&mut npz, key, declared, cast).or_exit(Exit::Input);
+        let read = read_npz(&mut npz, key, declared, cast);
+        return read.with_context(|| file.display().to_string()).or_exit(Exit::Input);
     }
     let port = match key.or_else(|| tensors.iter().position(Option::is_none)) {
         Some(port) => port,
@@ -316,7 +317,8 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
             let port = key.unwrap_or(next);
             if port >= ports.len() {
-                bail!("{file} is one file too many: {}", text::plural(ports.len(), "output"));
+                let count = text::plural(ports.len(), "output");
+                bail!("{file} is one file too many: the model has {count}");
             }
             next = port + 1;
             targets.push(Target::Npy(port, path.to_owned()));

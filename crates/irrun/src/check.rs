@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
 use crate::text::{glob, plural};
 use infer::{Analysis, Dim, Fact, Facts, PartialShape, Why};
-use ir::{Graph, Layer, Port, Problem, Severity, Source};
+use ir::{Code, Graph, Layer, Port, Problem, Severity, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -28,6 +28,10 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let Analysis { facts, findings } = infer::analyse(&graph, &declared.given());
     let mut all: Vec<Problem> = graph.warnings().to_vec();
     all.extend(findings);
+    if !args.shape.is_empty() {
+        // What a file declares is for the shapes it declares.
+        all.retain(|p| p.code != Code::Declared);
+    }
     all.sort_by_key(|p| p.at.0);
     if args.json {
         println!("{}", report(&layers(&graph, &facts), &all, graph.source()));

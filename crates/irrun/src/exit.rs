@@ -1,6 +1,7 @@
 //! Exit codes, carried by errors to `main`.
 
 use anyhow::Error;
+use ir::{Problem, Problems};
 use std::fmt;
 
 /// The exit codes of the command.
@@ -29,9 +30,15 @@ pub struct Failure {
     pub error: Error,
 }
 
+/// Each problem of a model on a line of its own, as an error or a warning; other errors with what
+/// led to them.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
+        let Some(problems) = self.error.downcast_ref::<Problems>() else {
+            return write!(f, "error: {:#}", self.error);
+        };
+        let line = |p: &Problem| format!("{}: {}", p.severity, p.render(problems.source_file()));
+        f.write_str(&problems.list().iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 }
 

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {
-        eprintln!("error: {failure}");
+        eprintln!("{failure}");
         failure.exit
     });
     ExitCode::from(match exit {

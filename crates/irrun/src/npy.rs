@@ -34,7 +34,10 @@ impl Header {
     /// # Errors
     /// What is not as numpy writes it.
     pub fn parse(bytes: &[u8]) -> Result<Header> {
-        ensure!(bytes.starts_with(MAGIC), "not a .npy file: it does not begin with \\x93NUMPY");
+        ensure!(
+            bytes.starts_with(MAGIC),
+            "not a .npy file, as numpy.save writes it: it does not begin with \\x93NUMPY"
+        );
         let version = *bytes.get(6).context("the header is cut short")?;
         let (start, len) = match version {
             1 => (10, bytes.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]])))),
@@ -72,7 +75,8 @@ impl Header {
             "bfloat16" => Some(2),
             descr => {
                 let digits = descr.trim_start_matches(|c: char| !c.is_ascii_digit());
-                let units: usize = digits.parse().ok()?;
+                // An item of no size would make any number of strings out of nothing.
+                let units = digits.parse().ok().filter(|n: &usize| *n > 0)?;
                 if descr.starts_with('U') { units.checked_mul(4) } else { Some(units) }
             }
         }
@@ -119,6 +123,9 @@ fn stands_for(descr: &str, wanted: ElementType) -> bool {
 /// # Errors
 /// When the file is damaged, or of another type than the port.
 pub fn read(path: &Path, wanted: ElementType, cast: bool) -> Result<Tensor> {
+    let shown = || format!("{} cannot be read", path.display());
+    let is_file = std::fs::metadata(path).with_context(shown)?.is_file();
+    ensure!(is_file, "{} is not a file", path.display());
     let file = Arc::new(Weights::open(path));
     if let Err(e) = file.range(0, 0) {
         bail!("{e}");
@@ -139,14 +146,16 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: bool) -> Resul
         ElementType::Dynamic => natural,
         wanted => stands_for(&header.descr, wanted).then_some(wanted),
     };
-    let own = || format!("{} {:?}", header.numpy_type(), header.sizes);
     let Some(element_type) = direct else {
-        let natural = natural.with_context(|| format!("numpy type {} is not read", own()))?;
+        let natural = natural.with_context(|| {
+            let own = header.numpy_type();
+            format!("numpy type {own} is not read; no type of OpenVINO is like it")
+        })?;
         ensure!(
             cast,
-            "it holds {} ({}), but the port takes {wanted}; give --cast to convert",
+            "it holds {} (numpy type {}), but the port takes {wanted}; give --cast to convert",
             natural.name(),
-            own()
+            header.numpy_type()
         );
         let tensor = decode(file, &header, natural)?;
         return convert(&tensor, wanted);
@@ -159,14 +168,14 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: bool) -> Resul
 /// # Errors
 /// When there is no such conversion.
 pub fn convert(tensor: &Tensor, to: ElementType) -> Result<Tensor> {
-    let from = tensor.element_type();
-    runtime::convert(tensor, to).map_err(|e| anyhow!("cannot convert {from} to {to}: {e}"))
+    runtime::convert(tensor, to).map_err(|e| anyhow!("{e}; save the file as another type"))
 }
 
 fn decode(file: &WeightsSlice, header: &Header, element_type: ElementType) -> Result<Tensor> {
     let item = header.item_size().context("the type has no size")?;
-    let count = header.sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
-    let count = if header.sizes.contains(&0) { Some(0) } else { count };
+    // As in numpy, the other sizes must be possible even where one of them is 0.
+    let product = header.sizes.iter().try_fold(1usize, |n, s| n.checked_mul((*s).max(1)));
+    let count = if header.sizes.contains(&0) { product.and(Some(0)) } else { product };
     let len = count.and_then(|n| n.checked_mul(item)).context("the shape would not fit memory")?;
     let data = file.bytes().get(header.data..).unwrap_or_default();
     ensure!(
@@ -179,7 +188,7 @@ fn decode(file: &WeightsSlice, header: &Header, element_type: ElementType) -> Re
     let data = &data[..len];
     let sizes = &header.sizes;
     if element_type == ElementType::String {
-        return strings(header, data, item, count.unwrap_or(0));
+        return strings(header, data, item);
     }
     let moved = header.fortran_order || header.big_endian && item > 1;
     if !moved && element_type.byte_size() == Some(item) {
@@ -223,7 +232,7 @@ fn row_major(bytes: &[u8], sizes: &[usize], item: usize) -> Vec<u8> {
     out
 }
 
-fn strings(header: &Header, data: &[u8], item: usize, count: usize) -> Result<Tensor> {
+fn strings(header: &Header, data: &[u8], item: usize) -> Result<Tensor> {
     let unicode = header.descr.starts_with('U');
     let one = |bytes: &[u8]| -> Result<Box<str>> {
         let text = if unicode {
@@ -240,10 +249,7 @@ fn strings(header: &Header, data: &[u8], item: usize, count: usize) -> Result<Te
     };
     let bytes =
         if header.fortran_order { row_major(data, &header.sizes, item) } else { data.to_vec() };
-    let values: Result<Vec<Box<str>>> = match item {
-        0 => Ok(vec![Box::from(""); count]),
-        _ => bytes.chunks_exact(item).map(one).collect(),
-    };
+    let values: Result<Vec<Box<str>>> = bytes.chunks_exact(item).map(one).collect();
     Ok(Tensor::strings(&header.sizes, values?)?)
 }
 

@@ -14,7 +14,6 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 /// An archive opened for reading.
 pub struct Npz {
     archive: ZipArchive<BufReader<File>>,
-    path: String,
 }
 
 impl Npz {
@@ -27,7 +26,7 @@ impl Npz {
         let file = File::open(path).with_context(|| format!("{shown} cannot be opened"))?;
         let archive = ZipArchive::new(BufReader::new(file));
         let archive = archive.with_context(|| format!("{shown} is not an .npz archive"))?;
-        Ok(Npz { archive, path: shown })
+        Ok(Npz { archive })
     }
 
     /// The names of the arrays, without `.npy`.
@@ -41,7 +40,7 @@ impl Npz {
     /// # Errors
     /// As [`npy::read`].
     pub fn read(&mut self, name: &str, wanted: ElementType, cast: bool) -> Result<Tensor> {
-        let context = format!("{} in {}", name, self.path);
+        let context = format!("array \"{name}\"");
         let mut bytes = Vec::new();
         let member = format!("{name}.npy");
         let member = if self.archive.index_for_name(&member).is_some() { &member } else { name };

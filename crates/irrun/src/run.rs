@@ -5,7 +5,7 @@ use crate::bind::{self, Declared, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
 use crate::{npy, npz};
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use infer::{Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Tensor, Threads};
@@ -69,7 +69,9 @@ pub fn threads(count: Option<usize>) -> Threads {
 fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {
     for target in targets {
         if let Some(dir) = target.path().parent() {
-            std::fs::create_dir_all(dir).or_exit(Exit::Input)?;
+            let made = std::fs::create_dir_all(dir);
+            let failed = || format!("the directory {} cannot be made", dir.display());
+            made.with_context(failed).or_exit(Exit::Input)?;
         }
         match target {
             Target::Npy(i, path) => {

@@ -46,7 +46,7 @@ impl PyDict {
     pub fn string(&self, key: &str) -> Result<String, String> {
         match self.get(key)? {
             PyValue::Text(text) => Ok(text.clone()),
-            _ => Err(format!("{key} is not a plain type")),
+            _ => Err(format!("{key} is not a plain type; fields are not read")),
         }
     }
 
@@ -130,7 +130,11 @@ impl PyParser<'_> {
             self.rest = self.rest.trim_start();
             let digits = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
             let (number, rest) = self.rest.split_at(digits);
-            sizes.push(number.parse().map_err(|_| format!("\"{number}\" is not a size"))?);
+            let size = number.parse().map_err(|_| {
+                let found: String = self.rest.chars().take(8).collect();
+                format!("\"{}\" does not begin with a size", found.trim_end())
+            });
+            sizes.push(size?);
             // Python 2 wrote 3L.
             self.rest = rest.strip_prefix('L').unwrap_or(rest);
             if !self.eat(',') {
@@ -183,7 +187,9 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 
 /// The known word nearest to a mistyped one, if any is near.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = word.chars().count() / 3 + 1;
+    let length = word.chars().count();
+    // Of a word of one letter nothing is left to resemble.
+    let limit = (length / 3 + 1).min(length.saturating_sub(1));
     let candidates = known.into_iter().map(|k| (distance(word, k), k));
     candidates.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
@@ -242,5 +248,6 @@ mod tests {
         assert_eq!(nearest("input_id", known), Some("input_ids"));
         assert_eq!(nearest("Attention-mask", known), Some("attention_mask"));
         assert_eq!(nearest("pixel_values", known), None);
+        assert_eq!(nearest("y", known), None);
     }
 }

@@ -196,6 +196,11 @@ fn split(dim: Dim, a: i64, b: i64) -> Result<[Dim; 2], RuleError> {
     for size in [a, b] {
         require!(size == -1 || size > 0, "-4 is followed by {size}; it must be a size or -1");
     }
+    if a != -1 && b != -1 {
+        let product = a.saturating_mul(b);
+        require!(dim.contains(product), "-4 cannot split {dim} into {a} times {b}");
+        return Ok([Dim::fixed(a), Dim::fixed(b)]);
+    }
     let known = if a == -1 { b } else { a };
     let other = match dim.value() {
         Some(size) => {
@@ -204,13 +209,7 @@ fn split(dim: Dim, a: i64, b: i64) -> Result<[Dim; 2], RuleError> {
         }
         None => dim.div_floor(known),
     };
-    let pair = if a == -1 { [other, Dim::fixed(b)] } else { [Dim::fixed(a), other] };
-    if a != -1 && b != -1 {
-        let product = a.saturating_mul(b);
-        require!(dim.contains(product), "-4 cannot split {dim} into {a} times {b}");
-        return Ok([Dim::fixed(a), Dim::fixed(b)]);
-    }
-    Ok(pair)
+    Ok(if a == -1 { [other, Dim::fixed(b)] } else { [Dim::fixed(a), other] })
 }
 
 #[cfg(test)]
@@ -240,6 +239,8 @@ mod tests {
             ("2,3", "(0,0,0)", Err("0 copies a dim, but 0 of the input's 2 dims are left")),
             ("[]", "(-3,)", Err("-3 merges two dims, but 0 of the input's 0 dims are left")),
             ("6", "(-4,2,2)", Err("-4 cannot split 6 into 2 times 2")),
+            ("6", "(-4,4,2)", Err("-4 cannot split 6 into 4 times 2")),
+            ("6", "(-4,4,-1)", Err("-4 cannot split 6 into 4 equal parts")),
             ("6", "(-4,-1,-1)", Err("-4 cannot infer both sizes")),
             ("6", "(-4,0,6)", Err("-4 is followed by 0")),
             ("6", "(-4,2)", Err("-4 splits a dim and needs two sizes after it")),

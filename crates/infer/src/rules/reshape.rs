@@ -124,7 +124,8 @@ impl Sides {
         }
         if let (Some(total), Some(part)) = (total.value(), part.value()) {
             return match (total, part) {
-                (0, 0) => Ok(Dim::fixed(1)),
+                (0, 0) if self.input.iter().all(|d| d.is_static()) => Ok(Dim::fixed(1)),
+                (0, 0) => Ok(Dim::any()),
                 _ if part != 0 && total % part == 0 => Ok(Dim::fixed(total / part)),
                 _ => Err(RuleError::new(format!(
                     "{total} elements do not divide evenly by {part} to give the dim of -1"
@@ -219,6 +220,7 @@ mod tests {
             ("0,3", vec![size(3), Infer], "[3,0]"),
             ("2,0", vec![Copy(0), Infer], "[2,0]"),
             ("2,0", vec![size(0), Infer], "[0,1]"),
+            ("?,0", vec![size(0), Infer], "[0,?]"),
         ] {
             assert_eq!(run(input, &targets, EmptyRule::One).as_deref(), Ok(expected), "{input}");
         }

@@ -1,0 +1,374 @@
+//! The command line as a process: real files in a temporary directory, exit codes, both streams.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use support::{MODEL, Room, f32s, i64s, npy};
+
+/// A Parameter that is also the output, to see what becomes of files.
+fn identity(element_type: &str, shape: &str) -> Room {
+    let room = Room::new();
+    let model = format!(
+        r#"<net name="same" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="{shape}" element_type="{element_type}"/><output><port id="0" precision="UNSPECIFIED"/></output></layer>
+<layer id="1" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"#
+    );
+    room.write("model.xml", model.as_bytes());
+    std::fs::remove_file(room.path("model.bin")).unwrap();
+    room
+}
+
+/// Header text and data of an `.npy` that irrun wrote, which must begin at a multiple of 64.
+fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
+    let file = room.read(name);
+    assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
+    let end = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
+    assert_eq!(end % 64, 0, "numpy aligns the data");
+    let header = std::str::from_utf8(&file[10..end]).unwrap();
+    assert!(header.ends_with('\n'));
+    (header.trim_end().to_owned(), file[end..].to_vec())
+}
+
+fn header(descr: &str, shape: &str) -> String {
+    format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn without_output_a_summary_is_printed() {
+    let room = Room::new();
+    let out = room.irrun("model.xml --input x.npy").good();
+    for piece in ["r:0", "f32", "[3,2]", "0 1 2 3 4 5", "2.5"] {
+        assert!(out.contains(piece), "{piece} in\n{out}");
+    }
+}
+
+#[test]
+fn inputs_by_tensor_name_layer_name_index_and_position() {
+    let room = Room::new();
+    for input in ["x:0=x.npy", "x=x.npy", "0=x.npy", "x.npy"] {
+        let said = room.irrun(&format!("model.xml --input {input} --output y.npy")).good();
+        assert_eq!(said, "", "with --output it is silent");
+        let (head, data) = written(&room, "y.npy");
+        assert_eq!(head, header("<f4", "(3, 2)"));
+        assert_eq!(data, f32s(&[0., 1., 2., 3., 4., 5.]));
+        std::fs::remove_file(room.path("y.npy")).unwrap();
+    }
+}
+
+#[test]
+fn outputs_to_files_directories_and_archives() {
+    let room = Room::new();
+    for output in ["y.npy", "r:0=y.npy", "y=y.npy", "0=deep/er/y.npy", "out/", "new.npz"] {
+        room.irrun(&format!("model.xml -i x.npy -o {output}")).good();
+    }
+    let plain = room.read("y.npy");
+    assert_eq!(plain, room.read("deep/er/y.npy"));
+    assert_eq!(plain, room.read("out/r_0.npy"));
+    let mut zip = zip::ZipArchive::new(std::fs::File::open(room.path("new.npz")).unwrap()).unwrap();
+    let mut member = Vec::new();
+    zip.by_name("r:0.npy").unwrap().read_to_end(&mut member).unwrap();
+    assert_eq!(plain, member);
+    let left: Vec<_> =
+        std::fs::read_dir(room.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.iter().all(|n| !n.to_string_lossy().starts_with(".irrun")), "{left:?}");
+}
+
+#[test]
+fn archives_as_inputs() {
+    let room = Room::new();
+    for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
+        for name in ["x:0", "x", "arr_0"] {
+            let file = std::fs::File::create(room.path("x.npz")).unwrap();
+            let mut zip = zip::ZipWriter::new(file);
+            let options = zip::write::SimpleFileOptions::default();
+            let options = options.compression_method(method).large_file(true);
+            zip.start_file(format!("{name}.npy"), options).unwrap();
+            zip.write_all(&room.read("x.npy")).unwrap();
+            zip.finish().unwrap();
+            room.irrun("model.xml -i x.npz -o y.npz").good();
+            room.irrun("model.xml -i x=x.npz -o y.npy").good();
+            assert_eq!(written(&room, "y.npy").1, f32s(&[0., 1., 2., 3., 4., 5.]));
+        }
+    }
+    // What irrun writes, it reads.
+    let same = identity("f32", "?,?");
+    same.irrun("model.xml -i x.npy -o a.npz").good();
+    same.irrun("model.xml -i x=a.npz -o b.npy").good();
+    let data = f32s(&[0., 1., 2., 3., 4., 5.]);
+    assert_eq!(written(&same, "b.npy"), (header("<f4", "(2, 3)"), data));
+}
+
+#[test]
+fn orders_versions_and_byte_orders() {
+    let room = identity("f32", "...");
+    let rows = f32s(&[0., 1., 2., 3., 4., 5.]);
+    let columns = f32s(&[0., 3., 1., 4., 2., 5.]);
+    let big: Vec<u8> = [0f32, 1., 2., 3., 4., 5.].iter().flat_map(|v| v.to_be_bytes()).collect();
+    let big_columns: Vec<u8> =
+        [0f32, 3., 1., 4., 2., 5.].iter().flat_map(|v| v.to_be_bytes()).collect();
+    let version = |v: u8| {
+        let one = npy("<f4", false, "(2, 3)", &rows);
+        let mut file = b"\x93NUMPY".to_vec();
+        file.extend([v, 0]);
+        file.extend((u32::from(u16::from_le_bytes([one[8], one[9]]))).to_le_bytes());
+        file.extend(&one[10..]);
+        file
+    };
+    for file in [
+        npy("<f4", false, "(2, 3)", &rows),
+        npy("<f4", false, "(2L, 3L)", &rows),
+        npy("<f4", true, "(2, 3)", &columns),
+        npy(">f4", false, "(2, 3)", &big),
+        npy(">f4", true, "(2, 3)", &big_columns),
+        version(2),
+        version(3),
+    ] {
+        room.write("x.npy", &file);
+        room.irrun("model.xml -i x.npy -o y.npy").good();
+        assert_eq!(written(&room, "y.npy"), (header("<f4", "(2, 3)"), rows.clone()));
+    }
+}
+
+#[test]
+fn scalars_and_empty_arrays() {
+    let room = identity("f32", "...");
+    for (shape, values) in
+        [("()", vec![7.0]), ("(0,)", vec![]), ("(2, 0, 3)", vec![]), ("(1,)", vec![7.0])]
+    {
+        room.write("x.npy", &npy("<f4", false, shape, &f32s(&values)));
+        room.irrun("model.xml -i x.npy -o y.npy").good();
+        assert_eq!(written(&room, "y.npy"), (header("<f4", shape), f32s(&values)), "{shape}");
+        let summary = room.irrun("model.xml -i x.npy").good();
+        assert!(summary.contains("f32"), "{summary}");
+        room.irrun("model.xml -i x.npy --json").good();
+    }
+}
+
+/// Files of raw bytes become what the port says, and types keep numpy's names on the way out.
+#[test]
+fn element_types() {
+    for (element_type, descr_in, data, descr_out) in [
+        ("boolean", "|b1", vec![1, 0], "|b1"),
+        ("u8", "|u1", vec![1, 255], "|u1"),
+        ("i8", "|i1", vec![1, 255], "|i1"),
+        ("i16", "<i2", vec![1, 0, 2, 0], "<i2"),
+        ("u16", "<u2", vec![1, 0, 2, 0], "<u2"),
+        ("f16", "<f2", vec![0, 0x3c, 0, 0xbc], "<f2"),
+        ("bf16", "<V2", vec![0x80, 0x3f, 0x80, 0xbf], "<V2"),
+        ("bf16", "|V2", vec![0x80, 0x3f, 0x80, 0xbf], "<V2"),
+        ("bf16", "<u2", vec![0x80, 0x3f, 0x80, 0xbf], "<V2"),
+        ("bf16", "bfloat16", vec![0x80, 0x3f, 0x80, 0xbf], "<V2"),
+        ("f8e4m3", "|V1", vec![0x38, 0xb8], "|V1"),
+        ("f8e5m2", "<f1", vec![0x3c, 0xbc], "|V1"),
+        ("u4", "|u1", vec![1, 15], "|u1"),
+        ("i4", "|i1", vec![1, 0xf8], "|i1"),
+        ("u1", "|u1", vec![1, 0], "|u1"),
+        ("nf4", "|V1", vec![1, 15], "|V1"),
+        ("string", "|S2", b"abc\0".to_vec(), "|S2"),
+    ] {
+        let room = identity(element_type, "2");
+        room.write("x.npy", &npy(descr_in, false, "(2,)", &data));
+        room.irrun("model.xml -i x.npy -o y.npy").good();
+        let expected = (header(descr_out, "(2,)"), data);
+        assert_eq!(written(&room, "y.npy"), expected, "{element_type} from {descr_in}");
+    }
+}
+
+#[test]
+fn a_port_without_type_takes_that_of_the_file() {
+    let room = identity("dynamic", "...");
+    room.write("x.npy", &npy("<i8", false, "(2,)", &i64s(&[1, -1])));
+    room.irrun("model.xml -i x.npy -o y.npy").good();
+    assert_eq!(written(&room, "y.npy"), (header("<i8", "(2,)"), i64s(&[1, -1])));
+}
+
+#[test]
+fn values_are_converted_on_request_only() {
+    let room = Room::new();
+    let doubles: Vec<u8> = (0..6).flat_map(|i| f64::from(i).to_le_bytes()).collect();
+    for (descr, data) in [("<f8", doubles), ("<i8", i64s(&[0, 1, 2, 3, 4, 5]))] {
+        room.write("x.npy", &npy(descr, false, "(2, 3)", &data));
+        let refused = room.irrun("model.xml -i x.npy -o y.npy");
+        assert_eq!(refused.code, 4);
+        assert!(refused.stderr.contains("--cast"), "{}", refused.stderr);
+        assert!(!room.path("y.npy").exists());
+        room.irrun("model.xml -i x.npy -o y.npy --cast").good();
+        assert_eq!(written(&room, "y.npy").1, f32s(&[0., 1., 2., 3., 4., 5.]));
+        std::fs::remove_file(room.path("y.npy")).unwrap();
+    }
+}
+
+#[test]
+fn shapes_may_be_overridden() {
+    let room = Room::with_model(r#"shape="2,3""#, r#"shape="?,?""#);
+    room.irrun("model.xml -i x.npy --shape x[2,3] -o y.npy").good();
+    room.irrun("model.xml -i x.npy --shape [1..2,3] -o y.npy").good();
+    let refused = room.irrun("model.xml -i x.npy --shape x:0[6,1] -o z.npy");
+    assert_eq!(refused.code, 4);
+    assert!(refused.stderr.contains("f32[6,1]") && refused.stderr.contains("f32[2,3]"));
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_optimisation() {
+    let room = Room::new();
+    let bytes = |flags: &str| {
+        room.irrun(&format!("model.xml -i x.npy -o y.npy {flags}")).good();
+        room.read("y.npy")
+    };
+    let one = bytes("--threads 1");
+    assert_eq!(one, bytes("--threads 3"));
+    assert_eq!(one, bytes("--no-optimize"));
+    let explained = room.irrun("model.xml -i x.npy --explain");
+    assert_eq!(explained.code, 0);
+    assert!(!explained.stderr.is_empty(), "the plan goes to standard error");
+}
+
+#[test]
+fn run_json() {
+    let room = Room::new();
+    let report = json(&room.irrun("model.xml -i x.npy -o y.npy -o all.npz --json").good());
+    assert_eq!(report["schema"], 1);
+    let output = &report["outputs"][0];
+    assert_eq!(output["name"], "r:0");
+    assert_eq!(output["type"], "f32");
+    assert_eq!(output["shape"], serde_json::json!([3, 2]));
+    assert_eq!(output["min"], 0.0);
+    assert_eq!(output["max"], 5.0);
+    assert_eq!(output["mean"], 2.5);
+    assert_eq!(output["files"], serde_json::json!(["y.npy", "all.npz"]));
+    // JSON has no NaN.
+    let room = identity("f32", "2");
+    room.write("x.npy", &npy("<f4", false, "(2,)", &f32s(&[f32::NAN, f32::INFINITY])));
+    let report = json(&room.irrun("model.xml -i x.npy --json").good());
+    assert_eq!(report["outputs"][0]["nan"], 1);
+    assert_eq!(report["outputs"][0]["max"], Value::Null);
+}
+
+#[test]
+fn check_tables() {
+    let room = Room::new();
+    let brief = room.irrun("check model.xml").good();
+    assert!(brief.contains("Parameter") && !brief.contains("Const"), "{brief}");
+    assert!(brief.contains("0 errors, 0 warnings"), "{brief}");
+    let all = room.irrun("check model.xml --all").good();
+    assert!(all.contains("Const") && all.contains("i64[2] = {3, 2}"), "{all}");
+    let only = room.irrun("check model.xml --only r*").good();
+    assert!(only.contains("Reshape") && !only.contains("Parameter"), "{only}");
+    // Nothing is executed, and data weights are not needed; here they decide a shape.
+    std::fs::remove_file(room.path("model.bin")).unwrap();
+    assert_eq!(room.irrun("check model.xml").code, 1);
+}
+
+#[test]
+fn check_says_why_a_dim_is_unknown() {
+    let room = Room::with_model(r#"shape="2,3""#, r#"shape="?,3""#);
+    room.write("model.bin", &i64s(&[0, -1]));
+    let said = room.irrun("check model.xml");
+    assert!(said.stdout.contains("unknown because"), "{}", said.stdout);
+    let narrowed = room.irrun("check model.xml --shape x[2..4,3] --only r");
+    assert!(narrowed.stdout.contains("f32[2..4,3]"), "{}", narrowed.stdout);
+}
+
+#[test]
+fn check_json() {
+    let room = Room::new();
+    let report = json(&room.irrun("check model.xml --json").good());
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["findings"], serde_json::json!([]));
+    let layer = &report["layers"][2];
+    assert_eq!((&layer["id"], &layer["type"]), (&serde_json::json!(2), &"Reshape".into()));
+    assert_eq!(
+        layer["outputs"],
+        serde_json::json!([{"type": "f32", "shape": "[3,2]", "declared": "[3,2]"}])
+    );
+    let wrong = room.irrun("check model.xml --json --shape x[7]");
+    assert_eq!(wrong.code, 1);
+    let report = json(&wrong.stdout);
+    assert_eq!(report["ok"], false);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["code"], "IR0502");
+    assert_eq!(finding["severity"], "error");
+    assert_eq!(
+        (&finding["layer"], &finding["line"]),
+        (&serde_json::json!(2), &serde_json::json!(12))
+    );
+    // A file that is no graph is reported in the same form.
+    room.write("model.xml", MODEL.replace("version=\"11\"", "version=\"6\"").as_bytes());
+    let unread = room.irrun("check model.xml --json");
+    assert_eq!(unread.code, 3);
+    assert_eq!(json(&unread.stdout)["findings"][0]["code"], "IR0103");
+}
+
+#[test]
+fn test_runs_case_folders() {
+    let room = Room::new();
+    for case in ["good", "bad"] {
+        for file in ["model.xml", "model.bin"] {
+            room.write(&format!("cases/{case}/{file}"), &room.read(file));
+        }
+        let description = br#"{"inputs": [{}], "outputs": [{"rtol": 0, "atol": 0.5}]}"#;
+        room.write(&format!("cases/{case}/case.json"), description);
+        room.write(&format!("cases/{case}/input_0.npy"), &room.read("x.npy"));
+        let last = if case == "good" { 5.4 } else { 6.0 };
+        let expected = f32s(&[0., 1., 2., 3., 4., last]);
+        room.write(
+            &format!("cases/{case}/expected_0.npy"),
+            &npy("<f4", false, "(3, 2)", &expected),
+        );
+    }
+    assert_eq!(room.irrun("test cases/good").good(), "1 passed, 0 failed\n");
+    let failed = room.irrun("test cases");
+    assert_eq!(failed.code, 1);
+    assert!(failed.stdout.ends_with("1 passed, 1 failed\n"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("worst at [2, 1]: got 5, expected 6"), "{}", failed.stdout);
+    let forgiven = room.irrun("test cases --expect-failure b*").good();
+    assert_eq!(forgiven, "1 passed, 0 failed, 1 failed as expected\n");
+    assert_eq!(room.irrun("test cases --expect-failure *").code, 1, "a case that passes");
+    let report = json(&room.irrun("test cases --json").stdout);
+    assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &1.into()));
+    let plain = room.irrun("test cases --no-optimize --threads 1 --verbose");
+    assert!(plain.stdout.contains("passed cases/good"), "{}", plain.stdout);
+}
+
+#[test]
+fn ops_lists_the_table() {
+    let room = Room::new();
+    let all = room.irrun("ops").good();
+    assert!(all.contains("Roll") && all.contains("StaticReshape"), "{all}");
+    let some = room.irrun("ops Re*pe").good();
+    assert!(
+        some.lines().all(|line| line.starts_with("Reshape") || line.ends_with("rows")),
+        "{some}"
+    );
+    let report = json(&room.irrun("ops Roll --json").good());
+    let roll = serde_json::json!({"type": "Roll", "version": "opset7", "last": "opset16"});
+    assert_eq!(report["operations"], serde_json::json!([roll]));
+}
+
+#[test]
+fn exit_codes() {
+    let room = Room::new();
+    for (code, args) in [
+        (0, "model.xml -i x.npy"),
+        (0, "--help"),
+        (0, "--version"),
+        (0, "check --help"),
+        (1, "check model.xml --shape x[7]"),
+        (2, "model.xml"),
+        (2, "model.xml -i x.npy --nonsense"),
+        (2, "model.xml -i z=x.npy"),
+        (3, "model.bin -i x.npy"),
+        (4, "model.xml -i model.xml"),
+        (4, "model.xml -i x.npy -o model.xml/y.npy"),
+    ] {
+        let outcome = room.irrun(args);
+        assert_eq!(outcome.code, code, "irrun {args}\n{}", outcome.report());
+    }
+}
