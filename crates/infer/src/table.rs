@@ -25,6 +25,8 @@ macro_rules! opset {
             "Assign", opset(6..=16) => variable::Variable(Assign);
             "Atan", opset(1..=16) => unary::Unary(Atan);
             "Atanh", opset(4..=16) => unary::Unary(Atanh);
+            "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
+            "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
             "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
@@ -51,6 +53,7 @@ macro_rules! opset {
             "Exp", opset(1..=16) => unary::Unary(Exp);
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
+            "GRN", opset(1..=16) => normalize::Normalize(Grn);
             "Gather", opset(1..=6) => gather::Gather(V1);
             "Gather", opset(7..=7) => gather::Gather(V7);
             "Gather", opset(8..=16) => gather::Gather(V8);
@@ -60,6 +63,7 @@ macro_rules! opset {
             "GreaterEqual", opset(1..=16) => comparison::Comparison(GreaterEqual);
             "GroupConvolution", opset(1..=16) => convolution::Convolution(Grouped);
             "GroupConvolutionBackpropData", opset(1..=16) => convolution::Convolution(GroupedBackward);
+            "GroupNormalization", opset(12..=16) => group_normalization::GroupNormalization;
             "HSigmoid", opset(5..=16) => unary::Unary(HSigmoid);
             "HSwish", opset(4..=16) => unary::Unary(HSwish);
             "HardSigmoid", opset(1..=16) => unary::Unary(HardSigmoid);
@@ -71,11 +75,14 @@ macro_rules! opset {
             "Less", opset(1..=16) => comparison::Comparison(Less);
             "LessEqual", opset(1..=16) => comparison::Comparison(LessEqual);
             "Log", opset(1..=16) => unary::Unary(Log);
+            "LogSoftmax", opset(5..=16) => softmax::Softmax(Log);
             "LogicalAnd", opset(1..=16) => comparison::Comparison(LogicalAnd);
             "LogicalNot", opset(1..=16) => unary::Unary(LogicalNot);
             "LogicalOr", opset(1..=16) => comparison::Comparison(LogicalOr);
             "LogicalXor", opset(1..=16) => comparison::Comparison(LogicalXor);
             "Loop", opset(5..=16) => iteration::Iteration(Loop);
+            "MVN", opset(2..=5) => normalize::Normalize(Mvn1);
+            "MVN", opset(6..=16) => normalize::Normalize(Mvn6);
             "MatMul", opset(1..=16) => matmul::MatMul;
             "Maximum", opset(1..=16) => binary::Binary(Maximum);
             "Minimum", opset(1..=16) => binary::Binary(Minimum);
@@ -83,7 +90,9 @@ macro_rules! opset {
             "Mod", opset(1..=16) => binary::Binary(Mod);
             "Multiply", opset(1..=16) => binary::Binary(Multiply);
             "Negative", opset(1..=16) => unary::Unary(Negative);
+            "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
+            "PRelu", opset(1..=16) => prelu::PRelu;
             "Parameter", opset(1..=17) => parameter::Parameter;
             "Power", opset(1..=16) => binary::Binary(Power);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
@@ -98,9 +107,9 @@ macro_rules! opset {
             "ReduceProd", opset(1..=16) => reduce::Reduce(Prod);
             "ReduceSum", opset(1..=16) => reduce::Reduce(Sum);
             "Relu", opset(1..=16) => unary::Unary(Relu);
+            "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
-            "Reshape", opset(1..=16) => reshape::Reshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Roll", opset(7..=16) => roll::Roll;
             "Round", opset(5..=16) => unary::Unary(Round);
@@ -116,13 +125,15 @@ macro_rules! opset {
             "Slice", opset(8..=16) => slice::Slice;
             "SoftPlus", opset(4..=16) => unary::Unary(SoftPlus);
             "SoftSign", opset(9..=16) => unary::Unary(SoftSign);
+            "Softmax", opset(1..=7) => softmax::Softmax(V1);
+            "Softmax", opset(8..=16) => softmax::Softmax(V8);
             "Split", opset(1..=16) => split::Split(Split);
             "Sqrt", opset(1..=16) => unary::Unary(Sqrt);
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StaticReshape", named("onednn") => static_reshape::StaticReshape;
+            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

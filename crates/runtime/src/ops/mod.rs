@@ -1,6 +1,7 @@
 //! One file per operation or family, of the same name as its rule in `infer/src/ops`: chooses
 //! the kernel.
 
+pub(crate) mod batch_norm;
 pub(crate) mod binary;
 mod broadcast;
 mod caffe_reshape;
@@ -11,10 +12,13 @@ mod constant;
 pub(crate) mod convert;
 mod convolution;
 mod gather;
+pub(crate) mod group_normalization;
 mod iteration;
 mod matmul;
 mod mxnet_reshape;
+pub(crate) mod normalize;
 mod parameter;
+pub(crate) mod prelu;
 mod reduce;
 mod reshape;
 mod result;
@@ -23,6 +27,7 @@ mod scaled_dot_product_attention;
 mod select;
 mod shape_of;
 mod slice;
+pub(crate) mod softmax;
 mod split;
 mod squeeze;
 mod static_reshape;
