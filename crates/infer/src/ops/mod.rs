@@ -1,6 +1,7 @@
 //! One file per operation or family: attributes, shape rule, value rule, table tests. The file of
 //! the same name in `runtime/src/ops` chooses the kernel.
 
+pub mod batch_norm;
 pub mod binary;
 pub mod broadcast;
 pub mod caffe_reshape;
@@ -9,12 +10,21 @@ pub mod concat;
 pub mod condition;
 pub mod constant;
 pub mod convert;
+pub mod convert_promote_types;
 pub mod convolution;
+pub mod cum_sum;
+pub mod fake_convert;
+pub mod fake_quantize;
 pub mod gather;
+pub mod group_normalization;
+pub mod inverse;
 pub mod iteration;
+pub mod lrn;
 pub mod matmul;
 pub mod mxnet_reshape;
+pub mod normalize;
 pub mod parameter;
+pub mod prelu;
 pub mod reduce;
 pub mod reshape;
 pub mod result;
@@ -23,6 +33,7 @@ pub mod scaled_dot_product_attention;
 pub mod select;
 pub mod shape_of;
 pub mod slice;
+pub mod softmax;
 pub mod split;
 pub mod squeeze;
 pub mod static_reshape;
