@@ -18,6 +18,7 @@ pub mod isa;
 mod memory;
 pub mod normalize;
 pub mod num;
+pub mod order;
 pub mod pack;
 pub mod par;
 pub mod real;
@@ -27,6 +28,7 @@ pub mod select;
 pub mod simd;
 pub mod slices;
 pub mod softmax;
+pub mod topk;
 pub mod unary;
 
 pub use memory::{InOut, Lines, Scratch, ScratchPool};

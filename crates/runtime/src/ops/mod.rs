@@ -27,6 +27,7 @@ mod split;
 mod squeeze;
 mod static_reshape;
 mod strided_slice;
+pub(crate) mod topk;
 mod transpose;
 mod unary;
 mod variable;
