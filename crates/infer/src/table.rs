@@ -116,6 +116,8 @@ macro_rules! opset {
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Roll", opset(7..=16) => roll::Roll;
             "Round", opset(5..=16) => unary::Unary(Round);
@@ -147,6 +149,8 @@ macro_rules! opset {
             "Tanh", opset(1..=16) => unary::Unary(Tanh);
             "TensorIterator", opset(1..=16) => iteration::Iteration(TensorIterator);
             "Tile", opset(1..=16) => broadcast::Tile;
+            "TopK", opset(1..=10) => topk::TopK(V1);
+            "TopK", opset(11..=16) => topk::TopK(V11);
             "Transpose", opset(1..=16) => transpose::Transpose;
             "Unsqueeze", opset(1..=16) => squeeze::Squeeze(Unsqueeze);
             "VariadicSplit", opset(1..=16) => split::Split(VariadicSplit);

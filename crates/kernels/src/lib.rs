@@ -21,6 +21,7 @@ pub mod lrn;
 mod memory;
 pub mod normalize;
 pub mod num;
+pub mod order;
 pub mod pack;
 pub mod par;
 pub mod quantize;
@@ -32,6 +33,7 @@ pub mod select;
 pub mod simd;
 pub mod slices;
 pub mod softmax;
+pub mod topk;
 pub mod unary;
 
 pub use memory::{InOut, Lines, Scratch, ScratchPool};

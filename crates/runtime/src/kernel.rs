@@ -195,14 +195,18 @@ impl<'r> RunCx<'r> {
         self.access.in_place().is_some_and(|(i, _)| i == input)
     }
 
-    /// Takes memory for an output whose shape only the data decides.
+    /// Takes memory for an output whose shape only the data decides. Where the shape was known all
+    /// the same, the memory is there already.
     ///
     /// # Errors
     /// When no memory could hold it.
     ///
     /// # Panics
-    /// When the shape was known before, or the output has been allocated already.
+    /// When the output has been allocated already.
     pub fn allocate(&mut self, output: usize, sizes: &[usize]) -> Result<(), KernelError> {
+        if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
+            return Ok(());
+        }
         let tensor = self.shared.pool.take(self.late_types[output], sizes)?;
         let slot = &self.late[output];
         assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");

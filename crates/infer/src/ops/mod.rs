@@ -38,6 +38,7 @@ pub mod split;
 pub mod squeeze;
 pub mod static_reshape;
 pub mod strided_slice;
+pub mod topk;
 pub mod transpose;
 pub mod unary;
 pub mod variable;
