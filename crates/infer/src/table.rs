@@ -116,8 +116,6 @@ macro_rules! opset {
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Roll", opset(7..=16) => roll::Roll;
             "Round", opset(5..=16) => unary::Unary(Round);
