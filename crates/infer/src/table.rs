@@ -53,9 +53,9 @@ macro_rules! opset {
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
             "Exp", opset(1..=16) => unary::Unary(Exp);
+            "Eye", opset(9..=16) => eye::Eye;
             "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
             "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
-            "Eye", opset(9..=16) => eye::Eye;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
@@ -103,9 +103,9 @@ macro_rules! opset {
             "Negative", opset(1..=16) => unary::Unary(Negative);
             "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
-            "PRelu", opset(1..=16) => prelu::PRelu;
             "OneHot", opset(1..=15) => one_hot::OneHot(V1);
             "OneHot", opset(16..=16) => one_hot::OneHot(V16);
+            "PRelu", opset(1..=16) => prelu::PRelu;
             "Pad", opset(1..=11) => pad::Pad;
             "Pad", opset(12..=16) => pad::Pad;
             "Parameter", opset(1..=17) => parameter::Parameter;
