@@ -1,28 +1,36 @@
 //! One file per operation or family: attributes, shape rule, value rule, table tests. The file of
 //! the same name in `runtime/src/ops` chooses the kernel.
 
+pub mod adaptive_pool;
 pub mod binary;
 pub mod broadcast;
 pub mod caffe_reshape;
+pub mod col2im;
 pub mod comparison;
 pub mod concat;
 pub mod condition;
 pub mod constant;
 pub mod convert;
 pub mod convolution;
+pub mod extract_image_patches;
 pub mod gather;
 pub mod iteration;
 pub mod matmul;
 pub mod mxnet_reshape;
 pub mod parameter;
+pub mod pool;
 pub mod reduce;
+pub mod reorg_yolo;
 pub mod reshape;
 pub mod result;
 pub mod roll;
 pub mod scaled_dot_product_attention;
 pub mod select;
 pub mod shape_of;
+pub mod shuffle_channels;
 pub mod slice;
+pub mod space_to_batch;
+pub mod space_to_depth;
 pub mod split;
 pub mod squeeze;
 pub mod static_reshape;

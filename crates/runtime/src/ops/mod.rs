@@ -1,28 +1,36 @@
 //! One file per operation or family, of the same name as its rule in `infer/src/ops`: chooses
 //! the kernel.
 
+pub(crate) mod adaptive_pool;
 pub(crate) mod binary;
 mod broadcast;
 mod caffe_reshape;
+pub(crate) mod col2im;
 mod comparison;
 mod concat;
 mod condition;
 mod constant;
 pub(crate) mod convert;
 mod convolution;
+pub(crate) mod extract_image_patches;
 mod gather;
 mod iteration;
 mod matmul;
 mod mxnet_reshape;
 mod parameter;
+pub(crate) mod pool;
 mod reduce;
+pub(crate) mod reorg_yolo;
 mod reshape;
 mod result;
 mod roll;
 mod scaled_dot_product_attention;
 mod select;
 mod shape_of;
+pub(crate) mod shuffle_channels;
 mod slice;
+pub(crate) mod space_to_batch;
+pub(crate) mod space_to_depth;
 mod split;
 mod squeeze;
 mod static_reshape;
