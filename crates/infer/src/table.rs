@@ -18,6 +18,8 @@ macro_rules! opset {
             "Abs", opset(1..=16) => unary::Unary(Abs);
             "Acos", opset(1..=16) => unary::Unary(Acos);
             "Acosh", opset(4..=16) => unary::Unary(Acosh);
+            "AdaptiveAvgPool", opset(8..=16) => adaptive_pool::AdaptivePool(Avg);
+            "AdaptiveMaxPool", opset(8..=16) => adaptive_pool::AdaptivePool(Max);
             "Add", opset(1..=16) => binary::Binary(Add);
             "Asin", opset(1..=16) => unary::Unary(Asin);
             "Asinh", opset(4..=16) => unary::Unary(Asinh);
@@ -27,6 +29,10 @@ macro_rules! opset {
             "Atanh", opset(4..=16) => unary::Unary(Atanh);
             "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
             "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
+            "AvgPool", opset(1..=13) => pool::Pool(Avg1);
+            "AvgPool", opset(14..=15) => pool::Pool(Avg14);
+            "AvgPool", opset(16..=16) => pool::Pool(Avg16);
+            "BatchToSpace", opset(2..=16) => space_to_batch::SpaceToBatch(BatchToSpace);
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
             "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
@@ -37,6 +43,7 @@ macro_rules! opset {
             "Broadcast", opset(3..=16) => broadcast::Broadcast(V3);
             "Ceiling", opset(1..=16) => unary::Unary(Ceiling);
             "Clamp", opset(1..=16) => unary::Unary(Clamp);
+            "Col2Im", opset(15..=16) => col2im::Col2Im;
             "Concat", opset(1..=16) => concat::Concat;
             "Constant", opset(1..=16) => constant::Constant;
             "Convert", opset(1..=17) => convert::Convert(Convert);
@@ -47,6 +54,7 @@ macro_rules! opset {
             "Cos", opset(1..=16) => unary::Unary(Cos);
             "Cosh", opset(1..=16) => unary::Unary(Cosh);
             "CumSum", opset(3..=16) => cum_sum::CumSum;
+            "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "Divide", opset(1..=16) => binary::Binary(Divide);
             "Elu", opset(1..=16) => unary::Unary(Elu);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
@@ -56,6 +64,7 @@ macro_rules! opset {
             "Eye", opset(9..=16) => eye::Eye;
             "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
             "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
+            "ExtractImagePatches", opset(3..=16) => extract_image_patches::ExtractImagePatches;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
@@ -95,6 +104,9 @@ macro_rules! opset {
             "MVN", opset(2..=5) => normalize::Normalize(Mvn1);
             "MVN", opset(6..=16) => normalize::Normalize(Mvn6);
             "MatMul", opset(1..=16) => matmul::MatMul;
+            "MaxPool", opset(1..=7) => pool::Pool(Max1);
+            "MaxPool", opset(8..=13) => pool::Pool(Max8);
+            "MaxPool", opset(14..=16) => pool::Pool(Max14);
             "Maximum", opset(1..=16) => binary::Binary(Maximum);
             "Minimum", opset(1..=16) => binary::Binary(Minimum);
             "Mish", opset(4..=16) => unary::Unary(Mish);
@@ -127,6 +139,10 @@ macro_rules! opset {
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
+            "Reshape", opset(1..=16) => reshape::Reshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
@@ -142,6 +158,7 @@ macro_rules! opset {
             "Selu", opset(1..=16) => unary::Unary(Selu);
             "ShapeOf", opset(1..=2) => shape_of::ShapeOf(V1);
             "ShapeOf", opset(3..=17) => shape_of::ShapeOf(V3);
+            "ShuffleChannels", opset(1..=16) => shuffle_channels::ShuffleChannels;
             "Sigmoid", opset(1..=16) => unary::Unary(Sigmoid);
             "Sign", opset(1..=16) => unary::Unary(Sign);
             "Sin", opset(1..=16) => unary::Unary(Sin);
@@ -152,6 +169,8 @@ macro_rules! opset {
             "SoftSign", opset(9..=16) => unary::Unary(SoftSign);
             "Softmax", opset(1..=7) => softmax::Softmax(V1);
             "Softmax", opset(8..=16) => softmax::Softmax(V8);
+            "SpaceToBatch", opset(2..=16) => space_to_batch::SpaceToBatch(SpaceToBatch);
+            "SpaceToDepth", opset(1..=16) => space_to_depth::SpaceToDepth(SpaceToDepth);
             "Split", opset(1..=16) => split::Split(Split);
             "Sqrt", opset(1..=16) => unary::Unary(Sqrt);
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);

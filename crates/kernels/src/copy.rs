@@ -72,6 +72,12 @@ impl CopyPlan {
         CopyPlan::gather(&sizes, &strides, 0)
     }
 
+    /// The copy from the destination back to the source.
+    pub fn reversed(&self) -> CopyPlan {
+        let turn = |a: &Axis| Axis { size: a.size, from: a.to, to: a.from };
+        CopyPlan::new(self.axes.iter().map(turn), self.to, self.from)
+    }
+
     /// Whether the copy is one run from the start of the source to the start of the destination.
     pub fn is_identity(&self) -> bool {
         self.as_run() == Some(0)

@@ -38,6 +38,20 @@ pub(crate) fn movement(
     .ok_or_else(|| LowerError::element_type(0, element_type))
 }
 
+/// A kernel that makes some copies of input 0 to output 0, which is 0 where they do not write.
+///
+/// # Errors
+/// For elements that are not whole bytes.
+pub(crate) fn over_zeros(
+    element_type: ElementType,
+    plans: Vec<CopyPlan>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    with_type!(element_type, size T => {
+        Box::new(OverZeros::<T> { plans, of: PhantomData }) as Box<dyn Kernel>
+    })
+    .ok_or_else(|| LowerError::element_type(0, element_type))
+}
+
 fn views(size: usize, outputs: usize, copies: &[Copy]) -> Option<SmallVec<[View; 1]>> {
     let view = |output: usize| {
         let mut own = copies.iter().filter(|c| c.output == output);
@@ -90,5 +104,25 @@ impl<T: Plain> Kernel for Copies<T> {
 
     fn name(&self) -> &'static str {
         "copy"
+    }
+}
+
+struct OverZeros<T> {
+    plans: Vec<CopyPlan>,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for OverZeros<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let to = cx.output::<T>(0);
+        to.fill(T::default());
+        for plan in &self.plans {
+            plan.run(cx.threads(), cx.input(0), to);
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "copy over zeros"
     }
 }
