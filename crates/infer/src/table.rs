@@ -27,11 +27,11 @@ macro_rules! opset {
             "Assign", opset(6..=16) => variable::Variable(Assign);
             "Atan", opset(1..=16) => unary::Unary(Atan);
             "Atanh", opset(4..=16) => unary::Unary(Atanh);
-            "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
-            "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "AvgPool", opset(1..=13) => pool::Pool(Avg1);
             "AvgPool", opset(14..=15) => pool::Pool(Avg14);
             "AvgPool", opset(16..=16) => pool::Pool(Avg16);
+            "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
+            "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "BatchToSpace", opset(2..=16) => space_to_batch::SpaceToBatch(BatchToSpace);
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
@@ -61,10 +61,10 @@ macro_rules! opset {
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
             "Exp", opset(1..=16) => unary::Unary(Exp);
+            "ExtractImagePatches", opset(3..=16) => extract_image_patches::ExtractImagePatches;
             "Eye", opset(9..=16) => eye::Eye;
             "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
             "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
-            "ExtractImagePatches", opset(3..=16) => extract_image_patches::ExtractImagePatches;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
@@ -136,9 +136,6 @@ macro_rules! opset {
             "ReduceProd", opset(1..=16) => reduce::Reduce(Prod);
             "ReduceSum", opset(1..=16) => reduce::Reduce(Sum);
             "Relu", opset(1..=16) => unary::Unary(Relu);
-            "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
@@ -176,8 +173,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -1,8 +1,8 @@
 //! One file per operation or family: attributes, shape rule, value rule, table tests. The file of
 //! the same name in `runtime/src/ops` chooses the kernel.
 
-pub mod batch_norm;
 pub mod adaptive_pool;
+pub mod batch_norm;
 pub mod binary;
 pub mod broadcast;
 pub mod caffe_reshape;
@@ -15,10 +15,10 @@ pub mod convert;
 pub mod convert_promote_types;
 pub mod convolution;
 pub mod cum_sum;
+pub mod extract_image_patches;
 pub mod eye;
 pub mod fake_convert;
 pub mod fake_quantize;
-pub mod extract_image_patches;
 pub mod gather;
 pub mod gather_elements;
 pub mod gather_nd;
@@ -33,9 +33,9 @@ pub mod normalize;
 pub mod one_hot;
 pub mod pad;
 pub mod parameter;
+pub mod pool;
 pub mod prelu;
 pub mod range;
-pub mod pool;
 pub mod reduce;
 pub mod reorg_yolo;
 pub mod reshape;
