@@ -30,10 +30,10 @@ macro_rules! opset {
             "AvgPool", opset(1..=13) => pool::Pool(Avg1);
             "AvgPool", opset(14..=15) => pool::Pool(Avg14);
             "AvgPool", opset(16..=16) => pool::Pool(Avg16);
+            "BGRtoNV12", opset(17..=17) => color::Color(BgrToNv12);
             "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
             "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "BatchToSpace", opset(2..=16) => space_to_batch::SpaceToBatch(BatchToSpace);
-            "BGRtoNV12", opset(17..=17) => color::Color(BgrToNv12);
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
             "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
@@ -55,8 +55,8 @@ macro_rules! opset {
             "Cos", opset(1..=16) => unary::Unary(Cos);
             "Cosh", opset(1..=16) => unary::Unary(Cosh);
             "CumSum", opset(3..=16) => cum_sum::CumSum;
-            "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "DFT", opset(7..=16) => fourier::Fourier(Dft);
+            "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "Divide", opset(1..=16) => binary::Binary(Divide);
             "Elu", opset(1..=16) => unary::Unary(Elu);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
@@ -95,10 +95,10 @@ macro_rules! opset {
             "ISTFT", opset(16..=16) => stft::Stft(Istft);
             "Identity", opset(16..=16) => unary::Unary(Identity);
             "If", opset(8..=16) => condition::If;
-            "Inverse", opset(14..=16) => inverse::Inverse;
             "Interpolate", opset(1..=3) => interpolate::Interpolate(V1);
             "Interpolate", opset(4..=10) => interpolate::Interpolate(V4);
             "Interpolate", opset(11..=16) => interpolate::Interpolate(V11);
+            "Inverse", opset(14..=16) => inverse::Inverse;
             "IsFinite", opset(10..=16) => unary::Unary(IsFinite);
             "IsInf", opset(10..=16) => unary::Unary(IsInf);
             "IsNaN", opset(10..=16) => unary::Unary(IsNaN);
@@ -135,10 +135,10 @@ macro_rules! opset {
             "Pad", opset(12..=16) => pad::Pad;
             "Parameter", opset(1..=17) => parameter::Parameter;
             "Power", opset(1..=16) => binary::Binary(Power);
-            "Range", opset(1..=3) => range::Range(V1);
-            "Range", opset(4..=16) => range::Range(V4);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
+            "Range", opset(1..=3) => range::Range(V1);
+            "Range", opset(4..=16) => range::Range(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -155,9 +155,6 @@ macro_rules! opset {
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
-            "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
