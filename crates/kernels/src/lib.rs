@@ -21,6 +21,7 @@ pub mod num;
 pub mod pack;
 pub mod par;
 pub mod real;
+pub mod recurrent;
 pub mod reduce;
 pub mod roll;
 pub mod select;

@@ -15,6 +15,7 @@ pub mod iteration;
 pub mod matmul;
 pub mod mxnet_reshape;
 pub mod parameter;
+pub mod recurrent;
 pub mod reduce;
 pub mod reshape;
 pub mod result;

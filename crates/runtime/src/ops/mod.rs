@@ -15,6 +15,7 @@ mod iteration;
 mod matmul;
 mod mxnet_reshape;
 mod parameter;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod result;
