@@ -15,6 +15,8 @@ use std::sync::{Arc, LazyLock};
 macro_rules! opset {
     ($with:path) => {
         $with! {
+            "AUGRUCell", named("ie_internal_opset") => recurrent::Recurrent(AugruCell);
+            "AUGRUSequence", named("ie_internal_opset") => recurrent::Recurrent(AugruSequence);
             "Abs", opset(1..=16) => unary::Unary(Abs);
             "Acos", opset(1..=16) => unary::Unary(Acos);
             "Acosh", opset(4..=16) => unary::Unary(Acosh);
@@ -70,6 +72,8 @@ macro_rules! opset {
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
+            "GRUCell", opset(3..=16) => recurrent::Recurrent(GruCell);
+            "GRUSequence", opset(5..=16) => recurrent::Recurrent(GruSequence);
             "Gather", opset(1..=6) => gather::Gather(V1);
             "Gather", opset(7..=7) => gather::Gather(V7);
             "Gather", opset(8..=16) => gather::Gather(V8);
@@ -103,6 +107,9 @@ macro_rules! opset {
             "IsInf", opset(10..=16) => unary::Unary(IsInf);
             "IsNaN", opset(10..=16) => unary::Unary(IsNaN);
             "LRN", opset(1..=16) => lrn::Lrn;
+            "LSTMCell", opset(1..=3) => recurrent::Recurrent(LstmCell1);
+            "LSTMCell", opset(4..=16) => recurrent::Recurrent(LstmCell);
+            "LSTMSequence", opset(5..=16) => recurrent::Recurrent(LstmSequence);
             "Less", opset(1..=16) => comparison::Comparison(Less);
             "LessEqual", opset(1..=16) => comparison::Comparison(LessEqual);
             "Log", opset(1..=16) => unary::Unary(Log);
@@ -139,6 +146,8 @@ macro_rules! opset {
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
+            "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
+            "RNNSequence", opset(5..=16) => recurrent::Recurrent(RnnSequence);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -155,6 +164,9 @@ macro_rules! opset {
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", opset(1..=16) => reshape::Reshape;
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
@@ -189,8 +201,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StaticReshape", named("onednn") => static_reshape::StaticReshape;
+            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -37,6 +37,7 @@ pub mod pool;
 pub mod quantize;
 pub mod range;
 pub mod real;
+pub mod recurrent;
 pub mod reduce;
 pub mod resample;
 pub mod reverse;

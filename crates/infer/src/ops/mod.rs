@@ -40,6 +40,7 @@ pub mod parameter;
 pub mod pool;
 pub mod prelu;
 pub mod range;
+pub mod recurrent;
 pub mod reduce;
 pub mod reorg_yolo;
 pub mod reshape;

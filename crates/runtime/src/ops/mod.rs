@@ -69,6 +69,28 @@ pub(crate) mod topk;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variable;
+mod convolution;
+mod gather;
+mod iteration;
+mod matmul;
+mod mxnet_reshape;
+mod parameter;
+mod recurrent;
+mod reduce;
+mod reshape;
+mod result;
+mod roll;
+mod scaled_dot_product_attention;
+mod select;
+mod shape_of;
+mod slice;
+mod split;
+mod squeeze;
+mod static_reshape;
+mod strided_slice;
+mod transpose;
+mod unary;
+mod variable;
 
 use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
 
