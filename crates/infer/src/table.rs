@@ -144,10 +144,10 @@ macro_rules! opset {
             "Power", opset(1..=16) => binary::Binary(Power);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
-            "Range", opset(1..=3) => range::Range(V1);
-            "Range", opset(4..=16) => range::Range(V4);
             "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
             "RNNSequence", opset(5..=16) => recurrent::Recurrent(RnnSequence);
+            "Range", opset(1..=3) => range::Range(V1);
+            "Range", opset(4..=16) => range::Range(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -161,9 +161,6 @@ macro_rules! opset {
             "ReduceSum", opset(1..=16) => reduce::Reduce(Sum);
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
-            "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", opset(1..=16) => reshape::Reshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
@@ -201,8 +198,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);
