@@ -2,7 +2,9 @@
 //! whole head are never in memory. The products and the softmax are those of
 //! [`gemm`](crate::gemm) and [`softmax`](crate::softmax) and give the same bits.
 
-use crate::gemm::{FEW_ROWS, Layout, Left, Product, Right, Step, pack_into, panels_len};
+use crate::gemm::{
+    FEW_ROWS, Layout, Left, Product, Right, Step, add, add_number, pack_into, panels_len,
+};
 use crate::memory::{InOut, ScratchPool};
 use crate::par::{Slice, Threads};
 use crate::slices::Slices;
@@ -42,8 +44,9 @@ pub struct Head<'a> {
     pub key: &'a [f32],
     /// Rows of `width` elements.
     pub value: &'a [f32],
-    /// What is added to the scores, unless a row's position decides what it sees.
-    pub mask: Option<Mask<'a>>,
+    /// What is added to the scores, one after the other, unless a row's position decides what it
+    /// sees.
+    pub masks: [Option<Mask<'a>>; 2],
     /// Scores that take their share of the softmax without a value: one column of them.
     pub sink: Option<Mask<'a>>,
 }
@@ -184,17 +187,18 @@ impl Attention {
         stride
     }
 
-    /// Adds the mask to the scores of row `i`.
+    /// Adds the masks to the scores of row `i`.
     fn bias(&self, head: &Head<'_>, i: usize, line: &mut [f32]) {
         if self.causal {
             let seen = (i + 1).min(line.len());
             line[seen..].fill(f32::NEG_INFINITY);
-        } else if let Some(mask) = head.mask {
+            return;
+        }
+        for mask in head.masks.iter().flatten() {
             let values = &mask.values[i * mask.row..];
-            if mask.column == 0 {
-                line.iter_mut().for_each(|x| *x += values[0]);
-            } else {
-                line.iter_mut().zip(&values[..self.terms]).for_each(|(x, v)| *x += v);
+            match mask.column {
+                0 => add_number(line, values[0]),
+                _ => add(line, &values[..self.terms]),
             }
         }
     }
@@ -239,10 +243,8 @@ mod tests {
                     let (q, k) = (head.query[i * a.strides[0] + k], head.key[j * a.strides[1] + k]);
                     f64::from(q) * f64::from(k)
                 });
-                let masked = head
-                    .mask
-                    .filter(|_| !a.causal)
-                    .map_or(0.0, |m| m.values[i * m.row + j * m.column]);
+                let masks = head.masks.iter().flatten().filter(|_| !a.causal);
+                let masked: f32 = masks.map(|m| m.values[i * m.row + j * m.column]).sum();
                 match a.causal && j > i {
                     true => f64::NEG_INFINITY,
                     false => pairs.sum::<f64>() * f64::from(a.scale) + f64::from(masked),
@@ -276,7 +278,10 @@ mod tests {
                     query: &q[i * depth..],
                     key: &k[i * terms * depth..],
                     value: &v[i * terms * width..],
-                    mask: masked.map(|column| Mask { values: &m, row: terms * column, column }),
+                    masks: [
+                        masked.map(|column| Mask { values: &m, row: terms * column, column }),
+                        masked.map(|_| Mask { values: &v, row: 0, column: 1 }),
+                    ],
                     sink: sink.map(|row| Mask { values: &m, row, column: 0 }),
                 };
                 let mut results = Vec::new();

@@ -90,7 +90,8 @@ pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
 }
 
 multiversion! {
-    fn add(run: &mut [f32], values: &[f32]) {
+    /// Adds values one by one.
+    pub(crate) fn add(run: &mut [f32], values: &[f32]) {
         for (x, v) in run.iter_mut().zip(values) {
             *x += v;
         }
@@ -106,7 +107,8 @@ multiversion! {
 }
 
 multiversion! {
-    fn add_number(run: &mut [f32], value: f32) {
+    /// Adds a number to each.
+    pub(crate) fn add_number(run: &mut [f32], value: f32) {
         for x in run {
             *x += value;
         }

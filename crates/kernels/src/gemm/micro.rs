@@ -62,12 +62,20 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
 unsafe fn kernel<V: Vector, const R: usize, const P: usize>(block: Block) {
     // SAFETY: the caller's promise.
     unsafe {
+        // Loops over indices, not iterators: what is not inlined here is not compiled for the
+        // instruction set.
         let mut sums = [[V::zero(); P]; R];
         let mut b = block.b;
         for run in 0..block.runs {
-            let rows: [*const f32; R] = std::array::from_fn(|i| *block.a.add(run * R + i));
+            let mut rows = [std::ptr::null(); R];
+            for i in 0..R {
+                rows[i] = *block.a.add(run * R + i);
+            }
             for k in 0..block.k {
-                let columns: [V; P] = std::array::from_fn(|p| V::load(b.add(p * V::LANES)));
+                let mut columns = [V::zero(); P];
+                for p in 0..P {
+                    columns[p] = V::load(b.add(p * V::LANES));
+                }
                 for i in 0..R {
                     let a = V::splat(*rows[i].add(k));
                     for p in 0..P {

@@ -14,6 +14,7 @@ mod vector;
 mod windows;
 
 pub use epilogue::{Step, apply_steps};
+pub(crate) use epilogue::{add, add_number};
 pub use pack::{Layout, Packed, pack_into, panels_len};
 pub use plain::plain;
 pub use windows::{Window, Windows};

@@ -178,6 +178,12 @@ crate::multiversion! {
         for (j, row) in block.iter_mut().enumerate() {
             row.copy_from_slice(&from[first + j * stride..][..16]);
         }
-        std::array::from_fn(|i| std::array::from_fn(|j| block[j][i]))
+        let mut turned = [[0f32; 16]; 16];
+        for (i, row) in turned.iter_mut().enumerate() {
+            for (j, to) in row.iter_mut().enumerate() {
+                *to = block[j][i];
+            }
+        }
+        turned
     }
 }

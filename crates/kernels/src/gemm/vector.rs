@@ -38,10 +38,11 @@ multiversion! {
     fn dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
         for (group, out) in out.chunks_mut(COLUMNS).enumerate() {
             let mut lanes = [[0f32; LANES]; COLUMNS];
-            let rows: [&[f32]; COLUMNS] = std::array::from_fn(|j| {
+            let mut rows = [&b[..0]; COLUMNS];
+            for (j, to) in rows.iter_mut().enumerate() {
                 let row = group * COLUMNS + j.min(out.len() - 1);
-                &b[row * stride..][..a.len()]
-            });
+                *to = &b[row * stride..][..a.len()];
+            }
             let whole = a.len() / LANES * LANES;
             for k in (0..whole).step_by(LANES) {
                 let x = &a[k..k + LANES];

@@ -13,7 +13,7 @@ use kernels::{InOut, Scratch};
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let heads = Heads::new(self, cx)?;
+        let heads = Heads::of_rule(self, cx)?;
         let element_type = cx.element_type(0);
         match element_type {
             ElementType::F32 => Ok(Box::new(Float { heads, halves: None })),
@@ -30,60 +30,92 @@ impl Lower for Rule {
 #[derive(Clone)]
 pub(crate) struct Heads {
     pub(crate) attention: Attention,
-    /// Where query, key, value, mask and sink of each head begin.
-    pub(crate) at: [Vec<usize>; 5],
+    /// Where query, key and value of each head begin.
+    pub(crate) at: [Vec<usize>; 3],
     /// Where the output of each head begins.
     pub(crate) to: Vec<usize>,
-    /// Distance between rows and columns of the mask, if there is one.
-    mask: Option<(usize, usize)>,
-    /// Whether it says which scores count, instead of being added.
-    mask_is_boolean: bool,
+    /// What is added to the scores: one mask at most in the operation, two in patterns of others.
+    pub(crate) masks: Vec<MaskAt>,
+    /// Whether input 4 is the scale.
     has_scale: bool,
-    /// Distance between rows of the sink, if there is one.
-    sink: Option<usize>,
+    /// Scores without a value: input 5.
+    sink: Option<MaskAt>,
+}
+
+/// Where a mask lies.
+#[derive(Clone, Debug)]
+pub(crate) struct MaskAt {
+    input: usize,
+    /// Where it begins for each head.
+    at: Vec<usize>,
+    /// Distance between its rows and columns, 0 where one serves all.
+    apart: (usize, usize),
+    /// Whether it says which scores count, instead of being added.
+    is_boolean: bool,
+}
+
+impl MaskAt {
+    /// A mask of `sizes` beside scores of `columns` columns, with the batch axes of the result.
+    pub(crate) fn new(input: usize, sizes: &[usize], batch: &[usize], columns: usize) -> MaskAt {
+        let (own, rows, width) = split(sizes);
+        MaskAt {
+            input,
+            at: offsets(batch, &own, rows * width),
+            apart: (if rows == 1 { 0 } else { width }, usize::from(width == columns)),
+            is_boolean: false,
+        }
+    }
+
+    fn of<'a>(&self, head: usize, values: &'a [f32]) -> Mask<'a> {
+        Mask { values: &values[self.at[head]..], row: self.apart.0, column: self.apart.1 }
+    }
+}
+
+/// Batch axes, rows and columns.
+fn split(sizes: &[usize]) -> (Vec<usize>, usize, usize) {
+    match sizes {
+        [batch @ .., rows, columns] => (batch.to_vec(), *rows, *columns),
+        [columns] => (Vec::new(), 1, *columns),
+        [] => (Vec::new(), 1, 1),
+    }
 }
 
 impl Heads {
-    pub(crate) fn new(rule: &Rule, cx: &LowerCx<'_>) -> Result<Heads, LowerError> {
-        let split = |sizes: &[usize]| -> (Vec<usize>, usize, usize) {
-            match sizes {
-                [batch @ .., rows, columns] => (batch.to_vec(), *rows, *columns),
-                [columns] => (Vec::new(), 1, *columns),
-                [] => (Vec::new(), 1, 1),
-            }
+    /// The heads of the operation.
+    pub(crate) fn of_rule(rule: &Rule, cx: &LowerCx<'_>) -> Result<Heads, LowerError> {
+        let sizes = [cx.sizes(0), cx.sizes(1), cx.sizes(2)];
+        let mut heads = Heads::new(sizes, cx.output_sizes(0)?);
+        heads.attention.causal = rule.causal();
+        heads.has_scale = cx.input_count() > 4;
+        let (batch, ..) = split(cx.output_sizes(0)?);
+        if rule.has_mask(cx.input_count(), Some(cx.sizes(3).len())) {
+            let mask = MaskAt::new(3, cx.sizes(3), &batch, heads.attention.terms);
+            let is_boolean = cx.element_type(3) == ElementType::Boolean;
+            heads.masks.push(MaskAt { is_boolean, ..mask });
+        }
+        heads.sink = (cx.input_count() > 5).then(|| MaskAt::new(5, cx.sizes(5), &batch, 0));
+        Ok(heads)
+    }
+
+    /// The heads of query, key and value of some sizes, scaled as the operation does by default.
+    pub(crate) fn new(sizes: [&[usize]; 3], output: &[usize]) -> Heads {
+        let (batch, rows, width) = split(output);
+        let [query, key, value] = sizes.map(split);
+        let (depth, terms) = (query.2, key.1);
+        let starts = |(own, rows, columns): (Vec<usize>, usize, usize)| {
+            offsets(&batch, &own, rows * columns)
         };
-        let (output, rows, width) = split(cx.output_sizes(0)?);
-        let inputs: Vec<_> = [0, 1, 2, 3, 5].map(|i| split(cx.sizes(i))).into();
-        let (own_rows, depth, terms) = (inputs[0].1, inputs[0].2, inputs[1].1);
-        let has_mask = rule.has_mask(cx.input_count(), Some(cx.sizes(3).len()));
-        let starts = |i: usize, there: bool| match there {
-            true => offsets(&output, &inputs[i].0, inputs[i].1 * inputs[i].2),
-            false => Vec::new(),
-        };
-        let has_sink = cx.input_count() > 5;
-        let strides = [if own_rows == 1 { 0 } else { depth }, depth, width, width];
-        let causal = rule.causal();
+        let strides = [if query.1 == 1 { 0 } else { depth }, depth, width, width];
         let scale = 1.0 / (depth as f32).sqrt();
-        let apart = |i: usize, columns: usize| {
-            let (_, rows, own) = inputs[i];
-            (if rows == 1 { 0 } else { own }, usize::from(own == columns))
-        };
-        let at_query = starts(0, true);
-        Ok(Heads {
-            to: (0..at_query.len()).map(|i| i * rows * width).collect(),
-            attention: Attention { rows, terms, depth, width, scale, causal, strides },
-            at: [
-                at_query,
-                starts(1, true),
-                starts(2, true),
-                starts(3, has_mask),
-                starts(4, has_sink),
-            ],
-            mask: has_mask.then(|| apart(3, terms)),
-            mask_is_boolean: cx.element_type(3) == ElementType::Boolean,
-            has_scale: cx.input_count() > 4,
-            sink: has_sink.then(|| apart(4, 1).0),
-        })
+        let at = [starts(query), starts(key), starts(value)];
+        Heads {
+            to: (0..at[0].len()).map(|i| i * rows * width).collect(),
+            at,
+            attention: Attention { rows, terms, depth, width, scale, causal: false, strides },
+            masks: Vec::new(),
+            has_scale: false,
+            sink: None,
+        }
     }
 
     fn count(&self) -> usize {
@@ -97,15 +129,19 @@ impl Heads {
         attention
     }
 
-    fn head<'a>(&self, i: usize, [query, key, value, mask, sink]: [&'a [f32]; 5]) -> Head<'a> {
-        let mask_of = |(row, column)| Mask { values: &mask[self.at[3][i]..], row, column };
-        let sink_of = |row| Mask { values: &sink[self.at[4][i]..], row, column: 0 };
+    fn head<'a>(
+        &self,
+        i: usize,
+        [query, key, value, sink]: [&'a [f32]; 4],
+        masks: &[&'a [f32]],
+    ) -> Head<'a> {
+        let mask = |k: usize| Some(self.masks.get(k)?.of(i, masks.get(k)?));
         Head {
             query: &query[self.at[0][i]..],
             key: &key[self.at[1][i]..],
             value: &value[self.at[2][i]..],
-            mask: self.mask.map(mask_of),
-            sink: self.sink.map(sink_of),
+            masks: [mask(0), mask(1)],
+            sink: self.sink.as_ref().map(|own| own.of(i, sink)),
         }
     }
 }
@@ -140,12 +176,12 @@ impl Float {
         }
     }
 
-    /// The mask as what is added to the scores.
-    fn mask<'r>(&self, cx: &RunCx<'r>) -> Wide<'r> {
-        if self.heads.mask.is_none() || !self.heads.mask_is_boolean {
-            return self.input(cx, 3, self.heads.mask.is_some());
+    /// A mask as what is added to the scores.
+    fn mask<'r>(&self, cx: &RunCx<'r>, mask: &MaskAt) -> Wide<'r> {
+        if !mask.is_boolean {
+            return self.input(cx, mask.input, true);
         }
-        let counts = cx.input::<u8>(3);
+        let counts = cx.input::<u8>(mask.input);
         let mut bias = cx.scratch::<f32>(counts.len());
         for (to, counts) in bias.iter_mut().zip(counts) {
             *to = if *counts != 0 { 0.0 } else { f32::NEG_INFINITY };
@@ -162,14 +198,15 @@ impl Kernel for Float {
             self.input(cx, 0, true),
             self.input(cx, 1, true),
             self.input(cx, 2, true),
-            self.mask(cx),
             self.input(cx, 5, heads.sink.is_some()),
         ];
-        let values = [0, 1, 2, 3, 4].map(|i: usize| inputs[i].values());
+        let values = [0, 1, 2, 3].map(|i: usize| inputs[i].values());
+        let masks: Vec<Wide<'_>> = heads.masks.iter().map(|m| self.mask(cx, m)).collect();
+        let masks: Vec<&[f32]> = masks.iter().map(Wide::values).collect();
         let attention = heads.scaled(scale.values().first().copied());
         let run = |cx: &RunCx<'_>, output: &mut [f32]| {
             let (threads, scratch) = (cx.threads(), cx.scratch_pool());
-            let head = |i: usize| heads.head(i, values);
+            let head = |i: usize| heads.head(i, values, &masks);
             attention.run(threads, scratch, heads.count(), head, |i| heads.to[i], output);
         };
         match &self.halves {
@@ -203,13 +240,13 @@ impl Double {
         let Attention { terms, causal, .. } = self.heads.attention;
         for (i, line) in scores.chunks_mut(terms.max(1)).enumerate() {
             for (j, score) in line.iter_mut().enumerate() {
-                let place = self.heads.mask.map(|(r, c)| self.heads.at[3][head] + i * r + j * c);
-                *score += match place {
+                let place = |m: &MaskAt| m.at[head] + i * m.apart.0 + j * m.apart.1;
+                *score += match self.heads.masks.first() {
                     None if causal && j > i => f64::NEG_INFINITY,
-                    Some(at) if self.heads.mask_is_boolean && cx.input::<u8>(3)[at] == 0 => {
+                    Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => {
                         f64::NEG_INFINITY
                     }
-                    Some(at) if !self.heads.mask_is_boolean => cx.input::<f64>(3)[at],
+                    Some(m) if !m.is_boolean => cx.input::<f64>(m.input)[place(m)],
                     _ => 0.0,
                 };
             }
@@ -245,8 +282,8 @@ impl Kernel for Double {
             self.bias(cx, i, &mut scores);
             for (r, line) in weights.chunks_mut(columns.max(1)).enumerate() {
                 line[..terms].copy_from_slice(&scores[r * terms..][..terms]);
-                if let Some(row) = self.heads.sink {
-                    line[terms] = cx.input::<f64>(5)[self.heads.at[4][i] + r * row];
+                if let Some(sink) = &self.heads.sink {
+                    line[terms] = cx.input::<f64>(sink.input)[sink.at[i] + r * sink.apart.0];
                 }
             }
             let slices = Slices::new(&[rows, columns], &[1]);

@@ -153,34 +153,21 @@ impl Chains {
     }
 
     fn attention(&self, net: &Net, node: &Node) -> Option<Node> {
-        let rule = node.is::<ScaledDotProductAttention>()?;
-        if !node.inputs.iter().all(|v| net.values[*v].fact.is_static())
-            || !net.is_f32(node.outputs[0])
-        {
-            return None;
-        }
-        let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
-        let constants = net.constants(node);
-        let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
-        let mut heads = Heads::new(rule, &cx).ok()?;
+        let mut heads = heads(net, node)?;
         let mut node = node.clone();
-        let attention = heads.attention.clone();
+        let Heads { attention, at, .. } = &mut heads;
         let matrices = [
             (attention.rows, attention.depth),
             (attention.terms, attention.depth),
             (attention.terms, attention.width),
         ];
         for (i, (rows, columns)) in matrices.into_iter().enumerate() {
-            let Some(map) = self.maps.get(&node.inputs[i]).filter(|m| m.copies > 0) else {
-                continue;
-            };
+            let map = self.maps.get(&node.inputs[i]).filter(|m| m.copies > 0);
             // A row that serves all has no stride to follow.
-            if heads.attention.strides[i] == 0 && rows > 1 {
-                continue;
-            }
-            let Some((at, stride)) = placed(map, &heads.at[i], rows, columns) else { continue };
-            heads.at[i] = at;
-            heads.attention.strides[i] = stride;
+            let one = attention.strides[i] == 0 && rows > 1;
+            let Some(map) = map.filter(|_| !one) else { continue };
+            let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
+            (at[i], attention.strides[i]) = (starts, stride);
             node.inputs[i] = map.source;
         }
         node.operation = Operation::Made(Arc::new(Attention { heads }));
@@ -209,6 +196,21 @@ impl Chains {
         self.maps.remove(&value);
         Some(())
     }
+}
+
+/// The heads of an attention in f32.
+fn heads(net: &Net, node: &Node) -> Option<Heads> {
+    if let Some(attention) = node.made::<Attention>() {
+        return Some(attention.heads.clone());
+    }
+    let rule = node.is::<ScaledDotProductAttention>()?;
+    let known = node.inputs.iter().all(|v| net.values[*v].fact.is_static());
+    if !known || !net.is_f32(node.outputs[0]) {
+        return None;
+    }
+    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
+    let constants = net.constants(node);
+    Heads::of_rule(rule, &LowerCx::new((&inputs, &outputs), &constants, &constants, &[])).ok()
 }
 
 /// Where matrices that begin at `starts` lie, and the distance between their rows.

@@ -1,6 +1,7 @@
 //! What is done to a net before it becomes a plan. Each pass is a module of its own; none changes
 //! what a model computes but for the rounding that its page in `docs/numerics.md` allows.
 
+mod attention;
 mod compose;
 mod epilogue;
 mod fold;
@@ -32,6 +33,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
     ("channels last", layout::layout),
+    ("recognise attention", attention::attention),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
 ];
