@@ -14,9 +14,13 @@ pub fn integers<T: Stored>(threads: &Threads, start: i64, step: i64, out: &mut [
     fill(threads, out, |i| T::from_i64(start.wrapping_add((i as i64).wrapping_mul(step))));
 }
 
-/// `start + i * step` for each `i`, in f64.
-pub fn reals<T: Stored>(threads: &Threads, start: f64, step: f64, out: &mut [T]) {
-    fill(threads, out, |i| T::from_f64(start + i as f64 * step));
+/// `start + i * step` for each `i`, in f64; if `round`, the nearest whole numbers, ties to even.
+pub fn reals<T: Stored>(threads: &Threads, (start, step): (f64, f64), round: bool, out: &mut [T]) {
+    let at = |i: usize| start + i as f64 * step;
+    match round {
+        true => fill(threads, out, |i| T::from_f64(at(i).round_ties_even())),
+        false => fill(threads, out, |i| T::from_f64(at(i))),
+    }
 }
 
 fn fill<T: Stored>(threads: &Threads, out: &mut [T], value: impl Fn(usize) -> T + Sync) {
@@ -37,7 +41,10 @@ mod tests {
         integers(Threads::single(), 250, 3, &mut bytes);
         assert_eq!(bytes, [250, 253, 0, 3]);
         let mut floats = vec![0f32; 40_000];
-        reals(&Threads::new(2), 1.0, -0.1, &mut floats);
+        reals(&Threads::new(2), (1.0, -0.1), false, &mut floats);
         assert!(floats.iter().enumerate().all(|(i, v)| *v == (1.0 + i as f64 * -0.1) as f32));
+        let mut whole = [0i32; 6];
+        reals(Threads::single(), (1.0, 0.5), true, &mut whole);
+        assert_eq!(whole, [1, 2, 2, 2, 3, 4]);
     }
 }

@@ -129,7 +129,7 @@ mod tests {
             ("2,?", depth(4), "-1", Ok("i64[2,?,4]")),
             ("2", Input::shape(I64, "[]"), "0", Ok("i64[?,2]")),
             ("2", range, "0", Ok("i64[2..5,2]")),
-            ("[]", depth(0), "0", Ok("i64[0] = {}")),
+            ("[]", depth(0), "0", Ok("i64[0]")),
             ("...", depth(4), "7", Ok("i64[...]")),
             ("2,3", depth(4), "3", Err("axis 3 is out of range for rank 3")),
             ("2,3", depth(-4), "0", Err("input 1 (depth): is -4, which is no number of classes")),

@@ -1,6 +1,9 @@
 //! Range-1 (type `Range` of opset1), Range-4: numbers at equal distances.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/range-4.html>
+//!
+//! Start, stop and step are truncated for whole numbers. Where nothing is left of the step, which
+//! the specification leaves undefined, real numbers are rounded, as OpenVINO's CPU plugin does.
 
 use crate::prelude::*;
 use crate::rules::interval::{Arithmetic, ints};
@@ -113,9 +116,14 @@ fn count_of_ints(start: Interval, stop: Interval, step: Interval) -> Result<Dim,
     Ok(Dim::range(count(least), most).with_why(why))
 }
 
+/// Whether a step is nothing as a whole number.
+pub fn vanishes(step: f64) -> bool {
+    step.trunc() == 0.0
+}
+
 fn count_of_reals(bounds: [f64; 3], element_type: ElementType) -> Result<Dim, RuleError> {
     require!(bounds.iter().all(|v| v.is_finite()), "start, stop and step must be finite");
-    let whole = element_type.integer_range().is_some();
+    let whole = element_type.integer_range().is_some() && !vanishes(bounds[2]);
     let [start, stop, step] = bounds.map(|v| if whole { v.trunc() } else { v });
     if step == 0.0 {
         require!(2; start == stop, "is 0, which never leads from {start} to {stop}");
@@ -171,6 +179,7 @@ mod tests {
         case([-1.9, 2.9, 1.5], "i32").expect(&[Ok("i32[3]")]);
         case([0.0, f64::NAN, 1.0], "f32").expect(&[Err("must be finite")]);
         case([0.0, f64::INFINITY, 1.0], "f32").expect(&[Err("must be finite")]);
-        case([0.0, 2.0, 0.5], "i32").expect(&[Err("input 2 (step): is 0")]);
+        case([1.0, 4.0, 0.5], "i32").expect(&[Ok("i32[6]")]);
+        case([0.0, 2.0, 0.0], "f32").expect(&[Err("input 2 (step): is 0")]);
     }
 }

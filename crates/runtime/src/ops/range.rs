@@ -2,7 +2,7 @@
 
 use crate::dispatch::with_type;
 use crate::prelude::*;
-use infer::ops::range::Range;
+use infer::ops::range::{Range, vanishes};
 use kernels::num::Stored;
 use kernels::range;
 use std::marker::PhantomData;
@@ -11,8 +11,10 @@ impl Lower for Range {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let element_type = cx.output_type(0);
         let refused = || LowerError::Unsupported(format!("a range of {element_type}"));
+        // Where the sequence stops decides its size only.
+        cx.output_sizes(0)?;
         let whole = |input: usize| cx.element_type(input).is_integral();
-        if element_type.is_integral() {
+        if element_type.is_integral() && (whole(2) || !vanishes(real(cx, 2)?)) {
             let value = |input: usize| -> Result<i64, LowerError> {
                 // `as` truncates towards zero, as the specification wants.
                 if whole(input) { cx.int(input) } else { Ok(real(cx, input)? as i64) }
@@ -24,8 +26,9 @@ impl Lower for Range {
             .ok_or_else(refused);
         }
         let (start, step) = (real(cx, 0)?, real(cx, 2)?);
-        with_type!(element_type, float T => {
-            Box::new(Reals::<T> { start, step, of: PhantomData }) as Box<dyn Kernel>
+        let round = element_type.is_integral();
+        with_type!(element_type, number T => {
+            Box::new(Reals::<T> { start, step, round, of: PhantomData }) as Box<dyn Kernel>
         })
         .ok_or_else(refused)
     }
@@ -58,12 +61,15 @@ impl<T: Stored> Kernel for Integers<T> {
 struct Reals<T> {
     start: f64,
     step: f64,
+    /// Whether the numbers are rounded to whole ones.
+    round: bool,
     of: PhantomData<T>,
 }
 
 impl<T: Stored> Kernel for Reals<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        range::reals::<T>(cx.threads(), self.start, self.step, cx.output(0));
+        let bounds = (self.start, self.step);
+        range::reals::<T>(cx.threads(), bounds, self.round, cx.output(0));
         Ok(())
     }
 
