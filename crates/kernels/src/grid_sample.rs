@@ -152,7 +152,7 @@ impl Images {
     }
 
     /// Sums of `N` by `N` elements around each position; `weights` are those of the `N`
-    /// elements of an axis.
+    /// elements of an axis. Integers truncate.
     ///
     /// # Panics
     /// As [`Images::nearest`].
@@ -186,7 +186,7 @@ impl Images {
                 }
                 total = total + *v * row;
             }
-            *to = T::save(total);
+            *to = T::from_f64(total.to_f64());
         });
     }
 }

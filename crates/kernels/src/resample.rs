@@ -13,7 +13,7 @@ pub trait Pixel: Stored {
     /// The value.
     fn load(self) -> Self::Sum;
 
-    /// The nearest value; integers round ties away from zero and saturate.
+    /// The nearest value, ties to even; integers saturate.
     fn save(sum: Self::Sum) -> Self;
 }
 
@@ -35,7 +35,7 @@ macro_rules! pixels {
         })*
     };
     (integers $($t:ty),*) => {
-        pixels!($($t: f64, |v| v as f64, |s| s.round_away() as $t);*);
+        pixels!($($t: f64, |v| v as f64, |s| s.round_even() as $t);*);
     };
 }
 
@@ -72,6 +72,25 @@ impl Taps {
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
+
+    /// The taps of each element.
+    fn each(&self) -> impl Iterator<Item = &[(usize, f64)]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| &self.taps[*start..*end])
+    }
+
+    /// The same with two taps for each element, where some have one, which is halved.
+    fn in_pairs(&self) -> Option<Taps> {
+        let mut pairs = Taps::default();
+        for taps in self.each() {
+            match *taps {
+                [(i, w)] => pairs.push([(i, w / 2.0), (i, w / 2.0)]),
+                [a, b] => pairs.push([a, b]),
+                _ => return None,
+            }
+        }
+        Some(pairs)
+    }
 }
 
 /// One axis of a resampling: `outer` times `input` runs of `inner` elements.
@@ -80,6 +99,8 @@ struct Pass<W> {
     input: usize,
     inner: usize,
     ends: Vec<usize>,
+    /// Whether each element has two taps.
+    paired: bool,
     index: Vec<usize>,
     weight: Vec<W>,
 }
@@ -110,12 +131,15 @@ impl<W: Real + Pixel<Sum = W>> Resample<W> {
         let mut sizes = sizes.to_vec();
         let passes = axes.iter().map(|(axis, taps)| {
             let input = sizes[*axis];
+            let pairs = taps.in_pairs();
+            let taps = pairs.as_ref().unwrap_or(taps);
             assert!(taps.taps.iter().all(|(i, _)| *i < input), "a tap lies outside its axis");
             let pass = Pass {
                 outer: product(&sizes[first..*axis]),
                 input,
                 inner: product(&sizes[axis + 1..]),
                 ends: taps.ends.clone(),
+                paired: pairs.is_some(),
                 index: taps.taps.iter().map(|(i, _)| *i).collect(),
                 weight: taps.taps.iter().map(|(_, w)| W::of(*w)).collect(),
             };
@@ -138,33 +162,40 @@ impl<W: Real + Pixel<Sum = W>> Resample<W> {
         let [first, .., last] = &self.passes[..] else {
             return self.passes[0].run(threads, self.blocks, from, to);
         };
-        let (input, output) = (first.from_len(), last.to_len());
+        let (input, output) = (first.input_len(), last.output_len());
         assert_eq!((from.len(), to.len()), (self.blocks * input, self.blocks * output));
-        let between = self.passes.iter().map(Pass::from_len).skip(1).max().unwrap_or(0);
-        let grain = GRAIN.div_ceil(output.max(1));
+        let between = self.passes.iter().map(Pass::input_len).skip(1).max().unwrap_or(0);
+        // Where there are few blocks, each is divided by itself.
+        let few = self.blocks < threads.count();
+        let grain = if few { self.blocks } else { GRAIN.div_ceil(output.max(1)) };
         let out = Slice::new(to);
         threads.ranges(self.blocks, grain, |blocks| {
             let (mut a, mut b) = (vec![M::default(); between], vec![M::default(); between]);
             for block in blocks {
-                first.run(threads, 1, &from[block * input..][..input], &mut a[..first.to_len()]);
+                first.run(
+                    threads,
+                    1,
+                    &from[block * input..][..input],
+                    &mut a[..first.output_len()],
+                );
                 for pass in &self.passes[1..self.passes.len() - 1] {
-                    pass.run(threads, 1, &a[..pass.from_len()], &mut b[..pass.to_len()]);
+                    pass.run(threads, 1, &a[..pass.input_len()], &mut b[..pass.output_len()]);
                     std::mem::swap(&mut a, &mut b);
                 }
                 // SAFETY: blocks are disjoint parts of the output.
                 let to = unsafe { std::slice::from_raw_parts_mut(out.at(block * output), output) };
-                last.run(threads, 1, &a[..last.from_len()], to);
+                last.run(threads, 1, &a[..last.input_len()], to);
             }
         });
     }
 }
 
 impl<W: Real + Pixel<Sum = W>> Pass<W> {
-    fn from_len(&self) -> usize {
+    fn input_len(&self) -> usize {
         self.outer * self.input * self.inner
     }
 
-    fn to_len(&self) -> usize {
+    fn output_len(&self) -> usize {
         self.outer * self.ends.len() * self.inner
     }
 
@@ -174,19 +205,14 @@ impl<W: Real + Pixel<Sum = W>> Pass<W> {
         D: Pixel<Sum = W>,
     {
         let (output, inner) = (self.ends.len(), self.inner);
-        assert_eq!((from.len(), to.len()), (blocks * self.from_len(), blocks * self.to_len()));
+        assert_eq!((from.len(), to.len()), (blocks * self.input_len(), blocks * self.output_len()));
         let taps = self.index.len().div_ceil(output.max(1)).max(1);
         if inner == 1 {
-            let row = self.input;
+            let (row, index, weight) = (self.input, &self.index, &self.weight);
+            let ends = if self.paired { &[] } else { &self.ends[..] };
             return threads.chunks(to, output, GRAIN.div_ceil(taps), |first, rows| {
                 for (i, to) in rows.chunks_mut(output).enumerate() {
-                    along(
-                        &from[(first + i) * row..][..row],
-                        &self.ends,
-                        &self.index,
-                        &self.weight,
-                        to,
-                    );
+                    along(&from[(first + i) * row..][..row], ends, index, weight, to);
                 }
             });
         }
@@ -202,7 +228,7 @@ impl<W: Real + Pixel<Sum = W>> Pass<W> {
 }
 
 multiversion! {
-    /// Sums along a row.
+    /// Sums along a row; of pairs, where no ends are given.
     fn along<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
         from: &[S],
         ends: &[usize],
@@ -210,11 +236,18 @@ multiversion! {
         weight: &[W],
         to: &mut [D],
     ) {
+        let sum = |index: &[usize], weight: &[W]| {
+            let taps = index.iter().zip(weight);
+            D::save(taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i].load()))
+        };
+        if ends.is_empty() {
+            let pairs = index.chunks_exact(2).zip(weight.chunks_exact(2));
+            to.iter_mut().zip(pairs).for_each(|(to, (i, w))| *to = sum(i, w));
+            return;
+        }
         let mut start = 0;
         for (to, end) in to.iter_mut().zip(ends) {
-            let taps = index[start..*end].iter().zip(&weight[start..*end]);
-            let sum = taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i].load());
-            *to = D::save(sum);
+            *to = sum(&index[start..*end], &weight[start..*end]);
             start = *end;
         }
     }
@@ -321,9 +354,9 @@ mod tests {
 
     #[test]
     fn axes_are_averaged_in_any_order() {
-        let data: Vec<f32> = (0..2 * 4 * 6 * 3).map(|i| (i * i % 97) as f32).collect();
+        let data: Vec<f32> = (0..2 * 4 * 6 * 3).map(|i: usize| (i * i % 97) as f32).collect();
         let expected: Vec<f32> = (0..2 * 2 * 3 * 3)
-            .map(|i| {
+            .map(|i: usize| {
                 let (n, y, x, c) = (i / 18, i / 9 % 2, i / 3 % 3, i % 3);
                 let at = |dy, dx| data[((n * 4 + 2 * y + dy) * 6 + 2 * x + dx) * 3 + c];
                 (at(0, 0) + at(0, 1) + at(1, 0) + at(1, 1)) / 4.0
@@ -345,7 +378,7 @@ mod tests {
         taps.push([]);
         let mut out = [9u8; 3];
         Resample::new(&[2], &[(0, taps)]).run::<u8, f64>(Threads::single(), &[101, 70], &mut out);
-        assert_eq!(out, [51, 255, 0]);
+        assert_eq!(out, [50, 255, 0]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Color {
         Ok([shape.dim(0), shape.dim(1), shape.dim(2)])
     }
 
-    fn from_planes(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+    fn infer_colours(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         let planes = if self.kind.is_interleaved() { 2 } else { 3 };
         let count = cx.input_count();
         require!(count == 1 || count == planes, "it takes 1 or {planes} inputs, not {count}");
@@ -95,7 +95,7 @@ impl Color {
         Ok(())
     }
 
-    fn to_planes(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+    fn infer_planes(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
         let [batch, height, width] = Color::image(cx, 0, 3)?;
         require_even(0, &[height, width])?;
@@ -134,8 +134,8 @@ impl Op for Color {
             cx.expect_type(input, "u8 or a real type", |t| t == ElementType::U8 || t.is_real())?;
         }
         match self.kind.makes_planes() {
-            true => self.to_planes(cx),
-            false => self.from_planes(cx),
+            true => self.infer_planes(cx),
+            false => self.infer_colours(cx),
         }
     }
 }

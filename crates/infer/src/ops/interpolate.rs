@@ -272,6 +272,9 @@ fn resize(cx: &mut InferCx<'_>, axes: &[usize], out: &mut [Dim]) -> Result<(), R
 /// The size of an axis times a scale, rounded down, in f32 as OpenVINO computes it.
 #[allow(clippy::as_conversions)] // from floats to integers it saturates, to floats it rounds
 fn scaled(dim: Dim, scale: f64) -> Dim {
+    if scale == 1.0 {
+        return dim;
+    }
     let by = |size: i64| (size as f32 * scale as f32).floor() as i64;
     let high = if dim.is_bounded() { by(dim.max()) } else { Dim::INF };
     Dim::range(by(dim.min()), high).with_why(dim.why())

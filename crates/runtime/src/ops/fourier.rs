@@ -4,8 +4,11 @@ use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
 use kernels::fourier::{AxisTransform, Complex, Direction, Fft, load, store};
-use kernels::real::{Real, StoredReal};
+use kernels::real::StoredReal;
 use std::marker::PhantomData;
+
+/// Transforms have tables; longer ones are refused before they are made.
+const LONGEST: usize = 1 << 28;
 
 impl Lower for Fourier {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -32,6 +35,9 @@ impl Lower for Fourier {
                 Kind::Rdft if last => real_length(cx, i, sizes[axis])?,
                 _ => output[axis],
             };
+            if len > LONGEST {
+                return Err(LowerError::Unsupported(format!("{len} elements are too many")));
+            }
             passes.push(AxisTransform {
                 outer: sizes[..axis].iter().product(),
                 input: sizes[axis],
@@ -66,10 +72,7 @@ struct FourierKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: StoredReal> Kernel for FourierKernel<T>
-where
-    T::Wide: Real,
-{
+impl<T: StoredReal> Kernel for FourierKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let from: &[T] = cx.input(0);
         let count = if self.pairs_in { from.len() / 2 } else { from.len() };

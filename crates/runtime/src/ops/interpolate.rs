@@ -12,6 +12,12 @@ use kernels::num::Plain;
 use kernels::resample::{Pick, Pixel, Resample, Taps};
 use std::marker::PhantomData;
 
+/// Axes have tables; longer ones are not images.
+const LONGEST: usize = 1 << 26;
+
+/// Elements of the data with its padding, beyond which a file asks for too much.
+const MOST: usize = 1 << 30;
+
 impl Lower for Interpolate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (sizes, output) = (cx.sizes(0), cx.output_sizes(0)?);
@@ -19,12 +25,16 @@ impl Lower for Interpolate {
         let axes = self.axes(values.as_deref(), sizes.len())?;
         let pad = Padding::new(self, sizes)?;
         let scales = self.scales_input().map(|input| cx.floats(input)).transpose()?;
-        let scales = Scales::new(&axes, scales.as_deref(), (&pad.sizes, output));
+        let all = Axis::all(&axes, scales.as_deref(), &pad.sizes, output);
         if let Some(axis) = (0..sizes.len()).find(|i| pad.sizes[*i] == 0 && output[*i] != 0) {
             return Err(RuleError::at(0, format!("has nothing on axis {axis} to sample")).into());
         }
         let sampling = self.sampling(sizes.len(), &axes);
-        let resized = scales.axes.iter().filter(|a| a.input != a.output);
+        let resized = all.iter().filter(|a| a.input != a.output);
+        if let Some(axis) = resized.clone().find(|a| a.output > LONGEST) {
+            let message = format!("an axis of {} elements is too long", axis.output);
+            return Err(LowerError::Unsupported(message));
+        }
         if sampling.mode == Mode::Nearest {
             let mut choices = vec![None; sizes.len()];
             resized.for_each(|axis| choices[axis.axis] = Some(axis.nearest(sampling)));
@@ -34,7 +44,7 @@ impl Lower for Interpolate {
             })
             .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)));
         }
-        let shrinks = scales.axes.iter().any(|a| a.scale < 1.0);
+        let shrinks = all.iter().any(|a| a.scale < 1.0);
         let table = |axis: &Axis| (axis.axis, axis.taps(sampling, shrinks));
         let mut tables: Vec<(usize, Taps)> = resized.map(table).collect();
         // Pillow goes from the last axis to the first; else what shrinks most goes first.
@@ -45,7 +55,8 @@ impl Lower for Interpolate {
             tables.sort_by(|a, b| growth(a).total_cmp(&growth(b)));
         }
         with_type!(cx.element_type(0), number T => {
-            kernel::<T>(pad, &tables, pillow)
+            // Pillow rounds images of bytes after each axis.
+            kernel::<T>(pad, &tables, pillow && size_of::<T>() == 1)
         })
         .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
@@ -74,9 +85,9 @@ impl Padding {
         let padded = sizes.iter().zip(pads());
         let padded = padded.map(|(s, (a, b))| s.checked_add(a)?.checked_add(b));
         let padded: Option<Vec<usize>> = padded.collect();
-        let fits = |sizes: &Vec<usize>| {
-            let bytes = sizes.iter().try_fold(8usize, |n, s| n.checked_mul((*s).max(1)));
-            bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+        let fits = |padded: &Vec<usize>| {
+            let count = padded.iter().try_fold(1usize, |n, s| n.checked_mul((*s).max(1)));
+            padded == sizes || count.is_some_and(|n| n <= MOST)
         };
         let padded = padded.filter(fits);
         let padded =
@@ -99,11 +110,6 @@ impl Padding {
     }
 }
 
-/// The axes with their scales.
-struct Scales {
-    axes: Vec<Axis>,
-}
-
 /// One axis.
 struct Axis {
     axis: usize,
@@ -112,27 +118,20 @@ struct Axis {
     scale: f32,
 }
 
-impl Scales {
-    /// An axis that is not named keeps its scale, whatever its output size is.
-    fn new(
-        named: &[usize],
-        given: Option<&[f64]>,
-        (input, output): (&[usize], &[usize]),
-    ) -> Scales {
-        let sizes = input.iter().zip(output).enumerate();
-        let axes = sizes.map(|(axis, (&input, &output))| {
+impl Axis {
+    /// Every axis. One that is not named keeps its scale, whatever its output size is.
+    fn all(named: &[usize], given: Option<&[f64]>, input: &[usize], output: &[usize]) -> Vec<Axis> {
+        let axis = |(axis, (&input, &output)): (usize, (&usize, &usize))| {
             let scale = match (named.iter().position(|n| *n == axis), given) {
                 (None, _) => 1.0,
                 (Some(i), Some(given)) => given[i] as f32,
                 (Some(_), None) => output as f32 / input as f32,
             };
             Axis { axis, input, output, scale }
-        });
-        Scales { axes: axes.collect() }
+        };
+        input.iter().zip(output).enumerate().map(axis).collect()
     }
-}
 
-impl Axis {
     /// Where an output element lies in the data.
     fn position(&self, i: usize, coordinates: Coordinates) -> f32 {
         let x = i as f32;

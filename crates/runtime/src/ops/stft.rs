@@ -21,10 +21,18 @@ impl Lower for Stft {
         let (Some((length, batch)), [.., rows, columns, 2]) = (signal.split_last(), spectra) else {
             return Err(RuleError::at(0, format!("is {data:?}")).into());
         };
+        let (count, bins) = if self.transposed() { (*columns, *rows) } else { (*rows, *columns) };
+        let span = count.saturating_sub(1).checked_mul(rule.step);
+        let span = span.and_then(|n| n.checked_add(rule.size));
+        let cut = self.kind() == Kind::Stft && span.is_none_or(|span| span > *length);
+        if bins != rule.size / 2 + 1 || cut {
+            let message = format!("does not fit frames of {} elements", rule.size);
+            return Err(RuleError::at(0, message).into());
+        }
         let frames = Frames {
             batch: batch.iter().product(),
             signal: *length,
-            count: if self.transposed() { *columns } else { *rows },
+            count,
             step: rule.step,
             transposed: self.transposed(),
             fft: Fft::new(rule.size),
