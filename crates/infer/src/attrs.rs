@@ -121,6 +121,14 @@ impl<'a> Attrs<'a> {
         Ok(self.optional(name, number)?.unwrap_or(default))
     }
 
+    /// A floating-point number in the precision that the operation computes in.
+    pub fn single(&mut self, name: &str, default: Option<f32>) -> Result<f32> {
+        match default {
+            Some(default) => Ok(self.optional(name, number)?.unwrap_or(default)),
+            None => self.required(name, number),
+        }
+    }
+
     /// A truth value: true, false, 1 or 0 in any letter case. Any other text leaves the default,
     /// as it does in OpenVINO, and is a finding of `check`.
     pub fn bool_or(&mut self, name: &str, default: bool) -> bool {

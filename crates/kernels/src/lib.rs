@@ -17,6 +17,7 @@ pub mod copy;
 pub mod cum_sum;
 pub mod fourier;
 pub mod frames;
+pub mod detection;
 pub mod gather;
 pub mod gather_tree;
 pub mod gemm;

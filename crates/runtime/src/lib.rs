@@ -30,6 +30,7 @@ mod passes;
 mod place;
 mod plan;
 mod pool;
+mod produce;
 mod profile;
 mod session;
 mod tensor;

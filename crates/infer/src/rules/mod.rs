@@ -3,6 +3,7 @@
 pub mod axes;
 pub mod bodies;
 pub mod broadcast;
+pub mod detection;
 pub mod interval;
 pub mod reshape;
 pub mod scatter;

@@ -1,0 +1,184 @@
+//! NonMaxSuppression-1, -3, -4, -5, -9, NMSRotated-13: of boxes that overlap, the one with the best
+//! score stays.
+//!
+//! The specification of versions 1 to 4 fills the output up with -1 to a size that for version 1
+//! and 3 may be less than the number of boxes selected. OpenVINO returns the selected boxes
+//! alone, as versions 5 and 9 say; so do we, and the declared size of such a model may differ.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
+
+use crate::prelude::*;
+use crate::rules::detection::{capped, expect_real, expect_rows, limit, rows, same_dim};
+
+/// The versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Indices only, as i64.
+    V1,
+    /// Indices only; versions 3 and 4.
+    V3,
+    /// Indices, scores and their number; a score may be lowered. Versions 5 and 9.
+    V5,
+    /// NMSRotated: as version 5 without lowering, for boxes with an angle.
+    Rotated,
+}
+
+/// How a box is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// y and x of any two opposite corners.
+    Corner,
+    /// x and y of the centre, width and height.
+    Center,
+    /// As `Center`, and an angle; counted clockwise if true.
+    Turned(bool),
+}
+
+/// NonMaxSuppression of all versions.
+#[derive(Debug)]
+pub struct NonMaxSuppression {
+    kind: Kind,
+    encoding: Encoding,
+    sorted: bool,
+    output_type: ElementType,
+}
+
+impl Parse for NonMaxSuppression {
+    type Kind = Kind;
+
+    fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let encodings = [("corner", Encoding::Corner), ("center", Encoding::Center)];
+        let encoding = match kind {
+            Kind::Rotated => Encoding::Turned(attrs.bool_or("clockwise", true)),
+            _ => attrs.choice_or("box_encoding", &encodings, Encoding::Corner)?,
+        };
+        let sorted = attrs.bool_or("sort_result_descending", true);
+        let output_type = match kind {
+            Kind::V1 => ElementType::I64,
+            _ => attrs.element_type_or("output_type", ElementType::I64)?,
+        };
+        Ok(NonMaxSuppression { kind, encoding, sorted, output_type })
+    }
+}
+
+impl NonMaxSuppression {
+    /// How a box is written.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Whether boxes are ordered by score across classes and batches.
+    pub fn sorted(&self) -> bool {
+        self.sorted
+    }
+
+    fn expect_scalars(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
+        let rank = if matches!(self.kind, Kind::V5 | Kind::Rotated) { 1 } else { 0 };
+        cx.expect_type(2, "an integer type", ElementType::is_integral)?;
+        expect_real(cx, 3..cx.input_count())?;
+        for input in 2..cx.input_count() {
+            cx.expect_rank(input, 0..=rank)?;
+            let one = cx.shape(input).volume().contains(1);
+            require!(input; one, "must hold one element, but is {}", cx.shape(input));
+        }
+        Ok(())
+    }
+}
+
+impl Op for NonMaxSuppression {
+    fn input_names(&self) -> &'static [&'static str] {
+        &[
+            "boxes",
+            "scores",
+            "max_output_boxes_per_class",
+            "iou_threshold",
+            "score_threshold",
+            "soft_nms_sigma",
+        ]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(match self.kind {
+            Kind::V1 | Kind::V3 => 2..=5,
+            Kind::V5 => 2..=6,
+            Kind::Rotated => 5..=5,
+        })?;
+        expect_real(cx, 0..2)?;
+        self.expect_scalars(cx)?;
+        let turned = matches!(self.encoding, Encoding::Turned(_));
+        expect_rows(cx, 0, 3, if turned { 5 } else { 4 })?;
+        cx.expect_rank(1, 3..=3)?;
+        let batch = same_dim(cx, "batches", [(0, 0), (1, 0)])?;
+        let boxes = same_dim(cx, "boxes", [(0, 1), (1, 2)])?;
+        let most = if cx.input_count() > 2 { limit(cx, 2).unwrap_or(Dim::INF) } else { 0 };
+        cx.because("the number of selected boxes depends on the data");
+        let count =
+            capped(boxes, most).times(capped(batch, -1)).times(capped(cx.shape(1).dim(1), -1));
+        cx.set(0, self.output_type, rows(count, 3));
+        cx.set(1, ElementType::F32, rows(count, 3));
+        cx.set(2, self.output_type, PartialShape::fixed(&[1]));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let f = |shape: &str| Input::shape(F32, shape);
+        let check = |opset, inputs: &[Input], expected: &[Result<&str, &str>]| {
+            Case::of("NonMaxSuppression", opset).inputs(inputs.to_vec()).expect(expected);
+        };
+        let three = Input::ints(I64, &[3]);
+        let (boxes, scores) = (f("2,7,4"), f("2,5,7"));
+        let all = |indices, scores| [Ok(indices), Ok(scores), Ok("i64[1]")];
+        check(
+            "opset9",
+            &[boxes.clone(), scores.clone(), three.clone()],
+            &all("i64[..30,3]", "f32[..30,3]"),
+        );
+        check("opset5", &[boxes.clone(), scores.clone()], &all("i64[0,3]", "f32[0,3]"));
+        check(
+            "opset9",
+            &[boxes.clone(), scores.clone(), Input::bounds(I64, &[(1, 2)])],
+            &[Ok("i64[..20,3]")],
+        );
+        check(
+            "opset9",
+            &[boxes.clone(), scores.clone(), Input::shape(I64, "[]")],
+            &[Ok("i64[..70,3]")],
+        );
+        check("opset9", &[f("..."), f("?,?,?"), three.clone()], &[Ok("i64[?,3]")]);
+        check("opset9", &[f("1,?,4"), f("..."), three.clone()], &[Ok("i64[?,3]")]);
+        check("opset9", &[f("1,?,4"), f("1,1..2,?"), three.clone()], &[Ok("i64[..6,3]")]);
+        let scalar = Input::scalar(I64, 1);
+        check("opset3", &[boxes.clone(), scores.clone(), scalar], &[Ok("i64[..10,3]")]);
+        check(
+            "opset4",
+            &[boxes.clone(), scores.clone(), three.clone()],
+            &[Err("input 2 (max_output_boxes_per_class): must have rank 0, not 1")],
+        );
+        check(
+            "opset9",
+            &[boxes.clone(), f("2,5,6")],
+            &[Err("input 1 (scores): has 6 boxes, an earlier input has 7")],
+        );
+        check(
+            "opset9",
+            &[f("2,7,5"), scores.clone()],
+            &[Err("input 0 (boxes): is [2,7,5], the last axis must have 4 elements")],
+        );
+        check("opset9", &[f("7,4"), scores], &[Err("input 0 (boxes): must have rank 3, not 2")]);
+        check("opset9", &[boxes], &[Err("it takes 2 to 6 inputs, not 1")]);
+        let rotated = |boxes: &str, expected: &[Result<&str, &str>]| {
+            let one = || Input::shape(F16, "[]");
+            let inputs = [f(boxes), f("2,5,7"), three.clone(), one(), one()];
+            Case::of("NMSRotated", "opset13").inputs(inputs).expect(expected);
+        };
+        rotated("2,7,5", &[Ok("i64[..30,3]"), Ok("f32[..30,3]"), Ok("i64[1]")]);
+        rotated("2,7,4", &[Err("the last axis must have 5 elements")]);
+    }
+}

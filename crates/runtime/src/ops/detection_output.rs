@@ -1,0 +1,145 @@
+//! DetectionOutput of all versions.
+
+use crate::prelude::*;
+use crate::produce::{Inputs, Values, produce};
+use infer::ops::detection_output::DetectionOutput;
+use kernels::detection::boxes::Rect;
+use kernels::detection::decoded::{Decoding, Selection};
+use std::borrow::Cow;
+
+impl Lower for DetectionOutput {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let rule = self.clone();
+        let sizes = cx.output_sizes(0)?.to_vec();
+        Ok(produce(cx, "detection_output", move |inputs| {
+            let rows = sizes[2];
+            let image = Images::new(&rule, inputs)?;
+            let mut out: Vec<f32> = Vec::new();
+            for item in 0..image.batch {
+                image.list(item, &mut out);
+            }
+            out.truncate(rows * 7);
+            if out.len() < rows * 7 {
+                out.push(-1.0);
+            }
+            out.resize(rows * 7, 0.0);
+            Ok(vec![(sizes.clone(), Values::Floats(out))])
+        }))
+    }
+}
+
+/// The inputs, and what their shapes say.
+struct Images<'a, 'r> {
+    rule: &'a DetectionOutput,
+    batch: usize,
+    priors: usize,
+    classes: usize,
+    locations: Cow<'r, [f32]>,
+    scores: Cow<'r, [f32]>,
+    boxes: Cow<'r, [f32]>,
+    /// Scores and locations of an earlier stage, which refines the prior boxes.
+    earlier: Option<(Cow<'r, [f32]>, Cow<'r, [f32]>)>,
+}
+
+impl<'a, 'r> Images<'a, 'r> {
+    fn new(
+        rule: &'a DetectionOutput,
+        inputs: &Inputs<'_, 'r>,
+    ) -> Result<Images<'a, 'r>, KernelError> {
+        let batch = inputs.sizes(0)[0];
+        let priors = inputs.sizes(2)[2] / rule.prior_size();
+        Ok(Images {
+            rule,
+            batch,
+            priors,
+            classes: inputs.sizes(1)[1].checked_div(priors).unwrap_or(0),
+            locations: inputs.floats(0)?,
+            scores: inputs.floats(1)?,
+            boxes: inputs.floats(2)?,
+            earlier: match inputs.has(4) {
+                true => Some((inputs.floats(3)?, inputs.floats(4)?)),
+                false => None,
+            },
+        })
+    }
+
+    /// Appends the detections of an item.
+    fn list(&self, item: usize, out: &mut Vec<f32>) {
+        let rule = self.rule;
+        let limit = |n: i64| usize::try_from(n).ok();
+        let selection = Selection {
+            background: limit(rule.background_label_id),
+            candidates: limit(rule.top_k),
+            results: limit(rule.keep_top_k),
+            overlap: rule.nms_threshold,
+            confidence: rule.confidence_threshold,
+            one_class: rule.decrease_label_id,
+        };
+        let (scores, sets) = (self.scores(item), self.decoded(item));
+        let boxes = |class: usize| &sets[if rule.share_location { 0 } else { class }][..];
+        for (class, priors) in selection.select(self.classes, &scores, boxes) {
+            let label = class as f32 - if rule.decrease_label_id { 1.0 } else { 0.0 };
+            for prior in priors {
+                let score = scores[prior * self.classes + class];
+                let found = boxes(class)[prior];
+                let found = if rule.clip_after_nms { found.clipped(1.0, 1.0) } else { found };
+                out.extend([item as f32, label, score].into_iter().chain(found.corners()));
+            }
+        }
+    }
+
+    /// The scores of an item by prior box and class. A box that an earlier stage saw nothing in
+    /// is background.
+    fn scores(&self, item: usize) -> Vec<f32> {
+        let count = self.priors * self.classes;
+        let mut scores = self.scores[item * count..][..count].to_vec();
+        let Some((earlier, _)) = &self.earlier else { return scores };
+        let earlier = earlier[item * self.priors * 2..].chunks_exact(2);
+        for (own, seen) in scores.chunks_exact_mut(self.classes.max(1)).zip(earlier) {
+            if seen[1] < self.rule.objectness_score {
+                own.fill(0.0);
+                let background = usize::try_from(self.rule.background_label_id).ok();
+                if let Some(score) = background.and_then(|label| own.get_mut(label)) {
+                    *score = 1.0;
+                }
+            }
+        }
+        scores
+    }
+
+    /// The boxes of an item, one set for each class or one for all.
+    fn decoded(&self, item: usize) -> Vec<Vec<Rect>> {
+        let (rule, size) = (self.rule, self.rule.prior_size());
+        let decoding = Decoding {
+            by_centre: rule.by_centre,
+            image: if rule.normalized { (1.0, 1.0) } else { rule.image },
+            clip: rule.clip_before_nms,
+        };
+        let refined = Decoding { image: (1.0, 1.0), ..decoding };
+        let rows = if rule.variance_encoded_in_target { 1 } else { 2 };
+        let each = self.priors * size * rows;
+        let own = if self.boxes.len() > each { item * each } else { 0 };
+        let (boxes, variances) = self.boxes[own..][..each].split_at(self.priors * size);
+        let sets = if rule.share_location { 1 } else { self.classes };
+        let locations = |all: &[f32], prior: usize, set: usize| {
+            Rect::read(&all[((item * self.priors + prior) * sets + set) * 4..])
+        };
+        let decode = |prior: usize, set: usize| {
+            let variance = match rule.variance_encoded_in_target {
+                true => [1.0; 4],
+                false => Rect::read(&variances[prior * 4..]).corners(),
+            };
+            let start = Rect::read(&boxes[prior * size + size - 4..]);
+            let by = locations(&self.locations, prior, set);
+            match &self.earlier {
+                None => decoding.decode(start, variance, by),
+                Some((_, earlier)) => {
+                    let by_earlier = locations(earlier, prior, set);
+                    let start = decoding.decode(start, variance, by_earlier);
+                    refined.decode(start, variance, by)
+                }
+            }
+        };
+        (0..sets).map(|set| (0..self.priors).map(|prior| decode(prior, set)).collect()).collect()
+    }
+}
