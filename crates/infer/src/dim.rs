@@ -204,6 +204,11 @@ impl Dim {
         self.derived(up(self.min), max)
     }
 
+    /// Quotient without remainder, for `n` at least 1; `None` if `n` divides no size.
+    pub fn div_exact(self, n: i64) -> Option<Dim> {
+        self.div_ceil(n).meet(self.div_floor(n))
+    }
+
     /// The sizes that both allow; `None` if there are none. Prefers the label of `self`.
     pub fn meet(self, other: Dim) -> Option<Dim> {
         let (min, max) = (self.min.max(other.min), self.max.min(other.max));
@@ -275,6 +280,8 @@ mod tests {
             prop_assert!(a.offset(n - 5).contains((x + n - 5).max(0)));
             prop_assert!(a.div_floor(n).contains(x / n));
             prop_assert!(a.div_ceil(n).contains((x + n - 1) / n));
+            prop_assert!(a.scaled(n).div_exact(n).unwrap().contains(x));
+            prop_assert!(x % n == 0 || Dim::fixed(x).div_exact(n).is_none());
             prop_assert!(a.join(b).contains(x) && a.join(b).contains(y));
             if b.contains(x) {
                 prop_assert!(a.meet(b).unwrap().contains(x));

@@ -40,6 +40,12 @@ impl Input {
         let value = PartialValue::reals(element_type, &[values.len()], pairs);
         Input(Fact::new(element_type, PartialShape::fixed(&[values.len()])).with_value(value))
     }
+
+    /// The values of a list under another shape.
+    pub fn shaped(self, sizes: &[usize]) -> Input {
+        let value = self.0.value.and_then(|v| v.reshaped(sizes)).unwrap();
+        Input(Fact::new(self.0.element_type, PartialShape::fixed(sizes)).with_value(value))
+    }
 }
 
 /// One layer with its attributes and inputs.

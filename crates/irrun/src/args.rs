@@ -29,6 +29,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Run every case folder below some directories and compare with its goldens.
     Test(TestArgs),
+    /// Measure load, check, plan, first run and the steady state.
+    Bench(BenchArgs),
     /// List the operations and the opsets they exist in.
     Ops(OpsArgs),
 }
@@ -105,6 +107,35 @@ pub struct TestArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Measuring a model.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// The model, or a case folder, whose first run is repeated step by step.
+    #[arg(value_name = "MODEL.xml|DIR")]
+    pub model: PathBuf,
+    /// Inputs, as for running. Those not given are filled with numbers between 0 and 1.
+    #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
+    pub input: Vec<String>,
+    /// Timed runs.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub runs: usize,
+    /// Runs before them.
+    #[arg(long, value_name = "W", default_value_t = 3)]
+    pub warmup: usize,
+    /// Stop after so many seconds, whatever the number of runs.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub seconds: f64,
+    /// Run the graph exactly as it is written.
+    #[arg(long)]
+    pub no_optimize: bool,
+    /// List the time of each layer and of each operation type.
+    #[arg(long)]
+    pub profile: bool,
+    /// Flags that several commands share.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// Listing operations.

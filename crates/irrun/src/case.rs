@@ -3,7 +3,7 @@
 use crate::compare::{Tolerance, compare};
 use crate::{npy, property};
 use anyhow::{Context, Result, anyhow, bail};
-use ir::{ElementType, Graph};
+use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,21 @@ impl Case {
         Ok(Case { dir: dir.to_owned(), runs, property })
     }
 
+    /// The inputs of each step of the first run.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is of another type than the model declares.
+    pub fn inputs(&self, graph: &Graph) -> Result<Vec<Vec<Tensor>>> {
+        let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
+        let steps = self.runs.first().context("the case has no runs")?;
+        steps.iter().map(|step| self.read_inputs(step, &declared)).collect()
+    }
+
+    fn read_inputs(&self, step: &Step, declared: &crate::bind::Declared) -> Result<Vec<Tensor>> {
+        let files = step.inputs.iter().zip(&declared.types);
+        files.map(|(file, t)| npy::read(&self.dir.join(file), *t, false)).collect()
+    }
+
     /// Whether the model has an operation that irrun does not know.
     ///
     /// # Errors
@@ -89,9 +104,7 @@ impl Case {
         threads: &Arc<Threads>,
     ) -> Result<()> {
         let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
-        let files = step.inputs.iter().zip(&declared.types);
-        let read = |(file, t): (&String, &ElementType)| npy::read(&self.dir.join(file), *t, false);
-        let inputs: Vec<Tensor> = files.map(read).collect::<Result<_>>()?;
+        let inputs = self.read_inputs(step, &declared)?;
         let session = match session {
             Some(session) => session,
             None => {

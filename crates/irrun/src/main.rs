@@ -5,7 +5,7 @@
 use clap::Parser;
 use irrun::args::{Cli, Command};
 use irrun::exit::Exit;
-use irrun::{check, operations, run, suite};
+use irrun::{bench, check, operations, run, suite};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         None => run::run(&cli.run),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Test(args)) => suite::test(args),
+        Some(Command::Bench(args)) => bench::bench(args),
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {

@@ -17,7 +17,7 @@ pub fn check(property: &Value, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
         );
     }
     let Some((first, _)) = pairs.first() else { return Ok(()) };
-    match property["kind"].as_str().unwrap_or_default() {
+    match property["property"].as_str().unwrap_or_default() {
         "uniform" => {
             let (low, high) = (property["low"].as_f64(), property["high"].as_f64());
             let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(1.0));

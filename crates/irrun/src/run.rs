@@ -45,15 +45,19 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// What is wrong with the model, all of it.
 pub fn plan(graph: &Graph, tensors: &[Tensor], options: &Options) -> Result<Plan, Failure> {
+    let facts = infer::propagate(graph, &given(tensors)).or_exit(Exit::Model)?;
+    runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
+}
+
+/// What is known of the inputs of a model whose tensors are there, and that has not run before.
+pub fn given(tensors: &[Tensor]) -> Inputs {
     let given = |t: &Tensor| Given {
         element_type: Some(t.element_type()),
         shape: Some(PartialShape::fixed(t.sizes())),
         value: None,
     };
     let parameters = tensors.iter().map(given).collect();
-    let inputs = Inputs { parameters, variables: Some(Default::default()) };
-    let facts = infer::propagate(graph, &inputs).or_exit(Exit::Model)?;
-    runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
+    Inputs { parameters, variables: Some(Default::default()) }
 }
 
 /// The threads that a flag asks for, or one for each processor.

@@ -177,16 +177,18 @@ multiversion! {
 #[inline(always)]
 unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
-    // SAFETY: the caller's promise; arrays are read and written unaligned.
+    // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
+    // is only what is inlined here.
     unsafe {
         let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
-        let store = |i: usize, v| out.add(i).cast::<[U; LANES]>().write_unaligned(v);
         let whole = len - len % LANES;
         match steps {
             [1, 1] => {
                 for i in (0..whole).step_by(LANES) {
                     let (x, y) = (load(a, i), load(b, i));
-                    store(i, std::array::from_fn(|k| f.apply(x[k], y[k])));
+                    for k in 0..LANES {
+                        *out.add(i + k) = f.apply(x[k], y[k]);
+                    }
                 }
                 for i in whole..len {
                     *out.add(i) = f.apply(*a.add(i), *b.add(i));
@@ -195,7 +197,10 @@ unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
             [1, _] => {
                 let y = *b;
                 for i in (0..whole).step_by(LANES) {
-                    store(i, load(a, i).map(|x| f.apply(x, y)));
+                    let x = load(a, i);
+                    for k in 0..LANES {
+                        *out.add(i + k) = f.apply(x[k], y);
+                    }
                 }
                 for i in whole..len {
                     *out.add(i) = f.apply(*a.add(i), y);
@@ -204,7 +209,10 @@ unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
             [_, 1] => {
                 let x = *a;
                 for i in (0..whole).step_by(LANES) {
-                    store(i, load(b, i).map(|y| f.apply(x, y)));
+                    let y = load(b, i);
+                    for k in 0..LANES {
+                        *out.add(i + k) = f.apply(x, y[k]);
+                    }
                 }
                 for i in whole..len {
                     *out.add(i) = f.apply(x, *b.add(i));

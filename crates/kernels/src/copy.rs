@@ -72,6 +72,12 @@ impl CopyPlan {
         CopyPlan::gather(&sizes, &strides, 0)
     }
 
+    /// The copy from the destination back to the source.
+    pub fn reversed(&self) -> CopyPlan {
+        let turn = |a: &Axis| Axis { size: a.size, from: a.to, to: a.from };
+        CopyPlan::new(self.axes.iter().map(turn), self.to, self.from)
+    }
+
     /// Whether the copy is one run from the start of the source to the start of the destination.
     pub fn is_identity(&self) -> bool {
         self.as_run() == Some(0)
@@ -90,6 +96,36 @@ impl CopyPlan {
         let bytes = Axis { size: size as usize, from: 1, to: 1 };
         let axes = self.axes.iter().map(scale).chain([bytes]);
         CopyPlan::new(axes, self.from * size, self.to * size)
+    }
+
+    /// The largest number of elements such that the copy consists of whole, aligned runs of so
+    /// many neighbours.
+    pub fn granularity(&self) -> usize {
+        let offsets = gcd(self.from.unsigned_abs(), self.to.unsigned_abs());
+        match self.axes.split_last() {
+            None => gcd(offsets, 1),
+            Some((last, outer)) if last.from == 1 && last.to == 1 => {
+                let steps = |a: &Axis| gcd(a.from.unsigned_abs(), a.to.unsigned_abs());
+                outer.iter().map(steps).fold(gcd(offsets, last.size), gcd)
+            }
+            Some(_) => 1,
+        }
+    }
+
+    /// The same copy in runs of `run` elements, which divides [`CopyPlan::granularity`].
+    pub fn in_runs(&self, run: usize) -> CopyPlan {
+        let by = run as isize;
+        let mut axes = self.axes.clone();
+        if let Some(last) = axes.pop()
+            && run > 1
+        {
+            for axis in &mut axes {
+                (axis.from, axis.to) = (axis.from / by, axis.to / by);
+            }
+            axes.push(Axis { size: last.size / run, ..last });
+            return CopyPlan::new(axes, self.from / by, self.to / by);
+        }
+        self.clone()
     }
 
     /// Number of elements copied.
@@ -144,6 +180,11 @@ impl CopyPlan {
         }
         assert!(low >= 0 && (high as usize) < len, "{low}..={high} of a {what} of {len} elements");
     }
+}
+
+/// The greatest common divisor; that of a number and 0 is the number.
+pub fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Strides of a row-major array, in elements.
@@ -271,6 +312,23 @@ unsafe fn transpose<T: Plain>(outer: Axis, inner: Axis, from: *const T, to: *mut
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_copied_as_elements_are() {
+        // Axes 0 and 1 change places; the last is left alone.
+        let plan = CopyPlan::transpose(&[3, 4, 6], &[1, 0, 2]);
+        assert_eq!(plan.granularity(), 6);
+        let from: Vec<u32> = (0..72).collect();
+        let (mut elements, mut table) = (vec![0; 72], vec![0u32; 24]);
+        plan.run(Threads::single(), &from, &mut elements);
+        let runs: Vec<u32> = (0..24).collect();
+        plan.in_runs(3).run(Threads::single(), &runs, &mut table);
+        let spread: Vec<u32> = table.iter().flat_map(|r| (0..3).map(move |i| r * 3 + i)).collect();
+        assert_eq!(spread, elements);
+        assert_eq!(CopyPlan::transpose(&[3, 4], &[1, 0]).granularity(), 1);
+        // Columns 2..4 of 6.
+        assert_eq!(CopyPlan::gather(&[5, 2], &[6, 1], 2).granularity(), 2);
+    }
     use proptest::prelude::*;
 
     proptest! {

@@ -58,9 +58,44 @@ impl GatherPlan {
     }
 }
 
+/// Copies runs of `inner` elements that begin at `positions`, one after the other.
+///
+/// # Panics
+/// When the output is not of that size, or a run reaches beyond the data.
+pub fn at_positions<T: Plain>(
+    threads: &Threads,
+    data: &[T],
+    (positions, inner): (&[usize], usize),
+    out: &mut [T],
+) {
+    assert_eq!(out.len(), positions.len() * inner);
+    threads.chunks(out, inner, GRAIN / size_of::<T>(), |first, out| {
+        let positions = &positions[first..];
+        if inner == 1 {
+            for (to, position) in out.iter_mut().zip(positions) {
+                *to = data[*position];
+            }
+            return;
+        }
+        for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
+            to.copy_from_slice(&data[*position..][..inner]);
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_copied_from_their_positions() {
+        let data: Vec<u16> = (0..9).collect();
+        let mut out = [0; 6];
+        at_positions(Threads::single(), &data, (&[7, 0], 2), &mut out[..4]);
+        at_positions(Threads::single(), &data, (&[5, 8], 1), &mut out[4..]);
+        assert_eq!(out, [7, 8, 0, 1, 5, 8]);
+        at_positions(Threads::single(), &data, (&[5, 8], 0), &mut []);
+    }
 
     #[test]
     fn entries_are_chosen_per_batch() {

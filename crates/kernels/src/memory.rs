@@ -62,6 +62,23 @@ impl<'a, T: Plain> InOut<'a, T> {
         InOut { from, to, len: range.len(), borrow: PhantomData }
     }
 
+    /// The two slices, unless they are the same.
+    ///
+    /// # Errors
+    /// The one slice that is read and overwritten.
+    #[inline(always)]
+    pub fn slices(&mut self) -> Result<(&[T], &mut [T]), &mut [T]> {
+        // SAFETY: both are valid for `len` elements, the output is borrowed exclusively, and when
+        // it does not begin where the input does, they are apart.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(self.to, self.len);
+            match std::ptr::eq(self.from, self.to) {
+                true => Err(to),
+                false => Ok((std::slice::from_raw_parts(self.from, self.len), to)),
+            }
+        }
+    }
+
     /// Elements `at..at + N` of the input.
     ///
     /// # Panics

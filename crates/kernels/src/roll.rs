@@ -1,5 +1,6 @@
 //! Roll: every output row is two whole runs of an input row.
 
+use crate::copy::gcd;
 use crate::par::{Slice, Threads};
 
 /// Outputs beyond this size leave the cache before anyone reads them, so they are written past
@@ -43,6 +44,18 @@ impl RollPlan {
             }
         }
         RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
+    }
+
+    /// The largest number of bytes such that whole, aligned runs of so many are moved.
+    pub fn granularity(&self) -> usize {
+        gcd(self.row, self.shift)
+    }
+
+    /// The same roll of elements of `element` bytes in place of runs of `run` bytes, which divides
+    /// [`RollPlan::granularity`].
+    pub fn in_runs(&self, run: usize, element: usize) -> RollPlan {
+        let scale = |bytes: usize| bytes / run * element;
+        RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
     }
 
     /// Where output row `row` comes from.

@@ -11,9 +11,6 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 /// Elements that are worth a second thread, for a function of some arithmetic.
 const GRAIN: usize = 8 << 10;
 
-/// Lanes computed together; groups of lanes become vectors.
-const LANES: usize = 16;
-
 /// Elements of other types computed at a time.
 const BLOCK: usize = 512;
 
@@ -72,16 +69,17 @@ macro_rules! formulas {
 multiversion! {
     fn map_f32<F: Formula>(f: F, io: InOut<'_, f32>) {
         let mut io = io;
-        let (len, mut at) = (io.len(), 0);
-        while at + LANES <= len {
-            let x: [f32; LANES] = io.load(at);
-            io.store(at, x.map(|x| f.apply(x)));
-            at += LANES;
-        }
-        while at < len {
-            let [x] = io.load(at);
-            io.store(at, [f.apply(x)]);
-            at += 1;
+        match io.slices() {
+            Err(run) => {
+                for x in run {
+                    *x = f.apply(*x);
+                }
+            }
+            Ok((from, to)) => {
+                for (y, x) in to.iter_mut().zip(from) {
+                    *y = f.apply(*x);
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 /// - `number`: u8 to u64, i8 to i64, f16, bf16, f32, f64;
 /// - `float`: f16, bf16, f32, f64;
 /// - `integer`: u8 to u64, i8 to i64;
+/// - `index`: i32, i64;
 /// - `stored`: all that have a value of their own in memory, booleans and packed types (as
 ///   unpacked bytes) included;
 /// - `size`: u8, u16, u32 or u64 by the size of an element.
@@ -21,6 +22,9 @@ macro_rules! with_type {
     ($element_type:expr, integer $t:ident => $body:expr) => {
         $crate::dispatch::with_type!(@ $element_type, $t => $body;
             U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64)
+    };
+    ($element_type:expr, index $t:ident => $body:expr) => {
+        $crate::dispatch::with_type!(@ $element_type, $t => $body; I32 i32, I64 i64)
     };
     ($element_type:expr, stored $t:ident => $body:expr) => {
         $crate::dispatch::with_type!(@ $element_type, $t => $body;

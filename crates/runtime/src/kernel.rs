@@ -4,8 +4,10 @@ use crate::engine::{Kept, Shared};
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
+use kernels::copy::CopyPlan;
 use kernels::num::Plain;
 use kernels::par::Threads;
+use kernels::roll::RollPlan;
 use kernels::{InOut, Scratch, ScratchPool};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -24,8 +26,22 @@ pub trait Kernel: Send + Sync {
         Reuse::None
     }
 
+    /// How the outputs are made of input 0, for kernels that only move elements.
+    fn movement(&self) -> Option<Movement<'_>> {
+        None
+    }
+
     /// The name shown by `--explain` and `--profile`.
     fn name(&self) -> &'static str;
+}
+
+/// How a kernel moves elements.
+#[derive(Clone, Debug)]
+pub enum Movement<'k> {
+    /// Copies of elements: from an input, to an output, how.
+    Copies(Vec<(usize, usize, &'k CopyPlan)>),
+    /// A roll of bytes.
+    Roll(&'k RollPlan),
 }
 
 /// How the memory of outputs relates to that of inputs.
@@ -179,14 +195,18 @@ impl<'r> RunCx<'r> {
         self.access.in_place().is_some_and(|(i, _)| i == input)
     }
 
-    /// Takes memory for an output whose shape only the data decides.
+    /// Takes memory for an output whose shape only the data decides. Where the shape was known all
+    /// the same, the memory is there already.
     ///
     /// # Errors
     /// When no memory could hold it.
     ///
     /// # Panics
-    /// When the shape was known before, or the output has been allocated already.
+    /// When the output has been allocated already.
     pub fn allocate(&mut self, output: usize, sizes: &[usize]) -> Result<(), KernelError> {
+        if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
+            return Ok(());
+        }
         let tensor = self.shared.pool.take(self.late_types[output], sizes)?;
         let slot = &self.late[output];
         assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");

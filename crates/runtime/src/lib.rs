@@ -16,9 +16,11 @@
 #![deny(unsafe_code)]
 
 mod adapt;
+mod again;
 mod batch;
 mod dispatch;
 mod engine;
+mod fused;
 mod kernel;
 mod lower;
 mod movement;
@@ -32,7 +34,7 @@ mod profile;
 mod session;
 mod tensor;
 
-pub use kernel::{Kernel, KernelError, Reuse, RunCx, View};
+pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::par::Threads;
 pub use lower::{Lower, LowerCx, LowerError};
 pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
@@ -44,7 +46,7 @@ pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 /// What every file of `ops` needs.
 mod prelude {
     #![allow(unused_imports)]
-    pub(crate) use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+    pub(crate) use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
     pub(crate) use crate::lower::{Lower, LowerCx, LowerError};
     pub(crate) use crate::tensor::{Sizes, Tensor};
     pub(crate) use infer::RuleError;

@@ -57,6 +57,8 @@ pub struct LowerCx<'a> {
     constants: &'a [Option<Tensor>],
     values: &'a [Option<Tensor>],
     bodies: &'a [Body],
+    /// Bit `i` is set if input `i` is the same in every run.
+    invariant: u64,
     consulted: Cell<u64>,
 }
 
@@ -71,6 +73,7 @@ impl<'a> LowerCx<'a> {
     ) -> LowerCx<'a> {
         let sizes = |fact: &Fact| fact.shape.sizes();
         LowerCx {
+            invariant: 0,
             inputs,
             outputs,
             sizes: inputs.iter().map(|f| sizes(f).unwrap_or_default()).collect(),
@@ -124,6 +127,17 @@ impl<'a> LowerCx<'a> {
     /// An input that is the same in every run, for kernels that prepare it.
     pub fn constant(&self, input: usize) -> Option<&'a Tensor> {
         self.constants.get(input)?.as_ref()
+    }
+
+    /// Whether an input is the same in every run, though it may not be there yet.
+    pub fn is_invariant(&self, input: usize) -> bool {
+        self.invariant >> input.min(63) & 1 == 1
+    }
+
+    /// The same, where the inputs of `bits` are known to be the same in every run.
+    pub(crate) fn with_invariant(mut self, bits: u64) -> LowerCx<'a> {
+        self.invariant |= bits;
+        self
     }
 
     /// The value of an input as a tensor.
@@ -184,6 +198,7 @@ impl<'a> LowerCx<'a> {
     /// The same, with other facts.
     pub(crate) fn with_facts<'b>(&'b self, inputs: &'b [Fact], outputs: &'b [Fact]) -> LowerCx<'b> {
         LowerCx::new((inputs, outputs), self.constants, self.values, self.bodies)
+            .with_invariant(self.invariant)
     }
 
     /// Which inputs were asked for their value.

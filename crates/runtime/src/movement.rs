@@ -1,7 +1,7 @@
 //! Operations that move elements, as strided copies between their inputs and outputs.
 
 use crate::dispatch::with_type;
-use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
+use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 use crate::lower::LowerError;
 use ir::ElementType;
 use kernels::copy::CopyPlan;
@@ -34,6 +34,20 @@ pub(crate) fn movement(
     }
     with_type!(element_type, size T => {
         Box::new(Copies::<T> { copies, outputs, of: PhantomData }) as Box<dyn Kernel>
+    })
+    .ok_or_else(|| LowerError::element_type(0, element_type))
+}
+
+/// A kernel that makes some copies of input 0 to output 0, which is 0 where they do not write.
+///
+/// # Errors
+/// For elements that are not whole bytes.
+pub(crate) fn over_zeros(
+    element_type: ElementType,
+    plans: Vec<CopyPlan>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    with_type!(element_type, size T => {
+        Box::new(OverZeros::<T> { plans, of: PhantomData }) as Box<dyn Kernel>
     })
     .ok_or_else(|| LowerError::element_type(0, element_type))
 }
@@ -84,7 +98,31 @@ impl<T: Plain> Kernel for Copies<T> {
         Ok(())
     }
 
+    fn movement(&self) -> Option<Movement<'_>> {
+        Some(Movement::Copies(self.copies.iter().map(|c| (c.input, c.output, &c.plan)).collect()))
+    }
+
     fn name(&self) -> &'static str {
         "copy"
+    }
+}
+
+struct OverZeros<T> {
+    plans: Vec<CopyPlan>,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for OverZeros<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let to = cx.output::<T>(0);
+        to.fill(T::default());
+        for plan in &self.plans {
+            plan.run(cx.threads(), cx.input(0), to);
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "copy over zeros"
     }
 }

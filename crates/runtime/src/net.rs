@@ -2,9 +2,10 @@
 //! values. Passes rewrite it.
 
 use crate::adapt;
+use crate::engine::fact_of;
 use crate::kernel::Kernel;
 use crate::lower::{LowerCx, LowerError, LowerFn, find};
-use crate::tensor::Tensor;
+use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::{Fact, Facts, Op};
 use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
@@ -33,6 +34,20 @@ pub(crate) struct Net {
 pub(crate) struct Value {
     pub(crate) fact: Fact,
     pub(crate) constant: Option<Tensor>,
+    /// Whether it is the same in every run, though it is computed there.
+    pub(crate) invariant: bool,
+}
+
+impl Value {
+    /// A value that a node computes.
+    pub(crate) fn of(fact: Fact) -> Value {
+        Value { fact, constant: None, invariant: false }
+    }
+
+    /// A value that is known.
+    pub(crate) fn known(tensor: Tensor) -> Value {
+        Value { fact: fact_of(&tensor), constant: Some(tensor), invariant: true }
+    }
 }
 
 /// What a node computes.
@@ -41,7 +56,6 @@ pub(crate) enum Operation {
     /// An operation of the graph.
     Written { op: Arc<dyn Op>, lower: LowerFn },
     /// What a pass has put in the place of others. All its shapes are known.
-    #[expect(dead_code, reason = "the passes that fuse come next")]
     Made(Arc<dyn Made>),
 }
 
@@ -77,7 +91,6 @@ impl Node {
     }
 
     /// What a pass has made, if it is a `T`.
-    #[expect(dead_code, reason = "the passes that fuse come next")]
     pub(crate) fn made<T: Made>(&self) -> Option<&T> {
         let Operation::Made(made) = &self.operation else { return None };
         let any: &dyn Any = &**made;
@@ -114,7 +127,7 @@ impl Net {
             for (port, fact) in node.outputs.iter().enumerate() {
                 ids.insert(OutputRef { layer: position, port }, net.values.len());
                 outputs.push(net.values.len());
-                net.values.push(Value { fact: fact.clone(), constant: None });
+                net.values.push(Value::of(fact.clone()));
             }
             let op: &dyn Any = &*node.op;
             if let Some(constant) = op.downcast_ref::<Constant>() {
@@ -122,6 +135,7 @@ impl Net {
                     .map_err(|m| Box::new(Problem::error(Code::Weights, layer.at, m).of(layer)))?;
                 if let Some(value) = net.values.last_mut() {
                     value.constant = Some(tensor);
+                    value.invariant = true;
                 }
             } else if !layer.is("Parameter") && !layer.is("Result") {
                 let lower = find(&*node.op).ok_or_else(|| unknown(layer))?;
@@ -144,6 +158,29 @@ impl Net {
     /// The facts of a node's outputs.
     pub(crate) fn output_facts(&self, node: &Node) -> Vec<Fact> {
         node.outputs.iter().map(|&v| self.values[v].fact.clone()).collect()
+    }
+
+    /// The inputs of a node that are the same in every run, as bits.
+    pub(crate) fn invariant(&self, node: &Node) -> u64 {
+        let all = node.inputs.iter().take(64).enumerate();
+        all.filter(|(_, v)| self.values[**v].invariant).fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+
+    /// Adds a value.
+    pub(crate) fn add(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        self.values.len() - 1
+    }
+
+    /// The sizes of a value of known shape.
+    pub(crate) fn sizes(&self, value: ValueId) -> Option<Sizes> {
+        self.values[value].fact.shape.sizes()
+    }
+
+    /// Whether a value is f32 of known shape.
+    pub(crate) fn is_f32(&self, value: ValueId) -> bool {
+        let fact = &self.values[value].fact;
+        fact.element_type == ElementType::F32 && fact.is_static()
     }
 
     /// The constants among a node's inputs.

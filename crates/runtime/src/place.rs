@@ -267,7 +267,7 @@ mod tests {
     /// A net of f32 vectors: input 0, output the last value, steps as given.
     fn net(lens: &[usize]) -> Net {
         let fact = |len: &usize| Fact::new(F32, PartialShape::fixed(&[*len]));
-        let value = |len| Value { fact: fact(len), constant: None };
+        let value = |len| Value::of(fact(len));
         Net {
             values: lens.iter().map(value).collect(),
             inputs: vec![0],

@@ -221,7 +221,8 @@ fn lower_now(graph: &Graph, net: &Net, node: &Node) -> Result<Work, Box<Problem>
     let constants = net.constants(node);
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let outputs = net.output_facts(node);
-    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies);
+    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
+        .with_invariant(net.invariant(node));
     match node.lower(&cx) {
         Ok(kernel) => {
             // A view of unknown shape waits until its inputs tell the shape.

@@ -22,6 +22,11 @@ impl Parse for Concat {
 }
 
 impl Concat {
+    /// A concatenation along an axis.
+    pub fn along(axis: usize) -> Concat {
+        Concat { axis: i64::try_from(axis).unwrap_or(i64::MAX) }
+    }
+
     /// The axis, for tensors of a rank.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Axes: negative ones count from the end.
 
+use crate::cx::InferCx;
 use crate::error::RuleError;
+use ir::ElementType;
 use smallvec::SmallVec;
 
 /// The axis `0..rank` that `axis` means, or the range it had to be in.
@@ -51,6 +53,17 @@ pub fn normalize_unique(
         }
     }
     Ok(normal)
+}
+
+/// The axes of input 0 that another input lists; `None` while they or the rank are unknown.
+///
+/// # Errors
+/// When that input is no list of integers, and as [`normalize_all`].
+pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
+    cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+    cx.expect_rank(input, 0..=1)?;
+    let (Some(rank), Some(values)) = (cx.rank(0), cx.ints(input)) else { return Ok(None) };
+    normalize_all(&values, rank, input).map(Some)
 }
 
 #[cfg(test)]

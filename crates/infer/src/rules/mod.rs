@@ -5,5 +5,6 @@ pub mod bodies;
 pub mod broadcast;
 pub mod interval;
 pub mod reshape;
+pub mod scatter;
 pub mod slicing;
 pub mod window;

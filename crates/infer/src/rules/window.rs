@@ -53,7 +53,20 @@ const MOST: i64 = 0x7fff_ffff;
 /// # Errors
 /// What is malformed, out of range, or of another length than `strides`.
 pub fn parse(attrs: &mut Attrs<'_>, dilations: Option<&str>) -> Result<Windows, AttrError> {
-    let strides = values(attrs, "strides", 1)?.unwrap_or_default();
+    parse_or(attrs, dilations, 0)
+}
+
+/// As [`parse`], with strides of 1 on `axes` axes where they are left out.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_or(
+    attrs: &mut Attrs<'_>,
+    dilations: Option<&str>,
+    axes: usize,
+) -> Result<Windows, AttrError> {
+    let strides = values(attrs, "strides", 1)?.filter(|v| !v.is_empty());
+    let strides = strides.unwrap_or_else(|| vec![1; axes]);
     if strides.is_empty() {
         return Err(AttrError::new("strides", "is missing"));
     }

@@ -31,9 +31,11 @@ pub struct Convolution {
     pub groups: usize,
 }
 
-/// The filters of a convolution, laid out for its kernel.
+/// The filters of a convolution.
 #[derive(Debug)]
-pub enum Filters {
+pub enum Filters<'a> {
+    /// As a model gives them, to be packed while they are used.
+    Plain(&'a [f32]),
     /// One packed matrix for each group.
     Panels(Vec<Packed>),
     /// For each tap one element for each channel, where each channel is a group.
@@ -65,7 +67,7 @@ impl Convolution {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Filters {
+    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if self.is_depthwise() {
             let turned = |i: usize| filters[i % self.groups * taps + i / self.groups];
@@ -79,6 +81,14 @@ impl Convolution {
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
+    /// Filters that are used once: those of single channels laid out, others as they are.
+    pub fn filters_once<'a>(&self, filters: &'a [f32]) -> Filters<'a> {
+        match self.is_depthwise() {
+            true => self.filters(Threads::single(), filters),
+            false => Filters::Plain(filters),
+        }
+    }
+
     /// Convolves `input` into `output`; `steps` are applied to each element, the channels as
     /// columns. Each sum goes through the taps in order, and the channels under each.
     ///
@@ -88,7 +98,7 @@ impl Convolution {
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
-        (input, filters): (&[f32], &Filters),
+        (input, filters): (&[f32], &Filters<'_>),
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
@@ -100,36 +110,53 @@ impl Convolution {
             Filters::Channels(filters) => {
                 depthwise::depthwise(self, threads, (input, filters), steps, output);
             }
-            Filters::Panels(_) if self.taps() * self.group().0 == 0 => {
+            _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);
                 for (i, row) in output.chunks_mut(self.outputs).enumerate() {
                     apply_steps(steps, i, 0, row);
                 }
             }
-            Filters::Panels(panels) if self.is_narrow() => {
-                let (one, padded) = self.widened(scratch, input);
-                one.groups(threads, scratch, (&padded, self.axes[2].taps), panels, steps, output);
+            _ => {
+                let right = |g: usize| self.right(filters, g);
+                if self.is_narrow() {
+                    let (one, padded) = self.widened(scratch, input);
+                    let input = (&padded[..], self.axes[2].taps);
+                    one.groups((threads, scratch), input, &right, steps, output);
+                } else {
+                    self.groups((threads, scratch), (input, 1), &right, steps, output);
+                }
             }
-            Filters::Panels(panels) => {
-                self.groups(threads, scratch, (input, 1), panels, steps, output);
+        }
+    }
+
+    /// The filters of a group as the right side of a product.
+    fn right<'a>(&self, filters: &'a Filters<'_>, group: usize) -> Right<'a> {
+        match filters {
+            Filters::Panels(panels) => Right::Packed(&panels[group]),
+            Filters::Plain(values) => {
+                let (inputs, outputs) = self.group();
+                let taps = self.taps();
+                Right::Plain(&values[group * taps * inputs * outputs..], Layout::Kernel { taps })
+            }
+            Filters::Channels(_) => {
+                unreachable!("depthwise convolutions have a kernel of their own")
             }
         }
     }
 
     /// Group after group. Under each tap of the last axis lie those of `run` neighbours.
-    fn groups(
+    fn groups<'a>(
         &self,
-        threads: &Threads,
-        scratch: &ScratchPool,
+        (threads, scratch): (&Threads, &ScratchPool),
         (input, run): (&[f32], usize),
-        panels: &[Packed],
+        right: &dyn Fn(usize) -> Right<'a>,
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
         let (inputs, outputs) = self.group();
         let mut zeros = scratch.take::<f32>(inputs * run);
         zeros.fill(0.0);
-        for (group, packed) in panels.iter().enumerate() {
+        for group in 0..self.groups {
             let windows = Windows {
                 input,
                 axes: self.axes,
@@ -144,7 +171,7 @@ impl Convolution {
                 n: outputs,
                 k: self.taps() * inputs * run,
                 a: self.left(&windows),
-                b: Right::Packed(packed),
+                b: right(group),
                 c_stride: self.outputs,
                 steps: &steps,
             };

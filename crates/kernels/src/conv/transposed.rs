@@ -5,6 +5,7 @@
 //! those taps, in reverse.
 
 use super::{Convolution, Filters};
+use crate::copy::gcd;
 use crate::gemm::{Step, Window, apply_steps};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
@@ -65,7 +66,7 @@ impl Transposed {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Vec<Filters> {
+    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Vec<Filters<'static>> {
         let part = |part: &Part| part.conv.filters(threads, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
@@ -100,7 +101,7 @@ impl Transposed {
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
-        (input, filters): (&[f32], &[Filters]),
+        (input, filters): (&[f32], &[Filters<'_>]),
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
@@ -167,8 +168,4 @@ fn phases(axis: &Window) -> Vec<Phase> {
         Phase { window, outputs: (first, axis.stride), taps }
     };
     (0..axis.stride.min(axis.output)).map(phase).collect()
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -14,6 +14,8 @@ pub enum Step<'a> {
     AddRows(&'a [f32]),
     /// Multiplies by `v[j]`.
     ScaleColumns(&'a [f32]),
+    /// Adds a number.
+    Add(f32),
     /// Multiplies by a number.
     Scale(f32),
     /// Adds an element of a matrix whose rows are `stride` apart.
@@ -35,6 +37,21 @@ pub enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// The same step for a product that begins at row `first`.
+    pub fn from_row(self, first: usize) -> Step<'a> {
+        match self {
+            Step::AddRows(v) => Step::AddRows(&v[first..]),
+            Step::AddMatrix { values, stride } => {
+                Step::AddMatrix { values: values.get(first * stride..).unwrap_or_default(), stride }
+            }
+            Step::MultiplyMatrix { values, stride } => {
+                let values = values.get(first * stride..).unwrap_or_default();
+                Step::MultiplyMatrix { values, stride }
+            }
+            other => other,
+        }
+    }
+
     /// The same step for a part of the columns, from column `first` on.
     pub fn from_column(self, first: usize) -> Step<'a> {
         match self {
@@ -59,6 +76,7 @@ pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
             Step::AddColumns(v) => add(run, &v[j..j + len]),
             Step::AddRows(v) => add_number(run, v[i]),
             Step::ScaleColumns(v) => multiply(run, &v[j..j + len]),
+            Step::Add(value) => add_number(run, value),
             Step::Scale(factor) => multiply_number(run, factor),
             Step::AddMatrix { values, stride } => add(run, &values[i * stride + j..][..len]),
             Step::MultiplyMatrix { values, stride } => {

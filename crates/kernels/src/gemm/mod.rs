@@ -53,6 +53,15 @@ pub enum Left<'a> {
         /// Distance between its rows.
         stride: usize,
     },
+    /// Rows that consist of runs of `run` elements, which lie anywhere.
+    Runs {
+        /// Where the runs lie.
+        values: &'a [f32],
+        /// For each row in turn its runs, as multiples of `run`.
+        runs: &'a [u32],
+        /// Elements of a run; it divides `k`.
+        run: usize,
+    },
     /// Row `i` is the window that output `i` of a convolution looks through.
     Windows(&'a Windows<'a>),
 }
@@ -135,6 +144,11 @@ impl Product<'_> {
             Left::Rows { values, stride } => {
                 assert!(values.len() >= reach(m, k, stride), "A is too short");
             }
+            Left::Runs { values, runs, run } => {
+                assert!(runs.len() * run == m * k && k % run == 0, "the runs differ from A");
+                let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
+                assert!(last <= values.len(), "A is too short");
+            }
             Left::Windows(windows) => windows.check(m, k),
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
@@ -173,6 +187,7 @@ impl Product<'_> {
     fn runs(&self) -> usize {
         match self.a {
             Left::Rows { .. } => 1,
+            Left::Runs { run, .. } => self.k / run.max(1),
             Left::Windows(windows) => windows.taps(),
         }
     }
@@ -191,6 +206,13 @@ impl Product<'_> {
                 Left::Rows { values, stride } => {
                     for (i, pointer) in pointers[..rows].iter_mut().enumerate() {
                         *pointer = values[(row + i) * stride..].as_ptr();
+                    }
+                }
+                Left::Runs { values, runs: table, run } => {
+                    for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
+                        for (j, at) in own.iter().enumerate() {
+                            pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
+                        }
                     }
                 }
                 Left::Windows(windows) => windows.pointers(row, rows, &mut pointers),

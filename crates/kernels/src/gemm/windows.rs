@@ -4,6 +4,8 @@
 //! run of consecutive elements. Row `i` of the matrix is output `i`, in the order of the output's
 //! axes; its runs are the taps of the kernel. A tap outside the input is a run of zeros.
 
+use std::ops::Range;
+
 /// The window along one spatial axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -113,4 +115,23 @@ impl Window {
         let at = (output * self.stride + tap * self.dilation) as isize + self.start;
         (at >= 0 && (at as usize) < self.input).then_some(at as usize)
     }
+
+    /// The taps of window `output` that lie within the input.
+    pub fn taps_within(&self, output: usize) -> Range<usize> {
+        let first = (output * self.stride) as isize + self.start;
+        within(first, self.dilation, self.taps, self.input)
+    }
+
+    /// The windows whose tap `tap` lies within the input.
+    pub fn outputs_within(&self, tap: usize) -> Range<usize> {
+        let first = (tap * self.dilation) as isize + self.start;
+        within(first, self.stride, self.output, self.input)
+    }
+}
+
+/// Which of `count` positions, `step` apart from `first` on, are below `size` and not negative.
+fn within(first: isize, step: usize, count: usize, size: usize) -> Range<usize> {
+    let below = |limit: isize| (limit.max(0) as usize).div_ceil(step).min(count);
+    let end = below(size as isize - first);
+    below(-first).min(end)..end
 }

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let conv = geometry(self, cx)?;
+        let conv = geometry(self, [cx.sizes(0), cx.sizes(1), cx.output_sizes(0)?]);
         let element_type = cx.element_type(0);
         if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
             let halves = Halves::of(element_type);
@@ -37,9 +37,8 @@ impl Lower for Rule {
     }
 }
 
-/// The convolution for the sizes of the inputs.
-pub(crate) fn geometry(rule: &Rule, cx: &LowerCx<'_>) -> Result<Convolution, LowerError> {
-    let (data, filters, output) = (cx.sizes(0), cx.sizes(1), cx.output_sizes(0)?);
+/// The convolution for the sizes of the data, the filters and the output.
+pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> Convolution {
     let rank = data.len();
     let spatial = rank - 2;
     let taps = &filters[filters.len() - spatial..];
@@ -58,34 +57,50 @@ pub(crate) fn geometry(rule: &Rule, cx: &LowerCx<'_>) -> Result<Convolution, Low
         };
     }
     let groups = if rule.kind().is_grouped() { filters[0] } else { 1 };
-    Ok(Convolution { batch: data[0], axes, inputs: data[1], outputs: output[1], groups })
+    Convolution { batch: data[0], axes, inputs: data[1], outputs: output[1], groups }
 }
 
 /// A convolution either way.
-enum Way {
+pub(crate) enum Way {
     Forward(Convolution),
     Back(Transposed),
 }
 
-/// Its filters, laid out.
-enum Prepared {
-    Forward(Filters),
-    Back(Vec<Filters>),
+/// Its filters, as its kernels read them.
+pub(crate) enum Prepared<'a> {
+    Forward(Filters<'a>),
+    Back(Vec<Filters<'static>>),
 }
 
 impl Way {
-    fn prepare(&self, threads: &Threads, filters: &[f32]) -> Prepared {
+    pub(crate) fn new(conv: &Convolution, backward: bool) -> Way {
+        match backward {
+            true => Way::Back(Transposed::new(conv)),
+            false => Way::Forward(conv.clone()),
+        }
+    }
+
+    /// Lays out filters that are used again and again.
+    pub(crate) fn prepare(&self, threads: &Threads, filters: &[f32]) -> Prepared<'static> {
         match self {
             Way::Forward(conv) => Prepared::Forward(conv.filters(threads, filters)),
             Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
         }
     }
 
-    fn run(
+    /// Prepares filters that are used once.
+    pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
+        match self {
+            Way::Forward(conv) => Prepared::Forward(conv.filters_once(filters)),
+            Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
+        }
+    }
+
+    pub(crate) fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         input: &[f32],
-        filters: &Prepared,
+        filters: &Prepared<'_>,
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
@@ -104,7 +119,7 @@ impl Way {
 /// A convolution between tensors whose channels lie before the spatial axes.
 struct Turned {
     way: Way,
-    filters: Option<Prepared>,
+    filters: Option<Prepared<'static>>,
     /// Moves the channels last, and back.
     to_last: CopyPlan,
     to_first: CopyPlan,
@@ -116,10 +131,7 @@ impl Turned {
         let to_last = CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
         let sizes = [conv.batch, conv.positions(), conv.outputs];
         let to_first = CopyPlan::transpose(&sizes, &[0, 2, 1]);
-        let way = match kind.is_backward() {
-            true => Way::Back(Transposed::new(&conv)),
-            false => Way::Forward(conv),
-        };
+        let way = Way::new(&conv, kind.is_backward());
         let filters = filters.map(|f| way.prepare(Threads::single(), f));
         Turned { way, filters, to_last, to_first }
     }
@@ -129,7 +141,7 @@ impl Turned {
         let prepared = match &self.filters {
             Some(prepared) => prepared,
             None => {
-                own = self.way.prepare(cx.threads(), filters);
+                own = self.way.prepare_once(cx.threads(), filters);
                 &own
             }
         };

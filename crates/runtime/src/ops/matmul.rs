@@ -1,15 +1,17 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
+use crate::again::Again;
 use crate::batch::{offsets, together};
 use crate::dispatch::with_type;
+use crate::fused::product::Through;
+use crate::fused::then::{Then, steps};
 use crate::ops::convert::Halves;
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{Layout, Left, Packed, Product, Right, plain, run_many};
+use kernels::gemm::{FEW_ROWS, Layout, Left, Packed, Product, Right, Step, plain, run_many};
 use kernels::num::Stored;
-use kernels::par::Threads;
 use std::marker::PhantomData;
 
 impl Lower for MatMul {
@@ -22,10 +24,7 @@ impl Lower for MatMul {
             return Ok(Box::new(Half { shape, halves }));
         }
         match element_type {
-            ElementType::F32 => {
-                let packed = shape.packed(cx.constant(1));
-                Ok(Box::new(Float32 { shape, packed }))
-            }
+            ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
             _ => with_type!(element_type, number T => {
                 Box::new(Plain::<T> { shape, of: PhantomData }) as Box<dyn Kernel>
             })
@@ -35,7 +34,7 @@ impl Lower for MatMul {
 }
 
 /// The products that a MatMul consists of.
-struct Shape {
+pub(crate) struct Shape {
     m: usize,
     n: usize,
     k: usize,
@@ -46,7 +45,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(a: &[usize], b: &[usize], turn_a: bool, turn_b: bool) -> Shape {
+    pub(crate) fn new(a: &[usize], b: &[usize], turn_a: bool, turn_b: bool) -> Shape {
         let matrix = |sizes: &[usize], row: bool| -> Vec<usize> {
             match (sizes, row) {
                 ([one], true) => vec![1, *one],
@@ -79,13 +78,6 @@ impl Shape {
         }
     }
 
-    /// A constant B that all products share, packed. Few rows read it faster where it lies.
-    fn packed(&self, b: Option<&Tensor>) -> Option<Packed> {
-        let b = b.filter(|_| self.batches.len() == 1 && self.m > 3)?;
-        let values: &[f32] = b.cast()?;
-        Some(Packed::new(Threads::single(), values, self.layout(), self.k, self.n))
-    }
-
     /// Elements of A in row-major order, turned if need be.
     fn turned<'a>(&self, cx: &RunCx<'_>, a: &'a [f32], space: &'a mut [f32]) -> &'a [f32] {
         if !self.turn_a {
@@ -97,40 +89,92 @@ impl Shape {
         space
     }
 
-    fn run(&self, cx: &RunCx<'_>, a: &[f32], b: &[f32], packed: Option<&Packed>, c: &mut [f32]) {
+    /// Whether a B that is the same in every run is worth packing: few rows read it faster where
+    /// it lies.
+    fn packs(&self) -> bool {
+        self.is_one() && self.m > FEW_ROWS
+    }
+
+    /// Whether it is one product of A as it lies, and not with few rows.
+    pub(crate) fn reads_through(&self) -> bool {
+        self.packs() && !self.turn_a && self.n > 0 && self.k > 0
+    }
+
+    fn is_one(&self) -> bool {
+        self.batches.len() == 1
+    }
+
+    /// Terms of each sum.
+    pub(crate) fn terms(&self) -> usize {
+        self.k
+    }
+
+    fn run<'b>(
+        &self,
+        cx: &RunCx<'_>,
+        a: &[f32],
+        right: impl Fn(usize) -> Right<'b> + Sync,
+        steps: &[Step<'_>],
+        c: &mut [f32],
+    ) {
         let mut space = cx.scratch::<f32>(if self.turn_a { a.len() } else { 0 });
         let a = self.turned(cx, a, &mut space);
         let (m, n, k) = (self.m, self.n, self.k);
-        let product = |(at_a, at_b): (usize, usize)| Product {
+        let one_by_one = self.batches.len() < 2 * cx.threads().count();
+        let own = |i: usize| steps.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
+        let all: Vec<Vec<Step<'_>>> = (0..self.batches.len()).map(own).collect();
+        let product = |i: usize| Product {
             m,
             n,
             k,
-            a: Left::Rows { values: &a[at_a..], stride: k },
-            b: packed.map_or(Right::Plain(&b[at_b..], self.layout()), Right::Packed),
+            a: Left::Rows { values: &a[self.batches[i].0..], stride: k },
+            b: right(self.batches[i].1),
             c_stride: n,
-            steps: &[],
+            steps: &all[i],
         };
-        if self.batches.len() < 2 * cx.threads().count() || m * n == 0 {
-            for (at, c) in self.batches.iter().zip(c.chunks_mut((m * n).max(1))) {
-                product(*at).run(cx.threads(), cx.scratch_pool(), c);
-            }
-            return;
+        if !one_by_one && m * n > 0 {
+            let (threads, scratch) = (cx.threads(), cx.scratch_pool());
+            return run_many(threads, scratch, self.batches.len(), product, c);
         }
-        let batch = |i: usize| product(self.batches[i]);
-        run_many(cx.threads(), cx.scratch_pool(), self.batches.len(), batch, c);
+        for (i, c) in (0..self.batches.len()).zip(c.chunks_mut((m * n).max(1))) {
+            product(i).run(cx.threads(), cx.scratch_pool(), c);
+        }
     }
 }
 
-struct Float32 {
+/// Products in f32, and what is done to their elements.
+pub(crate) struct Float32 {
     shape: Shape,
-    packed: Option<Packed>,
+    then: Vec<Then>,
+    packed: Again<Packed>,
+    /// How A lies in its input, if not row by row.
+    pub(crate) through: Option<Through>,
+}
+
+impl Float32 {
+    pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
+        let packed = Again::new(cx.is_invariant(1) && shape.packs());
+        Float32 { shape, then, packed, through: None }
+    }
 }
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let b: &[f32] = if self.packed.is_some() { &[] } else { cx.input(1) };
+        let Shape { n, k, .. } = self.shape;
+        let (a, b) = (cx.input(0), cx.input(1));
         let c = cx.output(0);
-        self.shape.run(cx, cx.input(0), b, self.packed.as_ref(), c);
+        let layout = self.shape.layout();
+        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, k, n));
+        let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
+        let steps = steps(&self.then, cx, n);
+        if let Some(Through { runs, run, .. }) = &self.through {
+            let a = Left::Runs { values: a, runs, run: *run };
+            let (m, b) = (self.shape.m, right(0));
+            let product = Product { m, n, k, a, b, c_stride: n, steps: &steps };
+            product.run(cx.threads(), cx.scratch_pool(), c);
+            return Ok(());
+        }
+        self.shape.run(cx, a, right, &steps, c);
         Ok(())
     }
 
@@ -150,7 +194,9 @@ impl Kernel for Half {
         let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
         let to = cx.output_bytes(0);
         let mut c = cx.scratch::<f32>(to.len() / 2);
-        self.shape.run(cx, &a, &b, None, &mut c);
+        let (values, layout) = (&b[..], self.shape.layout());
+        let right = |at: usize| Right::Plain(&values[at..], layout);
+        self.shape.run(cx, &a, right, &[], &mut c);
         self.halves.narrow(cx.threads(), &c, to);
         Ok(())
     }

@@ -1,40 +1,80 @@
 //! One file per operation or family, of the same name as its rule in `infer/src/ops`: chooses
 //! the kernel.
 
+pub(crate) mod adaptive_pool;
+pub(crate) mod batch_norm;
 pub(crate) mod binary;
-mod broadcast;
-mod caffe_reshape;
-mod comparison;
-mod concat;
-mod condition;
-mod constant;
+pub(crate) mod broadcast;
+pub(crate) mod caffe_reshape;
+pub(crate) mod col2im;
+pub(crate) mod color;
+pub(crate) mod comparison;
+pub(crate) mod concat;
+pub(crate) mod condition;
+pub(crate) mod constant;
 pub(crate) mod convert;
-mod convolution;
-mod gather;
-mod iteration;
-mod matmul;
-mod mxnet_reshape;
-mod parameter;
-mod reduce;
-mod reshape;
-mod result;
-mod roll;
-mod scaled_dot_product_attention;
-mod select;
-mod shape_of;
-mod slice;
-mod split;
-mod squeeze;
-mod static_reshape;
-mod strided_slice;
-mod transpose;
-mod unary;
-mod variable;
+pub(crate) mod convert_promote_types;
+pub(crate) mod convolution;
+pub(crate) mod cum_sum;
+pub(crate) mod extract_image_patches;
+pub(crate) mod eye;
+pub(crate) mod fake_convert;
+pub(crate) mod fake_quantize;
+pub(crate) mod fourier;
+pub(crate) mod gather;
+pub(crate) mod gather_elements;
+pub(crate) mod gather_nd;
+pub(crate) mod gather_tree;
+pub(crate) mod grid_sample;
+pub(crate) mod group_normalization;
+pub(crate) mod interpolate;
+pub(crate) mod inverse;
+pub(crate) mod iteration;
+pub(crate) mod lrn;
+pub(crate) mod matmul;
+pub(crate) mod mxnet_reshape;
+pub(crate) mod normalize;
+pub(crate) mod one_hot;
+pub(crate) mod pad;
+pub(crate) mod parameter;
+pub(crate) mod pool;
+pub(crate) mod prelu;
+pub(crate) mod range;
+pub(crate) mod recurrent;
+pub(crate) mod reduce;
+pub(crate) mod reorg_yolo;
+pub(crate) mod reshape;
+pub(crate) mod result;
+pub(crate) mod reverse;
+pub(crate) mod reverse_sequence;
+pub(crate) mod roll;
+pub(crate) mod scaled_dot_product_attention;
+pub(crate) mod scatter;
+pub(crate) mod scatter_elements_update;
+pub(crate) mod scatter_nd_update;
+pub(crate) mod scatter_update;
+pub(crate) mod select;
+pub(crate) mod shape_of;
+pub(crate) mod shuffle_channels;
+pub(crate) mod slice;
+pub(crate) mod slice_scatter;
+pub(crate) mod softmax;
+pub(crate) mod space_to_batch;
+pub(crate) mod space_to_depth;
+pub(crate) mod split;
+pub(crate) mod squeeze;
+pub(crate) mod static_reshape;
+pub(crate) mod stft;
+pub(crate) mod strided_slice;
+pub(crate) mod topk;
+pub(crate) mod transpose;
+pub(crate) mod unary;
+pub(crate) mod variable;
 
 use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
 
 /// The output is the input under another shape: no byte moves.
-struct SameBytes;
+pub(crate) struct SameBytes;
 
 impl Kernel for SameBytes {
     fn run(&self, _cx: &mut RunCx<'_>) -> Result<(), KernelError> {

@@ -34,6 +34,10 @@ impl Kernel for RollKernel {
         Ok(())
     }
 
+    fn movement(&self) -> Option<Movement<'_>> {
+        Some(Movement::Roll(&self.plan))
+    }
+
     fn name(&self) -> &'static str {
         "roll"
     }

@@ -26,11 +26,14 @@ impl Lower for Rule {
     }
 }
 
-/// How the heads lie in the inputs.
-struct Heads {
-    attention: Attention,
+/// How the heads lie in the inputs and the output.
+#[derive(Clone)]
+pub(crate) struct Heads {
+    pub(crate) attention: Attention,
     /// Where query, key, value, mask and sink of each head begin.
-    at: [Vec<usize>; 5],
+    pub(crate) at: [Vec<usize>; 5],
+    /// Where the output of each head begins.
+    pub(crate) to: Vec<usize>,
     /// Distance between rows and columns of the mask, if there is one.
     mask: Option<(usize, usize)>,
     /// Whether it says which scores count, instead of being added.
@@ -41,7 +44,7 @@ struct Heads {
 }
 
 impl Heads {
-    fn new(rule: &Rule, cx: &LowerCx<'_>) -> Result<Heads, LowerError> {
+    pub(crate) fn new(rule: &Rule, cx: &LowerCx<'_>) -> Result<Heads, LowerError> {
         let split = |sizes: &[usize]| -> (Vec<usize>, usize, usize) {
             match sizes {
                 [batch @ .., rows, columns] => (batch.to_vec(), *rows, *columns),
@@ -65,10 +68,12 @@ impl Heads {
             let (_, rows, own) = inputs[i];
             (if rows == 1 { 0 } else { own }, usize::from(own == columns))
         };
+        let at_query = starts(0, true);
         Ok(Heads {
+            to: (0..at_query.len()).map(|i| i * rows * width).collect(),
             attention: Attention { rows, terms, depth, width, scale, causal, strides },
             at: [
-                starts(0, true),
+                at_query,
                 starts(1, true),
                 starts(2, true),
                 starts(3, has_mask),
@@ -120,9 +125,10 @@ impl Wide<'_> {
     }
 }
 
-struct Float {
-    heads: Heads,
-    halves: Option<Halves>,
+/// f32, and f16 and bf16 by way of it.
+pub(crate) struct Float {
+    pub(crate) heads: Heads,
+    pub(crate) halves: Option<Halves>,
 }
 
 impl Float {
@@ -161,11 +167,10 @@ impl Kernel for Float {
         ];
         let values = [0, 1, 2, 3, 4].map(|i: usize| inputs[i].values());
         let attention = heads.scaled(scale.values().first().copied());
-        let len = attention.rows * attention.width;
         let run = |cx: &RunCx<'_>, output: &mut [f32]| {
             let (threads, scratch) = (cx.threads(), cx.scratch_pool());
             let head = |i: usize| heads.head(i, values);
-            attention.run(threads, scratch, heads.count(), head, |i| i * len, output);
+            attention.run(threads, scratch, heads.count(), head, |i| heads.to[i], output);
         };
         match &self.halves {
             None => {

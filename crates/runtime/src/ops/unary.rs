@@ -44,7 +44,7 @@ impl Lower for Unary {
 }
 
 /// The function that an operation means, with its parameters.
-fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerError> {
+pub(crate) fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerError> {
     let parameter = |input: usize| -> Result<f64, LowerError> {
         let values = cx.floats(input)?;
         values.first().copied().ok_or_else(|| RuleError::at(input, "holds no value").into())

@@ -3,7 +3,7 @@
 
 use super::PassCx;
 use super::sweep::Sweep;
-use crate::engine::{evaluate, fact_of};
+use crate::engine::evaluate;
 use crate::net::{Net, Node, Value, ValueId};
 use crate::ops::convert::convert_tensor;
 use crate::tensor::Tensor;
@@ -30,7 +30,7 @@ pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
             left = left.saturating_sub(tensor.bytes().len());
             let value = &mut sweep.net.values[output];
             refined[output] = !value.fact.is_static() || value.fact.value.is_none();
-            *value = Value { fact: fact_of(&tensor), constant: Some(tensor) };
+            *value = Value::known(tensor);
         }
         sweep.changed();
     })

@@ -1,7 +1,11 @@
 //! What is done to a net before it becomes a plan. Each pass is a module of its own; none changes
 //! what a model computes but for the rounding that its page in `docs/numerics.md` allows.
 
+mod compose;
+mod epilogue;
 mod fold;
+mod layout;
+mod map;
 mod sweep;
 mod tidy;
 
@@ -27,6 +31,9 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
+    ("channels last", layout::layout),
+    ("compose movements", compose::compose),
+    ("finish products in the cache", epilogue::epilogue),
 ];
 
 /// Runs all passes. Returns what each has done, for `--explain`.

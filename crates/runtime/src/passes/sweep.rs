@@ -1,6 +1,6 @@
 //! Going through a net from inputs to outputs while it is being rewritten.
 
-use crate::net::{Net, Node, ValueId};
+use crate::net::{Net, Node, Value, ValueId};
 
 /// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
 /// or dropped.
@@ -53,6 +53,31 @@ impl<'a> Sweep<'a> {
             self.producer[output] = Some(self.kept.len());
         }
         self.kept.push(Some(node));
+    }
+
+    /// Takes out the node that makes `value`, if nothing but the node that is visited reads it.
+    pub(crate) fn take(&mut self, value: ValueId) -> Option<Node> {
+        let only = self.uses[value] == 1;
+        self.kept[self.producer[value].filter(|_| only)?].take()
+    }
+
+    /// The node that makes `value`, if nothing but the node that is visited reads it.
+    pub(crate) fn only_for(&self, value: ValueId) -> Option<&Node> {
+        let only = self.uses[value] == 1;
+        self.kept[self.producer[value].filter(|_| only)?].as_ref()
+    }
+
+    /// How many inputs and outputs read `value`.
+    pub(crate) fn uses(&self, value: ValueId) -> usize {
+        self.uses[value]
+    }
+
+    /// Adds a value that the nodes kept from here on may make or read.
+    pub(crate) fn add(&mut self, value: Value) -> ValueId {
+        self.alias.push(self.net.values.len());
+        self.producer.push(None);
+        self.uses.push(0);
+        self.net.add(value)
     }
 
     /// Lets `other` stand for `value` from here on.

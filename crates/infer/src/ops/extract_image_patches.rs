@@ -1,0 +1,88 @@
+//! ExtractImagePatches-3: the windows of an image, each tap of them a channel.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/extract-image-patches-3.html>
+
+use crate::prelude::*;
+use crate::rules::window::{Rounding, Windows, kernel, outputs, parse};
+
+/// ExtractImagePatches-3.
+#[derive(Debug)]
+pub struct ExtractImagePatches {
+    windows: Windows,
+    sizes: Vec<i64>,
+}
+
+impl Parse for ExtractImagePatches {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let windows = parse(attrs, Some("rates"))?;
+        let axes = windows.len();
+        if axes != 2 {
+            return Err(AttrError::new(
+                "strides",
+                format!("holds {axes} values; there are 2 axes"),
+            ));
+        }
+        Ok(ExtractImagePatches { windows, sizes: kernel(attrs, "sizes", axes)? })
+    }
+}
+
+impl ExtractImagePatches {
+    /// The windows along rows and columns.
+    pub fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// The number of taps along rows and columns.
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
+    }
+}
+
+impl Op for ExtractImagePatches {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(1..=1)?;
+        cx.expect_rank(0, 4..=4)?;
+        let shape = cx.shape(0);
+        let sizes: Vec<Dim> = self.sizes.iter().map(|size| Dim::fixed(*size)).collect();
+        let spatial = [shape.dim(2), shape.dim(3)];
+        let patches = outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?;
+        let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
+        let head = [shape.dim(0), shape.dim(1).times(taps)];
+        cx.set(0, cx.element_type(0), head.into_iter().chain(patches).collect());
+        Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::moving(0b1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        for (sizes, strides, rates, pad, shape, expected) in [
+            ("3,3", "5,5", "1,1", "valid", "64,3,10,10", Ok("i8[64,27,2,2]")),
+            ("4,4", "9,9", "1,1", "same_upper", "1,1,10,10", Ok("i8[1,16,2,2]")),
+            ("3,3", "5,5", "2,2", "valid", "1,1,10,10", Ok("i8[1,9,2,2]")),
+            ("2,3", "2,1", "1,1", "valid", "?,1..2,5..9,?", Ok("i8[?,6..12,2..4,1..]")),
+            ("3,3", "1,1", "1,1", "valid", "1,1,2,5", Err("spatial axis 0: a window over 3")),
+            ("3", "1,1", "1,1", "valid", "1,1,2,5", Err("attribute sizes: holds 1 values")),
+            ("3", "1", "1", "valid", "1,1,2,5", Err("strides: holds 1 values; there are 2 axes")),
+            ("3,3", "1,1", "1,1", "valid", "1,2,5", Err("must have rank 4, not 3")),
+        ] {
+            let case = Case::of("ExtractImagePatches", "opset3").attr("sizes", sizes);
+            let case = case.attr("strides", strides).attr("rates", rates).attr("auto_pad", pad);
+            case.inputs([Input::shape(I8, shape)]).expect(&[expected]);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! GatherElements-6: single elements, each by an index along one axis.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-elements-6.html>
+
+use crate::prelude::*;
+use crate::rules::axes;
+
+/// GatherElements-6.
+#[derive(Debug)]
+pub struct GatherElements {
+    axis: i64,
+}
+
+impl Parse for GatherElements {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(GatherElements { axis: attrs.int("axis")? })
+    }
+}
+
+impl GatherElements {
+    /// The axis along which indices count.
+    ///
+    /// # Errors
+    /// When data of the rank do not have it.
+    pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
+        axes::normalize(self.axis, rank)
+    }
+}
+
+impl Op for GatherElements {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "indices"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_rank(1, 1..=usize::MAX)?;
+        let (data, indices) = (cx.shape(0), cx.shape(1));
+        let shape = match data.dims() {
+            None => indices.clone(),
+            Some(d) => {
+                let axis = self.axis(d.len())?;
+                let mut bounds: PartialShape = d.iter().copied().collect();
+                if let PartialShape::Ranked(bounds) = &mut bounds
+                    && let Some(dim) = bounds.get_mut(axis)
+                {
+                    *dim = Dim::any();
+                }
+                let message = "must be as the data on all axes but";
+                let shape = indices.meet(&bounds);
+                let Some(shape) = shape else {
+                    let text = format!("is {indices}, data {data}: {message} {axis}");
+                    return Err(RuleError::at(1, text));
+                };
+                shape
+            }
+        };
+        cx.because("the shape of the indices is unknown");
+        cx.set(0, cx.element_type(0), shape);
+        Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::moving(0b1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        for (data, indices, axis, expected) in [
+            ("3,4", "3,6", "1", Ok("f32[3,6]")),
+            ("4,4,?", "1,?,5", "0", Ok("f32[1,4,5]")),
+            ("3,4", "...", "-1", Ok("f32[3,?]")),
+            ("...", "3,?", "0", Ok("f32[3,?]")),
+            (
+                "3,4",
+                "2,6",
+                "1",
+                Err("input 1 (indices): is [2,6], data [3,4]: must be as the data"),
+            ),
+            ("3,4", "3", "1", Err("input 1 (indices): is [3], data [3,4]")),
+            ("3,4", "3,4", "2", Err("axis 2 is out of range for rank 2")),
+            ("[]", "1", "0", Err("axis 0 is out of range for a scalar")),
+        ] {
+            let inputs = [Input::shape(F32, data), Input::shape(I32, indices)];
+            let case = Case::of("GatherElements", "opset6").attr("axis", axis);
+            case.inputs(inputs).expect(&[expected]);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! GroupNormalization-12: groups of neighbouring channels made standard, then each channel scaled
+//! and shifted.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/group-normalization-12.html>
+
+use crate::ops::batch_norm::{per_channel, with_channels};
+use crate::prelude::*;
+
+/// GroupNormalization-12.
+#[derive(Debug)]
+pub struct GroupNormalization {
+    groups: usize,
+    epsilon: f64,
+}
+
+impl Parse for GroupNormalization {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(GroupNormalization {
+            groups: attrs.size("num_groups")?,
+            epsilon: attrs.float("epsilon")?,
+        })
+    }
+}
+
+impl GroupNormalization {
+    /// Number of groups, at least 1.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// What is added to variances.
+    pub fn epsilon(&self) -> f64 {
+        self.epsilon
+    }
+}
+
+impl Op for GroupNormalization {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "scale", "bias"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(3..=3)?;
+        for input in 0..3 {
+            cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
+        }
+        let element_type = cx.same_type(0..3)?;
+        cx.expect_rank(0, 2..=usize::MAX)?;
+        let channels = per_channel(cx, 1, cx.shape(0).dim(1))?;
+        let channels = per_channel(cx, 2, channels)?;
+        if let Some(count) = channels.size() {
+            let groups = self.groups;
+            require!(0; count % groups == 0, "has {count} channels for {groups} groups");
+        }
+        cx.set(0, element_type, with_channels(cx.shape(0), channels));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let op = |groups: &str, shapes: [&str; 3], expected| {
+            let inputs = shapes.map(|shape| Input::shape(F16, shape));
+            let case = Case::of("GroupNormalization", "opset12").attr("num_groups", groups);
+            case.attr("epsilon", "1e-5").inputs(inputs).expect(&[expected]);
+        };
+        op("2", ["3,4,?", "4", "4"], Ok("f16[3,4,?]"));
+        op("2", ["?,?,5", "...", "4"], Ok("f16[?,4,5]"));
+        op("4", ["...", "4", "4"], Ok("f16[...]"));
+        op("3", ["1,4", "4", "4"], Err("input 0 (data): has 4 channels for 3 groups"));
+        op("2", ["1,4", "4", "2"], Err("input 2 (bias): holds 2 elements for 4 channels"));
+        op("0", ["1,4", "4", "4"], Err("attribute num_groups: 0 is not in 1.."));
+        op("1", ["4", "4", "4"], Err("must have rank at least 2, not 1"));
+    }
+}

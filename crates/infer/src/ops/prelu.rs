@@ -1,0 +1,84 @@
+//! PReLU-1: elements below 0 are multiplied by a slope.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/activation/prelu-1.html>
+
+use crate::prelude::*;
+use crate::rules::broadcast::numpy;
+use smallvec::SmallVec;
+
+/// PReLU-1.
+#[derive(Debug)]
+pub struct PRelu;
+
+impl Parse for PRelu {
+    type Kind = ();
+
+    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(PRelu)
+    }
+}
+
+impl PRelu {
+    /// The sizes of the slope as NumPy's rule needs them: a list of as many slopes as there are
+    /// channels lies along axis 1.
+    pub fn aligned(data: &[usize], slope: &[usize]) -> SmallVec<[usize; 6]> {
+        let mut sizes = SmallVec::from(slope);
+        if let ([count], Some(channels)) = (slope, data.get(1)) {
+            if count == channels {
+                sizes.extend(data.iter().skip(2).map(|_| 1));
+            }
+        }
+        sizes
+    }
+}
+
+impl Op for PRelu {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "slope"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        for input in 0..2 {
+            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
+        }
+        let element_type = cx.same_type(0..2)?;
+        let (data, slope) = (cx.shape(0), cx.shape(1));
+        let along_channels = slope.rank().is_none_or(|rank| rank == 1)
+            && data.rank().is_none_or(|rank| rank > 1)
+            && slope.dim(0).meet(data.dim(1)).is_some();
+        if !along_channels {
+            let fits = numpy(data, slope, cx.symbols()).is_ok_and(|all| all.is_compatible(data));
+            require!(1; fits, "is {slope}, which cannot be repeated to {data}");
+        }
+        cx.set(0, element_type, data.clone());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        for (data, slope, expected) in [
+            ("2,3,?", "3", Ok("f32[2,3,?]")),
+            ("2,3,4", "4", Ok("f32[2,3,4]")),
+            ("2,?,4", "3", Ok("f32[2,?,4]")),
+            ("2,3,4", "1", Ok("f32[2,3,4]")),
+            ("2,3,4", "2,1,1", Ok("f32[2,3,4]")),
+            ("5", "5", Ok("f32[5]")),
+            ("...", "3,3", Ok("f32[...]")),
+            ("2,3,4", "5", Err("input 1 (slope): is [5], which cannot be repeated to [2,3,4]")),
+            ("3", "2,3", Err("input 1 (slope): is [2,3]")),
+        ] {
+            let inputs = [Input::shape(F32, data), Input::shape(F32, slope)];
+            Case::of("PReLU", "opset1").inputs(inputs).expect(&[expected]);
+        }
+        assert_eq!(PRelu::aligned(&[2, 3, 4, 3], &[3])[..], [3, 1, 1]);
+        assert_eq!(PRelu::aligned(&[2, 3, 4], &[4])[..], [4]);
+    }
+}

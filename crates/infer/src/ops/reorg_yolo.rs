@@ -1,0 +1,79 @@
+//! ReorgYolo-1: moves blocks of neighbours to channels as the YOLO v2 network does.
+//!
+//! The specification gives the shapes only. The data goes the way it does in Darknet, whose
+//! layer reads its input as if it were the output of the way back: as planes of `C / stride²`
+//! channels, `stride` times as high and wide.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/reorg-yolo-1.html>
+
+use crate::prelude::*;
+
+/// ReorgYolo-1.
+#[derive(Debug)]
+pub struct ReorgYolo {
+    stride: i64,
+}
+
+impl Parse for ReorgYolo {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(ReorgYolo { stride: attrs.int_in("stride", None, 1..=i64::from(i32::MAX))? })
+    }
+}
+
+impl ReorgYolo {
+    /// The distance of neighbours in a channel of the output.
+    pub fn stride(&self) -> i64 {
+        self.stride
+    }
+}
+
+impl Op for ReorgYolo {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(1..=1)?;
+        cx.expect_rank(0, 4..=4)?;
+        let (shape, stride) = (cx.shape(0), self.stride);
+        let (channels, area) = (shape.dim(1), stride * stride);
+        require!(0; channels.max() >= area, "has {channels} channels, fewer than {area}");
+        let divided = |axis: usize| {
+            let size = shape.dim(axis);
+            size.div_exact(stride).ok_or_else(|| {
+                RuleError::at(0, format!("axis {axis} is {size}, not a multiple of {stride}"))
+            })
+        };
+        let out = [shape.dim(0), channels.scaled(area), divided(2)?, divided(3)?];
+        cx.set(0, cx.element_type(0), out.into_iter().collect());
+        Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::moving(0b1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        for (stride, shape, expected) in [
+            ("2", "1,64,26,26", Ok("f32[1,256,13,13]")),
+            ("3", "?,9..12,4..9,?", Ok("f32[?,81..108,2..3,?]")),
+            ("2", "...", Ok("f32[?,?,?,?]")),
+            ("2", "1,3,4,4", Err("input 0 (data): has 3 channels, fewer than 4")),
+            ("2", "1,4,4,5", Err("input 0 (data): axis 3 is 5, not a multiple of 2")),
+            ("0", "1,4,4,4", Err("attribute stride: 0 is not in 1..=")),
+            ("1", "1,4,4", Err("must have rank 4, not 3")),
+        ] {
+            let case = Case::of("ReorgYolo", "opset2").attr("stride", stride);
+            case.inputs([Input::shape(F32, shape)]).expect(&[expected]);
+        }
+    }
+}

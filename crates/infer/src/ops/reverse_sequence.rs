@@ -1,0 +1,89 @@
+//! ReverseSequence-1: the beginning of each sequence of a batch back to front.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/reverse-sequence-1.html>
+
+use crate::prelude::*;
+use crate::rules::axes;
+
+/// ReverseSequence-1.
+#[derive(Debug)]
+pub struct ReverseSequence {
+    batch_axis: i64,
+    seq_axis: i64,
+}
+
+impl Parse for ReverseSequence {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let (batch_axis, seq_axis) = (attrs.int_or("batch_axis", 0)?, attrs.int_or("seq_axis", 1)?);
+        Ok(ReverseSequence { batch_axis, seq_axis })
+    }
+}
+
+impl ReverseSequence {
+    /// The axis of the sequences and the axis along which they are reversed.
+    ///
+    /// # Errors
+    /// When data of the rank do not have them, or they are the same.
+    pub fn axes(&self, rank: usize) -> Result<(usize, usize), RuleError> {
+        let batch = axes::normalize(self.batch_axis, rank)?;
+        let sequence = axes::normalize(self.seq_axis, rank)?;
+        require!(batch != sequence, "batch_axis and seq_axis are both {batch}");
+        Ok((batch, sequence))
+    }
+}
+
+impl Op for ReverseSequence {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "seq_lengths"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        cx.expect_type(1, "a numeric type", |t| t.is_integral() || t.is_real())?;
+        cx.expect_rank(0, 2..=usize::MAX)?;
+        cx.expect_rank(1, 1..=1)?;
+        let mut shape = cx.shape(0).clone();
+        if let PartialShape::Ranked(dims) = &mut shape {
+            let (batch, _) = self.axes(dims.len())?;
+            let lengths = cx.shape(1);
+            if let Some(dim) = dims.get_mut(batch) {
+                let both = dim.meet(lengths.dim(0));
+                require!(1; both.is_some(), "is {lengths}, but the batch is {dim}");
+                *dim = both.unwrap_or(*dim);
+            }
+        }
+        cx.set(0, cx.element_type(0), shape);
+        Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::moving(0b1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        for (data, lengths, batch, sequence, expected) in [
+            ("4,10,100", "4", "0", "1", Ok("f32[4,10,100]")),
+            ("?,?,?", "3", "0", "-1", Ok("f32[3,?,?]")),
+            ("2,4,..5", "2..3", "2", "1", Ok("f32[2,4,2..3]")),
+            ("...", "3", "0", "1", Ok("f32[...]")),
+            ("4,10", "3", "0", "1", Err("input 1 (seq_lengths): is [3], but the batch is 4")),
+            ("4,10", "4", "0", "2", Err("axis 2 is out of range for rank 2")),
+            ("4,10", "4", "1", "-1", Err("batch_axis and seq_axis are both 1")),
+            ("4", "4", "0", "1", Err("input 0 (data): must have rank at least 2, not 1")),
+        ] {
+            let inputs = [Input::shape(F32, data), Input::shape(I32, lengths)];
+            let case = Case::of("ReverseSequence", "opset1").inputs(inputs);
+            let case = case.attr("batch_axis", batch).attr("seq_axis", sequence);
+            case.expect(&[expected]);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! SliceScatter-15: updates for the part of a tensor that a slice means.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-scatter-15.html>
+
+use super::slice::{Named, ranges};
+use crate::prelude::*;
+use crate::rules::scatter::{self, Reduction};
+use crate::shape::Dims;
+
+/// SliceScatter-15.
+#[derive(Debug)]
+pub struct SliceScatter;
+
+impl Parse for SliceScatter {
+    type Kind = ();
+
+    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(SliceScatter)
+    }
+}
+
+impl SliceScatter {
+    /// What starts, stops, steps and axes mean for data of a rank.
+    ///
+    /// # Errors
+    /// As [`ranges`].
+    pub fn ranges(
+        &self,
+        [starts, stops, steps]: [&[i64]; 3],
+        axes: Option<&[i64]>,
+        rank: usize,
+    ) -> Result<Named, RuleError> {
+        // Its inputs stand one behind those of a slice.
+        let behind = |e: RuleError| RuleError { input: e.input.map(|i| i + 1), ..e };
+        ranges(starts, stops, steps, axes, rank).map_err(behind)
+    }
+
+    /// Checks the shape of the updates against that of the slice.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn check(&self, updates: &PartialShape, slice: &PartialShape) -> Result<(), RuleError> {
+        let fits = updates.is_compatible(slice);
+        require!(1; fits, "is {updates}, but the slice is {slice}");
+        Ok(())
+    }
+}
+
+impl Op for SliceScatter {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "updates", "start", "stop", "step", "axes"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(5..=6)?;
+        let element_type = scatter::element_type(cx, 1, Reduction::None)?;
+        for input in 2..cx.input_count() {
+            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_rank(input, 1..=1)?;
+        }
+        cx.expect_rank(0, 1..=usize::MAX)?;
+        let data = cx.shape(0);
+        if let Some(dims) = data.dims() {
+            cx.expect_rank(1, dims.len()..=dims.len())?;
+            let axes = cx.ints(5);
+            let known = axes.is_some() == (cx.input_count() == 6);
+            if let (Some(a), Some(b), Some(c), true) = (cx.ints(2), cx.ints(3), cx.ints(4), known) {
+                let mut slice: Dims = dims.into();
+                for (axis, range) in self.ranges([&a, &b, &c], axes.as_deref(), dims.len())? {
+                    if let Some(dim) = slice.get_mut(axis) {
+                        *dim = range.apply(*dim);
+                    }
+                }
+                self.check(cx.shape(1), &PartialShape::Ranked(slice))?;
+            }
+        }
+        cx.set(0, element_type, data.clone());
+        Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::moving(0b11)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let late = || Input::shape(I64, "1");
+        let i = |v: &[i64]| Input::ints(I64, v);
+        for (data, updates, start, step, axes, expected) in [
+            ("2,5", "2,3", i(&[-25]), i(&[2]), i(&[1]), Ok("f32[2,5]")),
+            ("?,5", "?,?", i(&[0]), i(&[1]), i(&[0]), Ok("f32[?,5]")),
+            ("...", "2", i(&[0]), i(&[1]), i(&[0]), Ok("f32[...]")),
+            ("2,5", "2,3", late(), i(&[2]), i(&[1]), Ok("f32[2,5]")),
+            (
+                "2,5",
+                "2,2",
+                i(&[0]),
+                i(&[2]),
+                i(&[1]),
+                Err("input 1 (updates): is [2,2], but the slice is [2,3]"),
+            ),
+            ("2,5", "2", i(&[0]), i(&[2]), i(&[1]), Err("input 1 (updates): must have rank 2")),
+            (
+                "2,5",
+                "2,5",
+                i(&[0]),
+                i(&[0]),
+                i(&[1]),
+                Err("input 4 (step): the step of axis 1 is 0"),
+            ),
+            (
+                "2,5",
+                "2,5",
+                i(&[0]),
+                i(&[1]),
+                i(&[2]),
+                Err("input 5 (axes): axis 2 is out of range"),
+            ),
+            (
+                "[]",
+                "[]",
+                i(&[0]),
+                i(&[1]),
+                i(&[0]),
+                Err("input 0 (data): must have rank at least 1"),
+            ),
+        ] {
+            let inputs =
+                [Input::shape(F32, data), Input::shape(F32, updates), start, i(&[25]), step, axes];
+            Case::of("SliceScatter", "opset15").inputs(inputs).expect(&[expected]);
+        }
+    }
+}

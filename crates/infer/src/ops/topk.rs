@@ -1,0 +1,140 @@
+//! TopK-1, TopK-3, TopK-11: the largest or smallest elements along an axis, with their positions.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/top-k-11.html>
+//!
+//! Equal elements keep their order, whether `stable` asks for it or not.
+
+use super::shape_of::index_type;
+use crate::prelude::*;
+use crate::rules::axes;
+use crate::shape::Dims;
+
+/// The versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Versions 1 and 3.
+    V1,
+    /// With `stable`.
+    V11,
+}
+
+/// The order of what is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Best first; also where the order is left open.
+    Value,
+    /// As in the input.
+    Index,
+}
+
+/// TopK of all versions.
+#[derive(Debug)]
+pub struct TopK {
+    axis: i64,
+    largest: bool,
+    sort: Sort,
+    index_type: ElementType,
+}
+
+impl Parse for TopK {
+    type Kind = Kind;
+
+    fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let orders = [("value", Sort::Value), ("index", Sort::Index), ("none", Sort::Value)];
+        if kind == Kind::V11 {
+            // Every order is stable here; the value has to be one all the same.
+            attrs.bool_or("stable", false);
+        }
+        Ok(TopK {
+            axis: attrs.int("axis")?,
+            largest: attrs.choice("mode", &[("max", true), ("min", false)])?,
+            sort: attrs.choice("sort", &orders)?,
+            index_type: index_type(attrs, "index_element_type", ElementType::I32)?,
+        })
+    }
+}
+
+impl TopK {
+    /// The axis searched, of data of some rank.
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
+        axes::normalize(self.axis, rank)
+    }
+
+    /// Whether the largest elements are searched; otherwise the smallest.
+    pub fn largest(&self) -> bool {
+        self.largest
+    }
+
+    /// The order of what is found.
+    pub fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
+        let k = cx.value(1).and_then(PartialValue::intervals).and_then(|v| v.first()).copied();
+        if let Some(k) = k {
+            require!(1; k.hi >= 0, "{} is not a number of elements", k.lo);
+        }
+        let Some(dims) = cx.shape(0).dims() else {
+            cx.because("the rank of the data is unknown");
+            return Ok(PartialShape::unranked());
+        };
+        let axis = self.axis(dims.len())?;
+        let mut out: Dims = dims.into();
+        if let Some(slot) = out.get_mut(axis) {
+            cx.because("K is known only when running");
+            let k = k.map_or(Dim::any(), Dim::from);
+            require!(1; k.min() <= slot.max(), "{k} is more than the axis has, {slot}");
+            *slot = k.meet(Dim::range(0, slot.max())).unwrap_or(k);
+        }
+        Ok(PartialShape::Ranked(out))
+    }
+}
+
+impl Op for TopK {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "K"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        let numeric = |t: ElementType| t.is_integral() || t.is_real();
+        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_rank(1, 0..=0)?;
+        let shape = self.shape(cx)?;
+        cx.set(0, element_type, shape.clone());
+        cx.set(1, self.index_type, shape);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let case = |shape, k| {
+            let op = Case::of("TopK", "opset11").attr("axis", "-1").attr("mode", "min");
+            op.attr("sort", "index").attr("stable", "true").inputs([Input::shape(F16, shape), k])
+        };
+        let k = |k| Input::scalar(I32, k);
+        case("2,?,5", k(3)).expect(&[Ok("f16[2,?,3]"), Ok("i32[2,?,3]")]);
+        case("2,?", k(3)).expect(&[Ok("f16[2,3]"), Ok("i32[2,3]")]);
+        case("...", k(3)).expect(&[Ok("f16[...]")]);
+        case("2,5", Input::shape(I64, "[]")).expect(&[Ok("f16[2,..5]")]);
+        case("2,?", Input::shape(I64, "[]")).expect(&[Ok("f16[2,?]")]);
+        case("2,5", k(6)).expect(&[Err("input 1 (K): 6 is more than the axis has, 5")]);
+        case("2,5", k(-1)).expect(&[Err("input 1 (K): -1 is not a number of elements")]);
+        case("[]", k(1)).expect(&[Err("axis -1 is out of range for a scalar")]);
+        case("2", Input::shape(I64, "1")).expect(&[Err("input 1 (K): must have rank 0, not 1")]);
+        case("2", Input::shape(F32, "[]")).expect(&[Err("must be an integer type, not f32")]);
+        let wide = case("4", k(2)).attr("index_element_type", "i64");
+        wide.expect(&[Ok("f16[2]"), Ok("i64[2]")]);
+    }
+}

@@ -1,0 +1,92 @@
+//! What the operations share that write updates into a copy of their data.
+
+use crate::attrs::Attrs;
+use crate::cx::{InferCx, ValueCx};
+use crate::error::{AttrError, RuleError};
+use crate::value::{Elements, PartialValue, wrap_i64};
+use ir::ElementType;
+
+/// What happens to an element and its update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The update takes its place.
+    None,
+    /// Their sum.
+    Sum,
+    /// The element less the update.
+    Sub,
+    /// Their product.
+    Prod,
+    /// The smaller one.
+    Min,
+    /// The larger one.
+    Max,
+    /// Their mean, all updates of an element counting the same.
+    Mean,
+}
+
+impl Reduction {
+    /// Reads the attribute `reduction`; `others` are the words that only some operations know.
+    ///
+    /// # Errors
+    /// When it is none of the words.
+    pub fn parse(attrs: &mut Attrs<'_>, others: (&str, Reduction)) -> Result<Self, AttrError> {
+        use Reduction::*;
+        let words =
+            [("none", None), ("sum", Sum), ("prod", Prod), ("min", Min), ("max", Max), others];
+        attrs.choice_or("reduction", &words, None)
+    }
+}
+
+/// The element type that data (input 0) and `updates` share, which must have the reduction.
+///
+/// # Errors
+/// When they differ, or there is no such reduction of the type.
+pub fn element_type(
+    cx: &InferCx<'_>,
+    updates: usize,
+    reduction: Reduction,
+) -> Result<ElementType, RuleError> {
+    let found = cx.same_type([0, updates])?;
+    let allowed = match reduction {
+        Reduction::None => true,
+        Reduction::Mean => found != ElementType::Boolean && found != ElementType::String,
+        _ => found != ElementType::String,
+    };
+    match allowed {
+        true => Ok(found),
+        false => Err(RuleError::element_type(0, format!("{found} has no reduction {reduction:?}"))),
+    }
+}
+
+/// The value of a list in which the elements at some indices (input 1) are replaced by `updates`.
+/// Negative indices count from the end if `wrap`.
+pub fn replaced(cx: &ValueCx<'_>, updates: usize, wrap: bool) -> Option<PartialValue> {
+    let (data, updates) = (cx.value(0)?, cx.value(updates)?);
+    let [size] = data.sizes[..] else { return None };
+    let size = i64::try_from(size).ok()?;
+    let place = |v: i128| {
+        let index = wrap_i64(v);
+        usize::try_from(if wrap && index < 0 { index.saturating_add(size) } else { index }).ok()
+    };
+    let indices: Option<Vec<usize>> =
+        cx.value(1)?.intervals()?.iter().map(|v| place(v.value()?)).collect();
+    let indices = indices?;
+    let mut out = data.clone();
+    let replaced = match (&mut out.elements, &updates.elements) {
+        (Elements::Int(to), Elements::Int(from)) => replace(to, &indices, from),
+        (Elements::Real(to), Elements::Real(from)) => replace(to, &indices, from),
+        _ => None,
+    };
+    replaced.map(|()| out)
+}
+
+fn replace<T: Copy>(to: &mut [T], indices: &[usize], from: &[T]) -> Option<()> {
+    if indices.len() != from.len() {
+        return None;
+    }
+    for (index, value) in indices.iter().zip(from) {
+        *to.get_mut(*index)? = *value;
+    }
+    Some(())
+}

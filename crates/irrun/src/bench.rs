@@ -1,0 +1,218 @@
+//! `irrun bench`: what a model costs, from reading its file to the steady state.
+
+use crate::args::BenchArgs;
+use crate::bind::{self, Declared};
+use crate::case::Case;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::table::table;
+use anyhow::anyhow;
+use ir::{ElementType, Graph};
+use runtime::{Options, Session, StepTime, Tensor};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Measures a model.
+///
+/// # Errors
+/// As running it.
+pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
+    let is_case = args.model.is_dir();
+    let model = if is_case { args.model.join("model.xml") } else { args.model.clone() };
+    let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
+    let graph = graph?;
+    let steps = match is_case {
+        true => Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?,
+        false => vec![inputs(&graph, args)?],
+    };
+    let first = steps.first().ok_or_else(|| usage("the case has no steps"))?;
+    let given = crate::run::given(first);
+    let (facts, check) = timed(|| infer::propagate(&graph, &given).or_exit(Exit::Model));
+    let facts = facts?;
+    let options = Options { optimize: !args.no_optimize };
+    let (plan, planning) =
+        timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
+    let threads = crate::run::threads(args.common.threads);
+    let count = threads.count();
+    let mut session = plan?.session_on(Arc::new(threads));
+    let (once, first) = timed(|| run(&mut session, &steps));
+    once?;
+    for _ in 0..args.warmup {
+        run(&mut session, &steps)?;
+    }
+    if args.profile {
+        session.start_profile();
+    }
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < args.runs.max(1)
+        && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
+    {
+        let (done, time) = timed(|| run(&mut session, &steps));
+        done?;
+        times.push(time);
+    }
+    times.sort();
+    let report = Report { load, check, planning, first, times, threads: count };
+    match args.common.json {
+        true => println!("{}", report.json(&session)),
+        false => print!("{}{}", report.text(), profile(&session.profile())),
+    }
+    Ok(Exit::Good)
+}
+
+fn usage(text: &str) -> Failure {
+    Failure { exit: Exit::Usage, error: anyhow!("{text}") }
+}
+
+fn timed<T>(f: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = f();
+    (result, start.elapsed())
+}
+
+/// Runs all steps from the reset state.
+fn run(session: &mut Session, steps: &[Vec<Tensor>]) -> Result<(), Failure> {
+    if steps.len() > 1 {
+        session.reset();
+    }
+    for step in steps {
+        session.run(step).or_exit(Exit::Running)?;
+    }
+    Ok(())
+}
+
+/// The inputs that are given, and made up ones for a model of static shapes.
+fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
+    let declared = Declared::new(graph, &args.common.shape)?;
+    if !args.input.is_empty() {
+        return bind::read_inputs(&args.input, &declared, false);
+    }
+    let each = declared.ports.iter().zip(&declared.types).zip(&declared.shapes);
+    let made = each.map(|((port, element_type), shape)| {
+        let sizes = shape.sizes().ok_or_else(|| {
+            let name = port.shown();
+            usage(&format!("input \"{name}\" has the shape {shape}; fix it with --shape, or give a file with --input"))
+        })?;
+        made_up(*element_type, &sizes).ok_or_else(|| {
+            usage(&format!("give a file with --input for input \"{}\" of type {element_type}", port.shown()))
+        })
+    });
+    made.collect()
+}
+
+/// Numbers between 0 and 1; zeros for integers.
+fn made_up(element_type: ElementType, sizes: &[usize]) -> Option<Tensor> {
+    let count = sizes.iter().product();
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32
+    };
+    let values: Vec<f32> = (0..count).map(|_| next()).collect();
+    let tensor = Tensor::from_vec(sizes, values).ok()?;
+    runtime::convert(&tensor, element_type).ok()
+}
+
+struct Report {
+    load: Duration,
+    check: Duration,
+    planning: Duration,
+    first: Duration,
+    /// Of the timed runs, shortest first.
+    times: Vec<Duration>,
+    threads: usize,
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+impl Report {
+    fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.times.len() - 1) * percent / 100;
+        self.times.get(at).copied().map_or(f64::NAN, ms)
+    }
+
+    fn json(&self, session: &Session) -> Value {
+        let steps = session.profile();
+        let layer = |s: &StepTime| {
+            json!({ "layer": s.layer, "type": s.kind, "kernel": s.kernel,
+                    "ms": ms(s.time / s.runs.max(1)) })
+        };
+        json!({
+            "schema": 1,
+            "load_ms": ms(self.load),
+            "check_ms": ms(self.check),
+            "plan_ms": ms(self.planning),
+            "first_ms": ms(self.first),
+            "median_ms": self.percentile(50),
+            "p10_ms": self.percentile(10),
+            "p90_ms": self.percentile(90),
+            "runs": self.times.len(),
+            "threads": self.threads,
+            "precision": "f32",
+            "peak_rss_bytes": peak_memory(),
+            "layers": steps.iter().map(layer).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let line = |name: &str, value: f64| vec![name.to_owned(), format!("{value:.3} ms")];
+        let mut rows = vec![
+            line("load", ms(self.load)),
+            line("check", ms(self.check)),
+            line("plan", ms(self.planning)),
+            line("first run", ms(self.first)),
+            line("median", self.percentile(50)),
+            line("10 %", self.percentile(10)),
+            line("90 %", self.percentile(90)),
+        ];
+        rows.push(vec!["runs".to_owned(), self.times.len().to_string()]);
+        rows.push(vec!["threads".to_owned(), self.threads.to_string()]);
+        if let Some(bytes) = peak_memory() {
+            rows.push(vec!["peak memory".to_owned(), format!("{} MiB", bytes >> 20)]);
+        }
+        table(&rows)
+    }
+}
+
+/// Bytes of memory that the process has had at most; `None` where the system does not tell.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Time per operation type, then per layer, the longest first.
+fn profile(steps: &[StepTime]) -> String {
+    if steps.is_empty() {
+        return String::new();
+    }
+    let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(s.runs.max(1));
+    let total: f64 = steps.iter().map(per_run).sum();
+    let mut kinds: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
+    for step in steps {
+        let entry = kinds.entry((&step.kind, step.kernel)).or_default();
+        entry.0 += 1;
+        entry.1 += per_run(step);
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let share = |time: f64| vec![format!("{time:.3} ms"), format!("{:.1} %", 100.0 * time / total)];
+    let by_kind = kinds.iter().map(|((kind, kernel), (count, time))| {
+        [vec![format!("{count} x {kind}"), (*kernel).to_owned()], share(*time)].concat()
+    });
+    let mut layers: Vec<&StepTime> = steps.iter().collect();
+    layers.sort_by(|a, b| per_run(b).total_cmp(&per_run(a)));
+    let by_layer = layers
+        .iter()
+        .take(LAYERS)
+        .map(|s| [vec![s.layer.clone(), s.kernel.to_owned()], share(per_run(s))].concat());
+    let (kinds, layers): (Vec<_>, Vec<_>) = (by_kind.collect(), by_layer.collect());
+    format!("\n{}\n{}", table(&kinds), table(&layers))
+}
+
+/// Layers that a profile lists.
+const LAYERS: usize = 30;

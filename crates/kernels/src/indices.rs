@@ -1,0 +1,92 @@
+//! From indices to positions in a row-major tensor.
+
+use crate::copy::dense_strides;
+
+/// An index that is not one of its axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The index.
+    pub index: i64,
+    /// The size of the axis.
+    pub size: usize,
+}
+
+/// The index from the beginning of an axis of `size`; negative ones count from the end.
+///
+/// # Errors
+/// When it lies beyond either end.
+#[inline]
+pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
+    let positive = if index < 0 { index.wrapping_add(size as i64) } else { index };
+    match usize::try_from(positive) {
+        Ok(i) if i < size => Ok(i),
+        _ => Err(OutOfRange { index, size }),
+    }
+}
+
+/// Positions in a tensor of `data` sizes: those of the elements of a tensor of `sizes`, but for
+/// `axis`, along which `indices` (one for each element, in range) has the index. The other `sizes`
+/// are at most those of the data.
+pub fn along(data: &[usize], axis: usize, sizes: &[usize], mut indices: Vec<usize>) -> Vec<usize> {
+    let mut strides = dense_strides(data);
+    let stride = std::mem::take(&mut strides[axis]) as usize;
+    let mut at = vec![0; sizes.len()];
+    let mut base = 0;
+    for slot in &mut indices {
+        *slot = base + *slot * stride;
+        for (i, size) in sizes.iter().enumerate().rev() {
+            let step = strides[i] as usize;
+            at[i] += 1;
+            base += step;
+            if at[i] < *size {
+                break;
+            }
+            base -= step * size;
+            at[i] = 0;
+        }
+    }
+    indices
+}
+
+/// Positions of the slices that tuples of `sizes.len()` indices mean, `count` of them, in a tensor
+/// that begins with axes of `sizes` and goes on with slices of `inner` elements.
+///
+/// # Errors
+/// Naming the first index that is out of range.
+pub fn of_tuples(
+    indices: &[i64],
+    count: usize,
+    sizes: &[usize],
+    inner: usize,
+) -> Result<Vec<usize>, OutOfRange> {
+    let position = |i: usize| {
+        let tuple = indices[i * sizes.len()..].iter().zip(sizes);
+        let slice = tuple.fold(Ok(0), |at: Result<usize, OutOfRange>, (index, size)| {
+            Ok(at? * size + normal(*index, *size)?)
+        });
+        slice.map(|slice| slice * inner)
+    };
+    (0..count).map(position).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_replace_one_coordinate() {
+        assert_eq!(along(&[3, 4], 0, &[2, 3], vec![2, 1, 0, 0, 0, 2]), [8, 5, 2, 0, 1, 10]);
+        assert_eq!(along(&[3, 4], 1, &[2, 3], vec![3, 1, 0, 0, 0, 2]), [3, 1, 0, 4, 4, 6]);
+        assert_eq!(along(&[2, 0], 1, &[2, 0], vec![]), []);
+    }
+
+    #[test]
+    fn tuples_mean_slices() {
+        let found = of_tuples(&[1, 0, -1, 2], 2, &[2, 3], 4);
+        assert_eq!(found, Ok(vec![12, 20]));
+        assert_eq!(of_tuples(&[], 2, &[], 4), Ok(vec![0, 0]));
+        let wrong = OutOfRange { index: -3, size: 2 };
+        assert_eq!(of_tuples(&[1, 0, -3, 2], 2, &[2, 3], 4), Err(wrong));
+        assert!(normal(i64::MIN, 3).is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! Quantisation that is only simulated: elements are rounded to the values that a narrow type
+//! would hold, and stay what they are. f16 and bf16 are computed in f32.
+
+use crate::broadcast::Broadcast;
+use crate::memory::InOut;
+use crate::multiversion;
+use crate::num::{F8E4M3, F8E5M2, Wide};
+use crate::par::Threads;
+use crate::real::{Real, StoredReal};
+
+/// Lanes computed together.
+const LANES: usize = 16;
+
+/// What happens to the elements that share parameters.
+trait Rounding<R>: Copy {
+    fn apply(self, x: R) -> R;
+}
+
+/// To one of a number of levels between two limits, and from there to between two others.
+#[derive(Clone, Copy)]
+struct Levels<R> {
+    low: R,
+    high: R,
+    to_low: R,
+    to_high: R,
+    /// Steps between the limits.
+    steps: R,
+}
+
+impl<R: Real> Rounding<R> for Levels<R> {
+    #[inline(always)]
+    fn apply(self, x: R) -> R {
+        let Levels { low, high, to_low, to_high, steps } = self;
+        let (least, most) = if high < low { (high, low) } else { (low, high) };
+        let level = ((x - low) / (high - low) * steps).round_even();
+        let inside = level / steps * (to_high - to_low) + to_low;
+        let below = if x > most { to_high } else { inside };
+        if x <= least { to_low } else { below }
+    }
+}
+
+/// The limits of elements, each repeated to their shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a, T> {
+    /// Limits of the input, low and high.
+    pub input: [&'a [T]; 2],
+    /// Limits of the output, low and high.
+    pub output: [&'a [T]; 2],
+}
+
+/// Rounds elements to `levels` values. `plan` walks over the four limits.
+///
+/// # Panics
+/// When the limits or the elements are not those of the plan.
+pub fn fake_quantize<T: StoredReal>(
+    threads: &Threads,
+    plan: &Broadcast<4>,
+    levels: usize,
+    limits: Limits<'_, T>,
+    io: &InOut<'_, T>,
+) {
+    let steps = T::Wide::of(levels.saturating_sub(1) as f64);
+    let ([low, high], [to_low, to_high]) = (limits.input, limits.output);
+    rows(threads, plan, [low, high, to_low, to_high], io, |[low, high, to_low, to_high]| Levels {
+        low,
+        high,
+        to_low,
+        to_high,
+        steps,
+    });
+}
+
+/// An 8-bit floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float8 {
+    /// 4 exponent and 3 mantissa bits.
+    E4M3,
+    /// 5 exponent and 2 mantissa bits.
+    E5M2,
+}
+
+/// To a value of a type, after scaling and shifting, which are taken back.
+#[derive(Clone, Copy)]
+struct Scaled<R> {
+    to: Float8,
+    scale: R,
+    shift: R,
+}
+
+impl<R: Real + Wide> Rounding<R> for Scaled<R> {
+    #[inline(always)]
+    fn apply(self, x: R) -> R {
+        let value: f32 = (x * self.scale - self.shift).narrow();
+        let rounded = match self.to {
+            Float8::E4M3 => F8E4M3::new(value.clamp(-448.0, 448.0)).to_f32(),
+            Float8::E5M2 => F8E5M2::new(value.clamp(-57344.0, 57344.0)).to_f32(),
+        };
+        (R::of(rounded.into()) + self.shift) / self.scale
+    }
+}
+
+/// Rounds `x * scale - shift` to the nearest value of a type, and takes scale and shift back.
+/// What is too large becomes the largest finite value. `plan` walks over scale and shift; without
+/// a shift it is 0.
+///
+/// # Panics
+/// When scale, shift or the elements are not those of the plan.
+pub fn fake_convert<T: StoredReal>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    to: Float8,
+    (scale, shift): (&[T], Option<&[T]>),
+    io: &InOut<'_, T>,
+) {
+    let params = [scale, shift.unwrap_or(scale)];
+    rows(threads, plan, params, io, |[scale, own]| {
+        let shift = if shift.is_some() { own } else { T::Wide::of(0.0) };
+        Scaled { to, scale, shift }
+    });
+}
+
+/// Rounds every row, by parameters that are widened once where the whole row shares them.
+fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
+    threads: &Threads,
+    plan: &Broadcast<P>,
+    params: [&[T]; P],
+    io: &InOut<'_, T>,
+    rounding: impl Fn([T::Wide; P]) -> F + Sync,
+) {
+    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
+    let steps = plan.steps();
+    plan.rows(threads, |first, len, at| {
+        let width = if steps == [0; P] { len } else { 1 };
+        for i in (0..len).step_by(width.max(1)) {
+            let own = std::array::from_fn(|k| params[k][at[k] + i * steps[k]].widen());
+            // SAFETY: rows are disjoint.
+            round(unsafe { io.part(first + i..first + i + width) }, rounding(own));
+        }
+    });
+}
+
+multiversion! {
+    fn round<T: StoredReal, F: Rounding<T::Wide>>(io: InOut<'_, T>, f: F) {
+        let mut io = io;
+        let (len, mut at) = (io.len(), 0);
+        while at + LANES <= len {
+            let x: [T; LANES] = io.load(at);
+            io.store(at, x.map(|x| f.apply(x.widen()).narrow()));
+            at += LANES;
+        }
+        while at < len {
+            let [x]: [T; 1] = io.load(at);
+            io.store(at, [f.apply(x.widen()).narrow()]);
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantized(x: &[f32], sizes: &[usize], limits: [&[f32]; 4], shape: &[usize]) -> Vec<f32> {
+        let mut to = vec![0.0; x.len()];
+        let plan = Broadcast::new(sizes, [shape; 4]);
+        let [a, b, c, d] = limits;
+        let limits = Limits { input: [a, b], output: [c, d] };
+        fake_quantize(&Threads::new(2), &plan, 5, limits, &InOut::separate(x, &mut to));
+        to
+    }
+
+    #[test]
+    fn levels() {
+        let x = [-3.0, -1.0, -0.9, -0.25, 0.0, 0.26, 0.25, 0.75, 1.0, 1.1, f32::INFINITY];
+        let expected = [10.0, 10.0, 10.0, 14.0, 14.0, 16.0, 14.0, 18.0, 18.0, 18.0, 18.0];
+        assert_eq!(quantized(&x, &[11], [&[-1.0], &[1.0], &[10.0], &[18.0]], &[1]), expected);
+        // Swapped limits, and limits that are the same.
+        assert_eq!(
+            quantized(&[-0.5, 3.0], &[2], [&[1.0], &[-1.0], &[0.0], &[4.0]], &[]),
+            [3.0, 4.0]
+        );
+        assert_eq!(
+            quantized(&[0.5, 0.6], &[2], [&[0.5], &[0.5], &[0.0], &[1.0]], &[1]),
+            [0.0, 1.0]
+        );
+        assert!(quantized(&[f32::NAN], &[1], [&[0.0], &[1.0], &[0.0], &[1.0]], &[])[0].is_nan());
+    }
+
+    #[test]
+    fn limits_of_channels() {
+        let x = vec![0.6; 2 * 3 * 40];
+        let (low, high) = ([0.0; 3], [1.0, 2.0, 4.0]);
+        let limits: [&[f32]; 4] = [&low, &high, &low, &high];
+        for (sizes, shape, inner) in [([2, 3, 40], &[3, 1][..], 40), ([2, 40, 3], &[3][..], 1)] {
+            for (i, y) in quantized(&x, &sizes, limits, shape).iter().enumerate() {
+                assert_eq!(*y, [0.5, 0.5, 1.0][i / inner % 3]);
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_floats() {
+        let x = [1.0f32, 1.0625, 1.07, 1000.0, -1e6, 1e-9];
+        for (to, scale, shift, expected) in [
+            (Float8::E4M3, 1.0, None, [1.0, 1.0, 1.125, 448.0, -448.0, 0.0]),
+            (Float8::E5M2, 1.0, None, [1.0, 1.0, 1.0, 1024.0, -57344.0, 0.0]),
+            (Float8::E4M3, 2.0, Some(1.0), [1.0, 1.0625, 1.0625, 224.5, -223.5, 0.0]),
+        ] {
+            let mut found = x;
+            let (plan, io) = (Broadcast::new(&[6], [&[1], &[1]]), InOut::in_place(&mut found));
+            let shift = shift.map(|s| [s]);
+            let params = (&[scale][..], shift.as_ref().map(|s| &s[..]));
+            fake_convert(Threads::single(), &plan, to, params, &io);
+            assert_eq!(found, expected);
+        }
+    }
+}

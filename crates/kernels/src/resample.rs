@@ -1,0 +1,363 @@
+//! Weighted sums along axes, one axis after the other: how images are resized.
+
+use crate::multiversion;
+use crate::num::{Plain, Stored, bf16, f16};
+use crate::par::{Slice, Threads};
+use crate::real::Real;
+
+/// A number that is averaged: floats in f32 or f64, integers in f64.
+pub trait Pixel: Stored {
+    /// What sums are computed in.
+    type Sum: Real + Pixel<Sum = Self::Sum>;
+
+    /// The value.
+    fn load(self) -> Self::Sum;
+
+    /// The nearest value; integers round ties away from zero and saturate.
+    fn save(sum: Self::Sum) -> Self;
+}
+
+macro_rules! pixels {
+    ($($t:ty: $sum:ty, |$v:ident| $load:expr, |$s:ident| $save:expr);* $(;)?) => {
+        $(impl Pixel for $t {
+            type Sum = $sum;
+
+            #[inline(always)]
+            fn load(self) -> $sum {
+                let $v = self;
+                $load
+            }
+
+            #[inline(always)]
+            fn save($s: $sum) -> $t {
+                $save
+            }
+        })*
+    };
+    (integers $($t:ty),*) => {
+        pixels!($($t: f64, |v| v as f64, |s| s.round_away() as $t);*);
+    };
+}
+
+pixels! {
+    f32: f32, |v| v, |s| s;
+    f64: f64, |v| v, |s| s;
+    f16: f32, |v| v.widen(), |s| f16::from_f32(s);
+    bf16: f32, |v| v.widen(), |s| bf16::from_f32(s);
+}
+pixels!(integers u8, u16, u32, u64, i8, i16, i32, i64);
+
+/// What the elements of a resized axis are made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taps {
+    /// Where the taps of each element end; they begin where those of the element before end.
+    ends: Vec<usize>,
+    /// Elements of the axis and their weights.
+    taps: Vec<(usize, f64)>,
+}
+
+impl Taps {
+    /// Adds an element. One without taps is 0.
+    pub fn push(&mut self, taps: impl IntoIterator<Item = (usize, f64)>) {
+        self.taps.extend(taps);
+        self.ends.push(self.taps.len());
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+/// One axis of a resampling: `outer` times `input` runs of `inner` elements.
+struct Pass<W> {
+    outer: usize,
+    input: usize,
+    inner: usize,
+    ends: Vec<usize>,
+    index: Vec<usize>,
+    weight: Vec<W>,
+}
+
+/// A resampling of some axes.
+pub struct Resample<W> {
+    /// Parts of the tensor that nothing connects, as many as the axes before the first one that
+    /// is resampled have.
+    blocks: usize,
+    passes: Vec<Pass<W>>,
+}
+
+/// Multiplications that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// Columns that are summed at a time.
+const COLUMNS: usize = 64;
+
+impl<W: Real + Pixel<Sum = W>> Resample<W> {
+    /// Resamples axes of a tensor of `sizes`, in the order given.
+    ///
+    /// # Panics
+    /// When there is no axis, or a tap lies outside its axis.
+    pub fn new(sizes: &[usize], axes: &[(usize, Taps)]) -> Resample<W> {
+        let first = axes.iter().map(|(axis, _)| *axis).min().expect("an axis to resample");
+        let product = |sizes: &[usize]| sizes.iter().product::<usize>();
+        let blocks = product(&sizes[..first]);
+        let mut sizes = sizes.to_vec();
+        let passes = axes.iter().map(|(axis, taps)| {
+            let input = sizes[*axis];
+            assert!(taps.taps.iter().all(|(i, _)| *i < input), "a tap lies outside its axis");
+            let pass = Pass {
+                outer: product(&sizes[first..*axis]),
+                input,
+                inner: product(&sizes[axis + 1..]),
+                ends: taps.ends.clone(),
+                index: taps.taps.iter().map(|(i, _)| *i).collect(),
+                weight: taps.taps.iter().map(|(_, w)| W::of(*w)).collect(),
+            };
+            sizes[*axis] = taps.len();
+            pass
+        });
+        Resample { blocks, passes: passes.collect() }
+    }
+
+    /// Resamples. `M` is what the values are rounded to between two axes.
+    ///
+    /// # Panics
+    /// When a slice is not of the size that the resampling is for.
+    pub fn run<T: Pixel<Sum = W>, M: Pixel<Sum = W>>(
+        &self,
+        threads: &Threads,
+        from: &[T],
+        to: &mut [T],
+    ) {
+        let [first, .., last] = &self.passes[..] else {
+            return self.passes[0].run(threads, self.blocks, from, to);
+        };
+        let (input, output) = (first.from_len(), last.to_len());
+        assert_eq!((from.len(), to.len()), (self.blocks * input, self.blocks * output));
+        let between = self.passes.iter().map(Pass::from_len).skip(1).max().unwrap_or(0);
+        let grain = GRAIN.div_ceil(output.max(1));
+        let out = Slice::new(to);
+        threads.ranges(self.blocks, grain, |blocks| {
+            let (mut a, mut b) = (vec![M::default(); between], vec![M::default(); between]);
+            for block in blocks {
+                first.run(threads, 1, &from[block * input..][..input], &mut a[..first.to_len()]);
+                for pass in &self.passes[1..self.passes.len() - 1] {
+                    pass.run(threads, 1, &a[..pass.from_len()], &mut b[..pass.to_len()]);
+                    std::mem::swap(&mut a, &mut b);
+                }
+                // SAFETY: blocks are disjoint parts of the output.
+                let to = unsafe { std::slice::from_raw_parts_mut(out.at(block * output), output) };
+                last.run(threads, 1, &a[..last.from_len()], to);
+            }
+        });
+    }
+}
+
+impl<W: Real + Pixel<Sum = W>> Pass<W> {
+    fn from_len(&self) -> usize {
+        self.outer * self.input * self.inner
+    }
+
+    fn to_len(&self) -> usize {
+        self.outer * self.ends.len() * self.inner
+    }
+
+    fn run<S, D>(&self, threads: &Threads, blocks: usize, from: &[S], to: &mut [D])
+    where
+        S: Pixel<Sum = W>,
+        D: Pixel<Sum = W>,
+    {
+        let (output, inner) = (self.ends.len(), self.inner);
+        assert_eq!((from.len(), to.len()), (blocks * self.from_len(), blocks * self.to_len()));
+        let taps = self.index.len().div_ceil(output.max(1)).max(1);
+        if inner == 1 {
+            let row = self.input;
+            return threads.chunks(to, output, GRAIN.div_ceil(taps), |first, rows| {
+                for (i, to) in rows.chunks_mut(output).enumerate() {
+                    along(
+                        &from[(first + i) * row..][..row],
+                        &self.ends,
+                        &self.index,
+                        &self.weight,
+                        to,
+                    );
+                }
+            });
+        }
+        threads.chunks(to, inner, GRAIN.div_ceil(taps), |first, rows| {
+            for (i, to) in rows.chunks_mut(inner).enumerate() {
+                let (outer, row) = ((first + i) / output, (first + i) % output);
+                let taps = if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row];
+                let from = &from[outer * self.input * inner..][..self.input * inner];
+                over(from, &self.index[taps.clone()], &self.weight[taps], to);
+            }
+        });
+    }
+}
+
+multiversion! {
+    /// Sums along a row.
+    fn along<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
+        from: &[S],
+        ends: &[usize],
+        index: &[usize],
+        weight: &[W],
+        to: &mut [D],
+    ) {
+        let mut start = 0;
+        for (to, end) in to.iter_mut().zip(ends) {
+            let taps = index[start..*end].iter().zip(&weight[start..*end]);
+            let sum = taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i].load());
+            *to = D::save(sum);
+            start = *end;
+        }
+    }
+}
+
+multiversion! {
+    /// Sums over rows that are as long as the output.
+    fn over<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
+        from: &[S],
+        index: &[usize],
+        weight: &[W],
+        to: &mut [D],
+    ) {
+        let len = to.len();
+        for (block, to) in to.chunks_mut(COLUMNS).enumerate() {
+            let mut sums = [W::of(0.0); COLUMNS];
+            for (i, w) in index.iter().zip(weight) {
+                let row = &from[i * len + block * COLUMNS..][..to.len()];
+                for (sum, x) in sums.iter_mut().zip(row) {
+                    *sum = *sum + *w * x.load();
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(sums) {
+                *to = D::save(sum);
+            }
+        }
+    }
+}
+
+/// Elements of a tensor, chosen axis by axis.
+pub struct Pick {
+    /// For every axis that matters, how far into the data each of its choices leads.
+    axes: Vec<Vec<usize>>,
+    /// Elements that stay together.
+    inner: usize,
+    /// How far the choices reach.
+    reach: usize,
+}
+
+impl Pick {
+    /// Chooses from a tensor of `sizes`: on each axis the elements listed, or all.
+    pub fn new(sizes: &[usize], choices: &[Option<Vec<usize>>]) -> Pick {
+        let mut stride = 1;
+        let mut pick = Pick { axes: Vec::new(), inner: 1, reach: 0 };
+        for (size, choice) in sizes.iter().zip(choices).rev() {
+            match choice {
+                None if pick.axes.is_empty() => pick.inner *= size,
+                None => pick.axes.push((0..*size).map(|i| i * stride).collect()),
+                Some(choice) => pick.axes.push(choice.iter().map(|i| i * stride).collect()),
+            }
+            stride *= size;
+        }
+        pick.axes.reverse();
+        let last = |axis: &Vec<usize>| axis.iter().max().copied().unwrap_or(0);
+        pick.reach = pick.axes.iter().map(last).sum::<usize>() + pick.inner;
+        pick
+    }
+
+    /// Copies what is chosen.
+    ///
+    /// # Panics
+    /// When the output is not of the size of what is chosen, or a choice lies outside the data.
+    pub fn run<T: Plain>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
+        let (outer, last) = match self.axes.split_last() {
+            Some((last, outer)) => (outer, &last[..]),
+            None => (&[][..], &[0][..]),
+        };
+        let row = last.len() * self.inner;
+        assert_eq!(to.len(), outer.iter().map(Vec::len).product::<usize>() * row);
+        if to.is_empty() {
+            return;
+        }
+        assert!(self.reach <= from.len(), "a choice lies outside the data");
+        threads.chunks(to, row, GRAIN, |first, rows| {
+            for (i, to) in rows.chunks_mut(row).enumerate() {
+                let mut rest = first + i;
+                let mut base = 0;
+                for axis in outer.iter().rev() {
+                    base += axis[rest % axis.len()];
+                    rest /= axis.len();
+                }
+                let from = &from[base..];
+                if self.inner == 1 {
+                    to.iter_mut().zip(last).for_each(|(to, at)| *to = from[*at]);
+                    continue;
+                }
+                for (to, at) in to.chunks_mut(self.inner).zip(last) {
+                    to.copy_from_slice(&from[*at..][..self.inner]);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn halves(size: usize) -> Taps {
+        let mut taps = Taps::default();
+        (0..size / 2).for_each(|i| taps.push([(2 * i, 0.5), (2 * i + 1, 0.5)]));
+        taps
+    }
+
+    #[test]
+    fn axes_are_averaged_in_any_order() {
+        let data: Vec<f32> = (0..2 * 4 * 6 * 3).map(|i| (i * i % 97) as f32).collect();
+        let expected: Vec<f32> = (0..2 * 2 * 3 * 3)
+            .map(|i| {
+                let (n, y, x, c) = (i / 18, i / 9 % 2, i / 3 % 3, i % 3);
+                let at = |dy, dx| data[((n * 4 + 2 * y + dy) * 6 + 2 * x + dx) * 3 + c];
+                (at(0, 0) + at(0, 1) + at(1, 0) + at(1, 1)) / 4.0
+            })
+            .collect();
+        let (y, x) = ((1, halves(4)), (2, halves(6)));
+        for axes in [[y.clone(), x.clone()], [x, y]] {
+            let mut out = vec![0.0; expected.len()];
+            Resample::new(&[2, 4, 6, 3], &axes).run::<f32, f32>(&Threads::new(3), &data, &mut out);
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn integers_round_and_saturate() {
+        let mut taps = Taps::default();
+        taps.push([(0, 0.5)]);
+        taps.push([(0, 2.0), (1, 1.0)]);
+        taps.push([]);
+        let mut out = [9u8; 3];
+        Resample::new(&[2], &[(0, taps)]).run::<u8, f64>(Threads::single(), &[101, 70], &mut out);
+        assert_eq!(out, [51, 255, 0]);
+    }
+
+    #[test]
+    fn elements_are_picked() {
+        let data: Vec<u8> = (0..24).collect();
+        let pick = Pick::new(&[2, 3, 4], &[None, Some(vec![2, 0]), None]);
+        let mut out = [0; 16];
+        pick.run(Threads::single(), &data, &mut out);
+        assert_eq!(out, [8, 9, 10, 11, 0, 1, 2, 3, 20, 21, 22, 23, 12, 13, 14, 15]);
+        let pick = Pick::new(&[2, 3, 4], &[Some(vec![1]), None, Some(vec![3, 3])]);
+        let mut out = [0; 6];
+        pick.run(Threads::single(), &data, &mut out);
+        assert_eq!(out, [15, 15, 19, 19, 23, 23]);
+    }
+}

@@ -1,0 +1,8 @@
+//! What passes put in the place of several operations, or of one whose operands lie differently.
+
+pub(crate) mod attention;
+pub(crate) mod convolution;
+pub(crate) mod moved;
+pub(crate) mod product;
+pub(crate) mod then;
+pub(crate) mod turn;

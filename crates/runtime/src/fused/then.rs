@@ -1,0 +1,47 @@
+//! What is done to each element of a product or convolution before it leaves the cache.
+
+use crate::kernel::RunCx;
+use kernels::gemm::Step;
+use kernels::unary::Unary;
+use smallvec::SmallVec;
+
+/// One step, in the order of the operations that it stands for. Its operands are inputs of the
+/// node behind those of the product itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Then {
+    /// Adds.
+    Add(Operand),
+    /// Multiplies.
+    Multiply(Operand),
+    /// Applies a function.
+    Apply(Unary),
+}
+
+/// How an operand meets the result, whose last axis are the columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Operand {
+    /// One number.
+    Number(f32),
+    /// An input with one element for each column.
+    Columns(usize),
+    /// An input of the shape of the result.
+    Matrix(usize),
+}
+
+/// The steps with their operands, for a result whose rows have `columns` elements.
+pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallVec<[Step<'r>; 4]> {
+    let step = |then: &Then| match *then {
+        Then::Add(Operand::Number(value)) => Step::Add(value),
+        Then::Add(Operand::Columns(input)) => Step::AddColumns(cx.input(input)),
+        Then::Add(Operand::Matrix(input)) => {
+            Step::AddMatrix { values: cx.input(input), stride: columns }
+        }
+        Then::Multiply(Operand::Number(value)) => Step::Scale(value),
+        Then::Multiply(Operand::Columns(input)) => Step::ScaleColumns(cx.input(input)),
+        Then::Multiply(Operand::Matrix(input)) => {
+            Step::MultiplyMatrix { values: cx.input(input), stride: columns }
+        }
+        Then::Apply(function) => Step::Apply(function),
+    };
+    then.iter().map(step).collect()
+}

@@ -1,0 +1,48 @@
+//! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
+
+use crate::dispatch::with_type;
+use crate::ops::pool::kernel_window;
+use crate::prelude::*;
+use infer::ops::col2im::Col2Im;
+use kernels::arithmetic::Arithmetic;
+use kernels::gemm::Window;
+use kernels::num::Stored;
+use std::marker::PhantomData;
+
+impl Lower for Col2Im {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (image, kernel) = (cx.ints(1)?, cx.ints(2)?);
+        let mut axes = [Window::NONE; 2];
+        for (i, (axis, window)) in axes.iter_mut().zip(self.windows()).enumerate() {
+            let size = image[i] as usize;
+            let count = window.output(infer::Dim::of(size), infer::Dim::fixed(kernel[i]), FLOOR)?;
+            *axis = kernel_window(window, size, count.size().unwrap_or(0), kernel[i]);
+        }
+        with_type!(cx.element_type(0), number T => {
+            Box::new(Col2ImKernel::<T> { axes, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+const FLOOR: infer::rules::window::Rounding = infer::rules::window::Rounding::Floor;
+
+struct Col2ImKernel<T> {
+    axes: [Window; 2],
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Col2ImKernel<T>
+where
+    T::Wide: Arithmetic,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let to = cx.output::<T>(0);
+        kernels::col2im::col2im(cx.threads(), &self.axes, cx.input(0), to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "col2im"
+    }
+}

@@ -1,0 +1,43 @@
+//! Eye: zeros, and ones on a diagonal.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::eye::Eye;
+use kernels::mark::eye;
+use kernels::num::Stored;
+use std::marker::PhantomData;
+
+impl Lower for Eye {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let &[.., rows, columns] = cx.output_sizes(0)? else {
+            return Err(LowerError::Unsupported("an output that is no matrix".into()));
+        };
+        let element_type = cx.output_type(0);
+        with_type!(element_type, number T => {
+            let lies = (rows * columns, columns);
+            Box::new(EyeKernel::<T> { lies, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::Unsupported(format!("matrices of {element_type}")))
+    }
+}
+
+struct EyeKernel<T> {
+    /// Elements and columns of a matrix.
+    lies: (usize, usize),
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for EyeKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let diagonal = cx.ints(2);
+        let [diagonal] = diagonal[..] else {
+            return Err(KernelError::at(2, "must hold one number"));
+        };
+        eye(cx.threads(), self.lies, diagonal, T::from_i64(1), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "eye"
+    }
+}

@@ -1,0 +1,90 @@
+//! DFT, IDFT, RDFT and IRDFT: one axis after the other, in f64.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::fourier::{Fourier, Kind};
+use kernels::fourier::{AxisTransform, Complex, Direction, Fft, load, store};
+use kernels::real::{Real, StoredReal};
+use std::marker::PhantomData;
+
+impl Lower for Fourier {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let axes = self.axes(&cx.ints(1)?, cx.sizes(0).len())?;
+        let mut sizes = cx.sizes(0).to_vec();
+        if self.kind() != Kind::Rdft {
+            sizes.pop();
+        }
+        let output = cx.output_sizes(0)?;
+        let mut order: Vec<usize> = (0..axes.len()).collect();
+        if self.kind() == Kind::Rdft {
+            // What the last axis leaves is half of the work for the others.
+            order.reverse();
+        }
+        let mut passes = Vec::new();
+        for i in order {
+            let (axis, last) = (axes[i], i + 1 == axes.len());
+            let direction = match self.kind() {
+                Kind::Dft | Kind::Rdft => Direction::Forward,
+                Kind::Irdft if last => Direction::Hermitian,
+                Kind::Idft | Kind::Irdft => Direction::Inverse,
+            };
+            let len = match self.kind() {
+                Kind::Rdft if last => real_length(cx, i, sizes[axis])?,
+                _ => output[axis],
+            };
+            passes.push(AxisTransform {
+                outer: sizes[..axis].iter().product(),
+                input: sizes[axis],
+                output: output[axis],
+                inner: sizes[axis + 1..].iter().product(),
+                fft: Fft::new(len),
+                direction,
+            });
+            sizes[axis] = output[axis];
+        }
+        let (pairs_in, pairs_out) = (self.kind() != Kind::Rdft, self.kind() != Kind::Irdft);
+        with_type!(cx.element_type(0), float T => {
+            Box::new(FourierKernel::<T> { passes, pairs_in, pairs_out, of: PhantomData })
+                as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+/// How many elements a real transform of axis number `i`, of `size` elements, is over.
+fn real_length(cx: &LowerCx<'_>, i: usize, size: usize) -> Result<usize, LowerError> {
+    if cx.input_count() < 3 {
+        return Ok(size);
+    }
+    Ok(cx.ints(2)?.get(i).and_then(|n| usize::try_from(*n).ok()).unwrap_or(size))
+}
+
+struct FourierKernel<T> {
+    passes: Vec<AxisTransform>,
+    pairs_in: bool,
+    pairs_out: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: StoredReal> Kernel for FourierKernel<T>
+where
+    T::Wide: Real,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let from: &[T] = cx.input(0);
+        let count = if self.pairs_in { from.len() / 2 } else { from.len() };
+        let mut line = cx.scratch::<Complex>(count);
+        load(self.pairs_in, from, &mut line);
+        for pass in &self.passes {
+            let mut next = cx.scratch::<Complex>(pass.count());
+            pass.run(cx.threads(), &line, &mut next);
+            line = next;
+        }
+        store::<T>(self.pairs_out, &line, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "fourier"
+    }
+}

@@ -1,0 +1,62 @@
+//! GatherND: runs from positions that the tuples mean, batch by batch.
+
+use super::scatter::out_of_range;
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::gather_nd::GatherNd;
+use infer::rules::interval::positions;
+use kernels::gather::at_positions;
+use kernels::indices::of_tuples;
+use kernels::num::Plain;
+use std::marker::PhantomData;
+
+impl Lower for GatherNd {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (data, indices) = (cx.sizes(0), cx.sizes(1));
+        let (tuple, places) = indices.split_last().unwrap_or((&0, &[]));
+        let ((batch, data), (index_batch, places)) =
+            (data.split_at(self.batch_dims()), places.split_at(self.batch_dims()));
+        let repeated: Sizes =
+            batch.iter().zip(index_batch).map(|(a, b)| if *a == 1 { *b } else { *a }).collect();
+        let pair = |own: &[usize]| positions(&repeated, own).unwrap_or_default();
+        let batches = pair(batch).into_iter().zip(pair(index_batch)).collect();
+        let (axes, slice) = data.split_at(*tuple);
+        let (axes, inner) = (Sizes::from(axes), slice.iter().product());
+        let tuples = places.iter().product();
+        with_type!(cx.element_type(0), size T => {
+            Box::new(GatherNdKernel::<T> { batches, axes, tuples, inner, of: PhantomData })
+                as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+struct GatherNdKernel<T> {
+    /// For each batch its number in the data and in the indices.
+    batches: Vec<(usize, usize)>,
+    /// The axes that a tuple has an index for.
+    axes: Sizes,
+    /// Tuples of a batch.
+    tuples: usize,
+    inner: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for GatherNdKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let indices = cx.ints(1);
+        let (size, count) = (self.axes.iter().product::<usize>() * self.inner, self.tuples);
+        let mut all = Vec::with_capacity(self.batches.len() * count);
+        for (data, batch) in &self.batches {
+            let own = &indices[batch * count * self.axes.len()..];
+            let found = of_tuples(own, count, &self.axes, self.inner).map_err(out_of_range)?;
+            all.extend(found.into_iter().map(|position| data * size + position));
+        }
+        at_positions::<T>(cx.threads(), cx.input(0), (&all, self.inner), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+}

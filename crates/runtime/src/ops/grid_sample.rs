@@ -1,0 +1,93 @@
+//! GridSample: positions are computed in f32, once for all channels.
+
+use crate::dispatch::with_type;
+use crate::ops::convert::convert_tensor;
+use crate::prelude::*;
+use infer::ops::grid_sample::{GridSample, Mode, Padding};
+use kernels::grid_sample::{Images, Outside, Sampling, cubic, linear};
+use kernels::num::Plain;
+use kernels::resample::Pixel;
+use std::marker::PhantomData;
+
+impl Lower for GridSample {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let ([batch, channels, height, width], [_, rows, columns, 2]) = (cx.sizes(0), cx.sizes(1))
+        else {
+            return Err(RuleError::at(1, "does not fit the data").into());
+        };
+        let (height, width) = (*height, *width);
+        let count = rows * columns;
+        if height * width == 0 && batch * channels * count != 0 {
+            return Err(RuleError::at(0, "has images without elements").into());
+        }
+        let images = Images { batch: *batch, channels: *channels, height, width, count };
+        let align_corners = self.align_corners();
+        let outside = match self.padding() {
+            Padding::Zeros => Outside::Zeros,
+            Padding::Border => Outside::Border,
+            Padding::Reflection if align_corners => Outside::MirrorCentres,
+            Padding::Reflection => Outside::Mirror,
+        };
+        let sampling = Sampling { align_corners, outside };
+        let kernel = match self.mode() {
+            Mode::Nearest => with_type!(cx.element_type(0), size T => {
+                Box::new(Nearest::<T> { images, sampling, of: PhantomData }) as Box<dyn Kernel>
+            }),
+            mode => with_type!(cx.element_type(0), number T => {
+                let is_cubic = mode == Mode::Bicubic;
+                Box::new(Weighted::<T> { images, sampling, is_cubic, of: PhantomData })
+                    as Box<dyn Kernel>
+            }),
+        };
+        kernel.ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+/// The positions in f32.
+fn grid(cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
+    convert_tensor(cx.tensor(1), ElementType::F32).map_err(|e| KernelError::at(1, e.to_string()))
+}
+
+struct Nearest<T> {
+    images: Images,
+    sampling: Sampling,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for Nearest<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let grid = grid(cx)?;
+        let inputs = (cx.input::<T>(0), grid.as_slice().unwrap_or_default());
+        let output = cx.output(0);
+        self.images.nearest(cx.threads(), self.sampling, inputs, output);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "grid sample"
+    }
+}
+
+struct Weighted<T> {
+    images: Images,
+    sampling: Sampling,
+    is_cubic: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Pixel> Kernel for Weighted<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let grid = grid(cx)?;
+        let inputs = (cx.input::<T>(0), grid.as_slice().unwrap_or_default());
+        let output = cx.output(0);
+        match self.is_cubic {
+            true => self.images.weighted(cx.threads(), self.sampling, cubic, inputs, output),
+            false => self.images.weighted(cx.threads(), self.sampling, linear, inputs, output),
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "grid sample"
+    }
+}

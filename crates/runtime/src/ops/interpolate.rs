@@ -1,0 +1,292 @@
+//! Interpolate: a table of elements and weights for each axis, then sums axis by axis.
+//!
+//! Positions are computed in f32 as OpenVINO computes them, because they decide between
+//! neighbours; weights of the Pillow modes in f64.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
+use kernels::Scratch;
+use kernels::copy::{CopyPlan, dense_strides};
+use kernels::num::Plain;
+use kernels::resample::{Pick, Pixel, Resample, Taps};
+use std::marker::PhantomData;
+
+impl Lower for Interpolate {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (sizes, output) = (cx.sizes(0), cx.output_sizes(0)?);
+        let values = self.axes_input(cx.input_count()).map(|input| cx.ints(input)).transpose()?;
+        let axes = self.axes(values.as_deref(), sizes.len())?;
+        let pad = Padding::new(self, sizes)?;
+        let scales = self.scales_input().map(|input| cx.floats(input)).transpose()?;
+        let scales = Scales::new(&axes, scales.as_deref(), (&pad.sizes, output));
+        if let Some(axis) = (0..sizes.len()).find(|i| pad.sizes[*i] == 0 && output[*i] != 0) {
+            return Err(RuleError::at(0, format!("has nothing on axis {axis} to sample")).into());
+        }
+        let sampling = self.sampling(sizes.len(), &axes);
+        let resized = scales.axes.iter().filter(|a| a.input != a.output);
+        if sampling.mode == Mode::Nearest {
+            let mut choices = vec![None; sizes.len()];
+            resized.for_each(|axis| choices[axis.axis] = Some(axis.nearest(sampling)));
+            let pick = Pick::new(&pad.sizes, &choices);
+            return with_type!(cx.element_type(0), size T => {
+                Box::new(PickKernel::<T> { pad, pick, of: PhantomData }) as Box<dyn Kernel>
+            })
+            .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)));
+        }
+        let shrinks = scales.axes.iter().any(|a| a.scale < 1.0);
+        let table = |axis: &Axis| (axis.axis, axis.taps(sampling, shrinks));
+        let mut tables: Vec<(usize, Taps)> = resized.map(table).collect();
+        // Pillow goes from the last axis to the first; else what shrinks most goes first.
+        tables.reverse();
+        let pillow = matches!(sampling.mode, Mode::BilinearPillow | Mode::BicubicPillow);
+        if !pillow {
+            let growth = |(axis, _): &(usize, Taps)| output[*axis] as f32 / pad.sizes[*axis] as f32;
+            tables.sort_by(|a, b| growth(a).total_cmp(&growth(b)));
+        }
+        with_type!(cx.element_type(0), number T => {
+            kernel::<T>(pad, &tables, pillow)
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+fn kernel<T: Pixel>(pad: Padding, tables: &[(usize, Taps)], rounds: bool) -> Box<dyn Kernel> {
+    if tables.is_empty() {
+        let pick = Pick::new(&pad.sizes, &vec![None; pad.sizes.len()]);
+        return Box::new(PickKernel::<T> { pad, pick, of: PhantomData });
+    }
+    let resample = Resample::new(&pad.sizes, tables);
+    Box::new(ResampleKernel::<T> { pad, resample, rounds })
+}
+
+/// Zeros around the data.
+struct Padding {
+    /// Sizes with them.
+    sizes: Vec<usize>,
+    /// The copy into their midst, if there are any.
+    copy: Option<CopyPlan>,
+}
+
+impl Padding {
+    fn new(rule: &Interpolate, sizes: &[usize]) -> Result<Padding, LowerError> {
+        let pads = || (0..sizes.len()).map(|axis| rule.pads(axis));
+        let padded = sizes.iter().zip(pads());
+        let padded = padded.map(|(s, (a, b))| s.checked_add(a)?.checked_add(b));
+        let padded: Option<Vec<usize>> = padded.collect();
+        let fits = |sizes: &Vec<usize>| {
+            let bytes = sizes.iter().try_fold(8usize, |n, s| n.checked_mul((*s).max(1)));
+            bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+        };
+        let padded = padded.filter(fits);
+        let padded =
+            padded.ok_or_else(|| LowerError::Unsupported("the padding is too large".into()))?;
+        let copy = (padded != sizes).then(|| {
+            let strides = dense_strides(&padded);
+            let start = strides.iter().zip(pads()).map(|(s, (begin, _))| s * begin as isize).sum();
+            CopyPlan::scatter(sizes, &strides, start)
+        });
+        Ok(Padding { sizes: padded, copy })
+    }
+
+    /// The data with its padding, where there is one.
+    fn padded<'r, T: Plain>(&self, cx: &RunCx<'r>) -> Option<Scratch<'r, T>> {
+        let copy = self.copy.as_ref()?;
+        let mut padded = cx.scratch::<T>(self.sizes.iter().product());
+        padded.fill(T::default());
+        copy.run(cx.threads(), cx.input(0), &mut padded);
+        Some(padded)
+    }
+}
+
+/// The axes with their scales.
+struct Scales {
+    axes: Vec<Axis>,
+}
+
+/// One axis.
+struct Axis {
+    axis: usize,
+    input: usize,
+    output: usize,
+    scale: f32,
+}
+
+impl Scales {
+    /// An axis that is not named keeps its scale, whatever its output size is.
+    fn new(
+        named: &[usize],
+        given: Option<&[f64]>,
+        (input, output): (&[usize], &[usize]),
+    ) -> Scales {
+        let sizes = input.iter().zip(output).enumerate();
+        let axes = sizes.map(|(axis, (&input, &output))| {
+            let scale = match (named.iter().position(|n| *n == axis), given) {
+                (None, _) => 1.0,
+                (Some(i), Some(given)) => given[i] as f32,
+                (Some(_), None) => output as f32 / input as f32,
+            };
+            Axis { axis, input, output, scale }
+        });
+        Scales { axes: axes.collect() }
+    }
+}
+
+impl Axis {
+    /// Where an output element lies in the data.
+    fn position(&self, i: usize, coordinates: Coordinates) -> f32 {
+        let x = i as f32;
+        if self.scale == 1.0 {
+            return x;
+        }
+        match coordinates {
+            Coordinates::PytorchHalfPixel if self.output <= 1 => 0.0,
+            Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / self.scale - 0.5,
+            Coordinates::Asymmetric => x / self.scale,
+            Coordinates::TfHalfPixelForNn => (x + 0.5) / self.scale,
+            Coordinates::AlignCorners if self.output == 1 => 0.0,
+            Coordinates::AlignCorners => x * (self.input as f32 - 1.0) / (self.output as f32 - 1.0),
+        }
+    }
+
+    /// An element of the axis, the nearest for positions beyond it.
+    fn clamp(&self, at: f32) -> usize {
+        (at.max(0.0) as usize).min(self.input - 1)
+    }
+
+    fn nearest(&self, sampling: Sampling) -> Vec<usize> {
+        let round = |x: f32| match sampling.rounding {
+            Rounding::PreferFloor if x == x.trunc() + 0.5 => x.floor(),
+            Rounding::PreferFloor | Rounding::PreferCeil => x.round(),
+            Rounding::Floor => x.floor(),
+            Rounding::Ceil => x.ceil(),
+            Rounding::Simple if self.scale < 1.0 => x.ceil(),
+            Rounding::Simple => x.trunc(),
+        };
+        let position = |i| self.clamp(round(self.position(i, sampling.coordinates)));
+        (0..self.output).map(position).collect()
+    }
+
+    fn taps(&self, sampling: Sampling, shrinks: bool) -> Taps {
+        let mut taps = Taps::default();
+        for i in 0..self.output {
+            let x = self.position(i, sampling.coordinates);
+            match sampling.mode {
+                Mode::Nearest | Mode::LinearOnnx => self.neighbours(x, &mut taps),
+                Mode::Linear => self.triangle(x, sampling.antialias && shrinks, &mut taps),
+                Mode::Cubic => self.cubic(x, sampling.cubic as f32, &mut taps),
+                Mode::BilinearPillow => self.pillow(i, 1.0, |x| 1.0 - x, &mut taps),
+                Mode::BicubicPillow => {
+                    let a = sampling.cubic;
+                    let curve = |x: f64| match x < 1.0 {
+                        true => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+                        false => (((x - 5.0) * x + 8.0) * x - 4.0) * a,
+                    };
+                    self.pillow(i, 2.0, curve, &mut taps);
+                }
+            }
+        }
+        taps
+    }
+
+    fn neighbours(&self, x: f32, taps: &mut Taps) {
+        let x = x.min(self.input as f32 - 1.0).max(0.0);
+        let low = self.clamp(x);
+        if low + 1 >= self.input {
+            return taps.push([(low, 1.0)]);
+        }
+        let part = f64::from(x - low as f32);
+        taps.push([(low, 1.0 - part), (low + 1, part)]);
+    }
+
+    /// Weights fall from the position to nothing at a distance of 1, or of more where elements
+    /// come to lie closer together.
+    fn triangle(&self, x: f32, antialias: bool, taps: &mut Taps) {
+        let slope = if antialias { self.scale } else { 1.0 };
+        let reach = if self.scale > 1.0 { 2.0 } else { (2.0 / slope).ceil() };
+        let (low, high) = (x.round() - reach, x.round() + reach);
+        let weight = |i: usize| (i, f64::from((1.0 - (slope * (x - i as f32)).abs()).max(0.0)));
+        let near = low.max(0.0) as usize..self.input.min((high + 1.0).max(0.0) as usize);
+        taps.push(normalized(near.map(weight).filter(|(_, w)| *w > 0.0).collect()));
+    }
+
+    fn cubic(&self, x: f32, a: f32, taps: &mut Taps) {
+        let low = x.floor();
+        let (s, t) = (x - low, 1.0 - (x - low));
+        let weights = [
+            a * s * t * t,
+            ((a + 2.0) * s - (a + 3.0)) * s * s + 1.0,
+            ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0,
+            a * s * s * t,
+        ];
+        let tap = |(i, w): (usize, f32)| (self.clamp(low + i as f32 - 1.0), f64::from(w));
+        taps.push(weights.into_iter().enumerate().map(tap));
+    }
+
+    /// Weights by the distance from the centre of the output element, up to `support`.
+    fn pillow(&self, i: usize, support: f64, curve: impl Fn(f64) -> f64, taps: &mut Taps) {
+        let scale = self.input as f64 / self.output as f64;
+        let stretch = scale.max(1.0);
+        let centre = (i as f64 + 0.5) * scale;
+        let reach = support * stretch;
+        let low = (centre - reach + 0.5).max(0.0) as usize;
+        let high = ((centre + reach + 0.5) as usize).min(self.input);
+        let weight = |i: usize| {
+            let distance = ((i as f64 - centre + 0.5) / stretch).abs();
+            (i, if distance < support { curve(distance) } else { 0.0 })
+        };
+        taps.push(normalized((low..high).map(weight).collect()));
+    }
+}
+
+/// Weights that add up to 1, unless they add up to nothing.
+fn normalized(mut taps: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+    let sum: f64 = taps.iter().map(|(_, w)| w).sum();
+    if sum != 0.0 {
+        taps.iter_mut().for_each(|(_, w)| *w /= sum);
+    }
+    taps
+}
+
+struct PickKernel<T> {
+    pad: Padding,
+    pick: Pick,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for PickKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let padded = self.pad.padded::<T>(cx);
+        let from = padded.as_deref().unwrap_or_else(|| cx.input(0));
+        self.pick.run(cx.threads(), from, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "nearest"
+    }
+}
+
+struct ResampleKernel<T: Pixel> {
+    pad: Padding,
+    resample: Resample<T::Sum>,
+    /// Whether values are rounded between two axes.
+    rounds: bool,
+}
+
+impl<T: Pixel> Kernel for ResampleKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let padded = self.pad.padded::<T>(cx);
+        let from = padded.as_deref().unwrap_or_else(|| cx.input(0));
+        let to = cx.output(0);
+        match self.rounds {
+            true => self.resample.run::<T, T>(cx.threads(), from, to),
+            false => self.resample.run::<T, T::Sum>(cx.threads(), from, to),
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "resample"
+    }
+}

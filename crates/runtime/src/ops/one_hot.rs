@@ -1,0 +1,44 @@
+//! OneHot: by element size.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::one_hot::OneHot;
+use kernels::mark::one_hot;
+use kernels::num::Plain;
+use std::marker::PhantomData;
+
+impl Lower for OneHot {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (indices, out) = (cx.sizes(0), cx.output_sizes(0)?);
+        let axis = self.axis(indices.len())?;
+        let (depth, inner) = (out[axis], indices[axis..].iter().product());
+        let op = *self;
+        with_type!(cx.element_type(2), size T => {
+            let lies = (depth, inner);
+            Box::new(OneHotKernel::<T> { op, lies, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(2, cx.element_type(2)))
+    }
+}
+
+struct OneHotKernel<T> {
+    op: OneHot,
+    /// Depth, and elements behind the new axis.
+    lies: (usize, usize),
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for OneHotKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let place = |index: i64| self.op.place(index, self.lies.0);
+        let places: Vec<Option<usize>> = cx.ints(0).into_iter().map(place).collect();
+        let one = |input: usize| cx.input::<T>(input).first().copied().unwrap_or_default();
+        let values = (one(2), one(3));
+        one_hot(cx.threads(), &places, self.lies, values, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "one-hot"
+    }
+}

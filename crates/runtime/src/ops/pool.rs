@@ -1,0 +1,101 @@
+//! MaxPool-1, -8, -14 and AvgPool-1, -14, -16: f16 and bf16 in f32, integers in 64 bits.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::pool::Pool as Rule;
+use infer::rules::window::Window as RuleWindow;
+use kernels::gemm::Window;
+use kernels::num::Stored;
+use kernels::pool::{Axis, Pool, Pooled, Pooling};
+use std::marker::PhantomData;
+
+impl Lower for Rule {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (data, output) = (cx.sizes(0), cx.output_sizes(0)?);
+        let windows = self.windows().iter().zip(self.kernel());
+        let sizes = data[2..].iter().zip(&output[2..]);
+        let mut axes = [Window::NONE; 3];
+        let mut all_pads = Vec::new();
+        let unused = axes.len() - self.windows().len();
+        for ((axis, (window, taps)), (input, output)) in
+            axes[unused..].iter_mut().zip(windows).zip(sizes)
+        {
+            let pads = window.pads(*input as i64, *taps);
+            all_pads.push(pads);
+            *axis = kernel_window(window, *input, *output, *taps);
+        }
+        let pool = Pool::new(axes.map(|axis| Axis::sliding(&axis)));
+        let pooling = match self.is_max() {
+            true => Pooling::Max,
+            false => Pooling::Mean(self.divisor(&all_pads).map(|n| n as usize)),
+        };
+        let modulus = data[self.first_axis(data.len())?..].iter().product();
+        lower(cx, pool, pooling, modulus)
+    }
+}
+
+/// A window over an axis of known size.
+pub(crate) fn kernel_window(rule: &RuleWindow, input: usize, output: usize, taps: i64) -> Window {
+    Window {
+        input,
+        output,
+        taps: taps as usize,
+        stride: rule.stride as usize,
+        dilation: rule.dilation as usize,
+        start: -rule.pads(input as i64, taps).0 as isize,
+    }
+}
+
+/// The kernel of a pooling; a second output is that of indices, which begin anew after `modulus`
+/// elements.
+pub(crate) fn lower(
+    cx: &LowerCx<'_>,
+    pool: Pool,
+    pooling: Pooling,
+    modulus: usize,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    with_type!(cx.element_type(0), number T => match (cx.output_count(), cx.output_type(1)) {
+        (2, ElementType::I32) => {
+            Box::new(ArgMax::<T, i32> { pool, modulus, of: PhantomData }) as Box<dyn Kernel>
+        }
+        (2, _) => Box::new(ArgMax::<T, i64> { pool, modulus, of: PhantomData }),
+        _ => Box::new(PoolKernel::<T> { pool, pooling, of: PhantomData }),
+    })
+    .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+}
+
+struct PoolKernel<T> {
+    pool: Pool,
+    pooling: Pooling,
+    of: PhantomData<T>,
+}
+
+impl<T: Pooled> Kernel for PoolKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let to = cx.output::<T>(0);
+        self.pool.run(cx.threads(), self.pooling, cx.input(0), to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+}
+
+struct ArgMax<T, I> {
+    pool: Pool,
+    modulus: usize,
+    of: PhantomData<(T, I)>,
+}
+
+impl<T: Pooled, I: Stored> Kernel for ArgMax<T, I> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let to = (cx.output::<T>(0), cx.output::<I>(1));
+        self.pool.arg_max(cx.threads(), self.modulus, cx.input(0), to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "pool with indices"
+    }
+}

@@ -1,0 +1,73 @@
+//! Range: whole numbers in 64 bits, all others in f64.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::range::Range;
+use kernels::num::Stored;
+use kernels::range;
+use std::marker::PhantomData;
+
+impl Lower for Range {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let element_type = cx.output_type(0);
+        let refused = || LowerError::Unsupported(format!("a range of {element_type}"));
+        let whole = |input: usize| cx.element_type(input).is_integral();
+        if element_type.is_integral() {
+            let value = |input: usize| -> Result<i64, LowerError> {
+                // `as` truncates towards zero, as the specification wants.
+                if whole(input) { cx.int(input) } else { Ok(real(cx, input)? as i64) }
+            };
+            let (start, step) = (value(0)?, value(2)?);
+            return with_type!(element_type, integer T => {
+                Box::new(Integers::<T> { start, step, of: PhantomData }) as Box<dyn Kernel>
+            })
+            .ok_or_else(refused);
+        }
+        let (start, step) = (real(cx, 0)?, real(cx, 2)?);
+        with_type!(element_type, float T => {
+            Box::new(Reals::<T> { start, step, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(refused)
+    }
+}
+
+fn real(cx: &LowerCx<'_>, input: usize) -> Result<f64, LowerError> {
+    match cx.floats(input)?[..] {
+        [one] => Ok(one),
+        _ => Err(RuleError::at(input, "must hold one element").into()),
+    }
+}
+
+struct Integers<T> {
+    start: i64,
+    step: i64,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Integers<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        range::integers::<T>(cx.threads(), self.start, self.step, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "range"
+    }
+}
+
+struct Reals<T> {
+    start: f64,
+    step: f64,
+    of: PhantomData<T>,
+}
+
+impl<T: Stored> Kernel for Reals<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        range::reals::<T>(cx.threads(), self.start, self.step, cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "range"
+    }
+}

@@ -1,0 +1,306 @@
+//! Recurrent cells and sequences: f32 by the blocked product, f16 and bf16 in f32, f64 by the
+//! plain one.
+
+use crate::ops::convert::{Halves, convert_tensor};
+use crate::prelude::*;
+use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
+use kernels::Scratch;
+use kernels::copy::CopyPlan;
+use kernels::gemm::{FEW_ROWS, Layout, Packed, Right};
+use kernels::par::Threads;
+use kernels::recurrent as k;
+use kernels::unary::Unary;
+
+impl Lower for Recurrent {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let plan = Plan::new(self, cx);
+        let element_type = cx.element_type(0);
+        if element_type == ElementType::F64 {
+            return Ok(Box::new(Double { plan }));
+        }
+        let halves = Halves::of(element_type);
+        if halves.is_none() && element_type != ElementType::F32 {
+            return Err(LowerError::element_type(0, element_type));
+        }
+        let of = &plan.of;
+        let weights = Weights::new(cx, &plan.weights, of.batch * of.steps > FEW_ROWS);
+        // Steps of one sequence are products of one row.
+        let recurrent = Weights::new(cx, &plan.recurrent, of.batch > 1);
+        Ok(Box::new(Float { plan, halves, weights, recurrent }))
+    }
+}
+
+/// Matrices in an input, one below the other.
+#[derive(Clone)]
+struct Stack {
+    input: usize,
+    /// Columns of all.
+    width: usize,
+    /// First row and number of rows of each.
+    parts: Vec<(usize, usize)>,
+}
+
+impl Stack {
+    fn new(input: usize, width: usize, rows: impl Iterator<Item = usize>) -> Stack {
+        let part = |first: &mut usize, rows: usize| {
+            *first += rows;
+            Some((*first - rows, rows))
+        };
+        Stack { input, width, parts: rows.scan(0, part).collect() }
+    }
+}
+
+/// The recurrence, and which inputs and outputs are what.
+struct Plan {
+    of: k::Recurrence,
+    hidden: usize,
+    cell: Option<usize>,
+    lengths: Option<usize>,
+    weights: Stack,
+    recurrent: Stack,
+    biases: Option<usize>,
+    scores: Option<usize>,
+    /// Whether output 0 holds the states of all steps.
+    has_every: bool,
+}
+
+impl Plan {
+    fn new(op: &Recurrent, cx: &LowerCx<'_>) -> Plan {
+        let x = cx.sizes(0);
+        let (batch, width) = (x[0], x[x.len() - 1]);
+        let steps = if op.is_sequence() { x[1] } else { 1 };
+        let cell = match op.cell() {
+            Cell::Rnn => k::Cell::Rnn,
+            Cell::Gru => k::Cell::Gru,
+            Cell::LinearGru => k::Cell::LinearGru,
+            Cell::Lstm => k::Cell::Lstm,
+        };
+        let function = |i: usize| match op.activations().get(i) {
+            Some(Activation::Relu) => Unary::Relu {},
+            Some(Activation::Sigmoid) => Unary::Sigmoid {},
+            Some(Activation::Tanh) => Unary::Tanh {},
+            None => Unary::Identity {},
+        };
+        let (hidden, directions) = (op.hidden_size(), op.directions());
+        let of = k::Recurrence {
+            cell,
+            functions: std::array::from_fn(function),
+            clip: op.clip(),
+            batch,
+            steps,
+            width,
+            hidden,
+            directions,
+        };
+        let port = |port: Port| op.port(port).filter(|i| *i < cx.input_count());
+        let products = || directions.iter().flat_map(|_| cell.products());
+        let gates = directions.iter().map(|_| cell.gates() * hidden);
+        Plan {
+            of,
+            hidden: port(Port::Hidden).unwrap_or_default(),
+            cell: port(Port::Cell),
+            lengths: port(Port::Lengths),
+            weights: Stack::new(port(Port::W).unwrap_or_default(), width, gates),
+            recurrent: Stack::new(
+                port(Port::R).unwrap_or_default(),
+                hidden,
+                products().map(|gates| gates * hidden),
+            ),
+            biases: port(Port::B),
+            scores: port(Port::Attention),
+            has_every: op.is_sequence(),
+        }
+    }
+
+    /// Number of outputs.
+    fn outputs(&self) -> usize {
+        1 + usize::from(self.has_every) + usize::from(self.cell.is_some())
+    }
+
+    /// How many steps each sequence has.
+    fn lengths(&self, cx: &RunCx<'_>) -> Result<Vec<usize>, KernelError> {
+        let steps = self.of.steps;
+        let Some(input) = self.lengths else { return Ok(vec![steps; self.of.batch]) };
+        let length = |(row, found): (usize, i64)| {
+            usize::try_from(found).ok().filter(|l| *l <= steps).ok_or_else(|| {
+                let message = format!("sequence {row} has {found} steps, the data has {steps}");
+                KernelError::at(input, message)
+            })
+        };
+        cx.ints(input).into_iter().enumerate().map(length).collect()
+    }
+
+    /// Runs with the matrices at hand; `input` gives the values of an input.
+    fn run<'a, 'm, R: k::Number>(
+        &self,
+        cx: &RunCx<'_>,
+        input: impl Fn(usize) -> &'a [R],
+        (weights, recurrent): (&[R::Matrix<'m>], &[R::Matrix<'m>]),
+        outputs: Vec<&mut [R]>,
+    ) -> Result<(), KernelError> {
+        let lengths = self.lengths(cx)?;
+        let all = self.of.directions.len() * self.of.cell.biases() * self.of.hidden;
+        let mut none = cx.scratch::<R>(if self.biases.is_some() { 0 } else { all });
+        none.fill(R::default());
+        let optional = |port: Option<usize>| port.map_or(&[][..], &input);
+        let operands = k::Operands {
+            x: input(0),
+            hidden: input(self.hidden),
+            cell: optional(self.cell),
+            lengths: &lengths,
+            weights,
+            recurrent,
+            biases: self.biases.map_or(&none[..], |i| input(i)),
+            scores: optional(self.scores),
+        };
+        let mut outputs = outputs.into_iter();
+        let mut next = |there: bool| outputs.by_ref().take(usize::from(there)).next();
+        let every = next(self.has_every).unwrap_or_default();
+        let hidden = next(true).unwrap_or_default();
+        let cell = next(self.cell.is_some()).unwrap_or_default();
+        let outputs = k::Outputs { every, hidden, cell };
+        self.of.run(cx.threads(), cx.scratch_pool(), &operands, outputs);
+        Ok(())
+    }
+}
+
+/// Matrices in f32, packed ahead if they are the same in every run.
+struct Weights {
+    stack: Stack,
+    /// Whether the products have so many rows that packing pays.
+    packs: bool,
+    packed: Vec<Packed>,
+}
+
+impl Weights {
+    fn new(cx: &LowerCx<'_>, stack: &Stack, packs: bool) -> Weights {
+        let mut weights = Weights { stack: stack.clone(), packs, packed: Vec::new() };
+        let constant = cx.constant(stack.input).filter(|_| packs);
+        let constant = constant.and_then(|c| convert_tensor(c, ElementType::F32).ok());
+        if let Some(values) = constant.as_ref().and_then(|c| c.cast()) {
+            weights.packed = weights.pack(Threads::single(), values);
+        }
+        weights
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Columns { stride: self.stack.width }
+    }
+
+    fn pack(&self, threads: &Threads, values: &[f32]) -> Vec<Packed> {
+        let width = self.stack.width;
+        let pack = |(first, rows): &(usize, usize)| {
+            Packed::new(threads, &values[first * width..], self.layout(), width, *rows)
+        };
+        self.stack.parts.iter().map(pack).collect()
+    }
+
+    /// The matrices for a run; `space` holds those that are packed only now.
+    fn matrices<'a>(
+        &'a self,
+        threads: &Threads,
+        values: &'a [f32],
+        space: &'a mut Vec<Packed>,
+    ) -> Vec<Right<'a>> {
+        if !self.packs {
+            let part = |(first, _): &(usize, usize)| {
+                Right::Plain(&values[first * self.stack.width..], self.layout())
+            };
+            return self.stack.parts.iter().map(part).collect();
+        }
+        if self.packed.is_empty() {
+            *space = self.pack(threads, values);
+            return space.iter().map(Right::Packed).collect();
+        }
+        self.packed.iter().map(Right::Packed).collect()
+    }
+}
+
+/// f32; f16 and bf16 widened, and rounded once at the end.
+struct Float {
+    plan: Plan,
+    halves: Option<Halves>,
+    weights: Weights,
+    recurrent: Weights,
+}
+
+impl Float {
+    /// The inputs in f32, by position, without those that are packed already.
+    fn widened<'r>(&self, halves: &Halves, cx: &RunCx<'r>) -> Vec<Option<Scratch<'r, f32>>> {
+        let is_needed = |input: &usize| {
+            let ahead = |w: &Weights| w.stack.input == *input && !w.packed.is_empty();
+            Some(*input) != self.plan.lengths && !ahead(&self.weights) && !ahead(&self.recurrent)
+        };
+        let widen = |input: usize| Some(input).filter(is_needed).map(|i| halves.widen(cx, i));
+        (0..cx.input_count()).map(widen).collect()
+    }
+
+    fn compute<'a>(
+        &self,
+        cx: &RunCx<'_>,
+        input: impl Fn(usize) -> &'a [f32],
+        outputs: Vec<&mut [f32]>,
+    ) -> Result<(), KernelError> {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let (w, r, threads) = (&self.weights, &self.recurrent, cx.threads());
+        let w = w.matrices(threads, input(w.stack.input), &mut first);
+        let r = r.matrices(threads, input(r.stack.input), &mut second);
+        self.plan.run(cx, |i| input(i), (&w, &r), outputs)
+    }
+}
+
+impl Kernel for Float {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let count = self.plan.outputs();
+        let Some(halves) = &self.halves else {
+            let outputs = (0..count).map(|i| cx.output(i)).collect();
+            return self.compute(cx, |i| cx.input(i), outputs);
+        };
+        let rounded: Vec<&mut [u8]> = (0..count).map(|i| cx.output_bytes(i)).collect();
+        let mut exact: Vec<Scratch<'_, f32>> =
+            rounded.iter().map(|to| cx.scratch(to.len() / 2)).collect();
+        let wide = self.widened(halves, cx);
+        let input = |i: usize| wide[i].as_deref().unwrap_or_default();
+        self.compute(cx, input, exact.iter_mut().map(|to| &mut to[..]).collect())?;
+        for (from, to) in exact.iter().zip(rounded) {
+            halves.narrow(cx.threads(), from, to);
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "recurrent"
+    }
+}
+
+struct Double {
+    plan: Plan,
+}
+
+impl Kernel for Double {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let outputs = (0..self.plan.outputs()).map(|i| cx.output::<f64>(i)).collect();
+        let turned = |stack: &Stack| -> Vec<Scratch<'_, f64>> {
+            let values = cx.input::<f64>(stack.input);
+            let turn = |(first, rows): &(usize, usize)| {
+                let mut to = cx.scratch(rows * stack.width);
+                let from = &values[first * stack.width..][..to.len()];
+                CopyPlan::transpose(&[*rows, stack.width], &[1, 0]).run(
+                    cx.threads(),
+                    from,
+                    &mut to,
+                );
+                to
+            };
+            stack.parts.iter().map(turn).collect()
+        };
+        let (weights, recurrent) = (turned(&self.plan.weights), turned(&self.plan.recurrent));
+        let weights: Vec<&[f64]> = weights.iter().map(|w| &w[..]).collect();
+        let recurrent: Vec<&[f64]> = recurrent.iter().map(|r| &r[..]).collect();
+        self.plan.run(cx, |i| cx.input(i), (&weights, &recurrent), outputs)
+    }
+
+    fn name(&self) -> &'static str {
+        "recurrent"
+    }
+}

@@ -1,0 +1,53 @@
+//! ReverseSequence: by element size.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::reverse_sequence::ReverseSequence;
+use kernels::num::Plain;
+use kernels::reverse::Sequences;
+use std::marker::PhantomData;
+
+impl Lower for ReverseSequence {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let sizes = cx.sizes(0);
+        let (batch, sequence) = self.axes(sizes.len())?;
+        let (first, second) = (batch.min(sequence), batch.max(sequence));
+        let plan = Sequences {
+            first: sizes[first],
+            middle: sizes[first + 1..second].iter().product(),
+            second: sizes[second],
+            inner: sizes[second + 1..].iter().product(),
+            batch_first: batch < sequence,
+        };
+        let length = sizes[sequence];
+        with_type!(cx.element_type(0), size T => {
+            Box::new(ReverseSequenceKernel::<T> { plan, length, of: PhantomData })
+                as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+struct ReverseSequenceKernel<T> {
+    plan: Sequences,
+    length: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for ReverseSequenceKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        // 0 leaves a sequence as it is, just as 1 does.
+        let length = |v: i64| usize::try_from(v).ok().filter(|v| *v <= self.length).ok_or(v);
+        let lengths: Result<Vec<usize>, i64> = cx.ints(1).into_iter().map(length).collect();
+        let lengths = lengths.map_err(|wrong| {
+            let most = self.length;
+            KernelError::at(1, format!("length {wrong} is out of range for sequences of {most}"))
+        })?;
+        self.plan.reverse::<T>(cx.threads(), &lengths, cx.input(0), cx.output(0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "reverse"
+    }
+}

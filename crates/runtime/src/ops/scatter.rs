@@ -1,0 +1,135 @@
+//! What the scatter operations share: a copy of the data, unless they may be overwritten, and
+//! updates at positions that follow from the indices.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::rules::scatter as rules;
+use kernels::arithmetic::Arithmetic;
+use kernels::indices::OutOfRange;
+use kernels::num::{Bool, Plain, Stored};
+use kernels::scatter::{Reduction, reduce, replace};
+use std::marker::PhantomData;
+
+/// Input 0, the data, in output 0.
+pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
+    if cx.is_in_place(0) {
+        return cx.output(0);
+    }
+    let (from, to) = (cx.input::<T>(0), cx.output::<T>(0));
+    to.copy_from_slice(from);
+    to
+}
+
+/// The error of an index of input 1.
+pub(super) fn out_of_range(OutOfRange { index, size }: OutOfRange) -> KernelError {
+    KernelError::at(1, format!("index {index} is out of range for an axis of {size}"))
+}
+
+/// How an update meets an element.
+#[derive(Clone, Copy)]
+pub(super) enum Method {
+    /// It takes its place.
+    Replace,
+    /// They are reduced; the flag tells whether the element takes part.
+    Reduce(Reduction, bool),
+}
+
+impl Method {
+    pub(super) fn new(reduction: rules::Reduction, initial: bool) -> Method {
+        let reduction = match reduction {
+            rules::Reduction::None => return Method::Replace,
+            rules::Reduction::Sum => Reduction::Sum,
+            rules::Reduction::Sub => Reduction::Sub,
+            rules::Reduction::Prod => Reduction::Prod,
+            rules::Reduction::Min => Reduction::Min,
+            rules::Reduction::Max => Reduction::Max,
+            rules::Reduction::Mean => Reduction::Mean,
+        };
+        Method::Reduce(reduction, initial)
+    }
+}
+
+/// Updates (input 2) in runs of `inner` elements at positions that are computed when it runs.
+pub(super) struct Scatter<F> {
+    pub(super) positions: F,
+    pub(super) inner: usize,
+    pub(super) method: Method,
+}
+
+impl<F> Scatter<F>
+where
+    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync + 'static,
+{
+    /// The kernel for an element type.
+    ///
+    /// # Errors
+    /// For types that have no such reduction.
+    pub(super) fn kernel(self, element_type: ElementType) -> Result<Box<dyn Kernel>, LowerError> {
+        let refused = || LowerError::element_type(0, element_type);
+        let Method::Reduce(reduction, initial) = self.method else {
+            return with_type!(element_type, size T => {
+                Box::new(Replace::<T, F> { scatter: self, of: PhantomData }) as Box<dyn Kernel>
+            })
+            .ok_or_else(refused);
+        };
+        let how = (reduction, initial);
+        if element_type == ElementType::Boolean {
+            return Ok(Box::new(Reduce::<Bool, F> { scatter: self, how, of: PhantomData }));
+        }
+        with_type!(element_type, number T => {
+            Box::new(Reduce::<T, F> { scatter: self, how, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(refused)
+    }
+}
+
+struct Replace<T, F> {
+    scatter: Scatter<F>,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain, F> Kernel for Replace<T, F>
+where
+    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let positions = (self.scatter.positions)(cx)?;
+        replace(data::<T>(cx), &positions, cx.input(2), self.scatter.inner);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+}
+
+struct Reduce<T, F> {
+    scatter: Scatter<F>,
+    how: (Reduction, bool),
+    of: PhantomData<T>,
+}
+
+impl<T: Stored, F> Kernel for Reduce<T, F>
+where
+    T::Wide: Arithmetic + Stored,
+    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let positions = (self.scatter.positions)(cx)?;
+        let updates = (cx.input(2), self.scatter.inner);
+        reduce(data::<T>(cx), &positions, updates, self.how);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+}

@@ -1,0 +1,20 @@
+//! ScatterNDUpdate: in place where nothing else needs the data.
+
+use super::scatter::{Method, Scatter, out_of_range};
+use crate::prelude::*;
+use infer::ops::scatter_nd_update::ScatterNdUpdate;
+use kernels::indices::of_tuples;
+
+impl Lower for ScatterNdUpdate {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (data, indices) = (cx.sizes(0), cx.sizes(1));
+        let (tuple, places) = indices.split_last().unwrap_or((&0, &[]));
+        let count = places.iter().product();
+        let (axes, slice) = data.split_at(*tuple);
+        let (axes, inner) = (Sizes::from(axes), slice.iter().product());
+        let positions =
+            move |cx: &RunCx<'_>| of_tuples(&cx.ints(1), count, &axes, inner).map_err(out_of_range);
+        let method = Method::new(self.reduction(), true);
+        Scatter { positions, inner, method }.kernel(cx.element_type(0))
+    }
+}

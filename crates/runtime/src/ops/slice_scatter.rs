@@ -1,0 +1,47 @@
+//! SliceScatter: one strided copy into the data, in place where nothing else needs them.
+
+use super::{scatter, slice};
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::PartialShape;
+use infer::ops::slice_scatter::SliceScatter;
+use kernels::copy::CopyPlan;
+use kernels::num::Plain;
+use std::marker::PhantomData;
+
+impl Lower for SliceScatter {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let axes = if cx.input_count() == 6 { Some(cx.ints(5)?) } else { None };
+        let (starts, stops, steps) = (cx.ints(2)?, cx.ints(3)?, cx.ints(4)?);
+        let (sizes, lists) = (cx.sizes(0), [&starts[..], &stops, &steps]);
+        let ranges = self.ranges(lists, axes.as_deref(), sizes.len())?;
+        let (slice, strides, to) = slice::strided(sizes, ranges);
+        // Where the slice was not known before, nothing has compared it with the updates.
+        self.check(&PartialShape::fixed(cx.sizes(1)), &PartialShape::fixed(&slice))?;
+        let plan = CopyPlan::scatter(&slice, &strides, to);
+        with_type!(cx.element_type(0), size T => {
+            Box::new(SliceScatterKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+struct SliceScatterKernel<T> {
+    plan: CopyPlan,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> Kernel for SliceScatterKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        self.plan.run(cx.threads(), cx.input::<T>(1), scatter::data(cx));
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+}

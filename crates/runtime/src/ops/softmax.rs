@@ -1,0 +1,46 @@
+//! SoftMax and LogSoftmax: f16 and bf16 in f32.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::softmax::Softmax;
+use kernels::real::StoredReal;
+use kernels::slices::Slices;
+use kernels::softmax::{log_softmax, softmax};
+use std::marker::PhantomData;
+
+impl Lower for Softmax {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let sizes = cx.sizes(0);
+        let slices = Slices::new(sizes, &[self.axis(sizes.len())?]);
+        let log = self.is_log();
+        with_type!(cx.element_type(0), float T => {
+            Box::new(SoftmaxKernel::<T> { slices, log, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+struct SoftmaxKernel<T> {
+    slices: Slices,
+    log: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: StoredReal> Kernel for SoftmaxKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let io = cx.in_out::<T>(0, 0);
+        match self.log {
+            false => softmax(cx.threads(), &self.slices, &io),
+            true => log_softmax(cx.threads(), &self.slices, &io),
+        }
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+}

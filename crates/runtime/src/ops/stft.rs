@@ -1,0 +1,65 @@
+//! STFT and ISTFT, in f64.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::Dim;
+use infer::ops::stft::{Kind, Stft};
+use kernels::fourier::Fft;
+use kernels::frames::Frames;
+use kernels::real::StoredReal;
+use std::marker::PhantomData;
+
+impl Lower for Stft {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let (data, output) = (cx.sizes(0), cx.output_sizes(0)?);
+        let window = cx.sizes(1).first().copied().unwrap_or(0);
+        let rule = self.frames(cx.int(2)?, cx.int(3)?, Dim::of(window))?;
+        let (signal, spectra) = match self.kind() {
+            Kind::Stft => (data, output),
+            Kind::Istft => (output, data),
+        };
+        let (Some((length, batch)), [.., rows, columns, 2]) = (signal.split_last(), spectra) else {
+            return Err(RuleError::at(0, format!("is {data:?}")).into());
+        };
+        let frames = Frames {
+            batch: batch.iter().product(),
+            signal: *length,
+            count: if self.transposed() { *columns } else { *rows },
+            step: rule.step,
+            transposed: self.transposed(),
+            fft: Fft::new(rule.size),
+        };
+        let start = if self.center() { rule.size / 2 } else { 0 };
+        let scale = if self.normalized() { (rule.size as f64).sqrt() } else { 1.0 };
+        let place = (start, scale);
+        let kind = self.kind();
+        with_type!(cx.element_type(0), float T => {
+            Box::new(StftKernel::<T> { frames, kind, place, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+struct StftKernel<T> {
+    frames: Frames,
+    kind: Kind,
+    /// Where in its first frame a signal begins, and what it is multiplied by.
+    place: (usize, f64),
+    of: PhantomData<T>,
+}
+
+impl<T: StoredReal> Kernel for StftKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let inputs = (cx.input::<T>(0), cx.input(1));
+        let output = cx.output(0);
+        match self.kind {
+            Kind::Stft => self.frames.forward(cx.threads(), inputs, output),
+            Kind::Istft => self.frames.inverse(cx.threads(), inputs, self.place, output),
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "stft"
+    }
+}

@@ -1,0 +1,138 @@
+//! Bias, activation, residual and scale are applied to products and convolutions while their
+//! results are in the cache. Every step rounds as the operation that it stands for, so the bits
+//! stay the same.
+
+use super::PassCx;
+use super::sweep::Sweep;
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::product::Product;
+use crate::fused::then::{Operand, Then};
+use crate::lower::LowerCx;
+use crate::net::{Made, Net, Node, Operation, ValueId};
+use crate::ops::unary::function;
+use infer::ops::binary::{Binary, Kind};
+use infer::ops::matmul::MatMul;
+use infer::ops::unary::Unary;
+use kernels::unary::Unary as Function;
+use std::sync::Arc;
+
+pub(super) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::over(net, |sweep, node| match joined(sweep, &node) {
+        Some(joined) => {
+            sweep.changed();
+            sweep.keep(joined);
+        }
+        None => sweep.keep(node),
+    })
+}
+
+/// The product that feeds a node, with what the node does appended to its steps.
+fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+    let &[output] = &node.outputs[..] else { return None };
+    let (input, then) = step(sweep, node, output)?;
+    let mut product = sweep.take(input)?;
+    let at = product.inputs.len();
+    let then = match then {
+        Step::Apply(function) => Then::Apply(function),
+        Step::Operand(make, place, operand) => {
+            let place = match place {
+                Place::Number(value) => Operand::Number(value),
+                Place::Columns => Operand::Columns(at),
+                Place::Matrix => Operand::Matrix(at),
+            };
+            if !matches!(place, Operand::Number(_)) {
+                product.inputs.push(operand);
+            }
+            make(place)
+        }
+    };
+    product.operation = Operation::Made(extended(&product, sweep.net, then)?);
+    product.outputs = node.outputs.clone();
+    product.layer = node.layer;
+    Some(product)
+}
+
+/// What a node does to a product.
+enum Step {
+    Apply(Function),
+    Operand(fn(Operand) -> Then, Place, ValueId),
+}
+
+/// How an operand lies beside the result.
+enum Place {
+    Number(f32),
+    Columns,
+    Matrix,
+}
+
+/// Which input of a node is a product that it alone reads, and what it does to it.
+fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Step)> {
+    let net = &*sweep.net;
+    let feeds = |v: ValueId| {
+        let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
+        same && sweep.only_for(v).is_some_and(|maker| is_product(net, maker))
+    };
+    if let Some(unary) = node.is::<Unary>() {
+        let input = node.inputs[0];
+        let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
+        let constants = net.constants(node);
+        let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
+        let function = function(unary, &cx).ok()?;
+        return feeds(input).then_some((input, Step::Apply(function)));
+    }
+    let kind = node.is::<Binary>()?.kind();
+    let make = match kind {
+        Kind::Add => Then::Add,
+        Kind::Multiply => Then::Multiply,
+        _ => return None,
+    };
+    let &[a, b] = &node.inputs[..] else { return None };
+    // Where both come from products, the one computed last takes the other in.
+    [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(product, operand)| {
+        let place = place(net, operand, output).filter(|_| feeds(product))?;
+        Some((product, Step::Operand(make, place, operand)))
+    })
+}
+
+fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
+    if !net.is_f32(operand) {
+        return None;
+    }
+    let (own, all) = (net.sizes(operand)?, net.sizes(result)?);
+    let (count, columns) = (own.iter().product::<usize>(), *all.last()?);
+    if count == 1 {
+        let constant = net.values[operand].constant.as_ref()?;
+        return Some(Place::Number(*constant.as_slice::<f32>()?.first()?));
+    }
+    let lead = own.iter().position(|s| *s != 1)?;
+    if own[lead..] == all[all.len() - (own.len() - lead)..] && count == all.iter().product() {
+        return Some(Place::Matrix);
+    }
+    (lead + 1 == own.len() && count == columns).then_some(Place::Columns)
+}
+
+/// Whether the steps of a node can be extended.
+fn is_product(net: &Net, node: &Node) -> bool {
+    let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
+    let matmul = node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices);
+    matmul || node.made::<Product>().is_some() || node.made::<ChannelsLast>().is_some()
+}
+
+/// A product with one step more.
+fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
+    if let Some(conv) = node.made::<ChannelsLast>() {
+        let mut conv = conv.clone();
+        conv.then.push(then);
+        return Some(Arc::new(conv));
+    }
+    let mut product = match (node.made::<Product>(), node.is::<MatMul>()) {
+        (Some(product), _) => product.clone(),
+        (None, Some(matmul)) => {
+            let rank = |i: usize| net.sizes(node.inputs[i]).map_or(0, |s| s.len());
+            Product { turned: matmul.transposed(rank(0), rank(1)), then: Vec::new(), through: None }
+        }
+        _ => return None,
+    };
+    product.then.push(then);
+    Some(Arc::new(product))
+}

@@ -1,0 +1,289 @@
+//! Convolutions read and write their channels as the last axis, and so does everything between
+//! them: axes are turned only where such a region begins and ends.
+//!
+//! A value whose channels lie last has two names: its own, and that of the turned value that is
+//! really computed. Whoever needs it as the graph means it gets it turned back.
+
+use super::PassCx;
+use super::sweep::Sweep;
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::turn::{Recast, Turn};
+use crate::lower::find;
+use crate::net::{Made, Net, Node, Operation, Value, ValueId};
+use crate::ops::convolution::geometry;
+use crate::tensor::{Sizes, Tensor};
+use infer::ops::binary::Binary;
+use infer::ops::concat::Concat;
+use infer::ops::convolution::Convolution;
+use infer::ops::reduce::Reduce;
+use infer::ops::reshape::Reshape;
+use infer::ops::transpose::{self, Transpose};
+use infer::ops::unary::Unary;
+use infer::rules::broadcast::AutoBroadcast;
+use infer::{Fact, PartialShape};
+use ir::ElementType;
+use kernels::copy::CopyPlan;
+use kernels::par::Threads;
+use smallvec::{SmallVec, smallvec};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub(super) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut layout = Layout::default();
+    let changes = Sweep::over(net, |sweep, node| {
+        if layout.convert(sweep, &node).is_some() {
+            return sweep.changed();
+        }
+        for &input in &node.inputs {
+            layout.restore(sweep.net, input, node.layer).into_iter().for_each(|n| sweep.keep(n));
+        }
+        sweep.keep(node);
+    });
+    let outputs = net.outputs.clone();
+    let layer = net.nodes.last().map_or(0, |n| n.layer);
+    let restored = outputs.into_iter().filter_map(|v| layout.restore(net, v, layer));
+    let restored: Vec<Node> = restored.collect();
+    net.nodes.extend(restored);
+    changes
+}
+
+#[derive(Default)]
+struct Layout {
+    /// For a value the same with its channels last.
+    last: HashMap<ValueId, ValueId>,
+    /// Values that are computed with their channels last only.
+    pending: HashSet<ValueId>,
+}
+
+/// The order that moves the channels of `rank` axes last.
+fn to_last(rank: usize) -> Sizes {
+    [0].into_iter().chain(2..rank).chain([1]).collect()
+}
+
+/// The order that moves them back.
+fn to_first(rank: usize) -> Sizes {
+    [0, rank - 1].into_iter().chain(1..rank - 1).collect()
+}
+
+/// Where axis `axis` lies when the channels are last.
+fn moved(axis: usize, rank: usize) -> usize {
+    match axis {
+        0 => 0,
+        1 => rank - 1,
+        spatial => spatial - 1,
+    }
+}
+
+fn reordered(sizes: &[usize], order: &[usize]) -> Sizes {
+    order.iter().map(|&axis| sizes[axis]).collect()
+}
+
+fn f32_of(sizes: &[usize]) -> Value {
+    Value::of(Fact::new(ElementType::F32, PartialShape::fixed(sizes)))
+}
+
+fn made(made: impl Made, inputs: &[ValueId], output: ValueId, layer: usize) -> Node {
+    let operation = Operation::Made(Arc::new(made));
+    Node { operation, inputs: inputs.into(), outputs: smallvec![output], layer }
+}
+
+impl Layout {
+    /// A node that turns a value back, if it is computed with its channels last only.
+    fn restore(&mut self, net: &Net, value: ValueId, layer: usize) -> Option<Node> {
+        if !self.pending.remove(&value) {
+            return None;
+        }
+        let rank = net.sizes(value)?.len();
+        Some(made(Turn { order: to_first(rank) }, &[self.last[&value]], value, layer))
+    }
+
+    /// The value with its channels last, turned now if need be.
+    fn turned(&mut self, sweep: &mut Sweep<'_>, value: ValueId, layer: usize) -> Option<ValueId> {
+        if let Some(&last) = self.last.get(&value) {
+            return Some(last);
+        }
+        let sizes = sweep.net.sizes(value)?;
+        let order = to_last(sizes.len());
+        let last = sweep.add(f32_of(&reordered(&sizes, &order)));
+        sweep.keep(made(Turn { order }, &[value], last, layer));
+        self.last.insert(value, last);
+        Some(last)
+    }
+
+    /// A new value that stands for `value` with its channels last.
+    fn result(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
+        let sizes = sweep.net.sizes(value)?;
+        let last = sweep.add(f32_of(&reordered(&sizes, &to_last(sizes.len()))));
+        self.last.insert(value, last);
+        self.pending.insert(value);
+        Some(last)
+    }
+
+    /// Rewrites a node to work on values whose channels are last; `None` where it cannot or
+    /// should not.
+    fn convert(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+        let &[output] = &node.outputs[..] else { return None };
+        let static_f32 = sweep.net.is_f32(output) && sweep.net.is_f32(*node.inputs.first()?);
+        if !static_f32 {
+            return None;
+        }
+        if node.is::<Convolution>().is_some() {
+            return self.convolution(sweep, node, output);
+        }
+        if node.is::<Transpose>().is_some() {
+            return self.transpose(sweep, node, output);
+        }
+        if !node.inputs.iter().any(|v| self.pending.contains(v)) {
+            return None;
+        }
+        if node.is::<Unary>().is_some() {
+            let input = *self.last.get(&node.inputs[0])?;
+            let mut inputs = node.inputs.clone();
+            inputs[0] = input;
+            return self.rewritten(sweep, node, inputs, output);
+        }
+        if node.is::<Binary>().is_some() {
+            return self.binary(sweep, node, output);
+        }
+        if node.is::<Concat>().is_some() {
+            return self.concat(sweep, node, output);
+        }
+        if node.is::<Reduce>().is_some() {
+            return self.reduce(sweep, node, output);
+        }
+        if node.is::<Reshape>().is_some() {
+            return self.reshape(sweep, node, output);
+        }
+        None
+    }
+
+    /// Keeps the same operation on other inputs, for an output with its channels last.
+    fn rewritten(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        inputs: SmallVec<[ValueId; 4]>,
+        output: ValueId,
+    ) -> Option<()> {
+        let outputs = smallvec![self.result(sweep, output)?];
+        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        Some(())
+    }
+
+    fn convolution(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rule = node.is::<Convolution>()?;
+        let &[data, filters, ..] = &node.inputs[..] else { return None };
+        let net = &*sweep.net;
+        let sizes = [net.sizes(data)?, net.sizes(filters)?, net.sizes(output)?];
+        if !net.is_f32(filters) {
+            return None;
+        }
+        let conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
+        let backward = rule.kind().is_backward();
+        let input = self.turned(sweep, data, node.layer)?;
+        let last = self.result(sweep, output)?;
+        let conv = ChannelsLast { conv, backward, then: Vec::new() };
+        sweep.keep(made(conv, &[input, filters], last, node.layer));
+        Some(())
+    }
+
+    /// A transpose that moves channels makes no copy: it only gives the other name.
+    fn transpose(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let input = node.inputs[0];
+        let rank = sweep.net.sizes(input)?.len();
+        let value = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let order: Sizes = transpose::order(&value, rank).ok()?.into_iter().collect();
+        if rank < 3 {
+            return None;
+        }
+        if self.pending.contains(&input) && order == to_last(rank) {
+            sweep.replace(output, self.last[&input]);
+            return Some(());
+        }
+        if order == to_first(rank) && !self.last.contains_key(&input) {
+            self.last.insert(output, input);
+            self.pending.insert(output);
+            return Some(());
+        }
+        None
+    }
+
+    /// Operands of the same rank are turned, constants at once.
+    fn binary(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let numpy = node.is::<Binary>()?.broadcast() == AutoBroadcast::Numpy;
+        let fits = |&v: &ValueId| {
+            let small = sweep.net.values[v].constant.is_some();
+            let sizes = sweep.net.sizes(v).unwrap_or_default();
+            sweep.net.is_f32(v) && (sizes.len() == rank || (small && sizes.len() < rank))
+        };
+        if !numpy || !node.inputs.iter().all(fits) {
+            return None;
+        }
+        let mut inputs = SmallVec::new();
+        for &input in &node.inputs {
+            inputs.push(match sweep.net.values[input].constant.clone() {
+                Some(constant) => sweep.add(Value::known(turned_constant(&constant, rank)?)),
+                None => self.turned(sweep, input, node.layer)?,
+            });
+        }
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let axis = node.is::<Concat>()?.axis(rank).ok()?;
+        let mut inputs = SmallVec::new();
+        for &input in &node.inputs {
+            inputs.push(self.turned(sweep, input, node.layer)?);
+        }
+        let concat = Concat::along(moved(axis, rank));
+        let lower = find(&concat)?;
+        let operation = Operation::Written { op: Arc::new(concat), lower };
+        let outputs = smallvec![self.result(sweep, output)?];
+        sweep.keep(Node { operation, inputs, outputs, layer: node.layer });
+        Some(())
+    }
+
+    fn reduce(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axes = infer::rules::axes::normalize_unique(&axes, rank, 1).ok()?;
+        let keeps = node.is::<Reduce>()?.keep_dims();
+        let all_spatial = (2..rank).all(|axis| axes.contains(&axis));
+        if !keeps && !all_spatial {
+            return None;
+        }
+        let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
+        let axes = sweep.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?));
+        let inputs = smallvec![self.last[&node.inputs[0]], axes];
+        if keeps {
+            return self.rewritten(sweep, node, inputs, output);
+        }
+        sweep.keep(Node { inputs, ..node.clone() });
+        Some(())
+    }
+
+    /// Spatial axes that become one, behind the channels.
+    fn reshape(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let (from, to) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+        if to.len() != 3 || from.len() < 3 || from[..2] != to[..2] {
+            return None;
+        }
+        let inputs = [self.last[&node.inputs[0]]];
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(Recast, &inputs, last, node.layer));
+        Some(())
+    }
+}
+
+/// A constant with its channels last, as an operand beside tensors of `rank` axes.
+fn turned_constant(constant: &Tensor, rank: usize) -> Option<Tensor> {
+    let mut sizes: Sizes = smallvec![1; rank - constant.sizes().len()];
+    sizes.extend_from_slice(constant.sizes());
+    let order = to_last(rank);
+    let mut turned = vec![0f32; constant.count()];
+    let plan = CopyPlan::transpose(&sizes, &order);
+    plan.run(Threads::single(), constant.as_slice::<f32>()?, &mut turned);
+    Tensor::from_vec(&reordered(&sizes, &order), turned).ok()
+}
