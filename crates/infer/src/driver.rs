@@ -165,9 +165,10 @@ fn apply(
 fn check_size(fact: &Fact) -> Result<(), RuleError> {
     let Some(dims) = fact.shape.dims() else { return Ok(()) };
     let bits = i64::from(fact.element_type.bits().unwrap_or(8));
-    // A zero anywhere makes the tensor empty, however large the other dims are.
-    let volume = fact.shape.volume().scaled(bits);
-    if volume.min() == Dim::INF || dims.iter().any(|d| d.min() == Dim::INF) {
+    // As in numpy, the other dims must be possible even where one is 0: kernels multiply some of
+    // the dims, and not always the one that is 0.
+    let least = dims.iter().fold(bits, |n, d| n.saturating_mul(d.min().max(1)));
+    if least == Dim::INF {
         let message = format!("the output {fact} would not fit any memory");
         return Err(RuleError::new(message));
     }

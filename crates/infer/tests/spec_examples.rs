@@ -394,3 +394,24 @@ fn caffe_reshape_count_is_kept() {
     gives(caffe("1,1", &[]), "f32[]");
     refuses(caffe("2,8", &[]), "16 elements");
 }
+
+/// The page and the tests name each other.
+#[test]
+fn the_page_lists_every_test() {
+    let page = include_str!("../../../docs/reshape-and-roll.md");
+    let tests =
+        [include_str!("spec_examples.rs"), include_str!("../../runtime/tests/spec_examples.rs")];
+    let documents = ["openvino_", "onednn_", "mxnet_reshape_", "caffe_"];
+    let is_name = |word: &&str| documents.iter().any(|d| word.starts_with(d));
+    let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let functions = tests.iter().flat_map(|text| text.split("#[test]\nfn ").skip(1));
+    let functions: Vec<&str> =
+        functions.filter_map(|f| f.split('(').next()).filter(is_name).collect();
+    for name in &functions {
+        assert!(words(page).any(|word| word == *name), "the page does not list {name}");
+    }
+    for name in words(page).filter(is_name).filter(|name| !page.contains(&format!("{name}.rs"))) {
+        assert!(functions.contains(&name), "there is no test {name}");
+    }
+    assert!(functions.len() > 40, "{}", functions.len());
+}

@@ -273,6 +273,11 @@ impl Ready {
             self.values[*v] = Some(tensor.clone());
         }
         for (v, place) in self.plan.places.iter().enumerate() {
+            if matches!(place, Place::Arena { .. }) && self.values[v].is_none() {
+                let bytes = self.plan.arena;
+                let message = format!("there is no memory for {bytes} bytes between the layers");
+                return Err(Box::new(Problem::error(Code::Execution, ir::At(0), message)));
+            }
             if *place != Place::External {
                 continue;
             }

@@ -204,17 +204,19 @@ impl Placer {
             let class = self.classes[value];
             let len = class.len.next_multiple_of(ALIGN);
             // `placed` is sorted by offset: the first gap that is free all the time will do.
-            let mut offset = 0;
+            let mut offset = 0usize;
             for &(start, end, first, last) in &placed {
                 let alive = first <= class.last && class.first <= last;
-                if alive && start < offset + len && offset < end {
+                if alive && start < offset.saturating_add(len) && offset < end {
                     offset = end;
                 }
             }
             offsets[value] = offset;
             let at = placed.partition_point(|p| p.0 <= offset);
-            placed.insert(at, (offset, offset + len, class.first, class.last));
-            total = total.max(offset + len);
+            // What would not fit any memory is refused when the arena is allocated.
+            let end = offset.saturating_add(len);
+            placed.insert(at, (offset, end, class.first, class.last));
+            total = total.max(end);
         }
         (offsets, total)
     }

@@ -13,7 +13,7 @@ use ir::{ElementType, WeightsSlice};
 use kernels::num::{Plain, bf16, f16};
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use smallvec::SmallVec;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -60,19 +60,16 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Zeroed memory.
-    fn zeroed(len: usize) -> Buffer {
+    /// Zeroed memory, if there is as much.
+    fn zeroed(len: usize) -> Option<Buffer> {
         if len == 0 {
             let data = std::ptr::without_provenance_mut(ALIGN);
-            return Buffer { data, len, owner: Owner::Kept(Box::new(())) };
+            return Some(Buffer { data, len, owner: Owner::Kept(Box::new(())) });
         }
         let layout = Buffer::layout(len);
         // SAFETY: the layout has a size above 0.
         let data = unsafe { alloc_zeroed(layout) };
-        if data.is_null() {
-            handle_alloc_error(layout);
-        }
-        Buffer { data, len, owner: Owner::Heap }
+        (!data.is_null()).then_some(Buffer { data, len, owner: Owner::Heap })
     }
 
     fn layout(len: usize) -> Layout {
@@ -132,31 +129,46 @@ impl TensorError {
 /// # Errors
 /// When no memory could hold it.
 pub fn packed_len(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
-    let count = if sizes.contains(&0) {
-        Some(0)
-    } else {
-        sizes.iter().try_fold(1u64, |n, &s| n.checked_mul(s as u64))
-    };
-    let len = count.and_then(|n| element_type.packed_len(n));
+    let len = count(element_type, sizes).map(|n| element_type.packed_len(n as u64));
     let limit = isize::MAX as u64 - ALIGN as u64;
-    match len.filter(|len| *len <= limit) {
+    match len?.filter(|len| *len <= limit) {
         Some(len) => Ok(len as usize),
-        None => Err(TensorError::new(format!("{element_type}{sizes:?} would not fit any memory"))),
+        None => Err(too_large(element_type, sizes)),
     }
+}
+
+/// Number of elements. The other sizes must be possible even where one of them is 0.
+fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
+    let product = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s.max(1)));
+    let count = if sizes.contains(&0) { product.and(Some(0)) } else { product };
+    count.ok_or_else(|| too_large(element_type, sizes))
+}
+
+fn no_memory(element_type: ElementType, sizes: &[usize]) -> TensorError {
+    TensorError::new(format!("there is no memory for {element_type}{sizes:?}"))
+}
+
+fn too_large(element_type: ElementType, sizes: &[usize]) -> TensorError {
+    TensorError::new(format!("{element_type}{sizes:?} would not fit any memory"))
 }
 
 impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Errors
-    /// When no memory could hold it.
+    /// When no memory could hold it, or there is not as much.
     pub fn zeros(element_type: ElementType, sizes: &[usize]) -> Result<Tensor, TensorError> {
         if element_type == ElementType::String {
-            let count = sizes.iter().product();
-            return Tensor::strings(sizes, vec![Box::from(""); count]);
+            let count = count(element_type, sizes)?;
+            let mut values = Vec::new();
+            let room = values.try_reserve_exact(count);
+            room.map_err(|_| no_memory(element_type, sizes))?;
+            values.resize(count, Box::from(""));
+            return Tensor::strings(sizes, values);
         }
         let len = packed_len(element_type, sizes)?;
-        let storage = Storage::Bytes { buffer: Arc::new(Buffer::zeroed(len)), start: 0, len };
+        let buffer = Buffer::zeroed(len).ok_or_else(|| no_memory(element_type, sizes))?;
+        let storage = Storage::Bytes { buffer: Arc::new(buffer), start: 0, len };
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
@@ -257,7 +269,7 @@ impl Tensor {
     /// # Errors
     /// When their number is not that of the shape.
     pub fn strings(sizes: &[usize], values: Vec<Box<str>>) -> Result<Tensor, TensorError> {
-        if values.len() != sizes.iter().product() {
+        if values.len() != count(ElementType::String, sizes)? {
             let message = format!("{} strings do not fill {sizes:?}", values.len());
             return Err(TensorError::new(message));
         }
@@ -588,7 +600,9 @@ mod tests {
     #[test]
     fn sizes_are_checked_before_memory_is_taken() {
         assert!(Tensor::zeros(F32, &[1 << 40, 1 << 40]).is_err());
-        assert!(Tensor::zeros(F32, &[usize::MAX, 2, 0]).is_ok());
+        assert!(Tensor::zeros(F32, &[usize::MAX, 2, 0]).is_err());
+        assert!(Tensor::zeros(U8, &[1 << 62]).is_err());
+        assert!(Tensor::zeros(String, &[1 << 50]).is_err());
         assert!(Tensor::from_vec(&[3], vec![1i64]).is_err());
         assert!(Tensor::strings(&[2], vec![Box::from("a")]).is_err());
     }
