@@ -122,10 +122,14 @@ impl Op for Split {
 
     fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
         let data = cx.value(0)?;
-        let [size] = data.sizes[..] else { return None };
+        let axis = axes::normalize(*cx.ints(1)?.first()?, data.sizes.len()).ok()?;
+        let size = *data.sizes.get(axis)?;
         let parts = self.parts(size, cx.ints(2).as_deref()).ok()?;
         let (start, length) = *parts.get(cx.output())?;
-        data.gathered(&cx.sizes(), start..start + length)
+        let inner: usize = data.sizes.iter().skip(axis + 1).product();
+        let outer: usize = data.sizes.iter().take(axis).product();
+        let run = |o: usize| (o * size + start) * inner..(o * size + start + length) * inner;
+        data.gathered(&cx.sizes(), (0..outer).flat_map(run))
     }
 
     fn traits(&self) -> OpTraits {
@@ -177,6 +181,14 @@ mod tests {
         case("5", 0).expect(&[Err("5 cannot be cut into 2 equal parts"), Err("")]);
         case("5", 1).expect(&[Err("input 1 (axis): axis 1 is out of range"), Err("")]);
         case("5", 0).expect(&[Err("attribute num_splits: the layer has 1 outputs")]);
+    }
+
+    #[test]
+    fn values() {
+        let data = Input::ints(I64, &[1, 2, 3, 4, 5, 6]).shaped(&[3, 2]);
+        let case = Case::of("Split", "opset1").attr("num_splits", "2");
+        let case = case.inputs([data, Input::scalar(I64, 1)]);
+        case.expect(&[Ok("i64[3,1] = {1, 3, 5}"), Ok("i64[3,1] = {2, 4, 6}")]);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::par::{Slice, Threads};
 /// Channels whose sums are kept in registers.
 const CHANNELS: usize = 32;
 
+/// Fewer channels, for what is left.
+const HALF: usize = 16;
+
 /// Neighbouring outputs computed together.
 const PIXELS: usize = 4;
 
@@ -77,27 +80,85 @@ multiversion! {
         image: &[f32], weights: &[f32], lines: &[(usize, usize)], axis: (Window, usize), out: &mut [f32],
     ) {
         let (width, channels) = axis;
-        let whole = channels / CHANNELS * CHANNELS;
+        let inside = inside(&width);
         let mut x = 0;
         while x < width.output {
-            let pixels = PIXELS.min(width.output - x);
-            for c in (0..whole).step_by(CHANNELS) {
-                if pixels == PIXELS {
-                    block::<PIXELS, CHANNELS>(image, weights, lines, axis, (x, c), out);
-                } else {
-                    for x in x..x + pixels {
-                        block::<1, CHANNELS>(image, weights, lines, axis, (x, c), out);
+            let whole = inside.contains(&x) && x + PIXELS <= inside.end;
+            let pixels = if whole { PIXELS } else { 1 };
+            let taps = if whole { 0..width.taps } else { width.taps_within(x) };
+            let first = (x * width.stride + taps.start * width.dilation) as isize + width.start;
+            let columns = Columns {
+                x,
+                first: first.max(0) as usize * channels,
+                taps,
+                step: width.dilation * channels,
+                next: width.stride * channels,
+            };
+            for (c, lanes) in groups(channels) {
+                match (whole, lanes) {
+                    (true, CHANNELS) => {
+                        block::<PIXELS, CHANNELS>(image, weights, lines, &columns, (c, channels), out);
                     }
-                }
-            }
-            for c in whole..channels {
-                for x in x..x + pixels {
-                    block::<1, 1>(image, weights, lines, axis, (x, c), out);
+                    (true, HALF) => {
+                        block::<PIXELS, HALF>(image, weights, lines, &columns, (c, channels), out);
+                    }
+                    (false, CHANNELS) => {
+                        block::<1, CHANNELS>(image, weights, lines, &columns, (c, channels), out);
+                    }
+                    (false, HALF) => {
+                        block::<1, HALF>(image, weights, lines, &columns, (c, channels), out);
+                    }
+                    (true, _) => block::<PIXELS, 1>(image, weights, lines, &columns, (c, channels), out),
+                    (false, _) => block::<1, 1>(image, weights, lines, &columns, (c, channels), out),
                 }
             }
             x += pixels;
         }
     }
+}
+
+/// The outputs whose taps all lie within the input.
+fn inside(width: &Window) -> std::ops::Range<usize> {
+    let all = |x: &usize| width.taps_within(*x).len() == width.taps;
+    let first = (0..width.output).find(all).unwrap_or(width.output);
+    let last = (first..width.output).rev().find(all).map_or(first, |x| x + 1);
+    first..last
+}
+
+/// Groups of channels, as many as fit together; the last may go over some a second time.
+#[inline(always)]
+fn groups(channels: usize) -> impl Iterator<Item = (usize, usize)> {
+    let whole = channels / CHANNELS;
+    let rest = channels % CHANNELS;
+    let lanes = match rest {
+        0 => 0,
+        _ if channels < HALF => 1,
+        1..=HALF => HALF,
+        _ if channels < CHANNELS => HALF,
+        _ => CHANNELS,
+    };
+    let count = match lanes {
+        0 => 0,
+        1 => rest,
+        _ => rest.div_ceil(lanes),
+    };
+    let tail = (0..count).map(move |i| {
+        let at = whole * CHANNELS + i * lanes;
+        (at.min(channels - lanes), lanes)
+    });
+    (0..whole).map(|i| (i * CHANNELS, CHANNELS)).chain(tail)
+}
+
+/// Some neighbouring outputs and the taps that they look through.
+struct Columns {
+    /// The first output.
+    x: usize,
+    /// Where the channels under its first tap lie in a line.
+    first: usize,
+    taps: std::ops::Range<usize>,
+    /// Elements from tap to tap, and from output to output.
+    step: usize,
+    next: usize,
 }
 
 /// `P` neighbours of `C` channels.
@@ -106,23 +167,46 @@ fn block<const P: usize, const C: usize>(
     image: &[f32],
     weights: &[f32],
     lines: &[(usize, usize)],
-    (width, channels): (Window, usize),
-    (x, c): (usize, usize),
+    columns: &Columns,
+    (c, channels): (usize, usize),
     out: &mut [f32],
 ) {
     let mut sums = [[0f32; C]; P];
+    let count = columns.taps.len();
+    if count == 0 {
+        return store(&sums, columns.x, (c, channels), out);
+    }
     for &(start, tap) in lines {
-        for kx in 0..width.taps {
-            let w = &weights[(tap + kx) * channels + c..][..C];
-            for (p, sums) in sums.iter_mut().enumerate() {
-                let Some(x) = width.position(x + p, kx) else { continue };
-                let v = &image[start + x * channels + c..][..C];
-                for i in 0..C {
-                    sums[i] = v[i].mul_add(w[i], sums[i]);
+        let from = start + columns.first + c;
+        let reach = from + (count - 1) * columns.step + (P - 1) * columns.next + C;
+        let first = (tap + columns.taps.start) * channels + c;
+        assert!(reach <= image.len() && first + (count - 1) * channels + C <= weights.len());
+        // SAFETY: the last element of the last tap and output has just been shown to be within.
+        unsafe {
+            let (mut v, mut w) = (image.as_ptr().add(from), weights.as_ptr().add(first));
+            for _ in 0..count {
+                for p in 0..P {
+                    let v = v.add(p * columns.next);
+                    for j in 0..C {
+                        sums[p][j] = (*v.add(j)).mul_add(*w.add(j), sums[p][j]);
+                    }
                 }
+                // Not beyond the end, even behind the last tap.
+                (v, w) = (v.wrapping_add(columns.step), w.wrapping_add(channels));
             }
         }
     }
+    store(&sums, columns.x, (c, channels), out);
+}
+
+/// Writes the sums of some neighbours.
+#[inline(always)]
+fn store<const P: usize, const C: usize>(
+    sums: &[[f32; C]; P],
+    x: usize,
+    (c, channels): (usize, usize),
+    out: &mut [f32],
+) {
     for (p, sums) in sums.iter().enumerate() {
         out[(x + p) * channels + c..][..C].copy_from_slice(sums);
     }

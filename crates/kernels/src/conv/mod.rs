@@ -4,9 +4,11 @@
 
 mod depthwise;
 mod plain;
+mod pool;
 mod transposed;
 
 pub use plain::{Definition, Direction, plain};
+pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
 use crate::gemm::{Layout, Left, Packed, Product, Right, Step, Window, Windows, apply_steps};

@@ -37,6 +37,11 @@ pub enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// Whether it does the same to every row.
+    pub(super) fn ignores_row(&self) -> bool {
+        !matches!(self, Step::AddRows(_) | Step::AddMatrix { .. } | Step::MultiplyMatrix { .. })
+    }
+
     /// The same step for a product that begins at row `first`.
     pub fn from_row(self, first: usize) -> Step<'a> {
         match self {
@@ -71,37 +76,47 @@ impl<'a> Step<'a> {
 /// Applies the steps to `run`, which begins at row `i`, column `j`.
 pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
     let len = run.len();
-    for step in steps {
-        match *step {
-            Step::AddColumns(v) => add(run, &v[j..j + len]),
-            Step::AddRows(v) => add_number(run, v[i]),
-            Step::ScaleColumns(v) => multiply(run, &v[j..j + len]),
-            Step::Add(value) => add_number(run, value),
-            Step::Scale(factor) => multiply_number(run, factor),
-            Step::AddMatrix { values, stride } => add(run, &values[i * stride + j..][..len]),
+    steps.iter().for_each(|step| step.apply((i, j), len, run));
+}
+
+impl Step<'_> {
+    /// Applies the step to lines of `len` elements, which begin at row `i`, column `j`; to several
+    /// only if it ignores the row.
+    pub(super) fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
+        match *self {
+            Step::AddColumns(v) => add(lines, &v[j..j + len]),
+            Step::AddRows(v) => add_number(lines, v[i]),
+            Step::ScaleColumns(v) => multiply(lines, &v[j..j + len]),
+            Step::Add(value) => add_number(lines, value),
+            Step::Scale(factor) => multiply_number(lines, factor),
+            Step::AddMatrix { values, stride } => add(lines, &values[i * stride + j..][..len]),
             Step::MultiplyMatrix { values, stride } => {
-                multiply(run, &values[i * stride + j..][..len]);
+                multiply(lines, &values[i * stride + j..][..len]);
             }
             Step::Apply(function) => {
-                unary_f32(Threads::single(), function, &InOut::in_place(run));
+                unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
         }
     }
 }
 
 multiversion! {
-    /// Adds values one by one.
-    pub(crate) fn add(run: &mut [f32], values: &[f32]) {
-        for (x, v) in run.iter_mut().zip(values) {
-            *x += v;
+    /// Adds values to each line of as many elements.
+    pub(crate) fn add(lines: &mut [f32], values: &[f32]) {
+        for line in lines.chunks_exact_mut(values.len().max(1)) {
+            for (x, v) in line.iter_mut().zip(values) {
+                *x += v;
+            }
         }
     }
 }
 
 multiversion! {
-    fn multiply(run: &mut [f32], values: &[f32]) {
-        for (x, v) in run.iter_mut().zip(values) {
-            *x *= v;
+    fn multiply(lines: &mut [f32], values: &[f32]) {
+        for line in lines.chunks_exact_mut(values.len().max(1)) {
+            for (x, v) in line.iter_mut().zip(values) {
+                *x *= v;
+            }
         }
     }
 }

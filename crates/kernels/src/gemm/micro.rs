@@ -37,14 +37,17 @@ pub(super) fn shape() -> (usize, usize) {
     }
 }
 
-/// Computes a block of `rows` rows, at most those of [`shape`].
+/// Computes a block of `rows` rows, at most those of [`shape`], and of the first `columns` columns
+/// of a panel at least.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize) {
+pub(super) unsafe fn run(block: Block, rows: usize, columns: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
@@ -54,12 +57,13 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
     }
 }
 
-/// The columns `j` of a block in `P` vectors for each of `R` rows, all in registers.
+/// The first columns of a block in `P` vectors for each of `R` rows, all in registers; a row of the
+/// panel has `W` vectors.
 ///
 /// # Safety
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
-unsafe fn kernel<V: Vector, const R: usize, const P: usize>(block: Block) {
+unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(block: Block) {
     // SAFETY: the caller's promise.
     unsafe {
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
@@ -82,7 +86,7 @@ unsafe fn kernel<V: Vector, const R: usize, const P: usize>(block: Block) {
                         sums[i][p] = a.fma(columns[p], sums[i][p]);
                     }
                 }
-                b = b.add(P * V::LANES);
+                b = b.add(W * V::LANES);
             }
         }
         for (i, row) in sums.iter().enumerate() {
@@ -94,9 +98,9 @@ unsafe fn kernel<V: Vector, const R: usize, const P: usize>(block: Block) {
 }
 
 macro_rules! rows {
-    ($vector:ty, $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
+    ($vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
         match $rows {
-            $($r => kernel::<$vector, $r, $panel>($block),)*
+            $($r => kernel::<$vector, $r, $part, $panel>($block),)*
             rows => unreachable!("a block of {rows} rows"),
         }
     };
@@ -109,7 +113,17 @@ macro_rules! rows {
 unsafe fn avx512(block: Block, rows: usize) {
     use crate::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
-    unsafe { rows!(Avx512, 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+    unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn avx512_half(block: Block, rows: usize) {
+    use crate::simd::Avx512;
+    // SAFETY: the caller's promise, with AVX-512.
+    unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
 }
 
 /// # Safety
@@ -119,7 +133,7 @@ unsafe fn avx512(block: Block, rows: usize) {
 unsafe fn avx2(block: Block, rows: usize) {
     use crate::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
-    unsafe { rows!(Avx2, 2, block, rows; 1 2 3 4 5 6) }
+    unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
 }
 
 /// # Safety
@@ -128,7 +142,7 @@ unsafe fn avx2(block: Block, rows: usize) {
 unsafe fn portable(block: Block, rows: usize) {
     use crate::simd::Neon;
     // SAFETY: the caller's promise; NEON is part of AArch64.
-    unsafe { rows!(Neon, 4, block, rows; 1 2 3 4 5 6) }
+    unsafe { rows!(Neon, 4 of 4, block, rows; 1 2 3 4 5 6) }
 }
 
 /// # Safety
@@ -137,5 +151,5 @@ unsafe fn portable(block: Block, rows: usize) {
 unsafe fn portable(block: Block, rows: usize) {
     use crate::simd::Portable;
     // SAFETY: the caller's promise.
-    unsafe { rows!(Portable, 2, block, rows; 1 2 3 4) }
+    unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }
 }

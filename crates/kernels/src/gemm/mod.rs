@@ -234,9 +234,9 @@ impl Product<'_> {
                 unsafe {
                     let to = c.at(row * self.c_stride + column);
                     if whole {
-                        micro::run(block(to, self.c_stride), rows);
+                        micro::run(block(to, self.c_stride), rows, columns);
                     } else {
-                        micro::run(block(edge.as_mut_ptr(), width), rows);
+                        micro::run(block(edge.as_mut_ptr(), width), rows, columns);
                         for i in 0..rows {
                             let from = edge[i * width..][..columns].as_ptr();
                             let to = to.add(i * self.c_stride);
@@ -255,13 +255,18 @@ impl Product<'_> {
         if self.steps.is_empty() {
             return;
         }
-        for row in rows {
-            // SAFETY: within C and within this tile, as in `blocks`.
-            let run = unsafe {
-                let start = c.at(row * self.c_stride + left);
-                std::slice::from_raw_parts_mut(start, right - left)
-            };
-            apply_steps(self.steps, row, left, run);
+        // Whole rows without gaps are one run.
+        let whole = left == 0 && right == self.c_stride;
+        for step in self.steps {
+            let count = if whole && step.ignores_row() { rows.len() } else { 1 };
+            for row in rows.clone().step_by(count) {
+                // SAFETY: within C and within this tile, as in `blocks`.
+                let lines = unsafe {
+                    let start = c.at(row * self.c_stride + left);
+                    std::slice::from_raw_parts_mut(start, (right - left) * count)
+                };
+                step.apply((row, left), right - left, lines);
+            }
         }
     }
 }

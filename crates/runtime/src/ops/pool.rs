@@ -11,27 +11,32 @@ use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let (data, output) = (cx.sizes(0), cx.output_sizes(0)?);
-        let windows = self.windows().iter().zip(self.kernel());
-        let sizes = data[2..].iter().zip(&output[2..]);
-        let mut axes = [Window::NONE; 3];
-        let mut all_pads = Vec::new();
-        let unused = axes.len() - self.windows().len();
-        for ((axis, (window, taps)), (input, output)) in
-            axes[unused..].iter_mut().zip(windows).zip(sizes)
-        {
-            let pads = window.pads(*input as i64, *taps);
-            all_pads.push(pads);
-            *axis = kernel_window(window, *input, *output, *taps);
-        }
+        let data = cx.sizes(0);
+        let (axes, pooling) = geometry(self, data, cx.output_sizes(0)?);
         let pool = Pool::new(axes.map(|axis| Axis::sliding(&axis)));
-        let pooling = match self.is_max() {
-            true => Pooling::Max,
-            false => Pooling::Mean(self.divisor(&all_pads).map(|n| n as usize)),
-        };
         let modulus = data[self.first_axis(data.len())?..].iter().product();
         lower(cx, pool, pooling, modulus)
     }
+}
+
+/// The windows for the sizes of the data and the output, and what is taken of them.
+pub(crate) fn geometry(rule: &Rule, data: &[usize], output: &[usize]) -> ([Window; 3], Pooling) {
+    let windows = rule.windows().iter().zip(rule.kernel());
+    let sizes = data[2..].iter().zip(&output[2..]);
+    let mut axes = [Window::NONE; 3];
+    let mut pads = Vec::new();
+    let unused = axes.len() - rule.windows().len();
+    for ((axis, (window, taps)), (input, output)) in
+        axes[unused..].iter_mut().zip(windows).zip(sizes)
+    {
+        pads.push(window.pads(*input as i64, *taps));
+        *axis = kernel_window(window, *input, *output, *taps);
+    }
+    let pooling = match rule.is_max() {
+        true => Pooling::Max,
+        false => Pooling::Mean(rule.divisor(&pads).map(|n| n as usize)),
+    };
+    (axes, pooling)
 }
 
 /// A window over an axis of known size.

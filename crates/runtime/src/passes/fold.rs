@@ -29,8 +29,9 @@ pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
         for (&output, tensor) in node.outputs.iter().zip(results) {
             left = left.saturating_sub(tensor.bytes().len());
             let value = &mut sweep.net.values[output];
-            refined[output] = !value.fact.is_static() || value.fact.value.is_none();
-            *value = Value::known(tensor);
+            let known = Value::known(tensor);
+            refined[output] = value.fact != known.fact;
+            *value = known;
         }
         sweep.changed();
     })

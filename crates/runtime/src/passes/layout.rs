@@ -7,14 +7,17 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
+use crate::fused::pool::PoolLast;
 use crate::fused::turn::{Recast, Turn};
 use crate::lower::find;
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::convolution::geometry;
+use crate::ops::pool;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;
 use infer::ops::concat::Concat;
 use infer::ops::convolution::Convolution;
+use infer::ops::pool::Pool;
 use infer::ops::reduce::Reduce;
 use infer::ops::reshape::Reshape;
 use infer::ops::transpose::{self, Transpose};
@@ -22,6 +25,7 @@ use infer::ops::unary::Unary;
 use infer::rules::broadcast::AutoBroadcast;
 use infer::{Fact, PartialShape};
 use ir::ElementType;
+use kernels::conv::ChannelsPool;
 use kernels::copy::CopyPlan;
 use kernels::par::Threads;
 use smallvec::{SmallVec, smallvec};
@@ -122,9 +126,15 @@ impl Layout {
     /// Rewrites a node to work on values whose channels are last; `None` where it cannot or
     /// should not.
     fn convert(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
-        let &[output] = &node.outputs[..] else { return None };
+        let (&output, others) = node.outputs.split_first()?;
         let static_f32 = sweep.net.is_f32(output) && sweep.net.is_f32(*node.inputs.first()?);
-        if !static_f32 {
+        if !static_f32 || others.iter().any(|v| sweep.uses(*v) > 0) {
+            return None;
+        }
+        if node.is::<Pool>().is_some() && self.pending.contains(&node.inputs[0]) {
+            return self.pool(sweep, node, output);
+        }
+        if !others.is_empty() {
             return None;
         }
         if node.is::<Convolution>().is_some() {
@@ -184,6 +194,18 @@ impl Layout {
         let last = self.result(sweep, output)?;
         let conv = ChannelsLast { conv, backward, then: Vec::new() };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
+        Some(())
+    }
+
+    /// The indices of the largest elements, if the operation gives them, must be of no use.
+    fn pool(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rule = node.is::<Pool>()?;
+        let (data, result) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+        let (axes, pooling) = pool::geometry(rule, &data, &result);
+        let pool = ChannelsPool { batch: data[0], axes, channels: data[1], pooling };
+        let inputs = [self.last[&node.inputs[0]]];
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(PoolLast { pool }, &inputs, last, node.layer));
         Some(())
     }
 
