@@ -1,6 +1,7 @@
 //! Normalisations: elements of a slice less their mean, over a measure of their size. Means
 //! first, then squares of what is left of the elements, in f32 or f64.
 
+use crate::gemm::{Step, apply_steps};
 use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
@@ -55,6 +56,26 @@ pub fn normalize<T: StoredReal>(
     io: &InOut<'_, T>,
 ) {
     slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
+}
+
+/// Normalises rows of `columns` elements; `steps` are then applied to each.
+///
+/// # Panics
+/// When the length is not that of whole rows.
+pub fn normalize_rows(
+    threads: &Threads,
+    columns: usize,
+    form: Normalization,
+    steps: &[Step<'_>],
+    io: &InOut<'_, f32>,
+) {
+    let rows = io.len() / columns.max(1);
+    assert_eq!(rows * columns, io.len(), "a row is not whole");
+    let slices = Slices::new(&[rows, columns], &[1]);
+    slices.blocks(threads, io, |block| {
+        normalize_block(block, form, columns);
+        apply_steps(steps, block.place(0) / columns, 0, block.line());
+    });
 }
 
 multiversion! {

@@ -117,6 +117,15 @@ impl<T: Stored> Block<'_, T> {
         self.base + if self.along { 0 } else { lane }
     }
 
+    /// The output of a slice whose elements are one run.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub fn line(&mut self) -> &mut [T] {
+        assert!(self.along && volume(self.inner) == 1, "the slice is not one run");
+        self.io.output(self.base..self.base + self.width)
+    }
+
     /// A part of each run of neighbours.
     pub fn part(&mut self, offset: usize, width: usize) -> Block<'_, T> {
         // SAFETY: this block is borrowed exclusively.

@@ -36,46 +36,55 @@ pub(super) fn tile(
 multiversion! {
     /// Dot products of `a` with rows of `b`: sixteen lanes each, folded in halves.
     fn dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
-        for (group, out) in out.chunks_mut(COLUMNS).enumerate() {
-            let mut lanes = [[0f32; LANES]; COLUMNS];
-            let mut rows = [&b[..0]; COLUMNS];
-            for (j, to) in rows.iter_mut().enumerate() {
-                let row = group * COLUMNS + j.min(out.len() - 1);
-                *to = &b[row * stride..][..a.len()];
-            }
-            let whole = a.len() / LANES * LANES;
-            for k in (0..whole).step_by(LANES) {
-                let x = &a[k..k + LANES];
-                for (lanes, row) in lanes.iter_mut().zip(&rows) {
-                    let y = &row[k..k + LANES];
-                    for i in 0..LANES {
-                        lanes[i] = x[i].mul_add(y[i], lanes[i]);
-                    }
-                }
-            }
-            for k in whole..a.len() {
-                for (lanes, row) in lanes.iter_mut().zip(&rows) {
-                    lanes[k - whole] = a[k].mul_add(row[k], lanes[k - whole]);
-                }
-            }
-            for (out, lanes) in out.iter_mut().zip(&mut lanes) {
-                *out = fold(lanes);
-            }
+        let whole = out.len() / COLUMNS * COLUMNS;
+        let (groups, rest) = out.split_at_mut(whole);
+        for (i, out) in groups.chunks_exact_mut(COLUMNS).enumerate() {
+            some_dots::<COLUMNS>(a, &b[i * COLUMNS * stride..], stride, out);
+        }
+        for (i, out) in rest.chunks_exact_mut(1).enumerate() {
+            some_dots::<1>(a, &b[(whole + i) * stride..], stride, out);
         }
     }
 }
 
-/// Adds lanes in halves.
+/// Dot products of `a` with the first `N` rows of `b`.
 #[inline(always)]
-fn fold(lanes: &mut [f32; LANES]) -> f32 {
+fn some_dots<const N: usize>(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+    assert!(b.len() >= (N - 1) * stride + a.len(), "B is too short");
+    let mut lanes = [[0f32; LANES]; N];
+    let whole = a.len() / LANES * LANES;
+    for k in (0..whole).step_by(LANES) {
+        let x = &a[k..k + LANES];
+        for j in 0..N {
+            // SAFETY: row `j` has `a.len()` elements, as the assertion has shown.
+            let y = unsafe { std::slice::from_raw_parts(b.as_ptr().add(j * stride + k), LANES) };
+            for i in 0..LANES {
+                lanes[j][i] = x[i].mul_add(y[i], lanes[j][i]);
+            }
+        }
+    }
+    for k in whole..a.len() {
+        for j in 0..N {
+            lanes[j][k - whole] = a[k].mul_add(b[j * stride + k], lanes[j][k - whole]);
+        }
+    }
+    // Lanes are added in halves, for all rows at once.
+    let mut turned = [[0f32; N]; LANES];
+    for i in 0..LANES {
+        for j in 0..N {
+            turned[i][j] = lanes[j][i];
+        }
+    }
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            lanes[i] += lanes[i + half];
+            for j in 0..N {
+                turned[i][j] += turned[i + half][j];
+            }
         }
         half /= 2;
     }
-    lanes[0]
+    out.copy_from_slice(&turned[0]);
 }
 
 /// Columns whose sums are kept in registers.
