@@ -27,6 +27,7 @@ macro_rules! opset {
             "Atanh", opset(4..=16) => unary::Unary(Atanh);
             "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
             "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
+            "BinaryConvolution", opset(1..=16) => binary_convolution::BinaryConvolution;
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
             "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
@@ -47,7 +48,10 @@ macro_rules! opset {
             "Cos", opset(1..=16) => unary::Unary(Cos);
             "Cosh", opset(1..=16) => unary::Unary(Cosh);
             "CumSum", opset(3..=16) => cum_sum::CumSum;
+            "DeformableConvolution", opset(1..=7) => deformable_convolution::DeformableConvolution(V1);
+            "DeformableConvolution", opset(8..=16) => deformable_convolution::DeformableConvolution(V8);
             "Divide", opset(1..=16) => binary::Binary(Divide);
+            "Einsum", opset(7..=16) => einsum::Einsum;
             "Elu", opset(1..=16) => unary::Unary(Elu);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
             "Erf", opset(1..=16) => unary::Unary(Erf);
@@ -68,6 +72,7 @@ macro_rules! opset {
             "GroupConvolution", opset(1..=16) => convolution::Convolution(Grouped);
             "GroupConvolutionBackpropData", opset(1..=16) => convolution::Convolution(GroupedBackward);
             "GroupNormalization", opset(12..=16) => group_normalization::GroupNormalization;
+            "GroupedMatMul", opset(17..=17) => grouped_matmul::GroupedMatMul;
             "HSigmoid", opset(5..=16) => unary::Unary(HSigmoid);
             "HSwish", opset(4..=16) => unary::Unary(HSwish);
             "HardSigmoid", opset(1..=16) => unary::Unary(HardSigmoid);
@@ -138,8 +143,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -80,8 +80,10 @@ mod tests {
         for n in [1, 2, 3, 7] {
             // The largest of each row lies beside the diagonal, so that pivots are needed.
             let large = |k: usize| (k / n + 1) % n == k % n;
-            let entry = |k: usize| (k * k * 37 % 101) as f64 * 0.1 + if large(k) { 30.0 } else { 0.0 };
-            let from: Vec<f64> = (0..5 * n * n).map(|i| entry(i % (n * n)) + (i / n / n) as f64).collect();
+            let entry =
+                |k: usize| (k * k * 37 % 101) as f64 * 0.1 + if large(k) { 30.0 } else { 0.0 };
+            let from: Vec<f64> =
+                (0..5 * n * n).map(|i| entry(i % (n * n)) + (i / n / n) as f64).collect();
             let (mut plain, mut turned) = (vec![0.0; from.len()], vec![0.0; from.len()]);
             inverse(&Threads::new(2), n, false, &from, &mut plain);
             inverse(&Threads::new(2), n, true, &from, &mut turned);

@@ -3,6 +3,7 @@
 
 pub mod batch_norm;
 pub mod binary;
+pub mod binary_convolution;
 pub mod broadcast;
 pub mod caffe_reshape;
 pub mod comparison;
@@ -13,10 +14,13 @@ pub mod convert;
 pub mod convert_promote_types;
 pub mod convolution;
 pub mod cum_sum;
+pub mod deformable_convolution;
+pub mod einsum;
 pub mod fake_convert;
 pub mod fake_quantize;
 pub mod gather;
 pub mod group_normalization;
+pub mod grouped_matmul;
 pub mod inverse;
 pub mod iteration;
 pub mod lrn;
