@@ -36,6 +36,7 @@ macro_rules! opset {
             "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
             "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "BatchToSpace", opset(2..=16) => space_to_batch::SpaceToBatch(BatchToSpace);
+            "BinaryConvolution", opset(1..=16) => binary_convolution::BinaryConvolution;
             "BitwiseAnd", opset(13..=16) => binary::Binary(BitwiseAnd);
             "BitwiseLeftShift", opset(15..=16) => binary::Binary(BitwiseLeftShift);
             "BitwiseNot", opset(13..=16) => unary::Unary(BitwiseNot);
@@ -58,10 +59,13 @@ macro_rules! opset {
             "Cosh", opset(1..=16) => unary::Unary(Cosh);
             "CumSum", opset(3..=16) => cum_sum::CumSum;
             "DFT", opset(7..=16) => fourier::Fourier(Dft);
+            "DeformableConvolution", opset(1..=7) => deformable_convolution::DeformableConvolution(V1);
+            "DeformableConvolution", opset(8..=16) => deformable_convolution::DeformableConvolution(V8);
             "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "DetectionOutput", opset(1..=7) => detection_output::DetectionOutput(V1);
             "DetectionOutput", opset(8..=16) => detection_output::DetectionOutput(V8);
             "Divide", opset(1..=16) => binary::Binary(Divide);
+            "Einsum", opset(7..=16) => einsum::Einsum;
             "Elu", opset(1..=16) => unary::Unary(Elu);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
             "Erf", opset(1..=16) => unary::Unary(Erf);
@@ -91,6 +95,7 @@ macro_rules! opset {
             "GroupConvolution", opset(1..=16) => convolution::Convolution(Grouped);
             "GroupConvolutionBackpropData", opset(1..=16) => convolution::Convolution(GroupedBackward);
             "GroupNormalization", opset(12..=16) => group_normalization::GroupNormalization;
+            "GroupedMatMul", opset(17..=17) => grouped_matmul::GroupedMatMul;
             "HSigmoid", opset(5..=16) => unary::Unary(HSigmoid);
             "HSwish", opset(4..=16) => unary::Unary(HSwish);
             "HardSigmoid", opset(1..=16) => unary::Unary(HardSigmoid);
