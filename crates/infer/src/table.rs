@@ -50,6 +50,7 @@ macro_rules! opset {
             "ConvolutionBackpropData", opset(1..=16) => convolution::Convolution(Backward);
             "Cos", opset(1..=16) => unary::Unary(Cos);
             "Cosh", opset(1..=16) => unary::Unary(Cosh);
+            "DeformablePSROIPooling", opset(1..=16) => psroi_pooling::PsroiPooling(Deformable);
             "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "Divide", opset(1..=16) => binary::Binary(Divide);
             "Elu", opset(1..=16) => unary::Unary(Elu);
@@ -96,8 +97,13 @@ macro_rules! opset {
             "Multiply", opset(1..=16) => binary::Binary(Multiply);
             "Negative", opset(1..=16) => unary::Unary(Negative);
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
+            "PSROIPooling", opset(1..=16) => psroi_pooling::PsroiPooling(Plain);
             "Parameter", opset(1..=17) => parameter::Parameter;
             "Power", opset(1..=16) => binary::Binary(Power);
+            "ROIAlign", opset(3..=8) => roi_align::RoiAlign(V3);
+            "ROIAlign", opset(9..=16) => roi_align::RoiAlign(V9);
+            "ROIAlignRotated", opset(15..=16) => roi_align::RoiAlign(Rotated);
+            "ROIPooling", opset(1..=16) => roi_pooling::RoiPooling;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -112,8 +118,8 @@ macro_rules! opset {
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Roll", opset(7..=16) => roll::Roll;
             "Round", opset(5..=16) => unary::Unary(Round);
@@ -137,8 +143,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -24,6 +24,7 @@ pub mod par;
 pub mod pool;
 pub mod real;
 pub mod reduce;
+pub mod roi;
 pub mod roll;
 pub mod select;
 pub mod simd;

@@ -2,6 +2,7 @@
 
 pub mod axes;
 pub mod bodies;
+pub mod boxes;
 pub mod broadcast;
 pub mod interval;
 pub mod reshape;
