@@ -10,8 +10,8 @@ use crate::real::{Real, StoredReal};
 pub enum PositionMode {
     /// The mean of the elements of a bin, which each have a channel.
     Average,
-    /// The mean of one sample for each of some parts of a box, which each have a channel, given in
-    /// parts of the maps: along x and y.
+    /// The mean of one sample for each of some parts of a box, which each have a channel: along x
+    /// and y. Boxes are given in parts of the maps; samples outside are 0.
     Bilinear(usize, usize),
     /// The mean of the samples of a bin, which each have a channel: along x and y. Bins are moved
     /// by so many sizes of the box for each unit of the offsets.
@@ -141,11 +141,10 @@ impl PositionPool {
             let last = of(size as f64 - 1.0);
             let each: T::Wide = (end - start) / of(parts as f64);
             let first: T::Wide = start + of(part as f64) * each;
-            let v = match self.group {
+            match self.group {
                 1 => (first + first + each) * last / of(2.0),
                 bins => of(bin as f64) * (each * last / of(bins as f64 - 1.0)) + first * last,
-            };
-            (v >= of(0.0) && v < of(size as f64)).then_some(v)
+            }
         };
         let mut sum = of(0.0);
         for part in 0..parts.0 * parts.1 {
@@ -153,7 +152,7 @@ impl PositionPool {
             let (left, top) = ((part % parts.0, parts.0), (part / parts.0, parts.1));
             let x = axis((x1, x2), place.column, left, maps.width);
             let y = axis((y1, y2), place.row, top, maps.height);
-            let sample = x.zip(y).and_then(|point| Sample::new(maps, point, 1.0));
+            let sample = Sample::new(maps, (x, y), 0.0);
             sum = sum + sample.map_or(of(0.0), |sample| sample.value(plane));
         }
         sum / of((parts.0 * parts.1).max(1) as f64)
