@@ -61,6 +61,7 @@ macro_rules! opset {
             "DFT", opset(7..=16) => fourier::Fourier(Dft);
             "DeformableConvolution", opset(1..=7) => deformable_convolution::DeformableConvolution(V1);
             "DeformableConvolution", opset(8..=16) => deformable_convolution::DeformableConvolution(V8);
+            "DeformablePSROIPooling", opset(1..=16) => psroi_pooling::PsroiPooling(Deformable);
             "DepthToSpace", opset(1..=16) => space_to_depth::SpaceToDepth(DepthToSpace);
             "DetectionOutput", opset(1..=7) => detection_output::DetectionOutput(V1);
             "DetectionOutput", opset(8..=16) => detection_output::DetectionOutput(V8);
@@ -152,6 +153,7 @@ macro_rules! opset {
             "OneHot", opset(1..=15) => one_hot::OneHot(V1);
             "OneHot", opset(16..=16) => one_hot::OneHot(V16);
             "PRelu", opset(1..=16) => prelu::PRelu;
+            "PSROIPooling", opset(1..=16) => psroi_pooling::PsroiPooling(Plain);
             "Pad", opset(1..=11) => pad::Pad;
             "Pad", opset(12..=16) => pad::Pad;
             "Parameter", opset(1..=17) => parameter::Parameter;
@@ -163,6 +165,10 @@ macro_rules! opset {
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
             "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
             "RNNSequence", opset(5..=16) => recurrent::Recurrent(RnnSequence);
+            "ROIAlign", opset(3..=8) => roi_align::RoiAlign(V3);
+            "ROIAlign", opset(9..=16) => roi_align::RoiAlign(V9);
+            "ROIAlignRotated", opset(15..=16) => roi_align::RoiAlign(Rotated);
+            "ROIPooling", opset(1..=16) => roi_pooling::RoiPooling;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
@@ -180,8 +186,8 @@ macro_rules! opset {
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
@@ -216,8 +222,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StaticReshape", named("onednn") => static_reshape::StaticReshape;
+            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

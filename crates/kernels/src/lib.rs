@@ -42,6 +42,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod resample;
 pub mod reverse;
+pub mod roi;
 pub mod roll;
 pub mod runs;
 pub mod scatter;

@@ -32,6 +32,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
+    ("drop indices that nothing reads", tidy::drop_indices),
     ("channels last", layout::layout),
     ("recognise attention", attention::attention),
     ("compose movements", compose::compose),
