@@ -1,5 +1,5 @@
-//! Which elements, or slices along an axis, are different. NaN counts as equal to NaN, and -0
-//! to 0.
+//! Which elements, or slices along an axis, are different. -0 is 0; NaN is different from everything,
+//! itself included, and larger.
 
 use crate::num::Stored;
 use crate::order::Order;
@@ -27,9 +27,13 @@ where
     assert_eq!(data.len(), outer * size * inner);
     let len = outer * inner;
     let mut ranks = Vec::with_capacity(data.len());
+    let mut comparable = vec![true; size];
     for (i, o) in (0..size).flat_map(|i| (0..outer).map(move |o| (i, o))) {
         let run = &data[(o * size + i) * inner..][..inner];
         ranks.extend(run.iter().map(|v| v.widen().rank()));
+        #[allow(clippy::eq_op)] // NaN is not equal to itself
+        let equal = run.iter().all(|v| *v == *v);
+        comparable[i] &= equal;
     }
     let slice = |i: usize| &ranks[i * len..][..len];
     let mut order: Vec<usize> = (0..size).collect();
@@ -37,7 +41,7 @@ where
     let mut found = Unique { inverse: vec![0; size], ..Unique::default() };
     let mut previous = None;
     for &i in &order {
-        if !previous.is_some_and(|p| slice(p) == slice(i)) {
+        if !previous.is_some_and(|p| comparable[i] && slice(p) == slice(i)) {
             // The sort is stable: this is the first occurrence.
             found.first.push(i);
             found.counts.push(0);
@@ -83,7 +87,8 @@ mod tests {
         let found = unique(&[1, 2, 1, 5, 6, 5], [2, 3, 1], true);
         assert_eq!((found.first, found.inverse), (vec![0, 1], vec![0, 1, 0]));
         let data = [f32::NAN, 0.0, -0.0, f32::NAN];
-        assert_eq!(unique(&data, [1, 4, 1], true).first, [1, 0]);
+        assert_eq!(unique(&data, [1, 4, 1], true).first, [1, 0, 3]);
+        assert_eq!(unique(&[i64::MAX; 2], [1, 2, 1], true).counts, [2]);
         assert_eq!(unique::<u8>(&[], [0, 3, 2], false).counts, [3]);
         assert_eq!(unique::<u8>(&[], [1, 0, 1], true), Unique::default());
     }

@@ -78,7 +78,8 @@ impl Op for RandomUniform {
         }
         let bound = |input: usize| cx.value(input)?.f64s()?.first().copied();
         if let (Some(low), Some(high)) = (bound(1), bound(2)) {
-            require!(2; low < high, "{high} is not above minval, {low}");
+            let above = low < high;
+            require!(2; above, "{high} is not above minval, {low}");
         }
         let shape = match cx.value(0).and_then(PartialValue::intervals) {
             Some(sizes) => {

@@ -68,6 +68,10 @@ where
     T::Wide: Scale,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let out = cx.output::<T>(0);
+        if out.is_empty() {
+            return Ok(());
+        }
         let (rows, inner) = match cx.sizes(0) {
             [rows, inner @ ..] => (*rows, inner.iter().product()),
             [] => (0, 1),
@@ -76,7 +80,7 @@ where
             Some(input) if cx.ints(input) != [-1] => within(cx, input, rows)?.first().copied(),
             _ => None,
         };
-        let bags = Bags::<T> {
+        let bags = Bags {
             table: cx.input(0),
             inner,
             entries: &within(cx, 1, rows)?,
@@ -85,7 +89,6 @@ where
             default,
             mean: self.bag.mean,
         };
-        let out = cx.output(0);
         bags.run(cx.threads(), out);
         Ok(())
     }

@@ -49,6 +49,9 @@ where
         sizes[0] = usize::try_from(count)
             .map_err(|_| KernelError::new(format!("{count} is not a number of segments")))?;
         cx.allocate(0, &sizes)?;
+        if sizes.contains(&0) {
+            return Ok(());
+        }
         let starts = starts(1, &ids, sizes[0])?;
         let inner = sizes[1..].iter().product();
         segment_max(cx.threads(), (inner, cx.input::<T>(0)), &starts, self.fill, cx.output(0));

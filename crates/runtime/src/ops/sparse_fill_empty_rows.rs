@@ -23,17 +23,19 @@ struct FillKernel<T, I> {
 
 impl<T: Plain, I: Stored> Kernel for FillKernel<T, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (entries, empty) = entries(&cx.ints(1), &cx.ints(2))?;
+        let dense = cx.ints(1);
+        let rows = dense.first().and_then(|rows| usize::try_from(*rows).ok());
+        let rows = rows.ok_or_else(|| KernelError::at(1, format!("{dense:?} is no shape")))?;
+        cx.allocate(2, &[rows])?;
+        let entries = entries(&dense, &cx.ints(2), cx.output(2))?;
         cx.allocate(0, &[entries.len(), 2])?;
         cx.allocate(1, &[entries.len()])?;
-        cx.allocate(2, &[empty.len()])?;
         let (values, default) = (cx.input::<T>(0), cx.input::<T>(3));
         let (indices, filled) = (cx.output::<I>(0), cx.output::<T>(1));
         for ((entry, index), slot) in entries.iter().zip(indices.chunks_exact_mut(2)).zip(filled) {
             (index[0], index[1]) = (I::from_i64(entry.row), I::from_i64(entry.column));
             *slot = entry.value.map_or(default[0], |i| values[i]);
         }
-        cx.output::<u8>(2).copy_from_slice(&empty);
         Ok(())
     }
 
@@ -49,19 +51,15 @@ struct Entry {
     value: Option<usize>,
 }
 
-/// The elements of the result in row-major order, and for each row whether it was empty.
-fn entries(dense: &[i64], indices: &[i64]) -> Result<(Vec<Entry>, Vec<u8>), KernelError> {
-    let [rows, columns] = *dense else {
-        return Err(KernelError::at(1, "only matrices can be filled"));
-    };
-    let count = usize::try_from(rows)
-        .map_err(|_| KernelError::at(1, format!("{rows} is not a number of rows")))?;
-    let mut empty = vec![1u8; count];
+/// The elements of the result in row-major order; `empty` tells of each row whether it was.
+fn entries(dense: &[i64], indices: &[i64], empty: &mut [u8]) -> Result<Vec<Entry>, KernelError> {
+    let inside = |axis: usize, i: i64| dense.get(axis).is_some_and(|size| (0..*size).contains(&i));
+    empty.fill(1);
     let mut entries = Vec::with_capacity(indices.len() / 2);
     for (i, index) in indices.chunks_exact(2).enumerate() {
         let (row, column) = (index[0], index[1]);
-        if !(0..rows).contains(&row) || !(0..columns).contains(&column) {
-            let message = format!("{row}, {column} lies outside of {rows} by {columns}");
+        if !inside(0, row) || !inside(1, column) {
+            let message = format!("{row}, {column} lies outside of the shape {dense:?}");
             return Err(KernelError::at(2, message));
         }
         empty[row as usize] = 0;
@@ -70,5 +68,5 @@ fn entries(dense: &[i64], indices: &[i64]) -> Result<(Vec<Entry>, Vec<u8>), Kern
     let fill = |(row, _)| Entry { row: row as i64, column: 0, value: None };
     entries.extend(empty.iter().enumerate().filter(|(_, e)| **e != 0).map(fill));
     entries.sort_by_key(|entry| (entry.row, entry.column));
-    Ok((entries, empty))
+    Ok(entries)
 }
