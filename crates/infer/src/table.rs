@@ -45,6 +45,7 @@ macro_rules! opset {
             "BitwiseXor", opset(13..=16) => binary::Binary(BitwiseXor);
             "Broadcast", opset(1..=2) => broadcast::Broadcast(V1);
             "Broadcast", opset(3..=16) => broadcast::Broadcast(V3);
+            "Bucketize", opset(3..=16) => search_sorted::Bucketize;
             "Ceiling", opset(1..=16) => unary::Unary(Ceiling);
             "Clamp", opset(1..=16) => unary::Unary(Clamp);
             "Col2Im", opset(15..=16) => col2im::Col2Im;
@@ -68,6 +69,11 @@ macro_rules! opset {
             "Divide", opset(1..=16) => binary::Binary(Divide);
             "Einsum", opset(7..=16) => einsum::Einsum;
             "Elu", opset(1..=16) => unary::Unary(Elu);
+            "EmbeddingBagOffsets", opset(15..=16) => embedding_bag::EmbeddingBag(Offsets);
+            "EmbeddingBagOffsetsSum", opset(3..=16) => embedding_bag::EmbeddingBag(OffsetsSum);
+            "EmbeddingBagPacked", opset(15..=16) => embedding_bag::EmbeddingBag(Packed);
+            "EmbeddingBagPackedSum", opset(3..=16) => embedding_bag::EmbeddingBag(PackedSum);
+            "EmbeddingSegmentsSum", opset(3..=16) => embedding_bag::EmbeddingBag(SegmentsSum);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
@@ -140,6 +146,7 @@ macro_rules! opset {
             "Mod", opset(1..=16) => binary::Binary(Mod);
             "MulticlassNms", opset(8..=8) => class_nms::ClassNms(V8);
             "MulticlassNms", opset(9..=16) => class_nms::ClassNms(V9);
+            "Multinomial", opset(13..=16) => random_uniform::Multinomial;
             "Multiply", opset(1..=16) => binary::Binary(Multiply);
             "NMSRotated", opset(13..=16) => non_max_suppression::NonMaxSuppression(Rotated);
             "NV12toBGR", opset(8..=16) => color::Color(Nv12ToBgr);
@@ -149,6 +156,7 @@ macro_rules! opset {
             "NonMaxSuppression", opset(3..=4) => non_max_suppression::NonMaxSuppression(V3);
             "NonMaxSuppression", opset(5..=16) => non_max_suppression::NonMaxSuppression(V5);
             "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
+            "NonZero", opset(3..=16) => nonzero::NonZero;
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
             "OneHot", opset(1..=15) => one_hot::OneHot(V1);
             "OneHot", opset(16..=16) => one_hot::OneHot(V16);
@@ -171,6 +179,7 @@ macro_rules! opset {
             "ROIPooling", opset(1..=16) => roi_pooling::RoiPooling;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
+            "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -200,6 +209,8 @@ macro_rules! opset {
             "ScatterNDUpdate", opset(4..=14) => scatter_nd_update::ScatterNdUpdate(V3);
             "ScatterNDUpdate", opset(15..=16) => scatter_nd_update::ScatterNdUpdate(V15);
             "ScatterUpdate", opset(3..=16) => scatter_update::ScatterUpdate;
+            "SearchSorted", opset(15..=16) => search_sorted::SearchSorted;
+            "SegmentMax", opset(16..=16) => segment_max::SegmentMax;
             "Select", opset(1..=16) => select::Select;
             "Selu", opset(1..=16) => unary::Unary(Selu);
             "ShapeOf", opset(1..=2) => shape_of::ShapeOf(V1);
@@ -217,14 +228,17 @@ macro_rules! opset {
             "Softmax", opset(8..=16) => softmax::Softmax(V8);
             "SpaceToBatch", opset(2..=16) => space_to_batch::SpaceToBatch(SpaceToBatch);
             "SpaceToDepth", opset(1..=16) => space_to_depth::SpaceToDepth(SpaceToDepth);
+            "SparseFillEmptyRows", opset(16..=16) => sparse_fill_empty_rows::SparseFillEmptyRows;
             "Split", opset(1..=16) => split::Split(Split);
             "Sqrt", opset(1..=16) => unary::Unary(Sqrt);
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StaticReshape", named("onednn") => static_reshape::StaticReshape;
+            "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
+            "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
+            "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);
             "Tan", opset(1..=16) => unary::Unary(Tan);
@@ -234,6 +248,7 @@ macro_rules! opset {
             "TopK", opset(1..=10) => topk::TopK(V1);
             "TopK", opset(11..=16) => topk::TopK(V11);
             "Transpose", opset(1..=16) => transpose::Transpose;
+            "Unique", opset(10..=16) => unique::Unique;
             "Unsqueeze", opset(1..=16) => squeeze::Squeeze(Unsqueeze);
             "VariadicSplit", opset(1..=16) => split::Split(VariadicSplit);
             "Xor", opset(1..=1) => comparison::Comparison(LogicalXor);
