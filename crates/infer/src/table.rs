@@ -155,8 +155,8 @@ macro_rules! opset {
             "NonMaxSuppression", opset(1..=2) => non_max_suppression::NonMaxSuppression(V1);
             "NonMaxSuppression", opset(3..=4) => non_max_suppression::NonMaxSuppression(V3);
             "NonMaxSuppression", opset(5..=16) => non_max_suppression::NonMaxSuppression(V5);
-            "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
             "NonZero", opset(3..=16) => nonzero::NonZero;
+            "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
             "OneHot", opset(1..=15) => one_hot::OneHot(V1);
             "OneHot", opset(16..=16) => one_hot::OneHot(V16);
@@ -177,9 +177,9 @@ macro_rules! opset {
             "ROIAlign", opset(9..=16) => roi_align::RoiAlign(V9);
             "ROIAlignRotated", opset(15..=16) => roi_align::RoiAlign(Rotated);
             "ROIPooling", opset(1..=16) => roi_pooling::RoiPooling;
+            "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
-            "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -195,8 +195,8 @@ macro_rules! opset {
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
@@ -234,8 +234,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
             "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
