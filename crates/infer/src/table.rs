@@ -51,6 +51,11 @@ macro_rules! opset {
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
             "Exp", opset(1..=16) => unary::Unary(Exp);
+            "ExperimentalDetectronDetectionOutput", opset(6..=16) => experimental_detectron_detection_output::ExperimentalDetectronDetectionOutput;
+            "ExperimentalDetectronGenerateProposalsSingleImage", opset(6..=16) => generate_proposals::GenerateProposals(Single);
+            "ExperimentalDetectronPriorGridGenerator", opset(6..=16) => experimental_detectron_prior_grid_generator::ExperimentalDetectronPriorGridGenerator;
+            "ExperimentalDetectronROIFeatureExtractor", opset(6..=16) => experimental_detectron_roi_feature_extractor::ExperimentalDetectronRoiFeatureExtractor;
+            "ExperimentalDetectronTopKROIs", opset(6..=16) => experimental_detectron_top_k_rois::ExperimentalDetectronTopKRois;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "Gather", opset(1..=6) => gather::Gather(V1);
@@ -58,6 +63,7 @@ macro_rules! opset {
             "Gather", opset(8..=16) => gather::Gather(V8);
             "Gelu", opset(2..=6) => unary::Unary(Gelu0);
             "Gelu", opset(7..=16) => unary::Unary(Gelu);
+            "GenerateProposals", opset(9..=16) => generate_proposals::GenerateProposals(Batch);
             "Greater", opset(1..=16) => comparison::Comparison(Greater);
             "GreaterEqual", opset(1..=16) => comparison::Comparison(GreaterEqual);
             "GroupConvolution", opset(1..=16) => convolution::Convolution(Grouped);
@@ -98,6 +104,8 @@ macro_rules! opset {
             "PriorBox", opset(1..=7) => prior_box::PriorBox(V1);
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
+            "Proposal", opset(1..=3) => proposal::Proposal(V1);
+            "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -134,8 +142,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -1,7 +1,7 @@
 //! DetectionOutput of all versions.
 
 use crate::prelude::*;
-use crate::produce::{Inputs, Values, produce};
+use crate::produce::{Inputs, Values, fill_up, produce};
 use infer::ops::detection_output::DetectionOutput;
 use kernels::detection::boxes::Rect;
 use kernels::detection::decoded::{Decoding, Selection};
@@ -18,11 +18,11 @@ impl Lower for DetectionOutput {
             for item in 0..image.batch {
                 image.list(item, &mut out);
             }
-            out.truncate(rows * 7);
-            if out.len() < rows * 7 {
+            out.truncate(rows.saturating_mul(7));
+            if out.len() / 7 < rows {
                 out.push(-1.0);
             }
-            out.resize(rows * 7, 0.0);
+            fill_up(&mut out, &[rows, 7])?;
             Ok(vec![(sizes.clone(), Values::Floats(out))])
         }))
     }

@@ -1,7 +1,7 @@
 //! PriorBox of all versions.
 
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, produce};
+use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::prior_box::PriorBox;
 use kernels::detection::priors::{Grid, Prior, repeat};
 
@@ -37,8 +37,7 @@ pub(super) fn output(
     row: usize,
 ) -> Result<Vec<Produced>, KernelError> {
     let mut out = Vec::new();
-    out.try_reserve_exact(row * 2).map_err(|e| KernelError::new(e.to_string()))?;
-    out.resize(row * 2, 0.0);
+    fill_up(&mut out, &[2, row])?;
     let (boxes, rest) = out.split_at_mut(row);
     grid.run(priors, clip, boxes);
     repeat(variances, rest);
