@@ -196,6 +196,12 @@ mod tests {
                 &[Err("the last axis must have 4 elements")],
             );
         }
+    }
+
+    #[test]
+    fn boxes_of_classes() {
+        let f = |shape: &str| Input::shape(F16, shape);
+        let limits = [("nms_top_k", "5"), ("keep_top_k", "8")];
         let own = [f("3,6,4"), f("3,6"), Input::shape(I32, "2")];
         check(
             "MulticlassNms",

@@ -41,8 +41,8 @@ impl Sampling {
         let region = region.map(|v| v * map.scale - self.offset);
         let Some(down) = self.axis(region.y0, region.y1, rows) else { return false };
         let Some(right) = self.axis(region.x0, region.x1, columns) else { return false };
-        let count = (down.len() / self.side) as f32 * (right.len() / self.side) as f32;
         let (down_each, right_each) = (down.len() / self.side, right.len() / self.side);
+        let count = down_each as f32 * right_each as f32;
         for (channel, out) in out.chunks_exact_mut(self.side * self.side).enumerate() {
             let data = &map.data[channel * rows * columns..][..rows * columns];
             for (i, to) in out.iter_mut().enumerate() {

@@ -70,11 +70,7 @@ impl Layout {
         let count = self.boxes;
         match &self.own {
             None => {
-                let images = if self.classes * count == 0 {
-                    0
-                } else {
-                    scores.len() / (self.classes * count)
-                };
+                let images = scores.len().checked_div(self.classes * count).unwrap_or(0);
                 let shared = |image: usize| {
                     let own = &boxes[image * count..][..count];
                     let scores = &scores[image * self.classes * count..][..self.classes * count];

@@ -18,7 +18,10 @@ impl Lower for PriorBox {
 }
 
 /// Rows and columns of the grid, height and width of the image.
-pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<((usize, usize), (f32, f32)), KernelError> {
+type Areas = ((usize, usize), (f32, f32));
+
+/// The areas that the inputs hold.
+pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<Areas, KernelError> {
     let pair = |input: usize| match inputs.ints(input)[..] {
         [height, width] => Ok((height, width)),
         _ => Err(KernelError::at(input, "must hold a height and a width")),
