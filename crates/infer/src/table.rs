@@ -82,6 +82,11 @@ macro_rules! opset {
             "Eye", opset(9..=16) => eye::Eye;
             "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
             "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
+            "ExperimentalDetectronDetectionOutput", opset(6..=16) => experimental_detectron_detection_output::ExperimentalDetectronDetectionOutput;
+            "ExperimentalDetectronGenerateProposalsSingleImage", opset(6..=16) => generate_proposals::GenerateProposals(Single);
+            "ExperimentalDetectronPriorGridGenerator", opset(6..=16) => experimental_detectron_prior_grid_generator::ExperimentalDetectronPriorGridGenerator;
+            "ExperimentalDetectronROIFeatureExtractor", opset(6..=16) => experimental_detectron_roi_feature_extractor::ExperimentalDetectronRoiFeatureExtractor;
+            "ExperimentalDetectronTopKROIs", opset(6..=16) => experimental_detectron_top_k_rois::ExperimentalDetectronTopKRois;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
@@ -96,6 +101,7 @@ macro_rules! opset {
             "GatherTree", opset(1..=16) => gather_tree::GatherTree;
             "Gelu", opset(2..=6) => unary::Unary(Gelu0);
             "Gelu", opset(7..=16) => unary::Unary(Gelu);
+            "GenerateProposals", opset(9..=16) => generate_proposals::GenerateProposals(Batch);
             "Greater", opset(1..=16) => comparison::Comparison(Greater);
             "GreaterEqual", opset(1..=16) => comparison::Comparison(GreaterEqual);
             "GridSample", opset(9..=16) => grid_sample::GridSample;
@@ -180,6 +186,8 @@ macro_rules! opset {
             "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
+            "Proposal", opset(1..=3) => proposal::Proposal(V1);
+            "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
