@@ -78,15 +78,15 @@ macro_rules! opset {
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
             "Exp", opset(1..=16) => unary::Unary(Exp);
-            "ExtractImagePatches", opset(3..=16) => extract_image_patches::ExtractImagePatches;
-            "Eye", opset(9..=16) => eye::Eye;
-            "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
-            "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
             "ExperimentalDetectronDetectionOutput", opset(6..=16) => experimental_detectron_detection_output::ExperimentalDetectronDetectionOutput;
             "ExperimentalDetectronGenerateProposalsSingleImage", opset(6..=16) => generate_proposals::GenerateProposals(Single);
             "ExperimentalDetectronPriorGridGenerator", opset(6..=16) => experimental_detectron_prior_grid_generator::ExperimentalDetectronPriorGridGenerator;
             "ExperimentalDetectronROIFeatureExtractor", opset(6..=16) => experimental_detectron_roi_feature_extractor::ExperimentalDetectronRoiFeatureExtractor;
             "ExperimentalDetectronTopKROIs", opset(6..=16) => experimental_detectron_top_k_rois::ExperimentalDetectronTopKRois;
+            "ExtractImagePatches", opset(3..=16) => extract_image_patches::ExtractImagePatches;
+            "Eye", opset(9..=16) => eye::Eye;
+            "FakeConvert", opset(13..=16) => fake_convert::FakeConvert;
+            "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
@@ -175,6 +175,8 @@ macro_rules! opset {
             "PriorBox", opset(1..=7) => prior_box::PriorBox(V1);
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
+            "Proposal", opset(1..=3) => proposal::Proposal(V1);
+            "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
             "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
@@ -186,8 +188,6 @@ macro_rules! opset {
             "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
-            "Proposal", opset(1..=3) => proposal::Proposal(V1);
-            "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
