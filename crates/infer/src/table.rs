@@ -35,6 +35,9 @@ macro_rules! opset {
             "BitwiseXor", opset(13..=16) => binary::Binary(BitwiseXor);
             "Broadcast", opset(1..=2) => broadcast::Broadcast(V1);
             "Broadcast", opset(3..=16) => broadcast::Broadcast(V3);
+            "CTCGreedyDecoder", opset(1..=16) => ctc::Ctc(GreedyDecoder);
+            "CTCGreedyDecoderSeqLen", opset(6..=16) => ctc::Ctc(GreedyDecoderSeqLen);
+            "CTCLoss", opset(4..=16) => ctc::Ctc(Loss);
             "Ceiling", opset(1..=16) => unary::Unary(Ceiling);
             "Clamp", opset(1..=16) => unary::Unary(Clamp);
             "Concat", opset(1..=16) => concat::Concat;
@@ -130,8 +133,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);

@@ -12,6 +12,7 @@ pub mod broadcast;
 pub mod conv;
 pub mod convert;
 pub mod copy;
+pub mod ctc;
 pub mod gather;
 pub mod gemm;
 pub mod isa;

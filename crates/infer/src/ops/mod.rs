@@ -10,6 +10,7 @@ pub mod condition;
 pub mod constant;
 pub mod convert;
 pub mod convolution;
+pub mod ctc;
 pub mod gather;
 pub mod iteration;
 pub mod matmul;
