@@ -14,6 +14,7 @@ pub mod color;
 pub mod conv;
 pub mod convert;
 pub mod copy;
+pub mod ctc;
 pub mod cum_sum;
 pub mod detection;
 pub mod fourier;

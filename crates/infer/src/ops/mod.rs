@@ -17,6 +17,7 @@ pub mod constant;
 pub mod convert;
 pub mod convert_promote_types;
 pub mod convolution;
+pub mod ctc;
 pub mod cum_sum;
 pub mod deformable_convolution;
 pub mod detection_output;

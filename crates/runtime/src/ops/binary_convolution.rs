@@ -15,10 +15,7 @@ impl Lower for BinaryConvolution {
             conversion.ok_or_else(|| LowerError::element_type(0, element_type))
         };
         Ok(Box::new(Binary {
-            conv: geometry(
-                self.convolution(),
-                [cx.sizes(0), cx.sizes(1), cx.output_sizes(0)?],
-            ),
+            conv: geometry(self.convolution(), [cx.sizes(0), cx.sizes(1), cx.output_sizes(0)?]),
             pad: self.pad() as f32,
             up: conversion(element_type, ElementType::F32)?,
             down: conversion(ElementType::F32, element_type)?,

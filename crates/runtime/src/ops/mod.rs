@@ -17,6 +17,7 @@ pub(crate) mod constant;
 pub(crate) mod convert;
 pub(crate) mod convert_promote_types;
 pub(crate) mod convolution;
+pub(crate) mod ctc;
 pub(crate) mod cum_sum;
 pub(crate) mod deformable_convolution;
 pub(crate) mod detection_output;
