@@ -6,7 +6,7 @@ use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, LANES, Lanes, Slices};
+use crate::slices::{Block, LANES, Lanes, Slices, each};
 
 /// What a slice is divided by, from the sum of its squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +98,7 @@ fn moments<T: StoredReal>(
     let (zero, one, count) = (T::Wide::of(0.0), T::Wide::of(1.0), T::Wide::of(count as f64));
     let mut mean = [zero; LANES];
     if form.center {
-        mean = block.fold(zero, |sum, x, _| sum + x, |a, b| a + b).map(|sum| sum / count);
+        mean = each(block.fold(zero, |sum, x, _| sum + x, |a, b| a + b), |sum| sum / count);
     }
     if form.divisor == Divisor::One {
         return (mean, [one; LANES]);
@@ -108,7 +108,7 @@ fn moments<T: StoredReal>(
         sum + d * d
     };
     let squares = block.fold(zero, square, |a, b| a + b);
-    (mean, squares.map(|sum| one / form.divisor.of(sum, count)))
+    (mean, each(squares, |sum| one / form.divisor.of(sum, count)))
 }
 
 /// Channels of a tensor: `outer` times `channels` runs of `inner` elements.
@@ -189,9 +189,9 @@ pub fn normalize_batch<T: StoredReal>(
     let slices = Slices::new(&[outer * channels, inner], &[1]);
     slices.blocks(threads, io, |block| {
         let channel: [usize; LANES] = std::array::from_fn(|i| block.place(i) / inner % channels);
-        let mean = channel.map(|c| batch.mean[c].widen());
-        let shift = channel.map(|c| batch.beta[c].widen());
-        let scale = channel.map(|c| {
+        let mean = each(channel, |c| batch.mean[c].widen());
+        let shift = each(channel, |c| batch.beta[c].widen());
+        let scale = each(channel, |c| {
             batch.gamma[c].widen() / (batch.variance[c].widen() + T::Wide::of(eps)).sqrt()
         });
         batch_block(block, mean, scale, shift);

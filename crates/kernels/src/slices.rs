@@ -16,6 +16,17 @@ pub const LANES: usize = 16;
 /// One value for each lane.
 pub type Lanes<W> = [W; LANES];
 
+/// A function of each lane. Not `map` of the array, which is compiled apart, without the
+/// instruction set.
+#[inline(always)]
+pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> Lanes<B> {
+    let mut out = [B::default(); LANES];
+    for i in 0..LANES {
+        out[i] = f(lanes[i]);
+    }
+    out
+}
+
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 

@@ -3,12 +3,7 @@
 use super::{Layout, Product, Tile};
 use crate::multiversion;
 use crate::par::Slice;
-
-/// Lanes of a dot product.
-const LANES: usize = 16;
-
-/// Columns computed together.
-const COLUMNS: usize = 8;
+use crate::simd::{SIDE, turn};
 
 /// Computes a tile of a product with few rows.
 pub(super) fn tile(
@@ -34,57 +29,43 @@ pub(super) fn tile(
 }
 
 multiversion! {
-    /// Dot products of `a` with rows of `b`: sixteen lanes each, folded in halves.
+    /// Products of `a` with rows of `b`, each a chain along k: the rows of a block are turned to
+    /// stand side by side.
     fn dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
-        let whole = out.len() / COLUMNS * COLUMNS;
+        let whole = out.len() / SIDE * SIDE;
         let (groups, rest) = out.split_at_mut(whole);
-        for (i, out) in groups.chunks_exact_mut(COLUMNS).enumerate() {
-            some_dots::<COLUMNS>(a, &b[i * COLUMNS * stride..], stride, out);
+        for (i, out) in groups.chunks_exact_mut(SIDE).enumerate() {
+            block_dots(a, &b[i * SIDE * stride..], stride, out);
         }
-        for (i, out) in rest.chunks_exact_mut(1).enumerate() {
-            some_dots::<1>(a, &b[(whole + i) * stride..], stride, out);
+        for (i, out) in rest.iter_mut().enumerate() {
+            let row = &b[(whole + i) * stride..][..a.len()];
+            *out = 0.0;
+            for (x, y) in a.iter().zip(row) {
+                *out = x.mul_add(*y, *out);
+            }
         }
     }
 }
 
-/// Dot products of `a` with the first `N` rows of `b`.
+/// Products of `a` with the first [`SIDE`] rows of `b`.
 #[inline(always)]
-fn some_dots<const N: usize>(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
-    assert!(b.len() >= (N - 1) * stride + a.len(), "B is too short");
-    let mut lanes = [[0f32; LANES]; N];
-    let whole = a.len() / LANES * LANES;
-    for k in (0..whole).step_by(LANES) {
-        let x = &a[k..k + LANES];
-        for j in 0..N {
-            // SAFETY: row `j` has `a.len()` elements, as the assertion has shown.
-            let y = unsafe { std::slice::from_raw_parts(b.as_ptr().add(j * stride + k), LANES) };
-            for i in 0..LANES {
-                lanes[j][i] = x[i].mul_add(y[i], lanes[j][i]);
+fn block_dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+    let mut sums = [0f32; SIDE];
+    let whole = a.len() / SIDE * SIDE;
+    for k in (0..whole).step_by(SIDE) {
+        let block = turn(&b[k..], stride);
+        for i in 0..SIDE {
+            for lane in 0..SIDE {
+                sums[lane] = a[k + i].mul_add(block[i][lane], sums[lane]);
             }
         }
     }
     for k in whole..a.len() {
-        for j in 0..N {
-            lanes[j][k - whole] = a[k].mul_add(b[j * stride + k], lanes[j][k - whole]);
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum = a[k].mul_add(b[lane * stride + k], *sum);
         }
     }
-    // Lanes are added in halves, for all rows at once.
-    let mut turned = [[0f32; N]; LANES];
-    for i in 0..LANES {
-        for j in 0..N {
-            turned[i][j] = lanes[j][i];
-        }
-    }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            for j in 0..N {
-                turned[i][j] += turned[i + half][j];
-            }
-        }
-        half /= 2;
-    }
-    out.copy_from_slice(&turned[0]);
+    out.copy_from_slice(&sums);
 }
 
 /// Columns whose sums are kept in registers.

@@ -10,7 +10,7 @@ use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{FEW_ROWS, Layout, Left, Packed, Product, Right, Step, plain, run_many};
+use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, plain, run_many};
 use kernels::num::{Stored, bf16, f16};
 use std::marker::PhantomData;
 
@@ -89,19 +89,14 @@ impl Shape {
         space
     }
 
-    /// Whether a B that is the same in every run is worth packing: few rows read it faster where
-    /// it lies.
+    /// Whether all products share B, so that one that is the same in every run is worth packing.
     fn packs(&self) -> bool {
-        self.is_one() && self.m > FEW_ROWS
+        self.batches.len() == 1
     }
 
-    /// Whether it is one product of A as it lies, and not with few rows.
+    /// Whether it is one product of A as it lies.
     pub(crate) fn reads_through(&self) -> bool {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
-    }
-
-    fn is_one(&self) -> bool {
-        self.batches.len() == 1
     }
 
     /// Terms of each sum.
