@@ -104,8 +104,8 @@ macro_rules! opset {
             "PriorBox", opset(1..=7) => prior_box::PriorBox(V1);
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
-            "Proposal", opset(1..=3) => proposal::Proposal(V1);
-            "Proposal", opset(4..=16) => proposal::Proposal(V4);
+            "Proposal", opset(1..=3) => proposal::Proposal;
+            "Proposal", opset(4..=16) => proposal::Proposal;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
