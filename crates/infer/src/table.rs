@@ -191,6 +191,8 @@ macro_rules! opset {
             "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
+            "Proposal", opset(1..=3) => proposal::Proposal;
+            "Proposal", opset(4..=16) => proposal::Proposal;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);

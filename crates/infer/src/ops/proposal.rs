@@ -1,4 +1,5 @@
-//! Proposal-1, -4: boxes that a network proposes around anchors, the best of each image.
+//! Proposal-1, -4: boxes that a network proposes around anchors, the best of each image; from
+//! version 4 on with their scores.
 //!
 //! With `framework="tensorflow"` x and y are exchanged, as the specification leaves to the
 //! framework: the first coordinate of a box runs along the height of the image.
@@ -7,15 +8,6 @@
 
 use crate::prelude::*;
 use crate::rules::detection::{divided, expect_real, rows, same_dim};
-
-/// The versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Boxes.
-    V1,
-    /// Boxes and their scores.
-    V4,
-}
 
 /// Proposal of all versions.
 #[derive(Clone, Debug)]
@@ -38,9 +30,9 @@ pub struct Proposal {
 }
 
 impl Parse for Proposal {
-    type Kind = Kind;
+    type Kind = ();
 
-    fn parse(_kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         Ok(Proposal {
             base_size: attrs.single("base_size", None)?,
             pre_nms_topn: attrs.size("pre_nms_topn")?,
