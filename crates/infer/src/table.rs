@@ -179,6 +179,8 @@ macro_rules! opset {
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
             "Proposal", opset(1..=3) => proposal::Proposal(V1);
+            "Proposal", opset(1..=3) => proposal::Proposal;
+            "Proposal", opset(4..=16) => proposal::Proposal;
             "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
@@ -191,8 +193,6 @@ macro_rules! opset {
             "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
-            "Proposal", opset(1..=3) => proposal::Proposal;
-            "Proposal", opset(4..=16) => proposal::Proposal;
             "ReadValue", opset(3..=5) => variable::Variable(Read3);
             "ReadValue", opset(6..=16) => variable::Variable(Read6);
             "ReduceL1", opset(4..=16) => reduce::Reduce(L1);
@@ -208,8 +208,8 @@ macro_rules! opset {
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
+            "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
@@ -247,8 +247,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
             "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
