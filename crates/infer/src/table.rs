@@ -178,8 +178,8 @@ macro_rules! opset {
             "PriorBox", opset(1..=7) => prior_box::PriorBox(V1);
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
-            "Proposal", opset(1..=3) => proposal::Proposal(V1);
             "Proposal", opset(1..=3) => proposal::Proposal;
+            "Proposal", opset(1..=3) => proposal::Proposal(V1);
             "Proposal", opset(4..=16) => proposal::Proposal;
             "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
@@ -247,8 +247,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
             "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
