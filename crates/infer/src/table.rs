@@ -179,9 +179,7 @@ macro_rules! opset {
             "PriorBox", opset(8..=16) => prior_box::PriorBox(V8);
             "PriorBoxClustered", opset(1..=16) => prior_box_clustered::PriorBoxClustered;
             "Proposal", opset(1..=3) => proposal::Proposal;
-            "Proposal", opset(1..=3) => proposal::Proposal(V1);
             "Proposal", opset(4..=16) => proposal::Proposal;
-            "Proposal", opset(4..=16) => proposal::Proposal(V4);
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
             "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
