@@ -116,12 +116,10 @@ impl Op for EmbeddingBag {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         let weights = self.weights();
         cx.expect_inputs(self.default_index().unwrap_or(2)..=weights + 1)?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        cx.expect_type(0, "a numeric type", numeric)?;
+        cx.expect_number(0)?;
         let element_type = cx.same_type([0, weights])?;
         for input in 1..weights.min(cx.input_count()) {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
         }
         cx.expect_rank(0, 1..=usize::MAX)?;
         let bags = self.bags(cx)?;

@@ -69,7 +69,7 @@ impl Op for RandomUniform {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        cx.expect_type(0, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+        cx.expect_index(0)?;
         cx.expect_rank(0, 1..=1)?;
         for input in [1, 2] {
             let wanted = self.output_type;
@@ -159,7 +159,7 @@ impl Op for Multinomial {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
         cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
-        cx.expect_type(1, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+        cx.expect_index(1)?;
         cx.expect_rank(0, 2..=2)?;
         expect_one(cx, 1)?;
         let samples = cx.value(1).and_then(PartialValue::intervals).and_then(|v| v.first());

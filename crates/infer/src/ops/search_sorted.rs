@@ -5,10 +5,6 @@
 use super::shape_of::index_type;
 use crate::prelude::*;
 
-fn numeric(t: ElementType) -> bool {
-    t.is_integral() || t.is_real()
-}
-
 /// SearchSorted-15.
 #[derive(Debug)]
 pub struct SearchSorted {
@@ -40,8 +36,8 @@ impl Op for SearchSorted {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(0, "a numeric type", numeric)?;
-        cx.expect_type(1, "a numeric type", numeric)?;
+        cx.expect_number(0)?;
+        cx.expect_number(1)?;
         cx.same_type([0, 1])?;
         cx.expect_rank(0, 1..=usize::MAX)?;
         let (sorted, values) = (cx.shape(0), cx.shape(1));
@@ -104,8 +100,8 @@ impl Op for Bucketize {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(0, "a numeric type", numeric)?;
-        cx.expect_type(1, "a numeric type", numeric)?;
+        cx.expect_number(0)?;
+        cx.expect_number(1)?;
         cx.expect_rank(1, 1..=1)?;
         cx.set(0, self.output_type, cx.shape(0).clone());
         Ok(())

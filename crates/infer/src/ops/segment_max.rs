@@ -35,11 +35,9 @@ impl Op for SegmentMax {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=3)?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        let element_type = cx.expect_number(0)?;
         for input in 1..cx.input_count() {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
         }
         cx.expect_rank(0, 1..=usize::MAX)?;
         cx.expect_rank(1, 1..=1)?;

@@ -25,8 +25,7 @@ impl Op for SparseFillEmptyRows {
         cx.expect_inputs(4..=4)?;
         let element_type = cx.same_type([0, 3])?;
         for input in [1, 2] {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
         }
         let index_type = cx.same_type([1, 2])?;
         for (input, rank) in [(0, 1), (1, 1), (2, 2), (3, 0)] {

@@ -25,8 +25,7 @@ impl Op for StringTensorPack {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
         for input in [0, 1] {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
         }
         cx.same_type([0, 1])?;
         cx.expect_type(2, "u8", |t| t == ElementType::U8)?;
