@@ -15,6 +15,7 @@ use crate::ops::unary::function;
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::normalize::Normalize;
+use infer::ops::prelu::PRelu;
 use infer::ops::unary::Unary;
 use infer::rules::axes;
 use kernels::unary::Unary as Function;
@@ -82,6 +83,12 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         let constants = net.constants(node);
         let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
         let function = function(unary, &cx).ok()?;
+        return feeds(input).then_some((input, Step::Apply(function)));
+    }
+    if node.is::<PRelu>().is_some() {
+        let &[input, slope] = &node.inputs[..] else { return None };
+        let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
+        let function = Function::LeakyRelu { alpha: f64::from(alpha) };
         return feeds(input).then_some((input, Step::Apply(function)));
     }
     let kind = node.is::<Binary>()?.kind();
