@@ -1,8 +1,10 @@
 //! Convolutions of bits: 0 stands for -1.
 
-use super::{Convolution, Definition, Direction, plain};
-use crate::gemm::Window;
+use super::Convolution;
 use crate::par::Threads;
+
+/// Terms that are worth a second thread.
+const GRAIN: usize = 1 << 12;
 
 /// Convolves zeros and ones with filters of packed bits, the lowest bit of a byte first. Around
 /// the input lies `pad`.
@@ -16,36 +18,36 @@ pub fn binary(
     (input, filters): (&[f32], &[u8]),
     output: &mut [f32],
 ) {
+    let [_, height, width] = conv.axes;
     let sign = |one: bool| if one { 1.0 } else { -1.0 };
-    let count = conv.outputs * conv.group().0 * conv.taps();
-    let bit = |i: usize| sign(filters[i / 8] >> (i % 8) & 1 == 1);
-    let filters: Vec<f32> = (0..count).map(bit).collect();
-    // The padding is written out.
-    let axes = conv.axes.map(|axis| Window {
-        input: axis.output.saturating_sub(1) * axis.stride + (axis.taps - 1) * axis.dilation + 1,
-        start: 0,
-        ..axis
-    });
-    let ([_, height, width], [_, rows, columns]) = (conv.axes, axes);
-    let mut image = vec![pad; conv.batch * conv.inputs * rows.input * columns.input];
-    for (i, to) in image.iter_mut().enumerate() {
-        let (line, column) = (i / columns.input, i % columns.input);
-        let (plane, row) = (line / rows.input, line % rows.input);
-        let inside = |at: usize, axis: &Window| {
-            usize::try_from(at as isize + axis.start).ok().filter(|at| *at < axis.input)
-        };
-        if let (Some(row), Some(column)) = (inside(row, &height), inside(column, &width)) {
-            *to = sign(input[(plane * height.input + row) * width.input + column] != 0.0);
+    let (terms, positions) = (conv.inputs * conv.taps(), conv.positions().max(1));
+    threads.chunks(output, 1, GRAIN.div_ceil(terms.max(1)), |first, part| {
+        for (i, to) in part.iter_mut().enumerate() {
+            let (plane, position) = ((first + i) / positions, (first + i) % positions);
+            let (batch, channel) = (plane / conv.outputs, plane % conv.outputs);
+            let (row, column) = (position / width.output, position % width.output);
+            let term = |k: usize| {
+                let bit = channel * terms + k;
+                let (line, x) = (k / width.taps, width.position(column, k % width.taps));
+                let (own, y) = (line / height.taps, height.position(row, line % height.taps));
+                let plane = batch * conv.inputs + own;
+                let value = match (y, x) {
+                    (Some(y), Some(x)) => {
+                        sign(input[(plane * height.input + y) * width.input + x] != 0.0)
+                    }
+                    _ => pad,
+                };
+                value * sign(filters[bit / 8] >> (bit % 8) & 1 == 1)
+            };
+            *to = (0..terms).map(term).sum();
         }
-    }
-    let definition =
-        Definition { conv: Convolution { axes, ..conv.clone() }, direction: Direction::Forward };
-    plain(&definition, threads, (&image, &filters), output);
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gemm::Window;
 
     #[test]
     fn equal_bits_count() {

@@ -21,7 +21,7 @@ impl Lower for Rule {
         let element_type = cx.element_type(0);
         let halves = Halves::of(element_type);
         let turned = halves.is_some() || element_type == ElementType::F32;
-        let plan = Plan::new(views(cx, &labels), &output, turned);
+        let plan = Plan::new(views(cx, &labels), &output, turned)?;
         if let Some(halves) = halves {
             return Ok(Box::new(Half { plan, halves }));
         }
@@ -31,6 +31,9 @@ impl Lower for Rule {
         .ok_or_else(|| LowerError::element_type(0, element_type))
     }
 }
+
+/// The most elements of what operands give together before the next is multiplied in.
+const MOST: u64 = 1 << 32;
 
 /// One axis of an operand: its label, size and stride.
 #[derive(Clone, Copy)]
@@ -148,7 +151,10 @@ struct Plan {
 
 impl Plan {
     /// `turned` says whether right operands may be transposed.
-    fn new(views: Vec<View>, output: &[usize], turned: bool) -> Plan {
+    ///
+    /// # Errors
+    /// When an operand in between is too large.
+    fn new(views: Vec<View>, output: &[usize], turned: bool) -> Result<Plan, LowerError> {
         let mut so_far = views.first().cloned().unwrap_or_default();
         let mut steps = Vec::new();
         for (i, view) in views.iter().enumerate().skip(1) {
@@ -169,10 +175,10 @@ impl Plan {
             if !turned {
                 right = Stage::new(view, &[&batch[..], &summed, &columns].concat());
             }
-            so_far = joined(&so_far, view, &[&batch[..], &rows, &columns].concat());
+            so_far = joined(&so_far, view, &[&batch[..], &rows, &columns].concat())?;
             steps.push(Step::new(left, right, (batch.len(), rows.len(), columns.len()), turned));
         }
-        Plan { steps, last: Stage::new(&so_far, output) }
+        Ok(Plan { steps, last: Stage::new(&so_far, output) })
     }
 
     fn run<T: Factor>(&self, cx: &RunCx<'_>, inputs: &[&[T]], output: &mut [T])
@@ -216,13 +222,21 @@ impl Step {
 }
 
 /// A dense operand with axes of two others.
-fn joined(a: &View, b: &View, order: &[usize]) -> View {
+///
+/// # Errors
+/// When it is too large.
+fn joined(a: &View, b: &View, order: &[usize]) -> Result<View, LowerError> {
     let size = |label: &usize| {
         a.iter().chain(b).find(|axis| axis.label == *label).map_or(1, |axis| axis.size)
     };
     let sizes: Vec<usize> = order.iter().map(size).collect();
+    let count = sizes.iter().try_fold(1u64, |count, size| count.checked_mul(*size as u64));
+    if count.is_none_or(|count| count > MOST) {
+        let message = format!("a product of sizes {sizes:?} is too large");
+        return Err(LowerError::Unsupported(message));
+    }
     let axes = order.iter().zip(&sizes).zip(dense_strides(&sizes));
-    axes.map(|((&label, &size), stride)| Axis { label, size, stride }).collect()
+    Ok(axes.map(|((&label, &size), stride)| Axis { label, size, stride }).collect())
 }
 
 struct Einsum<T> {
