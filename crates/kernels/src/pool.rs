@@ -319,7 +319,7 @@ macro_rules! mean {
 mean! {
     f32: |sum, n| sum / n;
     f64: |sum, n| sum / n;
-    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64) as i64;
+    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64);
     u64: |sum, n| rounded((sum / n) as i64, sum % n, n) as u64;
 }
 
