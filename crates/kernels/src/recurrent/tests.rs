@@ -66,7 +66,9 @@ impl Network {
                 }
                 if len > 0 {
                     results[1][at..at + hidden].copy_from_slice(&h);
-                    results[2].get_mut(at..at + hidden).map(|to| to.copy_from_slice(&c));
+                    if let Some(to) = results[2].get_mut(at..at + hidden) {
+                        to.copy_from_slice(&c);
+                    }
                 }
             }
         }
