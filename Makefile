@@ -2,7 +2,7 @@
 # environment of their own.
 CORPUS ?= ../shared
 
-.PHONY: run test check conformance bench fixtures doc
+.PHONY: run test check conformance bench operations fixtures picture
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -20,3 +20,8 @@ check:
 conformance:
 	cargo build --release --bin irrun
 	./target/release/irrun test --skip-unsupported --expect-failure test_div_int32_trunc $(CORPUS)/conformance
+
+# The page of operations, from the table.
+operations docs/operations.md:
+	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new
+	mv docs/operations.md.new docs/operations.md

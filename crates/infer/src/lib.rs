@@ -33,6 +33,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod value;
+mod variables;
 
 pub use attrs::Attrs;
 pub use cx::{InferCx, ValueCx};
@@ -45,6 +46,7 @@ pub use shape::{Dims, PartialShape, ShapeTextError};
 pub use symbols::Symbols;
 pub use table::{ROWS, Row, Versions, find, named, opset};
 pub use value::{Elements, Interval, MAX_ELEMENTS, PartialValue};
+pub use variables::variables;
 
 /// What every file of [`ops`] needs.
 mod prelude {

@@ -31,6 +31,10 @@ pub enum Command {
     Test(TestArgs),
     /// Measure load, check, plan, first run and the steady state.
     Bench(BenchArgs),
+    /// Tell what a model consists of: inputs, outputs, variables, operations, weights.
+    Inspect(InspectArgs),
+    /// Draw a model: Graphviz text of its layers with their types and shapes.
+    Graph(GraphArgs),
     /// List the operations and the opsets they exist in.
     Ops(OpsArgs),
 }
@@ -58,6 +62,16 @@ pub struct RunArgs {
     /// Print the steps of the plan and where their results live.
     #[arg(long)]
     pub explain: bool,
+    /// Print the time of each operation type and of each layer.
+    #[arg(long)]
+    pub profile: bool,
+    /// The values that variables begin with: an array for each, under its id. `irrun inspect` lists
+    /// the variables.
+    #[arg(long, value_name = "FILE.npz")]
+    pub state: Option<PathBuf>,
+    /// Where the values of the variables go after the run.
+    #[arg(long, value_name = "FILE.npz")]
+    pub save_state: Option<PathBuf>,
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,
@@ -138,12 +152,46 @@ pub struct BenchArgs {
     pub common: Common,
 }
 
+/// Looking at a model.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The model.
+    #[arg(value_name = "MODEL.xml")]
+    pub model: PathBuf,
+    /// Shapes to use in place of those the model declares.
+    #[arg(long, value_name = "NAME[1,3,?,?]")]
+    pub shape: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Drawing a model.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// The model.
+    #[arg(value_name = "MODEL.xml")]
+    pub model: PathBuf,
+    /// Where the drawing goes; without it, it is printed. `dot -Tsvg FILE.dot` makes a picture.
+    #[arg(short, long, value_name = "FILE.dot")]
+    pub output: Option<PathBuf>,
+    /// Draw the layers whose name matches, with * and ?, and what lies directly between them.
+    #[arg(long, value_name = "GLOB")]
+    pub only: Option<String>,
+    /// Shapes to use in place of those the model declares.
+    #[arg(long, value_name = "NAME[1,3,?,?]")]
+    pub shape: Vec<String>,
+}
+
 /// Listing operations.
 #[derive(Debug, Args)]
 pub struct OpsArgs {
     /// List the operations whose name matches, with * and ?.
     #[arg(value_name = "GLOB")]
     pub only: Option<String>,
+    /// Print the page docs/operations.md.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -4,12 +4,12 @@ use crate::args::BenchArgs;
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::profile::{self, ms};
 use crate::table::table;
 use anyhow::anyhow;
 use ir::{ElementType, Graph};
-use runtime::{Options, Session, StepTime, Tensor};
+use runtime::{Options, Session, Tensor};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         false => vec![inputs(&graph, args)?],
     };
     let first = steps.first().ok_or_else(|| usage("the case has no steps"))?;
-    let given = crate::run::given(first);
+    let given = crate::run::given(first, &[]);
     let (facts, check) = timed(|| infer::propagate(&graph, &given).or_exit(Exit::Model));
     let facts = facts?;
     let options = Options { optimize: !args.no_optimize };
@@ -57,7 +57,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let report = Report { load, check, planning, first, times, threads: count };
     match args.common.json {
         true => println!("{}", report.json(&session)),
-        false => print!("{}{}", report.text(), profile(&session.profile())),
+        false => print!("{}{}", report.text(), profile::text(&session.profile())),
     }
     Ok(Exit::Good)
 }
@@ -125,10 +125,6 @@ struct Report {
     threads: usize,
 }
 
-fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
 impl Report {
     fn percentile(&self, percent: usize) -> f64 {
         let at = (self.times.len() - 1) * percent / 100;
@@ -136,11 +132,6 @@ impl Report {
     }
 
     fn json(&self, session: &Session) -> Value {
-        let steps = session.profile();
-        let layer = |s: &StepTime| {
-            json!({ "layer": s.layer, "type": s.kind, "kernel": s.kernel,
-                    "ms": ms(s.time / s.runs.max(1)) })
-        };
         json!({
             "schema": 1,
             "load_ms": ms(self.load),
@@ -154,7 +145,7 @@ impl Report {
             "threads": self.threads,
             "precision": "f32",
             "peak_rss_bytes": peak_memory(),
-            "layers": steps.iter().map(layer).collect::<Vec<_>>(),
+            "layers": profile::json(&session.profile()),
         })
     }
 
@@ -184,35 +175,3 @@ fn peak_memory() -> Option<u64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
-
-/// Time per operation type, then per layer, the longest first.
-fn profile(steps: &[StepTime]) -> String {
-    if steps.is_empty() {
-        return String::new();
-    }
-    let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(s.runs.max(1));
-    let total: f64 = steps.iter().map(per_run).sum();
-    let mut kinds: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
-    for step in steps {
-        let entry = kinds.entry((&step.kind, step.kernel)).or_default();
-        entry.0 += 1;
-        entry.1 += per_run(step);
-    }
-    let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-    let share = |time: f64| vec![format!("{time:.3} ms"), format!("{:.1} %", 100.0 * time / total)];
-    let by_kind = kinds.iter().map(|((kind, kernel), (count, time))| {
-        [vec![format!("{count} x {kind}"), (*kernel).to_owned()], share(*time)].concat()
-    });
-    let mut layers: Vec<&StepTime> = steps.iter().collect();
-    layers.sort_by(|a, b| per_run(b).total_cmp(&per_run(a)));
-    let by_layer = layers
-        .iter()
-        .take(LAYERS)
-        .map(|s| [vec![s.layer.clone(), s.kernel.to_owned()], share(per_run(s))].concat());
-    let (kinds, layers): (Vec<_>, Vec<_>) = (by_kind.collect(), by_layer.collect());
-    format!("\n{}\n{}", table(&kinds), table(&layers))
-}
-
-/// Layers that a profile lists.
-const LAYERS: usize = 30;

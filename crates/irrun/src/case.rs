@@ -108,7 +108,7 @@ impl Case {
         let session = match session {
             Some(session) => session,
             None => {
-                let plan = crate::run::plan(graph, &inputs, options).map_err(|f| f.error)?;
+                let plan = crate::run::plan(graph, &inputs, &[], options).map_err(|f| f.error)?;
                 session.insert(plan.session_on(Arc::clone(threads)))
             }
         };

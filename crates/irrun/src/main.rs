@@ -5,7 +5,7 @@
 use clap::Parser;
 use irrun::args::{Cli, Command};
 use irrun::exit::Exit;
-use irrun::{bench, check, operations, run, suite};
+use irrun::{bench, check, draw, inspect, operations, run, suite};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Test(args)) => suite::test(args),
         Some(Command::Bench(args)) => bench::bench(args),
+        Some(Command::Inspect(args)) => inspect::inspect(args),
+        Some(Command::Graph(args)) => draw::draw(args),
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {

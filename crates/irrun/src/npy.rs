@@ -315,9 +315,11 @@ fn encode(tensor: &Tensor) -> Result<(String, std::borrow::Cow<'_, [u8]>)> {
 /// Writes a file whole or not at all: a temporary file beside it, then a rename.
 ///
 /// # Errors
-/// When the directory cannot be written; a file already there is then left as it was.
+/// When the directory cannot be made or written; a file already there is then left as it was.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = std::fs::create_dir_all(dir);
+    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
     let failed = || format!("{} cannot be written", path.display());
     let mut file = tempfile::Builder::new()
         .prefix(".irrun-")

@@ -6,6 +6,7 @@ use crate::table::table;
 use crate::text::glob;
 use infer::{ROWS, Row, Versions};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Lists the operations.
 ///
@@ -14,7 +15,9 @@ use serde_json::json;
 pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
     let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| glob(pattern, row.kind));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
-    if args.json {
+    if args.markdown {
+        print!("{}", page(&rows));
+    } else if args.json {
         let op = |row: &&Row| {
             let last = match row.versions {
                 Versions::Opset(_, last) => Some(format!("opset{last}")),
@@ -30,6 +33,41 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// Where the specification describes the opsets.
+const OPSETS: &str = "https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/available-opsets";
+
+/// The page `docs/operations.md`: a line for each row, with its specification and its two files.
+pub fn page(rows: &[&Row]) -> String {
+    let types: BTreeSet<&str> = rows.iter().map(|row| row.kind).collect();
+    let mut text = format!(
+        "<!-- Written by `make operations` from the table in crates/infer/src/table.rs. -->\n\
+         # Operations\n\n\
+         {} operation types in {} versions. A row covers the opsets in which an operation has one meaning: a file may \n\
+         name any of them. The page of an opset links to the specification of each of its operations; the rule file begins \n\
+         with what it follows. What is decided where the specification is open is in [numerics.md](numerics.md).\n\n\
+         | type | opsets | specification | rule | kernel |\n|---|---|---|---|---|\n",
+        types.len(),
+        rows.len()
+    );
+    for row in rows {
+        let (opsets, specification) = match row.versions {
+            Versions::Opset(first, last) => {
+                let until = if last > first { format!(" to {last}") } else { String::new() };
+                (format!("{first}{until}"), format!("[opset{first}]({OPSETS}/opset{first}.html)"))
+            }
+            Versions::Named(name) if row.kind.ends_with("Reshape") => {
+                (format!("`{name}`"), "[the dialects](reshape-and-roll.md)".to_owned())
+            }
+            Versions::Named(name) => (format!("`{name}`"), "OpenVINO's own".to_owned()),
+        };
+        let file = |of: &str| format!("[{0}.rs](../crates/{of}/src/ops/{0}.rs)", row.module);
+        let (rule, kernel) = (file("infer"), file("runtime"));
+        let kind = row.kind;
+        text.push_str(&format!("| {kind} | {opsets} | {specification} | {rule} | {kernel} |\n"));
+    }
+    text
+}
+
 fn listing(rows: &[&Row]) -> String {
     let line = |row: &&Row| {
         let until = match row.versions {
@@ -41,4 +79,24 @@ fn listing(rows: &[&Row]) -> String {
     let mut text = table(&rows.iter().map(line).collect::<Vec<_>>());
     text.push_str(&format!("{} rows\n", rows.len()));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_page_is_what_the_table_gives() {
+        let rows: Vec<&Row> = ROWS.iter().collect();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page_now = std::fs::read_to_string(root.join("docs/operations.md")).unwrap_or_default();
+        assert!(page_now == page(&rows), "docs/operations.md is out of date: make operations");
+        for row in rows {
+            for of in ["infer", "runtime"] {
+                let file = root.join(format!("crates/{of}/src/ops/{}.rs", row.module));
+                assert!(file.exists(), "{}", file.display());
+            }
+        }
+    }
 }

@@ -4,11 +4,11 @@ use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
-use crate::{npy, npz};
-use anyhow::{Context, anyhow};
-use infer::{Given, Inputs, PartialShape};
+use crate::{npy, npz, profile, state};
+use anyhow::anyhow;
+use infer::{Fact, Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
-use runtime::{Options, Plan, Tensor, Threads};
+use runtime::{Options, Plan, Session, Tensor, Threads};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -25,18 +25,34 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
     let tensors = bind::read_inputs(&args.input, &declared, args.cast)?;
-    let plan = plan(&graph, &tensors, &Options { optimize: !args.no_optimize })?;
+    let values = match &args.state {
+        Some(path) => state::load(path, &graph)?,
+        None => Vec::new(),
+    };
+    let plan = plan(&graph, &tensors, &values, &Options { optimize: !args.no_optimize })?;
     if args.explain {
         plan.explain().iter().for_each(|line| eprintln!("{line}"));
     }
     let mut session = plan.session_on(Arc::new(threads(args.common.threads)));
+    for (id, value) in values {
+        session.set_variable(&id, value).or_exit(Exit::Input)?;
+    }
+    if args.profile {
+        session.start_profile();
+    }
     let outputs = session.run(&tensors).or_exit(Exit::Running)?;
     write(&targets, &ports, &outputs)?;
+    if let Some(path) = &args.save_state {
+        state::save(path, &session.variables())?;
+    }
     if args.common.json {
-        println!("{}", report(&ports, &outputs, &targets));
-    } else if targets.is_empty() {
+        println!("{}", report(&ports, &outputs, &targets, &session));
+        return Ok(Exit::Good);
+    }
+    if targets.is_empty() {
         print!("{}", summary(&ports, &outputs));
     }
+    print!("{}", profile::text(&session.profile()));
     Ok(Exit::Good)
 }
 
@@ -44,20 +60,30 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// What is wrong with the model, all of it.
-pub fn plan(graph: &Graph, tensors: &[Tensor], options: &Options) -> Result<Plan, Failure> {
-    let facts = infer::propagate(graph, &given(tensors)).or_exit(Exit::Model)?;
+pub fn plan(
+    graph: &Graph,
+    tensors: &[Tensor],
+    variables: &[(String, Tensor)],
+    options: &Options,
+) -> Result<Plan, Failure> {
+    let facts = infer::propagate(graph, &given(tensors, variables)).or_exit(Exit::Model)?;
     runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
 }
 
-/// What is known of the inputs of a model whose tensors are there, and that has not run before.
-pub fn given(tensors: &[Tensor]) -> Inputs {
+/// What is known of the inputs of a model whose tensors are there. Variables without a value begin
+/// with their initial one.
+pub fn given(tensors: &[Tensor], variables: &[(String, Tensor)]) -> Inputs {
+    let shape = |t: &Tensor| PartialShape::fixed(t.sizes());
     let given = |t: &Tensor| Given {
         element_type: Some(t.element_type()),
-        shape: Some(PartialShape::fixed(t.sizes())),
+        shape: Some(shape(t)),
         value: None,
     };
-    let parameters = tensors.iter().map(given).collect();
-    Inputs { parameters, variables: Some(Default::default()) }
+    let fact = |(id, t): &(String, Tensor)| (id.clone(), Fact::new(t.element_type(), shape(t)));
+    Inputs {
+        parameters: tensors.iter().map(given).collect(),
+        variables: Some(variables.iter().map(fact).collect()),
+    }
 }
 
 /// The threads that a flag asks for, or one for each processor.
@@ -68,11 +94,6 @@ pub fn threads(count: Option<usize>) -> Threads {
 
 fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {
     for target in targets {
-        if let Some(dir) = target.path().parent() {
-            let made = std::fs::create_dir_all(dir);
-            let failed = || format!("the directory {} cannot be made", dir.display());
-            made.with_context(failed).or_exit(Exit::Input)?;
-        }
         match target {
             Target::Npy(i, path) => {
                 let Some(tensor) = outputs.get(*i) else { continue };
@@ -162,8 +183,8 @@ fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
     table(&rows)
 }
 
-fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target]) -> Value {
-    let outputs = ports.iter().zip(outputs).enumerate().map(|(i, (port, tensor))| {
+fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target], session: &Session) -> Value {
+    let list = ports.iter().zip(outputs).enumerate().map(|(i, (port, tensor))| {
         let s = Statistics::of(tensor);
         let files = targets.iter().filter(|t| match t {
             Target::Npy(k, _) => *k == i,
@@ -183,7 +204,17 @@ fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target]) -> Value {
             "files": files.map(|t| t.path().display().to_string()).collect::<Vec<_>>(),
         })
     });
-    json!({ "schema": 1, "outputs": outputs.collect::<Vec<_>>() })
+    let mut report = json!({ "schema": 1, "outputs": list.collect::<Vec<_>>() });
+    let variables = session.variables();
+    if !variables.is_empty() {
+        let variable = |(id, t): &(String, Tensor)| json!({ "id": id, "type": t.element_type().name(), "shape": t.sizes() });
+        report["variables"] = variables.iter().map(variable).collect();
+    }
+    let steps = session.profile();
+    if !steps.is_empty() {
+        report["layers"] = profile::json(&steps);
+    }
+    report
 }
 
 /// JSON has no infinities.

@@ -83,6 +83,20 @@ impl Variables {
         self.values.iter().map(|(id, value)| (id.as_str(), value))
     }
 
+    fn held(&self) -> Held {
+        let held = |(id, t): (&String, &Tensor)| (id.clone(), t.element_type(), t.sizes().into());
+        self.values.iter().map(held).collect()
+    }
+
+    /// Whether these and no others have values, of these types and shapes.
+    fn are(&self, held: &Held) -> bool {
+        let same = |(id, element_type, sizes): &(String, ElementType, Sizes)| {
+            let value = self.values.get(id);
+            value.is_some_and(|t| t.element_type() == *element_type && t.sizes() == &sizes[..])
+        };
+        self.values.len() == held.len() && held.iter().all(same)
+    }
+
     fn facts(&self) -> HashMap<String, Fact> {
         let fact = |t: &Tensor| Fact::new(t.element_type(), PartialShape::fixed(t.sizes()));
         self.values.iter().map(|(id, t)| (id.clone(), fact(t))).collect()
@@ -103,14 +117,18 @@ pub(crate) struct Engine {
 /// A plan with its memory.
 struct Ready {
     key: Key,
+    variables: Held,
     plan: Plan,
     values: Vec<Option<Tensor>>,
     /// For each step that has one, the kernel chosen last.
     memos: Vec<Option<Memo>>,
 }
 
-/// What a plan is made for: types and shapes of the inputs and of the variables.
+/// What a plan is made for: types and shapes of the inputs.
 type Key = Vec<(ElementType, Sizes)>;
+
+/// And those of the variables that have a value.
+type Held = Vec<(String, ElementType, Sizes)>;
 
 /// The kernel chosen last, and what it was chosen for.
 struct Memo {
@@ -134,7 +152,7 @@ impl Engine {
         if static_inputs && !reads_variables {
             let key = plan.inputs().map(|f| (f.element_type, f.shape.sizes().unwrap_or_default()));
             let key = key.collect();
-            engine.plans.push(Ready::new(plan, key));
+            engine.plans.push(Ready::new(plan, key, Vec::new()));
         }
         engine
     }
@@ -166,22 +184,14 @@ impl Engine {
     }
 
     fn plan_for(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<usize, Problems> {
+        let variables = shared.variables.borrow();
         let matches = |ready: &Ready| {
-            ready.key.len() == inputs.len() && {
-                let same = |(k, t): (&(ElementType, Sizes), &Tensor)| {
-                    k.0 == t.element_type() && k.1[..] == *t.sizes()
-                };
-                ready.key.iter().zip(inputs).all(same)
-            }
+            let same = |(k, t): (&(ElementType, Sizes), &Tensor)| {
+                k.0 == t.element_type() && k.1[..] == *t.sizes()
+            };
+            ready.key.iter().zip(inputs).all(same) && variables.are(&ready.variables)
         };
-        let variables = shared.variables.borrow().facts();
-        if variables.is_empty()
-            && let Some(index) = self.plans.iter().position(matches)
-        {
-            return Ok(index);
-        }
-        let key = full_key(inputs, &variables);
-        if let Some(index) = self.plans.iter().position(|p| p.key == key) {
+        if let Some(index) = self.plans.iter().position(matches) {
             return Ok(index);
         }
         if self.general {
@@ -192,13 +202,14 @@ impl Engine {
             true => Inputs::default(),
             false => Inputs {
                 parameters: inputs.iter().map(given).collect(),
-                variables: Some(variables),
+                variables: Some(variables.facts()),
             },
         };
+        let key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
         let facts = infer::propagate(&self.graph, &given)?;
         let plan = compile_with(&self.graph, &facts, &self.options)?;
         self.general = general;
-        self.plans.push(Ready::new(plan, key));
+        self.plans.push(Ready::new(plan, key, variables.held()));
         Ok(self.plans.len() - 1)
     }
 }
@@ -211,17 +222,8 @@ fn given(tensor: &Tensor) -> Given {
     }
 }
 
-fn full_key(inputs: &[Tensor], variables: &HashMap<String, Fact>) -> Key {
-    let mut key: Key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
-    let mut ids: Vec<&String> = variables.keys().collect();
-    ids.sort();
-    let sizes = |f: &Fact| (f.element_type, f.shape.sizes().unwrap_or_default());
-    key.extend(ids.into_iter().filter_map(|id| variables.get(id)).map(sizes));
-    key
-}
-
 impl Ready {
-    fn new(plan: Plan, key: Key) -> Ready {
+    fn new(plan: Plan, key: Key, variables: Held) -> Ready {
         let arena = Tensor::zeros(ElementType::U8, &[plan.arena]).ok();
         let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
         for (v, place) in plan.places.iter().enumerate() {
@@ -243,7 +245,7 @@ impl Ready {
             }
         }
         let memos = plan.steps.iter().map(|_| None).collect();
-        Ready { key, plan, values, memos }
+        Ready { key, variables, plan, values, memos }
     }
 
     fn run(

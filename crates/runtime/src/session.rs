@@ -3,11 +3,12 @@
 use crate::engine::{Engine, Shared};
 use crate::plan::Plan;
 use crate::profile::{Profile, StepTime};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
-use infer::{PartialShape, find};
+use infer::{Fact, PartialShape, find};
 use ir::{Code, ElementType, Problem, Problems};
 use kernels::par::Threads;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// Runs a graph, again and again. Inputs may have other shapes in each run: the plan is then made
@@ -17,6 +18,8 @@ pub struct Session {
     shared: Shared,
     /// What the model declares of each input.
     declared: Vec<(ElementType, PartialShape)>,
+    /// What it declares of each variable, once that was asked for.
+    variables: OnceCell<Vec<(String, Fact)>>,
 }
 
 impl Session {
@@ -33,7 +36,7 @@ impl Session {
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
-        Session { engine: Engine::new(plan), shared, declared }
+        Session { engine: Engine::new(plan), shared, declared, variables: OnceCell::new() }
     }
 
     /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
@@ -90,9 +93,29 @@ impl Session {
         list
     }
 
-    /// Gives a variable a value.
-    pub fn set_variable(&mut self, id: &str, value: Tensor) {
+    /// The variables of the model, with the type and shape that it declares, sorted by id.
+    pub fn declared_variables(&self) -> &[(String, Fact)] {
+        self.variables.get_or_init(|| infer::variables(self.engine.graph()))
+    }
+
+    /// Gives a variable a value, which the next run reads.
+    ///
+    /// # Errors
+    /// When the model has no such variable, or it is of another type or shape.
+    pub fn set_variable(&mut self, id: &str, value: Tensor) -> Result<(), TensorError> {
+        let declared = self.declared_variables().iter().find(|(known, _)| known == id);
+        let Some((_, fact)) = declared else {
+            return Err(TensorError::new(format!("the model has no variable \"{id}\"")));
+        };
+        let shape = PartialShape::fixed(value.sizes());
+        let typed = !fact.element_type.is_static() || fact.element_type == value.element_type();
+        if !typed || !fact.shape.covers(&shape) {
+            let given = Fact::new(value.element_type(), shape);
+            let message = format!("variable \"{id}\" is {fact}, but is given {given}");
+            return Err(TensorError::new(message));
+        }
         self.shared.variables.borrow_mut().set(id, value);
+        Ok(())
     }
 
     /// The threads that the session works on.

@@ -1,0 +1,189 @@
+//! `irrun inspect`: what a model consists of. Nothing is executed.
+
+use crate::args::InspectArgs;
+use crate::bind::{self, Declared, Port};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::table::table;
+use crate::text::plural;
+use infer::{Fact, Facts};
+use ir::{Element, Graph};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Describes a model.
+///
+/// # Errors
+/// When the file is no graph, or a flag is wrong. A model that `irrun check` finds fault with is
+/// described as far as it is understood.
+pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
+    let graph = ir::read(&args.model).or_exit(Exit::Model)?;
+    let declared = Declared::new(&graph, &args.shape)?;
+    let facts = infer::analyse(&graph, &declared.given()).facts;
+    let report = Inspection::new(&graph, &facts);
+    match args.json {
+        true => println!("{}", report.json()),
+        false => print!("{}", report.text()),
+    }
+    Ok(Exit::Good)
+}
+
+/// Constants of one element type.
+#[derive(Default)]
+struct Weights {
+    constants: usize,
+    bytes: u64,
+}
+
+struct Inspection<'a> {
+    graph: &'a Graph,
+    inputs: Vec<(Port, Fact)>,
+    outputs: Vec<(Port, Fact)>,
+    variables: Vec<(String, Fact)>,
+    /// Number of layers by type and version, bodies included.
+    operations: BTreeMap<(&'a str, &'a str), usize>,
+    /// By element type.
+    weights: BTreeMap<&'a str, Weights>,
+    /// `rt_info` and its like, one line for each value.
+    notes: Vec<(String, &'a str)>,
+}
+
+impl<'a> Inspection<'a> {
+    fn new(graph: &'a Graph, facts: &Facts) -> Inspection<'a> {
+        let known = |fact: Option<&Fact>| match fact {
+            Some(fact) => Fact { value: None, ..fact.clone() },
+            None => Fact::unknown(),
+        };
+        let input = |&p: &usize| known(facts.node(p).and_then(|n| n.outputs.first()));
+        let output =
+            |&p: &usize| known(graph.inputs_of(p).first().and_then(|&source| facts.output(source)));
+        let mut report = Inspection {
+            graph,
+            inputs: bind::inputs(graph)
+                .into_iter()
+                .zip(graph.parameters().iter().map(input))
+                .collect(),
+            outputs: bind::outputs(graph)
+                .into_iter()
+                .zip(graph.results().iter().map(output))
+                .collect(),
+            variables: infer::variables(graph),
+            operations: BTreeMap::new(),
+            weights: BTreeMap::new(),
+            notes: Vec::new(),
+        };
+        report.count(graph, &mut BTreeSet::new());
+        graph.notes().iter().for_each(|note| report.note("", note));
+        report
+    }
+
+    /// Counts layers and weights; bytes that several constants share are counted once.
+    fn count(&mut self, graph: &'a Graph, seen: &mut BTreeSet<(u64, u64)>) {
+        for layer in graph.layers() {
+            *self.operations.entry((&layer.kind, &layer.version)).or_default() += 1;
+            for body in &layer.bodies {
+                self.count(&body.graph, seen);
+            }
+            let number = |key: &str| layer.attribute(key).and_then(|text| text.parse().ok());
+            if let (Some(offset), Some(size)) = (number("offset"), number("size")) {
+                let element_type = layer.attribute("element_type").unwrap_or("?");
+                let weights = self.weights.entry(element_type).or_default();
+                weights.constants += 1;
+                weights.bytes += if seen.insert((offset, size)) { size } else { 0 };
+            }
+        }
+    }
+
+    fn note(&mut self, path: &str, element: &'a Element) {
+        let attribute =
+            |key: &str| element.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let name = attribute("name").unwrap_or(&element.name);
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        if let Some(value) = attribute("value").or(Some(&*element.text).filter(|t| !t.is_empty())) {
+            self.notes.push((path.clone(), value));
+        }
+        element.children.iter().for_each(|child| self.note(&path, child));
+    }
+
+    fn layers(&self) -> usize {
+        self.operations.values().sum()
+    }
+
+    /// The operations, the most frequent first.
+    fn by_count(&self) -> Vec<(&(&str, &str), &usize)> {
+        let mut operations: Vec<_> = self.operations.iter().collect();
+        operations.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        operations
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{}: IR version {}, {}\n",
+            self.graph.name(),
+            self.graph.version().number(),
+            plural(self.layers(), "layer")
+        );
+        let ports = |title: &str, ports: &[(Port, Fact)]| {
+            let row = |(i, (port, fact)): (usize, &(Port, Fact))| {
+                let names: Vec<&str> = match port.names.is_empty() {
+                    true => vec![&port.friendly],
+                    false => port.names.iter().map(String::as_str).collect(),
+                };
+                row([title, &i.to_string(), &names.join(", "), &fact.to_string()])
+            };
+            ports.iter().enumerate().map(row).collect::<Vec<_>>()
+        };
+        section(
+            &mut text,
+            &[ports("input", &self.inputs), ports("output", &self.outputs)].concat(),
+        );
+        let variable = |(id, fact): &(String, Fact)| row(["variable", id, &fact.to_string()]);
+        section(&mut text, &self.variables.iter().map(variable).collect::<Vec<_>>());
+        let operation = |((kind, version), count): (&(&str, &str), &usize)| {
+            row([kind, version, &count.to_string()])
+        };
+        section(&mut text, &self.by_count().into_iter().map(operation).collect::<Vec<_>>());
+        let weights = |(element_type, w): (&&str, &Weights)| {
+            let constants = plural(w.constants, "constant");
+            row(["weights", element_type, &constants, &format!("{} bytes", w.bytes)])
+        };
+        section(&mut text, &self.weights.iter().map(weights).collect::<Vec<_>>());
+        let note = |(path, value): &(String, &str)| row([path, value]);
+        section(&mut text, &self.notes.iter().map(note).collect::<Vec<_>>());
+        text
+    }
+
+    fn json(&self) -> Value {
+        let port = |(port, fact): &(Port, Fact)| {
+            json!({ "name": port.shown(), "names": port.names, "layer": port.friendly,
+                    "type": fact.element_type.name(), "shape": fact.shape.to_string() })
+        };
+        let variable = |(id, fact): &(String, Fact)| json!({ "id": id, "type": fact.element_type.name(), "shape": fact.shape.to_string() });
+        let operation = |((kind, version), count): (&(&str, &str), &usize)| json!({ "type": kind, "version": version, "count": count });
+        let weights = |(element_type, w): (&&str, &Weights)| json!({ "type": element_type, "constants": w.constants, "bytes": w.bytes });
+        let notes: Map<String, Value> =
+            self.notes.iter().map(|(path, value)| (path.clone(), json!(value))).collect();
+        json!({
+            "schema": 1,
+            "name": self.graph.name(),
+            "version": self.graph.version().number(),
+            "layers": self.layers(),
+            "inputs": self.inputs.iter().map(port).collect::<Vec<_>>(),
+            "outputs": self.outputs.iter().map(port).collect::<Vec<_>>(),
+            "variables": self.variables.iter().map(variable).collect::<Vec<_>>(),
+            "operations": self.by_count().into_iter().map(operation).collect::<Vec<_>>(),
+            "weights": self.weights.iter().map(weights).collect::<Vec<_>>(),
+            "notes": notes,
+        })
+    }
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+fn section(text: &mut String, rows: &[Vec<String>]) {
+    if !rows.is_empty() {
+        text.push('\n');
+        text.push_str(&table(rows));
+    }
+}

@@ -1,0 +1,53 @@
+//! Where the time of a run goes: `--profile` of `irrun MODEL.xml` and of `irrun bench`.
+
+use crate::table::table;
+use runtime::StepTime;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Layers that the text lists.
+const LAYERS: usize = 30;
+
+/// Milliseconds, to the microsecond.
+pub fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Time of each layer in each run, in the order in which they first ran.
+pub fn json(steps: &[StepTime]) -> Value {
+    let layer = |s: &StepTime| {
+        json!({ "layer": s.layer, "type": s.kind, "kernel": s.kernel,
+                "ms": ms(s.time / s.runs.max(1)) })
+    };
+    steps.iter().map(layer).collect()
+}
+
+/// Time per operation type and kernel, then per layer, the longest first; nothing without steps.
+pub fn text(steps: &[StepTime]) -> String {
+    if steps.is_empty() {
+        return String::new();
+    }
+    let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(s.runs.max(1));
+    let total: f64 = steps.iter().map(per_run).sum();
+    let mut kinds: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
+    for step in steps {
+        let entry = kinds.entry((&step.kind, step.kernel)).or_default();
+        entry.0 += 1;
+        entry.1 += per_run(step);
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let share = |time: f64| vec![format!("{time:.3} ms"), format!("{:.1} %", 100.0 * time / total)];
+    let by_kind = kinds.iter().map(|((kind, kernel), (count, time))| {
+        [vec![format!("{count} x {kind}"), (*kernel).to_owned()], share(*time)].concat()
+    });
+    let mut layers: Vec<&StepTime> = steps.iter().collect();
+    layers.sort_by(|a, b| per_run(b).total_cmp(&per_run(a)));
+    let by_layer = layers
+        .iter()
+        .take(LAYERS)
+        .map(|s| [vec![s.layer.clone(), s.kernel.to_owned()], share(per_run(s))].concat());
+    let (kinds, layers): (Vec<_>, Vec<_>) = (by_kind.collect(), by_layer.collect());
+    format!("\n{}\n{}", table(&kinds), table(&layers))
+}

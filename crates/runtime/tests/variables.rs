@@ -1,0 +1,68 @@
+//! Variables of a session: declared, read, set, kept from run to run, forgotten.
+
+use infer::Inputs;
+use ir::{Graph, GraphBuilder};
+use runtime::{Session, Tensor};
+
+/// `a` and `b` of two unknown dims, each read, joined with the input along axis 0, and assigned.
+fn graph() -> Graph {
+    let mut g = GraphBuilder::new();
+    let x = g.parameter("x", "f32", "1,2");
+    for id in ["a", "b"] {
+        let attributes =
+            [("variable_id", id), ("variable_type", "f32"), ("variable_shape", "?,2")];
+        let read = g.layer("ReadValue", "opset6").attributes(&attributes).output();
+        let both = g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[read, x]).output();
+        g.layer("Assign", "opset6").attribute("variable_id", id).inputs(&[both]).output();
+        g.result(both);
+    }
+    g.build().unwrap()
+}
+
+fn session() -> Session {
+    let graph = graph();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    runtime::compile(&graph, &facts).unwrap().session()
+}
+
+fn rows(count: usize) -> Tensor {
+    Tensor::from_vec(&[count, 2], vec![1f32; 2 * count]).unwrap()
+}
+
+fn lengths(tensors: &[Tensor]) -> Vec<usize> {
+    tensors.iter().map(|t| t.sizes()[0]).collect()
+}
+
+#[test]
+fn values_are_kept_set_and_forgotten() {
+    let mut session = session();
+    assert!(session.variables().is_empty());
+    assert_eq!(lengths(&session.run(&[rows(1)]).unwrap()), [1, 1]);
+    assert_eq!(lengths(&session.run(&[rows(1)]).unwrap()), [2, 2]);
+    let kept: Vec<_> = session.variables().into_iter().map(|(id, t)| (id, t.sizes()[0])).collect();
+    assert_eq!(kept, [("a".to_owned(), 2), ("b".to_owned(), 2)]);
+    // One alone and the other alone are different plans, although their shapes are the same.
+    for (id, expected) in [("a", [6, 1]), ("b", [1, 6])] {
+        session.reset();
+        session.set_variable(id, rows(5)).unwrap();
+        assert_eq!(lengths(&session.run(&[rows(1)]).unwrap()), expected);
+    }
+}
+
+#[test]
+fn what_is_set_has_to_fit() {
+    let mut session = session();
+    let declared: Vec<String> =
+        session.declared_variables().iter().map(|(id, fact)| format!("{id} {fact}")).collect();
+    assert_eq!(declared, ["a f32[?,2]", "b f32[?,2]"]);
+    let narrow = Tensor::from_vec(&[1, 1], vec![0f32]).unwrap();
+    let doubles = Tensor::from_vec(&[1, 2], vec![0f64; 2]).unwrap();
+    for (id, value, message) in [
+        ("c", rows(1), "the model has no variable \"c\""),
+        ("a", narrow, "variable \"a\" is f32[?,2], but is given f32[1,1]"),
+        ("a", doubles, "variable \"a\" is f32[?,2], but is given f64[1,2]"),
+    ] {
+        assert_eq!(session.set_variable(id, value).unwrap_err().to_string(), message);
+    }
+    assert!(session.variables().is_empty());
+}
