@@ -5,6 +5,9 @@
 //! multiply-add included, so the bits are too. Work is divided over output elements ([`par`]); a
 //! sum is never divided among threads.
 
+// What an iterator does not inline is not compiled for the instruction set of its caller.
+#![allow(clippy::needless_range_loop)]
+
 pub mod arithmetic;
 pub mod attention;
 pub mod binary;
