@@ -123,6 +123,23 @@ impl<'a> InferCx<'a> {
         Err(RuleError::element_type(input, format!("must be {expected}, not {found}")))
     }
 
+    /// The element type of an input of numbers: integers or floating-point values.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_number(&self, input: usize) -> Result<ElementType, RuleError> {
+        self.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())
+    }
+
+    /// The element type of an input of indices or sizes: i32 or i64.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_index(&self, input: usize) -> Result<ElementType, RuleError> {
+        let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
+        self.expect_type(input, "i32 or i64", index)
+    }
+
     /// The one element type that the given inputs share.
     ///
     /// # Errors

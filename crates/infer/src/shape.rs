@@ -1,6 +1,7 @@
 //! Shapes: a list of dims, or an unknown rank.
 
 use crate::dim::{Dim, Why};
+use crate::value::MAX_ELEMENTS;
 use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;
@@ -30,8 +31,12 @@ impl PartialShape {
         Unranked(Why::NONE)
     }
 
-    /// A known rank of unknown dims.
+    /// A known rank of unknown dims. A rank that no value could fill is as good as unknown; it
+    /// comes from a file that wants memory.
     pub fn of_rank(rank: usize) -> PartialShape {
+        if rank > MAX_ELEMENTS {
+            return PartialShape::unranked();
+        }
         Ranked(SmallVec::from_elem(Dim::any(), rank))
     }
 

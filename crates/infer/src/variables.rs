@@ -2,7 +2,6 @@
 
 use crate::driver::analyse;
 use crate::fact::{Fact, Facts, Inputs};
-use crate::op::Op;
 use crate::ops::variable::Variable;
 use ir::Graph;
 use std::any::Any;
@@ -23,7 +22,7 @@ pub fn variables(graph: &Graph) -> Vec<(String, Fact)> {
 fn collect(graph: &Graph, facts: &Facts, found: &mut BTreeMap<String, Fact>) {
     for &position in graph.order() {
         let Some(node) = facts.node(position) else { continue };
-        let op: &dyn Any = &*node.op as &dyn Op;
+        let op: &dyn Any = &*node.op;
         if let (Some(variable), Some(fact)) = (op.downcast_ref::<Variable>(), node.outputs.first())
             && variable.reads()
         {

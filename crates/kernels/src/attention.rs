@@ -7,7 +7,7 @@ use crate::gemm::{
 };
 use crate::memory::{InOut, ScratchPool};
 use crate::par::{Slice, Threads};
-use crate::slices::Slices;
+use crate::slices::{LANES, Slices};
 use crate::softmax::softmax;
 
 /// Scores computed together: they stay in the cache until they meet the values.
@@ -121,7 +121,13 @@ impl Attention {
             true => 0,
             false => panels_len(self.depth, self.terms) + panels_len(self.terms, self.width),
         };
-        self.block() * (self.terms + 1) + packed
+        self.block() * self.columns(true) + packed
+    }
+
+    /// Columns of the scores, with or without a sink: whole groups of lanes. What is beyond the
+    /// terms is -inf and has no weight.
+    fn columns(&self, has_sink: bool) -> usize {
+        (self.terms + usize::from(has_sink)).next_multiple_of(LANES)
     }
 
     /// Some rows of a head, block after block.
@@ -134,7 +140,7 @@ impl Attention {
     ) {
         let [_, key, value, _] = self.strides;
         let (keys, values) = (Layout::Columns { stride: key }, Layout::Rows { stride: value });
-        let (scores, rest) = space.split_at_mut(self.block() * (self.terms + 1));
+        let (scores, rest) = space.split_at_mut(self.block() * self.columns(true));
         let (keys, values) = if self.few() {
             (Right::Plain(head.key, keys), Right::Plain(head.value, values))
         } else {
@@ -160,7 +166,7 @@ impl Attention {
         keys: Right<'_>,
         scores: &mut [f32],
     ) -> usize {
-        let stride = self.terms + usize::from(head.sink.is_some());
+        let stride = self.columns(head.sink.is_some());
         let count = rows.len();
         let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
         let scale = [Step::Scale(self.scale)];
@@ -177,6 +183,7 @@ impl Attention {
         for (i, line) in rows.zip(scores.chunks_mut(stride.max(1))) {
             let (line, sink) = line.split_at_mut(self.terms);
             self.bias(head, i, line);
+            sink.fill(f32::NEG_INFINITY);
             if let (Some(to), Some(own)) = (sink.first_mut(), head.sink) {
                 *to = own.values[i * own.row];
             }

@@ -61,9 +61,8 @@ pub fn of_tuples(
 ) -> Result<Vec<usize>, OutOfRange> {
     let position = |i: usize| {
         let tuple = indices[i * sizes.len()..].iter().zip(sizes);
-        let slice = tuple.fold(Ok(0), |at: Result<usize, OutOfRange>, (index, size)| {
-            Ok(at? * size + normal(*index, *size)?)
-        });
+        let mut pairs = tuple.map(|(index, size)| Ok((normal(*index, *size)?, size)));
+        let slice = pairs.try_fold(0, |at, pair| pair.map(|(index, size)| at * size + index));
         slice.map(|slice| slice * inner)
     };
     (0..count).map(position).collect()

@@ -5,6 +5,9 @@
 //! multiply-add included, so the bits are too. Work is divided over output elements ([`par`]); a
 //! sum is never divided among threads.
 
+// What an iterator does not inline is not compiled for the instruction set of its caller.
+#![allow(clippy::needless_range_loop)]
+
 pub mod arithmetic;
 pub mod attention;
 pub mod binary;
@@ -14,6 +17,7 @@ pub mod color;
 pub mod conv;
 pub mod convert;
 pub mod copy;
+pub mod ctc;
 pub mod cum_sum;
 pub mod detection;
 pub mod fourier;
@@ -28,6 +32,8 @@ pub mod isa;
 pub mod lrn;
 pub mod mark;
 mod memory;
+pub mod multinomial;
+pub mod nonzero;
 pub mod normalize;
 pub mod num;
 pub mod order;
@@ -36,20 +42,25 @@ pub mod pad;
 pub mod par;
 pub mod pool;
 pub mod quantize;
+pub mod random;
 pub mod range;
 pub mod real;
 pub mod recurrent;
 pub mod reduce;
 pub mod resample;
 pub mod reverse;
+pub mod roi;
 pub mod roll;
 pub mod runs;
 pub mod scatter;
+pub mod search;
+pub mod segment;
 pub mod select;
 pub mod simd;
 pub mod slices;
 pub mod softmax;
 pub mod topk;
 pub mod unary;
+pub mod unique;
 
 pub use memory::{InOut, Lines, Scratch, ScratchPool};

@@ -79,6 +79,16 @@ impl<'a, T: Plain> InOut<'a, T> {
         }
     }
 
+    /// A part of the output, to be read and overwritten.
+    ///
+    /// # Panics
+    /// When the range is not within the length.
+    pub fn output(&mut self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the output, which is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.to.add(range.start), range.len()) }
+    }
+
     /// Elements `at..at + N` of the input.
     ///
     /// # Panics

@@ -1,11 +1,12 @@
 //! Normalisations: elements of a slice less their mean, over a measure of their size. Means
 //! first, then squares of what is left of the elements, in f32 or f64.
 
+use crate::gemm::{Step, apply_steps};
 use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, LANES, Lanes, Slices};
+use crate::slices::{Block, LANES, Lanes, Slices, each};
 
 /// What a slice is divided by, from the sum of its squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,26 @@ pub fn normalize<T: StoredReal>(
     slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
 }
 
+/// Normalises rows of `columns` elements; `steps` are then applied to each.
+///
+/// # Panics
+/// When the length is not that of whole rows.
+pub fn normalize_rows(
+    threads: &Threads,
+    columns: usize,
+    form: Normalization,
+    steps: &[Step<'_>],
+    io: &InOut<'_, f32>,
+) {
+    let rows = io.len() / columns.max(1);
+    assert_eq!(rows * columns, io.len(), "a row is not whole");
+    let slices = Slices::new(&[rows, columns], &[1]);
+    slices.blocks(threads, io, |block| {
+        normalize_block(block, form, columns);
+        apply_steps(steps, block.place(0) / columns, 0, block.line());
+    });
+}
+
 multiversion! {
     fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, form: Normalization, count: usize) {
         let (mean, scale) = moments(block, form, count);
@@ -77,7 +98,7 @@ fn moments<T: StoredReal>(
     let (zero, one, count) = (T::Wide::of(0.0), T::Wide::of(1.0), T::Wide::of(count as f64));
     let mut mean = [zero; LANES];
     if form.center {
-        mean = block.fold(zero, |sum, x, _| sum + x, |a, b| a + b).map(|sum| sum / count);
+        mean = each(block.fold(zero, |sum, x, _| sum + x, |a, b| a + b), |sum| sum / count);
     }
     if form.divisor == Divisor::One {
         return (mean, [one; LANES]);
@@ -87,7 +108,7 @@ fn moments<T: StoredReal>(
         sum + d * d
     };
     let squares = block.fold(zero, square, |a, b| a + b);
-    (mean, squares.map(|sum| one / form.divisor.of(sum, count)))
+    (mean, each(squares, |sum| one / form.divisor.of(sum, count)))
 }
 
 /// Channels of a tensor: `outer` times `channels` runs of `inner` elements.
@@ -168,9 +189,9 @@ pub fn normalize_batch<T: StoredReal>(
     let slices = Slices::new(&[outer * channels, inner], &[1]);
     slices.blocks(threads, io, |block| {
         let channel: [usize; LANES] = std::array::from_fn(|i| block.place(i) / inner % channels);
-        let mean = channel.map(|c| batch.mean[c].widen());
-        let shift = channel.map(|c| batch.beta[c].widen());
-        let scale = channel.map(|c| {
+        let mean = each(channel, |c| batch.mean[c].widen());
+        let shift = each(channel, |c| batch.beta[c].widen());
+        let scale = each(channel, |c| {
             batch.gamma[c].widen() / (batch.variance[c].widen() + T::Wide::of(eps)).sqrt()
         });
         batch_block(block, mean, scale, shift);

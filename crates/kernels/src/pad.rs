@@ -127,7 +127,9 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None, ..ProptestConfig::default()
+        })]
 
         #[test]
         fn every_element_is_the_one_of_the_definition(
@@ -137,7 +139,10 @@ mod tests {
             let sizes: Vec<usize> = axes.iter().map(|a| a.0).collect();
             let begins: Vec<i64> = axes.iter().map(|a| a.1).collect();
             let out: Vec<usize> = axes.iter().map(|a| a.2).collect();
-            let source = |p: i64, n: i64| if edge && n > 0 { Some(p.clamp(0, n - 1) as usize) } else { constant(p, n) };
+            let source = |position: i64, size: i64| match edge && size > 0 {
+                true => Some(position.clamp(0, size - 1) as usize),
+                false => constant(position, size),
+            };
             let data: Vec<u16> = (1..=sizes.iter().product::<usize>() as u16).collect();
             let mut found = vec![7; out.iter().product()];
             let plan = PadPlan::new(&sizes, &out, &begins);
@@ -145,7 +150,8 @@ mod tests {
             for (i, found) in found.iter().enumerate() {
                 let (mut rest, mut at, mut stride) = (i, Some(0), 1);
                 for axis in (0..sizes.len()).rev() {
-                    let index = source((rest % out[axis]) as i64 - begins[axis], sizes[axis] as i64);
+                    let position = (rest % out[axis]) as i64 - begins[axis];
+                    let index = source(position, sizes[axis] as i64);
                     at = at.zip(index).map(|(at, index)| at + index * stride);
                     rest /= out[axis];
                     stride *= sizes[axis];

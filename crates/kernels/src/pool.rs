@@ -5,6 +5,7 @@
 //! windows, tap by tap where they slide. Rows are divided among threads; the order of each fold
 //! depends on the windows only.
 
+use crate::arithmetic::Arithmetic as _;
 use crate::gemm::Window;
 use crate::multiversion;
 use crate::num::{Stored, Wide as _, bf16, f16};
@@ -109,7 +110,9 @@ impl Pool {
     pub fn run<T: Pooled>(&self, threads: &Threads, pooling: Pooling, from: &[T], to: &mut [T]) {
         match pooling {
             Pooling::Max => self.fold(threads, Largest(T::LOWEST.widen()), from, to),
-            Pooling::Mean(divisor) => self.fold(threads, Sum(divisor), from, to),
+            Pooling::Mean(divisor) => {
+                self.fold(threads, Sum(divisor.map(T::Wide::of_count)), from, to);
+            }
         }
     }
 
@@ -223,6 +226,8 @@ multiversion! {
         let width = &pool.axes[2];
         let mut line = vec![f.start(); width.input];
         let mut folded = vec![f.start(); width.windows.len()];
+        let counts = width.windows.iter().map(|window| T::Wide::of_count(window.count));
+        let counts: Vec<T::Wide> = counts.collect();
         for (i, to) in to.chunks_exact_mut(folded.len()).enumerate() {
             let (plane, windows) = pool.row(first + i);
             line.fill(f.start());
@@ -236,9 +241,9 @@ multiversion! {
                 Some(window) => slide(f, &pool.spans, window.stride, &line, &mut folded),
                 None => gather(f, &width.windows, &line, &mut folded),
             }
-            let lines = windows.0.count * windows.1.count;
-            for ((to, sum), taps) in to.iter_mut().zip(&folded).zip(&width.windows) {
-                *to = f.finish(*sum, lines * taps.count).narrow();
+            let lines = T::Wide::of_count(windows.0.count * windows.1.count);
+            for ((to, sum), taps) in to.iter_mut().zip(&folded).zip(&counts) {
+                *to = f.finish(*sum, lines.mul(*taps)).narrow();
             }
         }
     }
@@ -288,17 +293,24 @@ fn gather<F: Fold<W>, W: Mean>(f: F, windows: &[Taps], line: &[W], to: &mut [W])
 
 /// What means need besides reductions.
 pub trait Mean: Scale {
+    /// A count as a number.
+    fn of_count(count: usize) -> Self;
     /// A sum divided by a count, 0 if that is; integers are rounded to nearest, ties to even.
-    fn mean(self, count: usize) -> Self;
+    fn mean(self, count: Self) -> Self;
 }
 
 macro_rules! mean {
     ($($t:ty: |$sum:ident, $n:ident| $mean:expr;)*) => {
         $(impl Mean for $t {
             #[inline(always)]
-            fn mean(self, count: usize) -> $t {
-                let ($sum, $n) = (self, count as $t);
-                if count == 0 { Self::ZERO } else { $mean }
+            fn of_count(count: usize) -> $t {
+                count as $t
+            }
+
+            #[inline(always)]
+            fn mean(self, $n: $t) -> $t {
+                let $sum = self;
+                if $n == Self::ZERO { Self::ZERO } else { $mean }
             }
         })*
     };
@@ -307,7 +319,7 @@ macro_rules! mean {
 mean! {
     f32: |sum, n| sum / n;
     f64: |sum, n| sum / n;
-    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64) as i64;
+    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64);
     u64: |sum, n| rounded((sum / n) as i64, sum % n, n) as u64;
 }
 
@@ -339,7 +351,7 @@ pooled!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
 trait Fold<W: Mean>: Copy + Send + Sync {
     fn start(self) -> W;
     fn step(self, sum: W, x: W) -> W;
-    fn finish(self, sum: W, taps: usize) -> W;
+    fn finish(self, sum: W, taps: W) -> W;
 }
 
 /// The largest element above a lowest.
@@ -358,16 +370,16 @@ impl<W: Mean> Fold<W> for Largest<W> {
     }
 
     #[inline(always)]
-    fn finish(self, sum: W, _taps: usize) -> W {
+    fn finish(self, sum: W, _taps: W) -> W {
         sum
     }
 }
 
 /// A sum, divided by this number or by that of taps.
 #[derive(Clone, Copy)]
-struct Sum(Option<usize>);
+struct Sum<W>(Option<W>);
 
-impl<W: Mean> Fold<W> for Sum {
+impl<W: Mean> Fold<W> for Sum<W> {
     #[inline(always)]
     fn start(self) -> W {
         W::ZERO
@@ -379,7 +391,7 @@ impl<W: Mean> Fold<W> for Sum {
     }
 
     #[inline(always)]
-    fn finish(self, sum: W, taps: usize) -> W {
+    fn finish(self, sum: W, taps: W) -> W {
         sum.mean(self.0.unwrap_or(taps))
     }
 }

@@ -144,8 +144,11 @@ multiversion! {
         let mut io = io;
         let (len, mut at) = (io.len(), 0);
         while at + LANES <= len {
-            let x: [T; LANES] = io.load(at);
-            io.store(at, x.map(|x| f.apply(x.widen()).narrow()));
+            let mut x: [T; LANES] = io.load(at);
+            for x in &mut x {
+                *x = f.apply(x.widen()).narrow();
+            }
+            io.store(at, x);
             at += LANES;
         }
         while at < len {

@@ -494,6 +494,3 @@ multiversion! {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -47,8 +47,20 @@ pub fn reduce<T: Stored>(
     (updates, inner): (&[T], usize),
     (reduction, initial): (Reduction, bool),
 ) where
-    T::Wide: Arithmetic + Stored,
+    T::Wide: Arithmetic + Stored<Wide = T::Wide>,
 {
+    // f32 is the wide type of f16 and bf16, which are rounded once; sums of small integers have to
+    // stay whole for a mean.
+    let half = size_of::<T>() < size_of::<T::Wide>() && size_of::<T::Wide>() == size_of::<f32>();
+    if half || (reduction == Reduction::Mean && size_of::<T>() < size_of::<T::Wide>()) {
+        let mut wide: Vec<T::Wide> = data.iter().map(|v| v.widen()).collect();
+        let updates: Vec<T::Wide> = updates.iter().map(|v| v.widen()).collect();
+        reduce(&mut wide, positions, (&updates, inner), (reduction, initial));
+        for (value, wide) in data.iter_mut().zip(wide) {
+            *value = wide.narrow();
+        }
+        return;
+    }
     let runs = Runs { positions, updates, inner };
     let mut counts = match initial && reduction != Reduction::Mean {
         true => Vec::new(),
@@ -116,7 +128,7 @@ mod tests {
 
     fn reduced<T: Stored>(data: &[T], updates: &[T], how: (Reduction, bool)) -> Vec<T>
     where
-        T::Wide: Arithmetic + Stored,
+        T::Wide: Arithmetic + Stored<Wide = T::Wide>,
     {
         let mut data = data.to_vec();
         reduce(&mut data, &[1, 0, 0, 2, 3, 2], (updates, 1), how);
@@ -141,6 +153,8 @@ mod tests {
         assert_eq!(mean, [25.0, 10.0, 50.0, 70.0, 9.0]);
         let below = reduced(&[-7i8; 5], &[0; 6], (Reduction::Mean, true));
         assert_eq!(below, [-3, -4, -3, -4, -7]);
+        let large = reduced(&[100i8; 5], &[120; 6], (Reduction::Mean, false));
+        assert_eq!(large, [120, 120, 120, 120, 100]);
     }
 
     /// Sum, sub and prod of booleans are or, xor and and.

@@ -156,6 +156,49 @@ mod x86 {
             Avx512(unsafe { _mm512_fmadd_ps(self.0, a.0, b.0) })
         }
     }
+
+    /// Transposes sixteen rows of sixteen elements: neighbours, pairs, quarters, halves.
+    ///
+    /// # Safety
+    /// The machine has AVX-512, and the rows are valid memory.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn turn(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
+        // SAFETY: the caller's promise; the array has room for all rows.
+        unsafe {
+            let mut a = [_mm512_setzero_ps(); 16];
+            for (i, row) in a.iter_mut().enumerate() {
+                *row = _mm512_loadu_ps(from.add(i * stride));
+            }
+            let mut b = a;
+            for i in 0..8 {
+                b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+                b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+            }
+            for i in (0..16).step_by(4) {
+                let wide = |v| _mm512_castps_pd(v);
+                let low = |x, y| _mm512_castpd_ps(_mm512_unpacklo_pd(wide(x), wide(y)));
+                let high = |x, y| _mm512_castpd_ps(_mm512_unpackhi_pd(wide(x), wide(y)));
+                a[i] = low(b[i], b[i + 2]);
+                a[i + 1] = high(b[i], b[i + 2]);
+                a[i + 2] = low(b[i + 1], b[i + 3]);
+                a[i + 3] = high(b[i + 1], b[i + 3]);
+            }
+            for i in 0..4 {
+                b[i] = _mm512_shuffle_f32x4::<0x88>(a[i], a[i + 4]);
+                b[i + 4] = _mm512_shuffle_f32x4::<0xdd>(a[i], a[i + 4]);
+                b[i + 8] = _mm512_shuffle_f32x4::<0x88>(a[i + 8], a[i + 12]);
+                b[i + 12] = _mm512_shuffle_f32x4::<0xdd>(a[i + 8], a[i + 12]);
+            }
+            let mut out = [[0f32; 16]; 16];
+            for i in 0..8 {
+                let (low, high) = (b[i], b[i + 8]);
+                let to = out.as_mut_ptr().cast::<f32>();
+                _mm512_storeu_ps(to.add(i * 16), _mm512_shuffle_f32x4::<0x88>(low, high));
+                _mm512_storeu_ps(to.add((i + 8) * 16), _mm512_shuffle_f32x4::<0xdd>(low, high));
+            }
+            out
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -208,3 +251,43 @@ mod neon {
 
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
+
+/// Elements of the square blocks that [`turn`] transposes, along each side.
+pub const SIDE: usize = 16;
+
+/// Sixteen rows of sixteen elements, `stride` apart, transposed.
+///
+/// # Panics
+/// When the rows are not within `from`.
+#[inline(always)]
+pub fn turn(from: &[f32], stride: usize) -> [[f32; SIDE]; SIDE] {
+    assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
+    #[cfg(target_arch = "x86_64")]
+    if crate::isa::isa() == crate::isa::Isa::Avx512 {
+        // SAFETY: the instruction set is there, and the rows have been shown to be within.
+        return unsafe { x86::turn(from.as_ptr(), stride) };
+    }
+    let mut turned = [[0f32; SIDE]; SIDE];
+    for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
+        for (i, x) in row.iter().take(SIDE).enumerate() {
+            turned[i][j] = *x;
+        }
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_transposed() {
+        let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
+        let turned = turn(&from, 19);
+        for (i, row) in turned.iter().enumerate() {
+            for (j, x) in row.iter().enumerate() {
+                assert_eq!(*x, from[j * 19 + i]);
+            }
+        }
+    }
+}

@@ -16,6 +16,17 @@ pub const LANES: usize = 16;
 /// One value for each lane.
 pub type Lanes<W> = [W; LANES];
 
+/// A function of each lane. Not `map` of the array, which is compiled apart, without the
+/// instruction set.
+#[inline(always)]
+pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> Lanes<B> {
+    let mut out = [B::default(); LANES];
+    for i in 0..LANES {
+        out[i] = f(lanes[i]);
+    }
+    out
+}
+
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
@@ -115,6 +126,15 @@ impl<T: Stored> Block<'_, T> {
     /// Where the element of a lane in the first row lies.
     pub fn place(&self, lane: usize) -> usize {
         self.base + if self.along { 0 } else { lane }
+    }
+
+    /// The output of a slice whose elements are one run.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub fn line(&mut self) -> &mut [T] {
+        assert!(self.along && volume(self.inner) == 1, "the slice is not one run");
+        self.io.output(self.base..self.base + self.width)
     }
 
     /// A part of each run of neighbours.

@@ -5,7 +5,7 @@ use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, Lanes, Slices};
+use crate::slices::{Block, Lanes, Slices, each};
 
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
@@ -31,11 +31,11 @@ multiversion! {
         // Only a type that holds them exactly keeps the powers; others compute them twice.
         if size_of::<T>() == size_of::<T::Wide>() {
             let sum = block.map_sum(zero, power, |a, b| a + b);
-            let scale = sum.map(|sum| T::Wide::of(1.0) / sum);
+            let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
             block.rewrite().map(|y, i| y * scale[i]);
         } else {
             let sum = block.fold(zero, |sum, x, i| sum + power(x, i), |a, b| a + b);
-            let scale = sum.map(|sum| T::Wide::of(1.0) / sum);
+            let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
             block.map(|x, i| power(x, i) * scale[i]);
         }
     }
@@ -46,7 +46,7 @@ multiversion! {
         let top = largest(block);
         let zero = T::Wide::default();
         let sum = block.fold(zero, |sum, x, i| sum + (x - top[i]).exp(), |a, b| a + b);
-        let log = sum.map(|sum| sum.ln());
+        let log = each(sum, |sum| sum.ln());
         block.map(|x, i| x - top[i] - log[i]);
     }
 }

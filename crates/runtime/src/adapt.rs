@@ -51,7 +51,8 @@ struct Adapter {
 
 impl Kernel for Adapter {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let mut strings: Vec<Box<str>> = Vec::new();
+        // 0, which kernels fill gaps with, stands for the empty string.
+        let mut strings: Vec<Box<str>> = vec!["".into()];
         let inputs: Vec<Tensor> = (0..cx.input_count())
             .map(|i| self.unpacked(cx.tensor(i), &mut strings))
             .collect::<Result<_, _>>()?;

@@ -1,6 +1,7 @@
 //! A kernel with its parameters chosen, and what it sees while it runs.
 
-use crate::engine::{Kept, Shared};
+use crate::engine::{Kept, Shared, evaluate};
+use crate::net::Node;
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
@@ -236,6 +237,16 @@ impl<'r> RunCx<'r> {
         let types: Vec<ElementType> = outputs.iter().map(|f| f.element_type).collect();
         kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
         Ok(late.into_iter().map(OnceCell::into_inner).collect())
+    }
+
+    /// Computes a node whose inputs are there.
+    pub(crate) fn evaluate(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, KernelError> {
+        evaluate(graph, node, inputs, self.shared)
     }
 
     /// The threads of the session.

@@ -2,7 +2,7 @@
 //! never while running.
 
 use crate::kernel::Kernel;
-use crate::tensor::{Sizes, Tensor};
+use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, Op, RuleError};
 use ir::{Body, ElementType};
 use std::any::TypeId;
@@ -202,6 +202,22 @@ impl<'a> LowerCx<'a> {
     }
 
     /// Which inputs were asked for their value.
+    /// Refuses large outputs that there is no memory for, before a kernel makes tables for them.
+    /// What is no larger than the inputs may be a view of them.
+    pub(crate) fn check_memory(&self) -> Result<(), LowerError> {
+        const LARGE: usize = 1 << 30;
+        let len = |fact: &Fact| packed_len(fact.element_type, &fact.shape.sizes()?).ok();
+        let given = self.inputs.iter().filter_map(len).fold(0, usize::saturating_add);
+        for output in self.outputs {
+            let needed = len(output).unwrap_or(0);
+            if needed > LARGE.max(given) && !has_room(needed) {
+                let message = format!("there is no memory for the output {output}");
+                return Err(LowerError::Unsupported(message));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn consulted(&self) -> u64 {
         self.consulted.get()
     }

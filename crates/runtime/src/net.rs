@@ -99,6 +99,7 @@ impl Node {
 
     /// Chooses the kernel.
     pub(crate) fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        cx.check_memory()?;
         match &self.operation {
             Operation::Written { op, lower } => adapt::lower(&**op, *lower, cx),
             Operation::Made(made) => made.lower(cx),

@@ -18,6 +18,21 @@ pub(crate) enum Values {
 /// An output: sizes and values.
 pub(crate) type Produced = (Vec<usize>, Values);
 
+/// Fills values up with zeros to a number of elements, which is the product of `sizes`.
+pub(crate) fn fill_up<T: Clone + Default>(
+    values: &mut Vec<T>,
+    sizes: &[usize],
+) -> Result<(), KernelError> {
+    let len = sizes.iter().try_fold(1usize, |len, size| len.checked_mul(*size));
+    let more = len.map(|len| len.saturating_sub(values.len()));
+    let reserved = more.is_some_and(|more| values.try_reserve_exact(more).is_ok());
+    if !reserved {
+        return Err(KernelError::new(format!("an output of {sizes:?} does not fit into memory")));
+    }
+    values.resize(len.unwrap_or_default(), T::default());
+    Ok(())
+}
+
 /// Inputs in f32 or i64, whatever their element type.
 pub(crate) struct Inputs<'c, 'r> {
     cx: &'c RunCx<'r>,

@@ -144,6 +144,11 @@ fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorErro
     count.ok_or_else(|| too_large(element_type, sizes))
 }
 
+/// Whether so much memory can be had at this moment. Nothing is touched.
+pub(crate) fn has_room(len: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(len).is_ok()
+}
+
 fn no_memory(element_type: ElementType, sizes: &[usize]) -> TensorError {
     TensorError::new(format!("there is no memory for {element_type}{sizes:?}"))
 }

@@ -140,6 +140,9 @@ impl Op for Broadcast {
         cx.expect_inputs(inputs..=3)?;
         cx.expect_type(1, "an integer type", ElementType::is_integral)?;
         cx.expect_rank(1, 1..=1)?;
+        if cx.input_count() == 3 {
+            cx.expect_type(2, "an integer type", ElementType::is_integral)?;
+        }
         let shape = self.shape(cx)?;
         cx.set(0, cx.element_type(0), shape);
         Ok(())

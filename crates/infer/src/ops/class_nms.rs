@@ -1,5 +1,8 @@
 //! MatrixNms-8, MulticlassNms-8, -9: of boxes that overlap, the best of each class and image.
 //!
+//! As in OpenVINO, MatrixNms sorts by class only across the batch, and where classes have boxes of
+//! their own MulticlassNms numbers them box by box, all classes of one before the next.
+//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
 
 use crate::prelude::*;
@@ -193,6 +196,12 @@ mod tests {
                 &[Err("the last axis must have 4 elements")],
             );
         }
+    }
+
+    #[test]
+    fn boxes_of_classes() {
+        let f = |shape: &str| Input::shape(F16, shape);
+        let limits = [("nms_top_k", "5"), ("keep_top_k", "8")];
         let own = [f("3,6,4"), f("3,6"), Input::shape(I32, "2")];
         check(
             "MulticlassNms",

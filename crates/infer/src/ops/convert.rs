@@ -36,6 +36,13 @@ impl Parse for Convert {
     }
 }
 
+impl Convert {
+    /// A conversion to a type.
+    pub fn to(element_type: ElementType) -> Convert {
+        Convert { to: Some(element_type) }
+    }
+}
+
 impl Op for Convert {
     fn input_names(&self) -> &'static [&'static str] {
         &["data", "like"]

@@ -158,7 +158,8 @@ impl Convolution {
         values.iter().map(size).collect::<Result<Dims, _>>().map(Some)
     }
 
-    fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
+    /// The shape of the output.
+    pub(crate) fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let axes = self.windows.len();
         cx.expect_rank(0, axes + 2..=axes + 2)?;
         let head = if self.kind.is_grouped() { 3 } else { 2 };

@@ -173,9 +173,14 @@ mod tests {
         );
         check("opset9", &[f("7,4"), scores], &[Err("input 0 (boxes): must have rank 3, not 2")]);
         check("opset9", &[boxes], &[Err("it takes 2 to 6 inputs, not 1")]);
+    }
+
+    #[test]
+    fn rotated() {
         let rotated = |boxes: &str, expected: &[Result<&str, &str>]| {
             let one = || Input::shape(F16, "[]");
-            let inputs = [f(boxes), f("2,5,7"), three.clone(), one(), one()];
+            let [boxes, scores] = [boxes, "2,5,7"].map(|s| Input::shape(F32, s));
+            let inputs = [boxes, scores, Input::ints(I64, &[3]), one(), one()];
             Case::of("NMSRotated", "opset13").inputs(inputs).expect(expected);
         };
         rotated("2,7,5", &[Ok("i64[..30,3]"), Ok("f32[..30,3]"), Ok("i64[1]")]);

@@ -23,10 +23,10 @@ impl PRelu {
     /// channels lies along axis 1.
     pub fn aligned(data: &[usize], slope: &[usize]) -> SmallVec<[usize; 6]> {
         let mut sizes = SmallVec::from(slope);
-        if let ([count], Some(channels)) = (slope, data.get(1)) {
-            if count == channels {
-                sizes.extend(data.iter().skip(2).map(|_| 1));
-            }
+        if let ([count], Some(channels)) = (slope, data.get(1))
+            && count == channels
+        {
+            sizes.extend(data.iter().skip(2).map(|_| 1));
         }
         sizes
     }

@@ -82,8 +82,11 @@ fn size(cx: &mut InferCx<'_>, element_type: ElementType) -> Result<Dim, RuleErro
         return count_of_ints(*start, *stop, *step);
     }
     let number = |v: &&PartialValue| v.f64s().and_then(|v| v.first().copied());
-    // Only whole numbers have bounds in between; a NaN is known, too.
-    let nan = |v: &&PartialValue| matches!(&v.elements, Elements::Real(v) if v.iter().any(|v| v.0.is_nan()));
+    // A NaN is known, but equal to nothing.
+    let nan = |v: &&PartialValue| match &v.elements {
+        Elements::Real(v) => v.iter().any(|v| v.0.is_nan()),
+        Elements::Int(_) => false,
+    };
     require!(!known.iter().any(nan), "start, stop and step must be finite");
     let reals: Option<Vec<f64>> = known.iter().map(number).collect();
     let Some([start, stop, step]) = reals.as_deref() else { return Ok(Dim::any()) };

@@ -192,6 +192,7 @@ mod tests {
         for (pattern, expected) in [
             (Input::shape(I64, "3"), Ok("f32[?,?,?]")),
             (Input::shape(I64, "1..3"), Ok("f32[...]")),
+            (Input::shape(I64, "4294967296"), Ok("f32[...]")),
             (Input::shape(I64, "0"), Ok("f32[]")),
             (Input::scalar(I64, 2), Err("input 1 (shape): a scalar shape must be 1")),
             (Input::shape(I64, "3,1"), Err("input 1 (shape): must have rank 0 to 1, not 2")),

@@ -93,6 +93,12 @@ impl Op for Split {
                 "holds {lengths} lengths, but the layer has {outputs} outputs");
         }
         let (element_type, outputs) = (cx.element_type(0), cx.output_count());
+        if let Some(parts) = self.parts {
+            require!(
+                parts == outputs,
+                "num_splits is {parts}, but the layer has {outputs} outputs"
+            );
+        }
         let (dims, axis) = (cx.shape(0).dims(), cx.int(1));
         let (Some(dims), Some(axis)) = (dims, axis) else {
             cx.because("the rank of the data or the axis is known only when running");

@@ -5,7 +5,7 @@
 use crate::prelude::*;
 use crate::rules::slicing::{Range, bound};
 use crate::shape::Dims;
-use crate::value::Interval;
+use crate::value::{Interval, MAX_ELEMENTS};
 
 /// StridedSlice-1.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl StridedSlice {
         let values = |input: usize| {
             let list = cx.value(input).and_then(PartialValue::intervals);
             let exact = |v: &[Interval]| v.iter().map(|v| bound(*v)).collect::<Vec<_>>();
-            let count = cx.shape(input).volume().size();
+            let count = cx.shape(input).volume().size().filter(|n| *n <= MAX_ELEMENTS);
             list.map(exact).or_else(|| count.map(|n| vec![None; n]))
         };
         let (begin, end) = (values(1), values(2));

@@ -101,8 +101,7 @@ impl Op for TopK {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        let element_type = cx.expect_number(0)?;
         cx.expect_type(1, "an integer type", ElementType::is_integral)?;
         cx.expect_rank(1, 0..=0)?;
         let shape = self.shape(cx)?;

@@ -2,6 +2,7 @@
 
 pub mod axes;
 pub mod bodies;
+pub mod boxes;
 pub mod broadcast;
 pub mod detection;
 pub mod interval;

@@ -2,11 +2,15 @@
 //! windows and its filters ([`Convolution`]); the way back is several of them ([`Transposed`]).
 //! Other types are computed as the definition says ([`plain()`]).
 
+mod binary;
+mod deformable;
 mod depthwise;
 mod plain;
 mod pool;
 mod transposed;
 
+pub use binary::binary;
+pub use deformable::{Deformable, Places};
 pub use plain::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;

@@ -64,7 +64,7 @@ pub struct Selection {
 }
 
 /// The boxes that are kept, by class.
-pub type ByClass = BTreeMap<usize, Vec<usize>>;
+pub type Chosen = BTreeMap<usize, Vec<usize>>;
 
 impl Selection {
     /// Chooses from the scores of an image, `[prior][class]`; `boxes` gives the boxes of a class.
@@ -73,8 +73,8 @@ impl Selection {
         classes: usize,
         scores: &[f32],
         boxes: impl Fn(usize) -> &'b [Rect],
-    ) -> ByClass {
-        let mut kept = ByClass::new();
+    ) -> Chosen {
+        let mut kept = Chosen::new();
         for (class, prior) in self.in_turn(classes, scores) {
             let (boxes, others) = (boxes(class), kept.entry(class).or_default());
             if others.iter().all(|k| boxes[prior].iou(boxes[*k], 0.0) <= self.overlap) {
@@ -111,7 +111,7 @@ impl Selection {
     }
 
     /// The best of all classes, in each class by score.
-    fn best(&self, classes: usize, scores: &[f32], kept: ByClass) -> ByClass {
+    fn best(&self, classes: usize, scores: &[f32], kept: Chosen) -> Chosen {
         let count: usize = kept.values().map(Vec::len).sum();
         let Some(limit) = self.results.filter(|limit| count > *limit) else { return kept };
         let score = |(class, prior): &(usize, usize)| scores[prior * classes + class];
@@ -120,7 +120,7 @@ impl Selection {
             all.extend(priors.into_iter().map(|prior| (class, prior)));
         }
         all.sort_by(|a, b| descending(score(a), score(b)).then(a.1.cmp(&b.1)));
-        let mut best = ByClass::new();
+        let mut best = Chosen::new();
         for (class, prior) in all.into_iter().take(limit) {
             best.entry(class).or_default().push(prior);
         }

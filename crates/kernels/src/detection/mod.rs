@@ -6,6 +6,7 @@ pub mod classes;
 pub mod decoded;
 pub mod greedy;
 pub mod priors;
+pub mod pyramid;
 pub mod regions;
 pub mod rotated;
 pub mod suppression;

@@ -1,10 +1,8 @@
 //! Matrix products in f32.
 //!
 //! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
-//! instruction set, the blocking or the number of threads: nothing is blocked along k, and rows
-//! and columns are computed independently. Only products with very few rows are computed in
-//! another order, as dot products of sixteen lanes (in `vector.rs`); which of the two runs depends
-//! on the shapes alone.
+//! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
+//! and rows and columns are computed independently.
 
 mod epilogue;
 mod micro;

@@ -3,6 +3,7 @@
 use super::micro;
 use crate::memory::Lines;
 use crate::par::{Slice, Threads};
+use crate::simd::{SIDE, turn};
 
 /// Where B lies before it is packed.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +150,6 @@ fn transpose(
     width: usize,
     row: impl Fn(usize) -> usize,
 ) {
-    const SIDE: usize = 16;
     if columns < width {
         to.fill(0.0);
     }
@@ -157,7 +157,7 @@ fn transpose(
         let side = SIDE.min(columns - j);
         let mut i = 0;
         while side == SIDE && i + SIDE <= k {
-            let block = turned_block(from, j * stride + i, stride);
+            let block = turn(&from[j * stride + i..], stride);
             for (p, column) in block.iter().enumerate() {
                 to[row(i + p) * width + j..][..SIDE].copy_from_slice(column);
             }
@@ -168,22 +168,5 @@ fn transpose(
                 to[row(i) * width + j] = from[j * stride + i];
             }
         }
-    }
-}
-
-crate::multiversion! {
-    /// A block of 16 columns of 16 elements, transposed.
-    fn turned_block(from: &[f32], first: usize, stride: usize) -> [[f32; 16]; 16] {
-        let mut block = [[0f32; 16]; 16];
-        for (j, row) in block.iter_mut().enumerate() {
-            row.copy_from_slice(&from[first + j * stride..][..16]);
-        }
-        let mut turned = [[0f32; 16]; 16];
-        for (i, row) in turned.iter_mut().enumerate() {
-            for (j, to) in row.iter_mut().enumerate() {
-                *to = block[j][i];
-            }
-        }
-        turned
     }
 }

@@ -3,12 +3,7 @@
 use super::{Layout, Product, Tile};
 use crate::multiversion;
 use crate::par::Slice;
-
-/// Lanes of a dot product.
-const LANES: usize = 16;
-
-/// Columns computed together.
-const COLUMNS: usize = 8;
+use crate::simd::{SIDE, turn};
 
 /// Computes a tile of a product with few rows.
 pub(super) fn tile(
@@ -34,48 +29,43 @@ pub(super) fn tile(
 }
 
 multiversion! {
-    /// Dot products of `a` with rows of `b`: sixteen lanes each, folded in halves.
+    /// Products of `a` with rows of `b`, each a chain along k: the rows of a block are turned to
+    /// stand side by side.
     fn dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
-        for (group, out) in out.chunks_mut(COLUMNS).enumerate() {
-            let mut lanes = [[0f32; LANES]; COLUMNS];
-            let mut rows = [&b[..0]; COLUMNS];
-            for (j, to) in rows.iter_mut().enumerate() {
-                let row = group * COLUMNS + j.min(out.len() - 1);
-                *to = &b[row * stride..][..a.len()];
-            }
-            let whole = a.len() / LANES * LANES;
-            for k in (0..whole).step_by(LANES) {
-                let x = &a[k..k + LANES];
-                for (lanes, row) in lanes.iter_mut().zip(&rows) {
-                    let y = &row[k..k + LANES];
-                    for i in 0..LANES {
-                        lanes[i] = x[i].mul_add(y[i], lanes[i]);
-                    }
-                }
-            }
-            for k in whole..a.len() {
-                for (lanes, row) in lanes.iter_mut().zip(&rows) {
-                    lanes[k - whole] = a[k].mul_add(row[k], lanes[k - whole]);
-                }
-            }
-            for (out, lanes) in out.iter_mut().zip(&mut lanes) {
-                *out = fold(lanes);
+        let whole = out.len() / SIDE * SIDE;
+        let (groups, rest) = out.split_at_mut(whole);
+        for (i, out) in groups.chunks_exact_mut(SIDE).enumerate() {
+            block_dots(a, &b[i * SIDE * stride..], stride, out);
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            let row = &b[(whole + i) * stride..][..a.len()];
+            *out = 0.0;
+            for (x, y) in a.iter().zip(row) {
+                *out = x.mul_add(*y, *out);
             }
         }
     }
 }
 
-/// Adds lanes in halves.
+/// Products of `a` with the first [`SIDE`] rows of `b`.
 #[inline(always)]
-fn fold(lanes: &mut [f32; LANES]) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
+fn block_dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+    let mut sums = [0f32; SIDE];
+    let whole = a.len() / SIDE * SIDE;
+    for k in (0..whole).step_by(SIDE) {
+        let block = turn(&b[k..], stride);
+        for i in 0..SIDE {
+            for lane in 0..SIDE {
+                sums[lane] = a[k + i].mul_add(block[i][lane], sums[lane]);
+            }
         }
-        half /= 2;
     }
-    lanes[0]
+    for k in whole..a.len() {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum = a[k].mul_add(b[lane * stride + k], *sum);
+        }
+    }
+    out.copy_from_slice(&sums);
 }
 
 /// Columns whose sums are kept in registers.

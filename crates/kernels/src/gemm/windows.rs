@@ -69,29 +69,41 @@ impl Windows<'_> {
     /// Pointers to the runs of windows `first..first + rows`: for each tap those of all rows.
     pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
         let [depth, height, width] = self.axes;
-        let zeros = self.zeros.as_ptr();
+        let (outputs, positions) = (self.outputs(), self.positions());
+        let (mut batch, rest) = (first / outputs, first % outputs);
+        let (mut x, rest) = (rest % width.output, rest / width.output);
+        let (mut y, mut z) = (rest % height.output, rest / height.output);
+        assert!(to.len() >= rows * self.taps());
         for i in 0..rows {
-            let output = first + i;
-            let (batch, rest) = (output / self.outputs(), output % self.outputs());
-            let (x, rest) = (rest % width.output, rest / width.output);
-            let (y, z) = (rest % height.output, rest / height.output);
-            let image = &self.input[batch * self.positions() * self.step + self.channels.0..];
+            let image = batch * positions;
             let mut tap = i;
             for kz in 0..depth.taps {
-                let z = depth.position(z, kz);
+                let plane = depth.position(z, kz).map(|z| image + z * height.input * width.input);
                 for ky in 0..height.taps {
-                    let y = height.position(y, ky);
+                    let line = height.position(y, ky).map(|y| y * width.input);
+                    let line = plane.and_then(|plane| Some(plane + line?));
                     for kx in 0..width.taps {
-                        to[tap] = match (z, y, width.position(x, kx)) {
-                            (Some(z), Some(y), Some(x)) => {
-                                let at = (z * height.input + y) * width.input + x;
-                                image[at * self.step..].as_ptr()
+                        to[tap] = match (line, width.position(x, kx)) {
+                            (Some(line), Some(x)) => {
+                                // `check` has shown that every position lies within the input.
+                                let at = (line + x) * self.step + self.channels.0;
+                                self.input.as_ptr().wrapping_add(at)
                             }
-                            _ => zeros,
+                            _ => self.zeros.as_ptr(),
                         };
                         tap += rows;
                     }
                 }
+            }
+            x += 1;
+            if x == width.output {
+                (x, y) = (0, y + 1);
+            }
+            if y == height.output {
+                (y, z) = (0, z + 1);
+            }
+            if z == depth.output {
+                (z, batch) = (0, batch + 1);
             }
         }
     }

@@ -3,6 +3,8 @@
 pub(crate) mod attention;
 pub(crate) mod convolution;
 pub(crate) mod moved;
+pub(crate) mod normalize;
+pub(crate) mod once;
 pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod then;

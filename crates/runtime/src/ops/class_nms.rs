@@ -13,6 +13,7 @@ impl Lower for ClassNms {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let limit = |n: i64| usize::try_from(n).ok();
         let (edge, score) = (if self.normalized { 0.0 } else { 1.0 }, self.score_threshold);
+        let matrix = matches!(self.choice, rule::Choice::Matrix { .. });
         let by_class = ByClass {
             choice: match self.choice {
                 rule::Choice::Greedy { overlap, eta } => {
@@ -26,6 +27,8 @@ impl Lower for ClassNms {
             results: limit(self.keep_top_k).unwrap_or(usize::MAX),
             background: limit(self.background_class),
             order: match self.order {
+                // OpenVINO leaves the boxes of an image in the order of their scores.
+                rule::Order::Class if matrix && !self.sort_result_across_batch => Order::Score,
                 rule::Order::Class => Order::Class,
                 rule::Order::Score => Order::Score,
                 rule::Order::Any => Order::Any,
@@ -67,11 +70,7 @@ impl Layout {
         let count = self.boxes;
         match &self.own {
             None => {
-                let images = if self.classes * count == 0 {
-                    0
-                } else {
-                    scores.len() / (self.classes * count)
-                };
+                let images = scores.len().checked_div(self.classes * count).unwrap_or(0);
                 let shared = |image: usize| {
                     let own = &boxes[image * count..][..count];
                     let scores = &scores[image * self.classes * count..][..self.classes * count];

@@ -1,7 +1,8 @@
 //! DetectionOutput of all versions.
 
 use crate::prelude::*;
-use crate::produce::{Inputs, Values, produce};
+use crate::produce;
+use crate::produce::{Inputs, fill_up};
 use infer::ops::detection_output::DetectionOutput;
 use kernels::detection::boxes::Rect;
 use kernels::detection::decoded::{Decoding, Selection};
@@ -11,22 +12,25 @@ impl Lower for DetectionOutput {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let rule = self.clone();
         let sizes = cx.output_sizes(0)?.to_vec();
-        Ok(produce(cx, "detection_output", move |inputs| {
+        Ok(produce::produce(cx, "detection_output", move |inputs| {
             let rows = sizes[2];
             let image = Images::new(&rule, inputs)?;
             let mut out: Vec<f32> = Vec::new();
             for item in 0..image.batch {
                 image.list(item, &mut out);
             }
-            out.truncate(rows * 7);
-            if out.len() < rows * 7 {
+            out.truncate(rows.saturating_mul(7));
+            if out.len() / 7 < rows {
                 out.push(-1.0);
             }
-            out.resize(rows * 7, 0.0);
-            Ok(vec![(sizes.clone(), Values::Floats(out))])
+            fill_up(&mut out, &[rows, 7])?;
+            Ok(vec![(sizes.clone(), produce::Values::Floats(out))])
         }))
     }
 }
+
+/// The values of an input.
+type Values<'r> = Cow<'r, [f32]>;
 
 /// The inputs, and what their shapes say.
 struct Images<'a, 'r> {
@@ -34,11 +38,11 @@ struct Images<'a, 'r> {
     batch: usize,
     priors: usize,
     classes: usize,
-    locations: Cow<'r, [f32]>,
-    scores: Cow<'r, [f32]>,
-    boxes: Cow<'r, [f32]>,
+    locations: Values<'r>,
+    scores: Values<'r>,
+    boxes: Values<'r>,
     /// Scores and locations of an earlier stage, which refines the prior boxes.
-    earlier: Option<(Cow<'r, [f32]>, Cow<'r, [f32]>)>,
+    earlier: Option<(Values<'r>, Values<'r>)>,
 }
 
 impl<'a, 'r> Images<'a, 'r> {

@@ -10,8 +10,8 @@ use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{FEW_ROWS, Layout, Left, Packed, Product, Right, Step, plain, run_many};
-use kernels::num::Stored;
+use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, plain, run_many};
+use kernels::num::{Stored, bf16, f16};
 use std::marker::PhantomData;
 
 impl Lower for MatMul {
@@ -89,19 +89,14 @@ impl Shape {
         space
     }
 
-    /// Whether a B that is the same in every run is worth packing: few rows read it faster where
-    /// it lies.
+    /// Whether all products share B, so that one that is the same in every run is worth packing.
     fn packs(&self) -> bool {
-        self.is_one() && self.m > FEW_ROWS
+        self.batches.len() == 1
     }
 
-    /// Whether it is one product of A as it lies, and not with few rows.
+    /// Whether it is one product of A as it lies.
     pub(crate) fn reads_through(&self) -> bool {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
-    }
-
-    fn is_one(&self) -> bool {
-        self.batches.len() == 1
     }
 
     /// Terms of each sum.
@@ -138,6 +133,26 @@ impl Shape {
         }
         for (i, c) in (0..self.batches.len()).zip(c.chunks_mut((m * n).max(1))) {
             product(i).run(cx.threads(), cx.scratch_pool(), c);
+        }
+    }
+
+    /// The products of elements that are not f32.
+    fn run_plain<T: Stored>(&self, cx: &RunCx<'_>, a: &[T], b: &[T], c: &mut [T])
+    where
+        T::Wide: Arithmetic,
+    {
+        let Shape { m, n, k, turn_a, turn_b, ref batches } = *self;
+        let mut left = cx.scratch::<T>(m * k);
+        let mut right = cx.scratch::<T>(k * n);
+        let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
+            let sizes = [rows, columns];
+            let strides = if turn { vec![1, rows as isize] } else { dense_strides(&sizes) };
+            CopyPlan::gather(&sizes, &strides, 0).run(cx.threads(), from, to);
+        };
+        for ((at_a, at_b), c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
+            turn(turn_a, &a[*at_a..], m, k, &mut left);
+            turn(turn_b, &b[*at_b..], k, n, &mut right);
+            plain(cx.threads(), (m, n, k), &left, &right, c);
         }
     }
 }
@@ -216,20 +231,8 @@ where
     T::Wide: Arithmetic,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Shape { m, n, k, turn_a, turn_b, ref batches } = self.shape;
-        let (a, b, c) = (cx.input::<T>(0), cx.input::<T>(1), cx.output::<T>(0));
-        let mut left = cx.scratch::<T>(m * k);
-        let mut right = cx.scratch::<T>(k * n);
-        let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
-            let sizes = [rows, columns];
-            let strides = if turn { vec![1, rows as isize] } else { dense_strides(&sizes) };
-            CopyPlan::gather(&sizes, &strides, 0).run(cx.threads(), from, to);
-        };
-        for ((at_a, at_b), c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
-            turn(turn_a, &a[*at_a..], m, k, &mut left);
-            turn(turn_b, &b[*at_b..], k, n, &mut right);
-            plain(cx.threads(), (m, n, k), &left, &right, c);
-        }
+        let c = cx.output::<T>(0);
+        self.shape.run_plain(cx, cx.input(0), cx.input(1), c);
         Ok(())
     }
 
@@ -237,3 +240,28 @@ where
         "matmul"
     }
 }
+
+/// Element types of operands, which know how their products are computed.
+pub(crate) trait Factor: Stored {
+    /// Computes the products of `a` and `b`.
+    fn products(shape: &Shape, cx: &RunCx<'_>, a: &[Self], b: &[Self], c: &mut [Self]);
+}
+
+impl Factor for f32 {
+    fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
+        let layout = shape.layout();
+        shape.run(cx, a, |at: usize| Right::Plain(&b[at..], layout), &[], c);
+    }
+}
+
+macro_rules! plain_factors {
+    ($($t:ty),*) => {
+        $(impl Factor for $t {
+            fn products(shape: &Shape, cx: &RunCx<'_>, a: &[$t], b: &[$t], c: &mut [$t]) {
+                shape.run_plain(cx, a, b, c);
+            }
+        })*
+    };
+}
+
+plain_factors!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f64);

@@ -16,19 +16,24 @@ impl Lower for Normalize {
             Some(axes) => Slices::new(sizes, &axes),
             None => Slices::new(sizes, &axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?),
         };
-        let divisor = match self.measure() {
-            Measure::None => Divisor::One,
-            Measure::DeviationInside(eps) => Divisor::DeviationInside(eps),
-            Measure::DeviationOutside(eps) => Divisor::DeviationOutside(eps),
-            Measure::NormPlus(eps) => Divisor::NormPlus(eps),
-            Measure::NormAtLeast(eps) => Divisor::NormAtLeast(eps),
-        };
-        let form = Normalization { center: self.is_centered(), divisor };
+        let form = form(self);
         with_type!(cx.element_type(0), float T => {
             Box::new(NormalizeKernel::<T> { slices, form, of: PhantomData }) as Box<dyn Kernel>
         })
         .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
+}
+
+/// How an operation normalises its slices.
+pub(crate) fn form(rule: &Normalize) -> Normalization {
+    let divisor = match rule.measure() {
+        Measure::None => Divisor::One,
+        Measure::DeviationInside(eps) => Divisor::DeviationInside(eps),
+        Measure::DeviationOutside(eps) => Divisor::DeviationOutside(eps),
+        Measure::NormPlus(eps) => Divisor::NormPlus(eps),
+        Measure::NormAtLeast(eps) => Divisor::NormAtLeast(eps),
+    };
+    Normalization { center: rule.is_centered(), divisor }
 }
 
 struct NormalizeKernel<T> {

@@ -1,7 +1,7 @@
 //! PriorBox of all versions.
 
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, produce};
+use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::prior_box::PriorBox;
 use kernels::detection::priors::{Grid, Prior, repeat};
 
@@ -18,7 +18,10 @@ impl Lower for PriorBox {
 }
 
 /// Rows and columns of the grid, height and width of the image.
-pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<((usize, usize), (f32, f32)), KernelError> {
+type Areas = ((usize, usize), (f32, f32));
+
+/// The areas that the inputs hold.
+pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<Areas, KernelError> {
     let pair = |input: usize| match inputs.ints(input)[..] {
         [height, width] => Ok((height, width)),
         _ => Err(KernelError::at(input, "must hold a height and a width")),
@@ -37,8 +40,7 @@ pub(super) fn output(
     row: usize,
 ) -> Result<Vec<Produced>, KernelError> {
     let mut out = Vec::new();
-    out.try_reserve_exact(row * 2).map_err(|e| KernelError::new(e.to_string()))?;
-    out.resize(row * 2, 0.0);
+    fill_up(&mut out, &[2, row])?;
     let (boxes, rest) = out.split_at_mut(row);
     grid.run(priors, clip, boxes);
     repeat(variances, rest);

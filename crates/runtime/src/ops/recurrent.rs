@@ -22,10 +22,9 @@ impl Lower for Recurrent {
         if halves.is_none() && element_type != ElementType::F32 {
             return Err(LowerError::element_type(0, element_type));
         }
-        let of = &plan.of;
-        let weights = Weights::new(cx, &plan.weights, of.batch * of.steps > FEW_ROWS);
-        // Steps of one sequence are products of one row.
-        let recurrent = Weights::new(cx, &plan.recurrent, of.batch > 1);
+        let packs = plan.of.batch * plan.of.steps > FEW_ROWS;
+        let weights = Weights::new(cx, &plan.weights, packs);
+        let recurrent = Weights::new(cx, &plan.recurrent, packs);
         Ok(Box::new(Float { plan, halves, weights, recurrent }))
     }
 }
@@ -167,7 +166,7 @@ impl Plan {
 /// Matrices in f32, packed ahead if they are the same in every run.
 struct Weights {
     stack: Stack,
-    /// Whether the products have so many rows that packing pays.
+    /// Whether they meet so many rows that packing pays.
     packs: bool,
     packed: Vec<Packed>,
 }

@@ -184,7 +184,8 @@ impl Float {
         let counts = cx.input::<u8>(mask.input);
         let mut bias = cx.scratch::<f32>(counts.len());
         for (to, counts) in bias.iter_mut().zip(counts) {
-            *to = if *counts != 0 { 0.0 } else { f32::NEG_INFINITY };
+            // Not infinite: a row that sees nothing is the mean of all values, as in OpenVINO.
+            *to = if *counts != 0 { 0.0 } else { f32::MIN };
         }
         Wide::Own(bias)
     }
@@ -243,9 +244,7 @@ impl Double {
                 let place = |m: &MaskAt| m.at[head] + i * m.apart.0 + j * m.apart.1;
                 *score += match self.heads.masks.first() {
                     None if causal && j > i => f64::NEG_INFINITY,
-                    Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => {
-                        f64::NEG_INFINITY
-                    }
+                    Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => f64::MIN,
                     Some(m) if !m.is_boolean => cx.input::<f64>(m.input)[place(m)],
                     _ => 0.0,
                 };

@@ -115,7 +115,7 @@ struct Reduce<T, F> {
 
 impl<T: Stored, F> Kernel for Reduce<T, F>
 where
-    T::Wide: Arithmetic + Stored,
+    T::Wide: Arithmetic + Stored<Wide = T::Wide>,
     F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {

@@ -32,7 +32,7 @@ pub(super) fn compose(net: &mut Net, _: &PassCx<'_>) -> usize {
     });
     let mut left = Vec::new();
     for output in outputs {
-        chains.finish(net, output, &mut left);
+        chains.finish(output, &mut left);
     }
     net.nodes.extend(left);
     changes
@@ -90,11 +90,11 @@ impl Chains {
     }
 
     /// As [`Chains::need`], for an output of the net.
-    fn finish(&mut self, net: &Net, value: ValueId, to: &mut Vec<Node>) {
+    fn finish(&mut self, value: ValueId, to: &mut Vec<Node>) {
         match self.made(value) {
             Some((_, Some(made))) => to.push(made),
             Some((node, None)) => {
-                self.finish(net, node.inputs[0], to);
+                self.finish(node.inputs[0], to);
                 to.push(node);
             }
             None => {}

@@ -1,18 +1,23 @@
-//! Bias, activation, residual and scale are applied to products and convolutions while their
-//! results are in the cache. Every step rounds as the operation that it stands for, so the bits
+//! Bias, activation, residual and scale are applied to products, convolutions and normalised rows
+//! while they are in the cache. Every step rounds as the operation that it stands for, so the bits
 //! stay the same.
 
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
+use crate::fused::normalize::NormalizeRows;
 use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::lower::LowerCx;
 use crate::net::{Made, Net, Node, Operation, ValueId};
+use crate::ops::normalize::form;
 use crate::ops::unary::function;
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
+use infer::ops::normalize::Normalize;
+use infer::ops::prelu::PRelu;
 use infer::ops::unary::Unary;
+use infer::rules::axes;
 use kernels::unary::Unary as Function;
 use std::sync::Arc;
 
@@ -80,6 +85,12 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         let function = function(unary, &cx).ok()?;
         return feeds(input).then_some((input, Step::Apply(function)));
     }
+    if node.is::<PRelu>().is_some() {
+        let &[input, slope] = &node.inputs[..] else { return None };
+        let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
+        let function = Function::LeakyRelu { alpha: f64::from(alpha) };
+        return feeds(input).then_some((input, Step::Apply(function)));
+    }
     let kind = node.is::<Binary>()?.kind();
     let make = match kind {
         Kind::Add => Then::Add,
@@ -115,7 +126,32 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
 fn is_product(net: &Net, node: &Node) -> bool {
     let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
     let matmul = node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices);
-    matmul || node.made::<Product>().is_some() || node.made::<ChannelsLast>().is_some()
+    matmul
+        || node.made::<Product>().is_some()
+        || node.made::<ChannelsLast>().is_some()
+        || node.made::<NormalizeRows>().is_some()
+        || rows(net, node).is_some()
+}
+
+/// The normalisation of rows that a node is.
+fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
+    let rule = node.is::<Normalize>()?;
+    let &input = node.inputs.first()?;
+    let sizes = net.sizes(input).filter(|_| net.is_f32(input))?;
+    let axes = match rule.axes(sizes.len()).ok()? {
+        Some(axes) => axes,
+        None => {
+            let axes = net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+            axes::normalize_all(&axes, sizes.len(), 1).ok()?.into_iter().collect()
+        }
+    };
+    let last = sizes.len().checked_sub(1)?;
+    let columns = sizes[last];
+    (axes == [last] && columns > 0).then(|| NormalizeRows {
+        columns,
+        form: form(rule),
+        then: Vec::new(),
+    })
 }
 
 /// A product with one step more.
@@ -124,6 +160,10 @@ fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
         let mut conv = conv.clone();
         conv.then.push(then);
         return Some(Arc::new(conv));
+    }
+    if let Some(mut own) = node.made::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
+        own.then.push(then);
+        return Some(Arc::new(own));
     }
     let mut product = match (node.made::<Product>(), node.is::<MatMul>()) {
         (Some(product), _) => product.clone(),

@@ -17,11 +17,15 @@ use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;
 use infer::ops::concat::Concat;
 use infer::ops::convolution::Convolution;
+use infer::ops::interpolate::Interpolate;
+use infer::ops::normalize::Normalize;
 use infer::ops::pool::Pool;
+use infer::ops::prelu::PRelu;
 use infer::ops::reduce::Reduce;
 use infer::ops::reshape::Reshape;
 use infer::ops::transpose::{self, Transpose};
 use infer::ops::unary::Unary;
+use infer::rules::axes::normalize_unique;
 use infer::rules::broadcast::AutoBroadcast;
 use infer::{Fact, PartialShape};
 use ir::ElementType;
@@ -161,6 +165,18 @@ impl Layout {
         if node.is::<Reduce>().is_some() {
             return self.reduce(sweep, node, output);
         }
+        if node.is::<PRelu>().is_some() {
+            return self.prelu(sweep, node, output);
+        }
+        if node.is::<Normalize>().is_some() {
+            return self.along_axes(sweep, node, output, 1);
+        }
+        if let Some(rule) = node.is::<Interpolate>() {
+            let rank = sweep.net.sizes(output)?.len();
+            let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
+            let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
+            return self.along_axes(sweep, node, output, axes);
+        }
         if node.is::<Reshape>().is_some() {
             return self.reshape(sweep, node, output);
         }
@@ -252,6 +268,35 @@ impl Layout {
         self.rewritten(sweep, node, inputs, output)
     }
 
+    /// The slopes of channels lie along the last axis.
+    fn prelu(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let &[data, slope] = &node.inputs[..] else { return None };
+        let sizes = sweep.net.sizes(data)?;
+        let own = sweep.net.values[slope].constant.clone().filter(|_| sweep.net.is_f32(slope))?;
+        let aligned = PRelu::aligned(&sizes, own.sizes());
+        let own = Tensor::from_vec(&aligned, own.as_slice::<f32>()?.to_vec()).ok()?;
+        let slope = sweep.add(Value::known(turned_constant(&own, sizes.len())?));
+        self.rewritten(sweep, node, smallvec![self.last[&data], slope], output)
+    }
+
+    /// An operation along the axes that a constant input names.
+    fn along_axes(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+        input: usize,
+    ) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        let axes = sweep.net.values[*node.inputs.get(input)?].fact.value.as_deref()?.i64s()?;
+        let axes = normalize_unique(&axes, rank, input).ok()?;
+        let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        inputs[input] = sweep.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?));
+        self.rewritten(sweep, node, inputs, output)
+    }
+
     fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
         let rank = sweep.net.sizes(output)?.len();
         let axis = node.is::<Concat>()?.axis(rank).ok()?;
@@ -270,7 +315,7 @@ impl Layout {
     fn reduce(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
         let rank = sweep.net.sizes(node.inputs[0])?.len();
         let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
-        let axes = infer::rules::axes::normalize_unique(&axes, rank, 1).ok()?;
+        let axes = normalize_unique(&axes, rank, 1).ok()?;
         let keeps = node.is::<Reduce>()?.keep_dims();
         let all_spatial = (2..rank).all(|axis| axes.contains(&axis));
         if !keeps && !all_spatial {

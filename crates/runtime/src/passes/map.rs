@@ -49,7 +49,7 @@ impl Map {
     /// The same in runs of `run` elements, or `None` if they are shorter.
     pub(super) fn in_runs(&self, run: usize) -> Option<Map> {
         let longest = self.longest();
-        let whole = longest.run % run == 0;
+        let whole = longest.run.is_multiple_of(run);
         whole.then(|| Map { run, runs: longest.refined(run), ..self.clone() })
     }
 
@@ -127,7 +127,7 @@ impl Map {
     /// The source as runs of the value, if the value holds each of its `count` elements once.
     pub(super) fn inverse(&self, count: usize) -> Option<Map> {
         let total = count / self.run;
-        if total != self.runs.len() || count % self.run != 0 {
+        if total != self.runs.len() || !count.is_multiple_of(self.run) {
             return None;
         }
         let mut runs = vec![u32::MAX; total];

@@ -3,6 +3,7 @@
 
 mod attention;
 mod compose;
+mod decompress;
 mod epilogue;
 mod fold;
 mod layout;
@@ -32,10 +33,14 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
+    ("drop indices that nothing reads", tidy::drop_indices),
+    ("decompress in f32", decompress::widen),
     ("channels last", layout::layout),
     ("recognise attention", attention::attention),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
+    ("decompress once", decompress::once),
+    ("drop what is left over", tidy::drop_dead),
 ];
 
 /// Runs all passes. Returns what each has done, for `--explain`.

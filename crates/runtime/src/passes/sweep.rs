@@ -67,6 +67,11 @@ impl<'a> Sweep<'a> {
         self.kept[self.producer[value].filter(|_| only)?].as_ref()
     }
 
+    /// The node that makes `value`.
+    pub(crate) fn maker(&self, value: ValueId) -> Option<&Node> {
+        self.kept[self.producer[value]?].as_ref()
+    }
+
     /// How many inputs and outputs read `value`.
     pub(crate) fn uses(&self, value: ValueId) -> usize {
         self.uses[value]

@@ -1,5 +1,11 @@
-use super::*;
-use crate::gemm::{Layout, Packed};
+//! Recurrent networks against the formulas of the specification. In a process of its own: the
+//! unit tests change the instruction set that weights are packed for.
+
+use kernels::ScratchPool;
+use kernels::gemm::{Layout, Packed, Right};
+use kernels::par::Threads;
+use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
+use kernels::unary::Unary;
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()
@@ -66,7 +72,9 @@ impl Network {
                 }
                 if len > 0 {
                     results[1][at..at + hidden].copy_from_slice(&h);
-                    results[2].get_mut(at..at + hidden).map(|to| to.copy_from_slice(&c));
+                    if let Some(to) = results[2].get_mut(at..at + hidden) {
+                        to.copy_from_slice(&c);
+                    }
                 }
             }
         }

@@ -1,0 +1,67 @@
+//! ExperimentalDetectronTopKROIs-6: the regions of the greatest probabilities.
+//!
+//! Where there are too few regions the rest is zero, which the specification leaves undefined.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/experimental-detectron-top-krois-6.html>
+
+use crate::prelude::*;
+use crate::rules::detection::{expect_real, expect_rows, rows, same_dim};
+
+/// ExperimentalDetectronTopKROIs-6.
+#[derive(Debug)]
+pub struct ExperimentalDetectronTopKRois {
+    max_rois: usize,
+}
+
+impl Parse for ExperimentalDetectronTopKRois {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let value = attrs.int_in("max_rois", Some(0), 0..)?;
+        let max_rois = usize::try_from(value);
+        let max_rois = max_rois.map_err(|e| AttrError::new("max_rois", e.to_string()))?;
+        Ok(ExperimentalDetectronTopKRois { max_rois })
+    }
+}
+
+impl ExperimentalDetectronTopKRois {
+    /// Number of regions to list.
+    pub fn max_rois(&self) -> usize {
+        self.max_rois
+    }
+}
+
+impl Op for ExperimentalDetectronTopKRois {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["input_rois", "rois_probs"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        expect_real(cx, 0..2)?;
+        let element_type = cx.same_type(0..2)?;
+        expect_rows(cx, 0, 2, 4)?;
+        cx.expect_rank(1, 1..=1)?;
+        same_dim(cx, "regions", [(0, 0), (1, 0)])?;
+        cx.set(0, element_type, rows(Dim::of(self.max_rois), 4));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let check = |shapes: [&str; 2], expected| {
+            let case = Case::of("ExperimentalDetectronTopKROIs", "opset6").attr("max_rois", "3");
+            case.inputs(shapes.map(|s| Input::shape(BF16, s))).expect(&[expected]);
+        };
+        check(["6,4", "6"], Ok("bf16[3,4]"));
+        check(["...", "?"], Ok("bf16[3,4]"));
+        check(["6,5", "6"], Err("the last axis must have 4 elements"));
+        check(["6,4", "7"], Err("input 1 (rois_probs): has 7 regions, an earlier input has 6"));
+    }
+}

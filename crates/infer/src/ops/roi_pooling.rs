@@ -1,0 +1,78 @@
+//! ROIPooling-1: boxes of feature maps, pooled into as many bins each.
+//!
+//! The operation came with opset 2; files that name opset 1 mean the same.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-pooling-1.html>
+
+use crate::prelude::*;
+use crate::rules::boxes;
+
+/// ROIPooling-1.
+#[derive(Debug)]
+pub struct RoiPooling {
+    bins: (usize, usize),
+    scale: f64,
+    bilinear: bool,
+}
+
+impl Parse for RoiPooling {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        let mut count = |name: &str| boxes::count(attrs, name, true, 0);
+        let bins = (count("pooled_h")?, count("pooled_w")?);
+        // Other names for what pooled_h and pooled_w say.
+        attrs.ignore(&["output_size", "output_roi"]);
+        let bilinear = attrs.choice_or("method", &[("max", false), ("bilinear", true)], false)?;
+        Ok(RoiPooling { bins, scale: boxes::scale(attrs)?, bilinear })
+    }
+}
+
+impl RoiPooling {
+    /// Bins along the height and the width.
+    pub fn bins(&self) -> (usize, usize) {
+        self.bins
+    }
+
+    /// From coordinates of boxes to those of the maps, unless they are parts of the maps.
+    pub fn scale(&self) -> Option<f64> {
+        (!self.bilinear).then_some(self.scale)
+    }
+}
+
+impl Op for RoiPooling {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "rois"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(2..=2)?;
+        let (element_type, count) = boxes::boxes(cx, 5)?;
+        let (height, width) = self.bins;
+        let out = [count, cx.shape(0).dim(1), Dim::of(height), Dim::of(width)];
+        cx.set(0, element_type, out.into_iter().collect());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let run = |scale: &str, data: Input, rois: &str, expected| {
+            let case = Case::of("ROIPooling", "opset2").inputs([data, Input::shape(F32, rois)]);
+            let case = case.attr("pooled_h", "6").attr("pooled_w", "7").attr("method", "bilinear");
+            case.attr("spatial_scale", scale).expect(&[expected]);
+        };
+        let data = |shape| Input::shape(F32, shape);
+        run("0.0625", data("1,512,14,14"), "300,5", Ok("f32[300,512,6,7]"));
+        run("1", data("?,2..3,?,?"), "?,?", Ok("f32[?,2..3,6,7]"));
+        run("1", data("..."), "...", Ok("f32[?,?,6,7]"));
+        run("1", data("1,2,8,8"), "3,4", Err("holds 4 numbers for each box, not 5"));
+        run("1", Input::shape(F16, "1,2,8,8"), "3,5", Err("is f32, but an earlier input is f16"));
+        run("-1", data("1,2,8,8"), "3,5", Err("spatial_scale: -1 is not a positive number"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Unique-10: the different elements of a tensor, or its different slices along an axis.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/unique-10.html>
+
+use super::shape_of::index_type;
+use crate::prelude::*;
+use crate::rules::axes;
+use crate::shape::Dims;
+
+/// Unique-10.
+#[derive(Debug)]
+pub struct Unique {
+    sorted: bool,
+    index_type: ElementType,
+    count_type: ElementType,
+}
+
+impl Parse for Unique {
+    type Kind = ();
+
+    fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        Ok(Unique {
+            sorted: attrs.bool_or("sorted", true),
+            index_type: index_type(attrs, "index_element_type", ElementType::I64)?,
+            count_type: index_type(attrs, "count_element_type", ElementType::I64)?,
+        })
+    }
+}
+
+impl Unique {
+    /// Whether what is found is sorted; otherwise it is in the order of first occurrence.
+    pub fn sorted(&self) -> bool {
+        self.sorted
+    }
+
+    /// The shape of the elements found, and the number of those searched.
+    fn shape(&self, cx: &mut InferCx<'_>) -> Result<(PartialShape, Dim), RuleError> {
+        // Of some elements at least one is different from those before it.
+        let found = |searched: Dim| Dim::range(searched.min().min(1), searched.max());
+        if cx.input_count() == 1 {
+            let searched = cx.shape(0).volume();
+            return Ok((PartialShape::from_iter([found(searched)]), searched));
+        }
+        let Some(dims) = cx.shape(0).dims() else {
+            return Ok((PartialShape::unranked(), Dim::any()));
+        };
+        let mut out: Dims = dims.into();
+        let Some(axis) = cx.int(1) else {
+            out.iter_mut().for_each(|d| *d = Dim::range(0, d.max()));
+            return Ok((PartialShape::Ranked(out), Dim::any()));
+        };
+        let axis =
+            axes::normalize(axis, dims.len()).map_err(|e| RuleError { input: Some(1), ..e })?;
+        let searched = cx.shape(0).dim(axis);
+        if let Some(slot) = out.get_mut(axis) {
+            *slot = found(searched);
+        }
+        Ok((PartialShape::Ranked(out), searched))
+    }
+}
+
+impl Op for Unique {
+    fn input_names(&self) -> &'static [&'static str] {
+        &["data", "axis"]
+    }
+
+    fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
+        cx.expect_inputs(1..=2)?;
+        cx.expect_index(1)?;
+        let one = cx.input_count() < 2 || cx.shape(1).volume().contains(1);
+        require!(1; one, "must hold one axis, but is {}", cx.shape(1));
+        cx.because("how many elements are different is known only when running");
+        let (shape, searched) = self.shape(cx)?;
+        let found = PartialShape::from_iter([Dim::range(searched.min().min(1), searched.max())]);
+        cx.set(0, cx.element_type(0), shape);
+        cx.set(1, self.index_type, found.clone());
+        cx.set(2, self.index_type, PartialShape::from_iter([searched]));
+        cx.set(3, self.count_type, found);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Case, Input};
+    use ir::ElementType::*;
+
+    #[test]
+    fn rule() {
+        let case = |shape| Case::of("Unique", "opset10").inputs([Input::shape(F32, shape)]);
+        let flat = [Ok("f32[1..6]"), Ok("i64[1..6]"), Ok("i64[6]"), Ok("i64[1..6]")];
+        case("2,3").expect(&flat);
+        case("0").expect(&[Ok("f32[0]"), Ok("i64[0]"), Ok("i64[0]"), Ok("i64[0]")]);
+        case("...").expect(&[Ok("f32[?]"), Ok("i64[?]"), Ok("i64[?]"), Ok("i64[?]")]);
+        let along = |shape, axis| {
+            let inputs = [Input::shape(I8, shape), axis];
+            let op = Case::of("Unique", "opset10").attr("index_element_type", "i32");
+            op.attr("sorted", "false").attr("count_element_type", "i32").inputs(inputs)
+        };
+        let axis = |axis| Input::scalar(I64, axis);
+        let some = [Ok("i8[2,1..5]"), Ok("i32[1..5]"), Ok("i32[5]"), Ok("i32[1..5]")];
+        along("2,5", axis(-1)).expect(&some);
+        let late = [Ok("i8[..2,..5]"), Ok("i32[?]"), Ok("i32[?]"), Ok("i32[?]")];
+        along("2,5", Input::shape(I64, "1")).expect(&late);
+        along("2,5", axis(2)).expect(&[Err("input 1 (axis): axis 2 is out of range for rank 2")]);
+        along("2", Input::shape(I64, "2")).expect(&[Err("input 1 (axis): must hold one axis")]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Boxes of feature maps, as the pooling of regions of interest takes them.
+
+use crate::attrs::Attrs;
+use crate::cx::InferCx;
+use crate::dim::Dim;
+use crate::error::{AttrError, RuleError};
+use crate::require;
+use ir::ElementType;
+
+/// Checks feature maps in input 0 and boxes of `size` numbers each in input 1; gives the element
+/// type that they share and the number of boxes.
+///
+/// # Errors
+/// When their types are not floating-point or differ, or their shapes are others.
+pub fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
+    for (input, rank) in [(0, 4), (1, 2)] {
+        cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
+        cx.expect_rank(input, rank..=rank)?;
+    }
+    let element_type = cx.same_type(0..2)?;
+    let found = cx.shape(1).dim(1);
+    require!(1; found.contains(size), "holds {found} numbers for each box, not {size}");
+    Ok((element_type, cx.shape(1).dim(0)))
+}
+
+/// Reads `spatial_scale`.
+///
+/// # Errors
+/// When it is missing or not a positive number.
+pub fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
+    let scale = attrs.float("spatial_scale")?;
+    if scale > 0.0 && scale.is_finite() {
+        return Ok(scale);
+    }
+    Err(AttrError::new("spatial_scale", format!("{scale} is not a positive number")))
+}
+
+/// Reads a count of bins or samples from `least` on; 1 where it is left out and may be.
+///
+/// # Errors
+/// When it is missing or out of range.
+pub fn count(
+    attrs: &mut Attrs<'_>,
+    name: &str,
+    required: bool,
+    least: i64,
+) -> Result<usize, AttrError> {
+    let value = attrs.int_in(name, (!required).then_some(1), least..=MOST)?;
+    usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
+}
+
+/// Squares of counts up to here fit 32 bits.
+const MOST: i64 = 1 << 15;

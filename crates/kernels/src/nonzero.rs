@@ -1,0 +1,86 @@
+//! The positions of elements that are not 0.
+
+use crate::num::{Plain, Stored};
+use crate::par::{Slice, Threads};
+
+/// Elements that are counted at a time.
+const CHUNK: usize = 16 << 10;
+
+/// The number of elements of each chunk that are not 0, for [`positions`].
+pub fn count<T: Plain>(threads: &Threads, data: &[T]) -> Vec<usize> {
+    let mut counts = vec![0; data.len().div_ceil(CHUNK)];
+    threads.chunks(&mut counts, 1, 1, |first, counts| {
+        for (i, count) in counts.iter_mut().enumerate() {
+            let chunk = data[(first + i) * CHUNK..].iter().take(CHUNK);
+            *count = chunk.filter(|v| **v != T::default()).count();
+        }
+    });
+    counts
+}
+
+/// Writes the index along each axis of every element that is not 0: a row for each axis.
+///
+/// # Panics
+/// When the counts are not those of [`count`], or a slice is not of the size they say.
+pub fn positions<T: Plain, I: Stored>(
+    threads: &Threads,
+    sizes: &[usize],
+    data: &[T],
+    counts: &[usize],
+    out: &mut [I],
+) {
+    let total: usize = counts.iter().sum();
+    assert_eq!(data.len(), sizes.iter().product());
+    assert_eq!(out.len(), sizes.len() * total);
+    let first = |chunk: usize| counts[..chunk].iter().sum::<usize>();
+    let out = Slice::new(out);
+    threads.ranges(counts.len(), 1, |chunks| {
+        for chunk in chunks {
+            let mut at = first(chunk);
+            let end = at + counts[chunk];
+            let start = chunk * CHUNK;
+            for (i, value) in data[start..].iter().enumerate().take(CHUNK) {
+                if *value == T::default() {
+                    continue;
+                }
+                assert!(at < end);
+                let mut rest = start + i;
+                for (axis, size) in sizes.iter().enumerate().rev() {
+                    // SAFETY: a row has `total` elements, and no other chunk writes this one.
+                    unsafe { *out.at(axis * total + at) = I::from_i64((rest % size) as i64) };
+                    rest /= size;
+                }
+                at += 1;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_row_major() {
+        let sizes = [300, 150];
+        let data: Vec<f32> =
+            (0..300 * 150).map(|i| if i % 7 == 3 { f32::NAN } else { -0.0 }).collect();
+        let threads = Threads::new(2);
+        let counts = count(&threads, &data);
+        let total: usize = counts.iter().sum();
+        let mut out = vec![0i32; 2 * total];
+        positions(&threads, &sizes, &data, &counts, &mut out);
+        let expected: Vec<usize> = (0..data.len()).filter(|i| data[*i] != 0.0).collect();
+        let found = (0..total).map(|i| out[i] as usize * 150 + out[total + i] as usize);
+        assert!(found.eq(expected.iter().copied()));
+    }
+
+    #[test]
+    fn nothing_and_no_elements() {
+        let mut out: [i64; 0] = [];
+        for data in [&[0u8, 0][..], &[]] {
+            let counts = count(Threads::single(), data);
+            positions(Threads::single(), &[data.len()], data, &counts, &mut out);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Uniform random numbers, the same as OpenVINO's for the same seeds: Philox-4x32-10, whose blocks
+//! can be computed in any order, or MT19937 as PyTorch seeds it.
+//!
+//! <https://www.thesalmons.org/john/random123/papers/random123sc11.pdf>,
+//! <https://dl.acm.org/doi/pdf/10.1145/272991.272995>
+
+use crate::num::{Stored, Wide, bf16, f16};
+use crate::par::Threads;
+
+/// Philox-4x32-10: each block of four words is a function of the key and of the block's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Philox {
+    /// The key: the global seed.
+    pub key: u64,
+    /// The high half of a block's number: the operation's seed.
+    pub counter: u64,
+    /// The low half of the first block's number.
+    pub start: u64,
+}
+
+impl Philox {
+    /// Four random words.
+    pub fn block(&self, index: u64) -> [u32; 4] {
+        let (low, carry) = self.start.overflowing_add(index);
+        let halves = |x: u64| (x as u32, (x >> 32) as u32);
+        let (mut n, mut counter) =
+            (halves(low), halves(self.counter.wrapping_add(u64::from(carry))));
+        let mut key = halves(self.key);
+        for _ in 0..10 {
+            let a = halves(0xD251_1F53 * u64::from(n.0));
+            let b = halves(0xCD9E_8D57 * u64::from(counter.0));
+            n = (b.1 ^ n.1 ^ key.0, b.0);
+            counter = (a.1 ^ counter.1 ^ key.1, a.0);
+            key = (key.0.wrapping_add(0x9E37_79B9), key.1.wrapping_add(0xBB67_AE85));
+        }
+        [n.0, n.1, counter.0, counter.1]
+    }
+}
+
+const STATE: usize = 624;
+
+/// MT19937.
+struct Twister {
+    state: [u32; STATE],
+    next: usize,
+}
+
+impl Twister {
+    fn new(seed: u32) -> Twister {
+        let mut state = [seed; STATE];
+        for i in 1..STATE {
+            let last = state[i - 1];
+            state[i] = (last ^ last >> 30).wrapping_mul(1_812_433_253).wrapping_add(i as u32);
+        }
+        Twister { state, next: STATE }
+    }
+
+    fn word(&mut self) -> u32 {
+        if self.next == STATE {
+            for i in 0..STATE {
+                let after = self.state[(i + 1) % STATE];
+                let mixed = self.state[i] & 0x8000_0000 | after & 0x7fff_ffff;
+                let twist = if after & 1 == 1 { 0x9908_b0df } else { 0 };
+                self.state[i] = self.state[(i + 397) % STATE] ^ mixed >> 1 ^ twist;
+            }
+            self.next = 0;
+        }
+        let mut y = self.state[self.next];
+        self.next += 1;
+        y ^= y >> 11;
+        y ^= y << 7 & 0x9d2c_5680;
+        y ^= y << 15 & 0xefc6_0000;
+        y ^ y >> 18
+    }
+}
+
+/// Which generator, with its seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generator {
+    /// As TensorFlow.
+    Philox(Philox),
+    /// As PyTorch.
+    Twister(u32),
+}
+
+/// Types that random words become values of.
+pub trait Uniform: Stored {
+    /// Whether a value takes two words.
+    fn takes_two(bounds: (Self, Self)) -> bool;
+
+    /// The value in `bounds.0..bounds.1` that Philox words stand for.
+    fn of_philox(words: &[u32], bounds: (Self, Self)) -> Self;
+
+    /// The same for words of MT19937.
+    fn of_twister(words: &[u32], bounds: (Self, Self)) -> Self;
+}
+
+/// The first word is the high one.
+fn joined(words: &[u32]) -> u64 {
+    words.iter().fold(0, |joined, word| joined << 32 | u64::from(*word))
+}
+
+/// The lowest bits of some words as a fraction.
+fn fraction(words: &[u32], bits: u32) -> f64 {
+    (joined(words) & ((1 << bits) - 1)) as f64 / (1u64 << bits) as f64
+}
+
+macro_rules! uniform_float {
+    ($($t:ty, $wide:ty, $digits:literal);*) => {
+        $(impl Uniform for $t {
+            fn takes_two(_: (Self, Self)) -> bool {
+                $digits > 32
+            }
+
+            /// The digits behind the leading one.
+            fn of_philox(words: &[u32], (low, high): (Self, Self)) -> Self {
+                let fraction = fraction(words, $digits - 1) as $wide;
+                (fraction * (high - low).widen() + low.widen()).narrow()
+            }
+
+            /// All digits.
+            fn of_twister(words: &[u32], (low, high): (Self, Self)) -> Self {
+                let fraction = fraction(words, $digits) as $wide;
+                (fraction * (high - low).widen() + low.widen()).narrow()
+            }
+        })*
+    };
+}
+
+uniform_float!(f16, f32, 11; bf16, f32, 8; f32, f32, 24; f64, f64, 53);
+
+impl Uniform for i32 {
+    fn takes_two(_: (i32, i32)) -> bool {
+        false
+    }
+
+    fn of_philox(words: &[u32], (low, high): (i32, i32)) -> i32 {
+        let range = high.wrapping_sub(low) as u32;
+        (joined(words) as u32 % range.max(1)).wrapping_add(low as u32) as i32
+    }
+
+    fn of_twister(words: &[u32], bounds: (i32, i32)) -> i32 {
+        i32::of_philox(words, bounds)
+    }
+}
+
+impl Uniform for i64 {
+    /// Only where one word could not reach all values.
+    fn takes_two((low, high): (i64, i64)) -> bool {
+        low.max(high) > i64::from(u32::MAX)
+    }
+
+    /// Of two words the first is the low one.
+    fn of_philox(words: &[u32], bounds: (i64, i64)) -> i64 {
+        match *words {
+            [low, high] => i64::of_twister(&[high, low], bounds),
+            _ => i64::of_twister(words, bounds),
+        }
+    }
+
+    fn of_twister(words: &[u32], (low, high): (i64, i64)) -> i64 {
+        let range = high.wrapping_sub(low) as u64;
+        (joined(words) % range.max(1)).wrapping_add(low as u64) as i64
+    }
+}
+
+/// Values that are worth a second thread.
+const GRAIN: usize = 4 << 10;
+
+/// Fills `out` with random values from `bounds.0` up to but not including `bounds.1`.
+pub fn uniform<T: Uniform>(threads: &Threads, generator: Generator, bounds: (T, T), out: &mut [T]) {
+    let words = if T::takes_two(bounds) { 2 } else { 1 };
+    match generator {
+        Generator::Philox(philox) => {
+            threads.chunks(out, 4 / words, GRAIN, |first, part| {
+                for (i, values) in part.chunks_mut(4 / words).enumerate() {
+                    let block = philox.block((first + i) as u64);
+                    for (value, words) in values.iter_mut().zip(block.chunks_exact(words)) {
+                        *value = T::of_philox(words, bounds);
+                    }
+                }
+            });
+        }
+        Generator::Twister(seed) => {
+            let mut twister = Twister::new(seed);
+            for value in out {
+                let pair = [twister.word(), if words == 2 { twister.word() } else { 0 }];
+                *value = T::of_twister(&pair[..words], bounds);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHILOX: Generator = Generator::Philox(Philox { key: 1, counter: 2, start: 0 });
+
+    fn seven<T: Uniform>(generator: Generator, low: f64, high: f64) -> Vec<T> {
+        let mut out = vec![T::default(); 7];
+        let bounds = (T::from_f64(low), T::from_f64(high));
+        uniform(&Threads::new(2), generator, bounds, &mut out);
+        out
+    }
+
+    /// The vectors of the generator's authors: all bits clear, and all set.
+    #[test]
+    fn philox_known_answers() {
+        let clear = Philox { key: 0, counter: 0, start: 0 };
+        assert_eq!(clear.block(0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        let set = Philox { key: u64::MAX, counter: u64::MAX, start: u64::MAX };
+        assert_eq!(set.block(0), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        assert_eq!(set.block(1), Philox { counter: 0, start: 0, ..set }.block(0));
+    }
+
+    /// The ten-thousandth number from the default seed, as the C++ standard has it.
+    #[test]
+    fn twister_known_answer() {
+        let mut twister = Twister::new(5489);
+        let last = (0..10_000).map(|_| twister.word()).last();
+        assert_eq!(last, Some(4_123_659_995));
+    }
+
+    /// Values from OpenVINO.
+    #[test]
+    fn philox_values() {
+        let f32s: Vec<f32> = seven(PHILOX, -2.0, 5.0);
+        assert_eq!(f32s[..3], [0.844_777_1, 4.003_197, -1.612_229_1]);
+        // Rounded once; OpenVINO's reference rounds after each step.
+        let f16s: Vec<f16> = seven(PHILOX, -2.0, 5.0);
+        assert_eq!(f16s[..4], [-0.58496094, 1.1923828, 3.6191406, 1.2607422].map(f16::from_f32));
+        let bf16s: Vec<bf16> = seven(PHILOX, -2.0, 5.0);
+        assert_eq!(bf16s[..4], [2.3125, 2.53125, 0.953125, 3.09375].map(bf16::from_f32));
+        let f64s: Vec<f64> = seven(PHILOX, -2.0, 5.0);
+        assert_eq!(f64s[0], -0.24177851341069245);
+        assert_eq!(seven::<i32>(PHILOX, -5.0, 50.0), [44, 0, 12, 4, 1, 31, -2]);
+        assert_eq!(seven::<i64>(PHILOX, -5.0, 50.0), [44, 0, 12, 4, 1, 31, -2]);
+        let wide: Vec<i64> = seven(PHILOX, -5.0, 1_099_511_627_776.0);
+        assert_eq!(wide[..2], [910_070_865_905, 950_241_910_848]);
+    }
+
+    /// Values from OpenVINO.
+    #[test]
+    fn twister_values() {
+        let twister = Generator::Twister(1);
+        let f32s: Vec<f32> = seven(twister, -2.0, 5.0);
+        assert_eq!(f32s[..3], [3.303_421, -0.044_823_885, 0.821_484_8]);
+        let f16s: Vec<f16> = seven(twister, -2.0, 5.0);
+        assert_eq!(f16s[..3], [1.6269531, -1.1972656, 4.6015625].map(f16::from_f32));
+        let bf16s: Vec<bf16> = seven(twister, -2.0, 5.0);
+        assert_eq!(bf16s[..3], [-0.98828125, 4.4375, 1.828125].map(bf16::from_f32));
+        let f64s: Vec<f64> = seven(twister, -2.0, 5.0);
+        assert_eq!(f64s[0], -1.5726270769626347);
+        assert_eq!(seven::<i32>(twister, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
+        assert_eq!(seven::<i64>(twister, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
+        let wide: Vec<i64> = seven(twister, -5.0, 1_099_511_627_776.0);
+        assert_eq!(wide[..2], [163_161_683_746, 605_240_299_608]);
+    }
+}

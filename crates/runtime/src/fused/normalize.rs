@@ -1,0 +1,39 @@
+//! Rows that are normalised, and what is done to their elements: layer normalisation as graphs
+//! write it.
+
+use super::then::{Then, steps};
+use crate::net::Made;
+use crate::prelude::*;
+use kernels::normalize::{Normalization, normalize_rows};
+
+/// A normalisation of rows of f32: inputs are the data, its axes if they are an input, and the
+/// operands of the steps.
+#[derive(Clone)]
+pub(crate) struct NormalizeRows {
+    pub(crate) columns: usize,
+    pub(crate) form: Normalization,
+    pub(crate) then: Vec<Then>,
+}
+
+impl Made for NormalizeRows {
+    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Kernel for NormalizeRows {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let io = cx.in_out::<f32>(0, 0);
+        let steps = steps(&self.then, cx, self.columns);
+        normalize_rows(cx.threads(), self.columns, self.form, &steps, &io);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(1)
+    }
+
+    fn name(&self) -> &'static str {
+        "normalize"
+    }
+}

@@ -1,0 +1,283 @@
+//! Einsum-7: operand after operand is multiplied in. Each product is a batched product of
+//! matrices: labels of both operands that are needed later are the batch, those that are not are
+//! summed over. f16 and bf16 in f32.
+
+use super::matmul::{Factor, Shape};
+use crate::dispatch::with_type;
+use crate::ops::convert::Halves;
+use crate::prelude::*;
+use infer::ops::einsum::Einsum as Rule;
+use kernels::Scratch;
+use kernels::arithmetic::Arithmetic;
+use kernels::copy::{CopyPlan, dense_strides};
+use kernels::num::Stored;
+use kernels::reduce::{ReducePlan, Reduction, Scale};
+use std::marker::PhantomData;
+
+impl Lower for Rule {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let ranks: Vec<usize> = (0..cx.input_count()).map(|i| cx.sizes(i).len()).collect();
+        let (labels, output) = self.axes(&ranks)?;
+        let element_type = cx.element_type(0);
+        let halves = Halves::of(element_type);
+        let turned = halves.is_some() || element_type == ElementType::F32;
+        let plan = Plan::new(views(cx, &labels), &output, turned)?;
+        if let Some(halves) = halves {
+            return Ok(Box::new(Half { plan, halves }));
+        }
+        with_type!(element_type, number T => {
+            Box::new(Einsum::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, element_type))
+    }
+}
+
+/// The most elements of what operands give together before the next is multiplied in.
+const MOST: u64 = 1 << 32;
+
+/// One axis of an operand: its label, size and stride.
+#[derive(Clone, Copy)]
+struct Axis {
+    label: usize,
+    size: usize,
+    stride: isize,
+}
+
+/// The axes of an operand, each label once.
+type View = Vec<Axis>;
+
+fn has(view: &View, label: usize) -> bool {
+    view.iter().any(|axis| axis.label == label)
+}
+
+/// The operands. Equal labels of one are its diagonal; a size of 1 that is repeated is no axis.
+fn views(cx: &LowerCx<'_>, labels: &[Vec<usize>]) -> Vec<View> {
+    let all = |i: usize| labels[i].iter().zip(cx.sizes(i));
+    let repeated = |label: usize, size: usize| {
+        size == 1 && (0..labels.len()).flat_map(all).any(|(l, s)| *l == label && *s != 1)
+    };
+    let view = |i: usize| {
+        let mut view = View::new();
+        for ((&label, &size), stride) in all(i).zip(dense_strides(cx.sizes(i))) {
+            match view.iter_mut().find(|axis| axis.label == label) {
+                Some(axis) => axis.stride += stride,
+                None if repeated(label, size) => {}
+                None => view.push(Axis { label, size, stride }),
+            }
+        }
+        view
+    };
+    (0..labels.len()).map(view).collect()
+}
+
+/// An operand laid out for a product: its axes in an order, and the sum over the rest of them.
+struct Stage {
+    copy: CopyPlan,
+    sum: Option<ReducePlan>,
+    sizes: Vec<usize>,
+}
+
+impl Stage {
+    fn new(view: &View, order: &[usize]) -> Stage {
+        let kept = order.iter().filter_map(|label| view.iter().find(|axis| axis.label == *label));
+        let summed = view.iter().filter(|axis| !order.contains(&axis.label));
+        let axes: Vec<&Axis> = kept.chain(summed).collect();
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let strides: Vec<isize> = axes.iter().map(|axis| axis.stride).collect();
+        let (copy, rank) = (CopyPlan::gather(&sizes, &strides, 0), order.len());
+        let sum = (sizes.len() > rank)
+            .then(|| ReducePlan::new(&sizes, &(rank..sizes.len()).collect::<Vec<_>>()));
+        Stage { copy, sum, sizes: sizes[..rank].to_vec() }
+    }
+
+    fn len(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
+    /// Whether the operand lies as it should already.
+    fn is_identity(&self) -> bool {
+        self.sum.is_none() && self.copy.is_identity()
+    }
+
+    fn run<T: Stored>(&self, cx: &RunCx<'_>, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        let Some(sum) = &self.sum else { return self.copy.run(cx.threads(), from, to) };
+        let mut space: Scratch<'_, T>;
+        let from = match self.copy.is_identity() {
+            true => &from[..self.copy.count()],
+            false => {
+                space = cx.scratch(self.copy.count());
+                self.copy.run(cx.threads(), from, &mut space);
+                &space
+            }
+        };
+        sum.run(cx.threads(), Reduction::Sum, from, to);
+    }
+
+    /// The operand as it should lie, in `space` if it has to move.
+    fn arranged<'a, 'p, T: Stored>(
+        &self,
+        cx: &RunCx<'p>,
+        from: &'a [T],
+        space: &'a mut Option<Scratch<'p, T>>,
+    ) -> &'a [T]
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        if self.is_identity() {
+            return from;
+        }
+        let space = space.insert(cx.scratch(self.len()));
+        self.run(cx, from, space);
+        space
+    }
+}
+
+/// What is so far, multiplied by the next operand.
+struct Step {
+    left: Stage,
+    right: Stage,
+    shape: Shape,
+    len: usize,
+}
+
+/// All products, and the layout of the result.
+struct Plan {
+    steps: Vec<Step>,
+    last: Stage,
+}
+
+impl Plan {
+    /// `turned` says whether right operands may be transposed.
+    ///
+    /// # Errors
+    /// When an operand in between is too large.
+    fn new(views: Vec<View>, output: &[usize], turned: bool) -> Result<Plan, LowerError> {
+        let mut so_far = views.first().cloned().unwrap_or_default();
+        let mut steps = Vec::new();
+        for (i, view) in views.iter().enumerate().skip(1) {
+            let needed = |label: usize| {
+                output.contains(&label) || views[i + 1..].iter().any(|v| has(v, label))
+            };
+            let labels = |of: &View, other: &View, shared: bool, later: bool| -> Vec<usize> {
+                let own = of.iter().map(|axis| axis.label);
+                own.filter(|l| has(other, *l) == shared && needed(*l) == later).collect()
+            };
+            let batch = labels(&so_far, view, true, true);
+            let summed = labels(&so_far, view, true, false);
+            let rows = labels(&so_far, view, false, true);
+            let columns = labels(view, &so_far, false, true);
+            let left = Stage::new(&so_far, &[&batch[..], &rows, &summed].concat());
+            let mut right = Stage::new(view, &[&batch[..], &columns, &summed].concat());
+            let turned = turned && right.is_identity();
+            if !turned {
+                right = Stage::new(view, &[&batch[..], &summed, &columns].concat());
+            }
+            so_far = joined(&so_far, view, &[&batch[..], &rows, &columns].concat())?;
+            steps.push(Step::new(left, right, (batch.len(), rows.len(), columns.len()), turned));
+        }
+        Ok(Plan { steps, last: Stage::new(&so_far, output) })
+    }
+
+    fn run<T: Factor>(&self, cx: &RunCx<'_>, inputs: &[&[T]], output: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        let mut held: Option<Scratch<'_, T>> = None;
+        for (step, input) in self.steps.iter().zip(&inputs[1..]) {
+            let (mut a, mut b) = (None, None);
+            let so_far = held.as_deref().unwrap_or(inputs[0]);
+            let left = step.left.arranged(cx, so_far, &mut a);
+            let right = step.right.arranged(cx, input, &mut b);
+            let mut c = cx.scratch::<T>(step.len);
+            T::products(&step.shape, cx, left, right, &mut c);
+            held = Some(c);
+        }
+        self.last.run(cx, held.as_deref().unwrap_or(inputs[0]), output);
+    }
+}
+
+impl Step {
+    /// The counts are those of axes of the batch, of rows and of columns.
+    fn new(
+        left: Stage,
+        right: Stage,
+        (batch, rows, columns): (usize, usize, usize),
+        turned: bool,
+    ) -> Step {
+        let size = |sizes: &[usize]| sizes.iter().product::<usize>();
+        let (count, m) = (size(&left.sizes[..batch]), size(&left.sizes[batch..batch + rows]));
+        let k = size(&left.sizes[batch + rows..]);
+        let terms = left.sizes.len() - batch - rows;
+        let n = size(match turned {
+            true => &right.sizes[batch..batch + columns],
+            false => &right.sizes[batch + terms..],
+        });
+        let b = if turned { [count, n, k] } else { [count, k, n] };
+        let shape = Shape::new(&[count, m, k], &b, false, turned);
+        Step { left, right, shape, len: count * m * n }
+    }
+}
+
+/// A dense operand with axes of two others.
+///
+/// # Errors
+/// When it is too large.
+fn joined(a: &View, b: &View, order: &[usize]) -> Result<View, LowerError> {
+    let size = |label: &usize| {
+        a.iter().chain(b).find(|axis| axis.label == *label).map_or(1, |axis| axis.size)
+    };
+    let sizes: Vec<usize> = order.iter().map(size).collect();
+    let count = sizes.iter().try_fold(1u64, |count, size| count.checked_mul(*size as u64));
+    if count.is_none_or(|count| count > MOST) {
+        let message = format!("a product of sizes {sizes:?} is too large");
+        return Err(LowerError::Unsupported(message));
+    }
+    let axes = order.iter().zip(&sizes).zip(dense_strides(&sizes));
+    Ok(axes.map(|((&label, &size), stride)| Axis { label, size, stride }).collect())
+}
+
+struct Einsum<T> {
+    plan: Plan,
+    of: PhantomData<T>,
+}
+
+impl<T: Factor> Kernel for Einsum<T>
+where
+    T::Wide: Arithmetic + Scale,
+{
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let output = cx.output::<T>(0);
+        let inputs: Vec<&[T]> = (0..cx.input_count()).map(|i| cx.input(i)).collect();
+        self.plan.run(cx, &inputs, output);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "einsum"
+    }
+}
+
+/// f16 or bf16, computed in f32 and rounded once.
+struct Half {
+    plan: Plan,
+    halves: Halves,
+}
+
+impl Kernel for Half {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let inputs: Vec<_> = (0..cx.input_count()).map(|i| self.halves.widen(cx, i)).collect();
+        let inputs: Vec<&[f32]> = inputs.iter().map(|input| &input[..]).collect();
+        let to = cx.output_bytes(0);
+        let mut output = cx.scratch::<f32>(to.len() / 2);
+        self.plan.run(cx, &inputs, &mut output);
+        self.halves.narrow(cx.threads(), &output, to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "einsum"
+    }
+}

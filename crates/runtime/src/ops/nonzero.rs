@@ -1,0 +1,43 @@
+//! NonZero: counted first, then written.
+
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::nonzero::NonZero;
+use kernels::num::{Bool, Plain, Stored};
+use std::marker::PhantomData;
+
+impl Lower for NonZero {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let element_type = cx.element_type(0);
+        with_type!(cx.output_type(0), index I => match element_type {
+            ElementType::Boolean => Some(kernel::<Bool, I>()),
+            _ => with_type!(element_type, number T => kernel::<T, I>()),
+        })
+        .flatten()
+        .ok_or_else(|| LowerError::element_type(0, element_type))
+    }
+}
+
+fn kernel<T: Plain, I: Stored>() -> Box<dyn Kernel> {
+    Box::new(NonZeroKernel::<T, I> { of: PhantomData })
+}
+
+struct NonZeroKernel<T, I> {
+    of: PhantomData<(T, I)>,
+}
+
+impl<T: Plain, I: Stored> Kernel for NonZeroKernel<T, I> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let data = cx.input::<T>(0);
+        let sizes = if cx.sizes(0).is_empty() { &[1][..] } else { cx.sizes(0) };
+        let counts = kernels::nonzero::count(cx.threads(), data);
+        cx.allocate(0, &[sizes.len(), counts.iter().sum()])?;
+        let out = cx.output::<I>(0);
+        kernels::nonzero::positions(cx.threads(), sizes, data, &counts, out);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "non zero"
+    }
+}

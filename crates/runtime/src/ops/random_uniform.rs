@@ -1,0 +1,140 @@
+//! RandomUniform and Multinomial.
+
+use super::convert::convert_tensor;
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
+use kernels::multinomial::{draw, weights};
+use kernels::num::{Stored, bf16, f16};
+use kernels::random::{Generator, Philox, Uniform, uniform};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::marker::PhantomData;
+
+/// Blocks of the sequence that a run of RandomUniform moves on for each value, as in OpenVINO and
+/// TensorFlow.
+const SKIP: u64 = 256;
+
+impl Lower for RandomUniform {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        cx.output_sizes(0)?;
+        let (seeds, twister) = (self.seeds(), self.twister());
+        Ok(match cx.output_type(0) {
+            ElementType::F16 => kernel::<f16>(seeds, twister),
+            ElementType::BF16 => kernel::<bf16>(seeds, twister),
+            ElementType::F32 => kernel::<f32>(seeds, twister),
+            ElementType::F64 => kernel::<f64>(seeds, twister),
+            ElementType::I32 => kernel::<i32>(seeds, twister),
+            _ => kernel::<i64>(seeds, twister),
+        })
+    }
+}
+
+fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, twister: bool) -> Box<dyn Kernel> {
+    Box::new(RandomKernel::<T> { seeds, twister, of: PhantomData })
+}
+
+/// The beginning of the sequence that seeds stand for; a new one when both are 0.
+fn philox(seeds: Seeds) -> Philox {
+    let key = match seeds {
+        Seeds { global: 0, op: 0 } => RandomState::new().build_hasher().finish(),
+        _ => seeds.global,
+    };
+    Philox { key, counter: seeds.op, start: 0 }
+}
+
+struct RandomKernel<T> {
+    seeds: Seeds,
+    twister: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Uniform + PartialOrd> Kernel for RandomKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let (low, high) = (cx.input::<T>(1)[0], cx.input::<T>(2)[0]);
+        // Not the other way round: NaN is no bound either.
+        if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
+            return Err(KernelError::at(2, format!("{high:?} is not above minval, {low:?}")));
+        }
+        let out = cx.output::<T>(0);
+        let count = out.len() as u64;
+        let next = |philox: &mut Philox| {
+            let (now, (start, carry)) =
+                (*philox, philox.start.overflowing_add(count.wrapping_mul(SKIP)));
+            let counter = philox.counter.wrapping_add(u64::from(carry));
+            *philox = Philox { start, counter, ..*philox };
+            now
+        };
+        let now = cx.state(|| philox(self.seeds), next);
+        // PyTorch's sequence begins anew in every run.
+        let generator = match self.twister {
+            true => Generator::Twister(now.key as u32),
+            false => Generator::Philox(now),
+        };
+        uniform(cx.threads(), generator, (low, high), out);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "random uniform"
+    }
+}
+
+impl Lower for Multinomial {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let samples = cx.output_sizes(0)?.last().copied().unwrap_or(0);
+        let classes = cx.sizes(0).last().copied().unwrap_or(0);
+        if classes == 0 && samples > 0 {
+            return Err(RuleError::at(0, "has no classes to draw").into());
+        }
+        let (replace, logs) = (self.with_replacement(), self.log_probs());
+        let draw = Draw { classes, samples, replace, logs, seeds: self.seeds() };
+        with_type!(cx.output_type(0), index I => {
+            Box::new(MultinomialKernel::<I> { draw, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.output_type(0)))
+    }
+}
+
+struct Draw {
+    classes: usize,
+    samples: usize,
+    replace: bool,
+    /// Whether the probabilities are logarithms.
+    logs: bool,
+    seeds: Seeds,
+}
+
+struct MultinomialKernel<I> {
+    draw: Draw,
+    of: PhantomData<I>,
+}
+
+impl<I: Stored> Kernel for MultinomialKernel<I> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let Draw { classes, samples, replace, logs, seeds } = self.draw;
+        let probabilities = convert_tensor(cx.tensor(0), ElementType::F64)
+            .map_err(|e| KernelError::at(0, e.to_string()))?;
+        let rows = probabilities.as_slice::<f64>().unwrap_or_default();
+        let out = cx.output::<I>(0);
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mut random = vec![0.0; out.len()];
+        uniform(cx.threads(), Generator::Philox(philox(seeds)), (0.0, 1.0), &mut random);
+        let batches = rows.chunks_exact(classes).zip(random.chunks_exact(samples));
+        for ((row, random), out) in batches.zip(out.chunks_exact_mut(samples)) {
+            let weights = weights(row, logs).ok_or_else(|| {
+                KernelError::at(0, "probabilities must be finite, not negative and not all 0")
+            })?;
+            let drawn = draw(&weights, random, replace);
+            for (slot, class) in out.iter_mut().zip(drawn) {
+                *slot = I::from_i64(class as i64);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "multinomial"
+    }
+}

@@ -1,0 +1,43 @@
+//! ROIPooling-1: f16 and bf16 in f32. A batch index of -1 ends the boxes.
+
+use super::roi_align::{batches, maps};
+use crate::dispatch::with_type;
+use crate::prelude::*;
+use infer::ops::roi_pooling::RoiPooling;
+use kernels::real::{Real, StoredReal};
+use kernels::roi::BoxPool;
+use std::marker::PhantomData;
+
+impl Lower for RoiPooling {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let pool = BoxPool { bins: self.bins(), scale: self.scale() };
+        with_type!(cx.element_type(0), float T => {
+            Box::new(RoiPoolingKernel::<T> { pool, of: PhantomData }) as Box<dyn Kernel>
+        })
+        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+    }
+}
+
+/// The batch indices that boxes in input 1 begin with.
+pub(crate) fn box_batches<T: StoredReal>(cx: &RunCx<'_>) -> Result<Vec<usize>, KernelError> {
+    let boxes = cx.input::<T>(1).chunks_exact(5);
+    batches(cx, 1, boxes.map(|roi| roi[0].widen().to_f64() as i64))
+}
+
+struct RoiPoolingKernel<T> {
+    pool: BoxPool,
+    of: PhantomData<T>,
+}
+
+impl<T: StoredReal> Kernel for RoiPoolingKernel<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let batches = box_batches::<T>(cx)?;
+        let (maps, to) = (maps::<T>(cx), cx.output(0));
+        self.pool.run(cx.threads(), maps, (cx.input(1), &batches), to);
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "roi pooling"
+    }
+}

@@ -1,0 +1,75 @@
+//! StringTensorPack and StringTensorUnpack. Strings are UTF-8 here; bytes that are not cannot
+//! become a string.
+
+use crate::prelude::*;
+use infer::ops::string_tensor::{StringTensorPack, StringTensorUnpack};
+
+impl Lower for StringTensorPack {
+    fn lower(&self, _cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(Pack))
+    }
+}
+
+struct Pack;
+
+impl Kernel for Pack {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let symbols = cx.input_bytes(2);
+        let string = |(begin, end): (&i64, &i64)| {
+            let range = usize::try_from(*begin).ok().zip(usize::try_from(*end).ok());
+            let bytes = range.and_then(|(begin, end)| symbols.get(begin..end));
+            let error = |what| KernelError::at(2, format!("bytes {begin}..{end} {what}"));
+            let bytes = bytes.ok_or_else(|| error("are not there"))?;
+            let text = std::str::from_utf8(bytes).map_err(|_| error("are not UTF-8"))?;
+            Ok(Box::from(text))
+        };
+        let (begins, ends) = (cx.ints(0), cx.ints(1));
+        let strings: Result<Vec<Box<str>>, KernelError> =
+            begins.iter().zip(&ends).map(string).collect();
+        let tensor = Tensor::strings(cx.sizes(0), strings?);
+        cx.provide(0, tensor.map_err(|e| KernelError::new(e.to_string()))?);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::Provides
+    }
+
+    fn name(&self) -> &'static str {
+        "pack strings"
+    }
+}
+
+impl Lower for StringTensorUnpack {
+    fn lower(&self, _cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(Unpack))
+    }
+}
+
+struct Unpack;
+
+impl Kernel for Unpack {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let strings = cx.tensor(0).as_strings().unwrap_or_default();
+        let total: usize = strings.iter().map(|s| s.len()).sum();
+        if i32::try_from(total).is_err() {
+            let message = format!("holds {total} bytes, more than i32 can count");
+            return Err(KernelError::at(0, message));
+        }
+        cx.allocate(2, &[total])?;
+        let (begins, ends) = (cx.output::<i32>(0), cx.output::<i32>(1));
+        let symbols = cx.output::<u8>(2);
+        let mut at = 0;
+        for ((string, begin), end) in strings.iter().zip(begins).zip(ends) {
+            *begin = at as i32;
+            symbols[at..at + string.len()].copy_from_slice(string.as_bytes());
+            at += string.len();
+            *end = at as i32;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "unpack strings"
+    }
+}
