@@ -76,23 +76,25 @@ impl Case {
         Ok(any(&ir::read(self.dir.join("model.xml"))?))
     }
 
-    /// Runs the case.
+    /// Runs the case. Returns the outputs of all its steps.
     ///
     /// # Errors
     /// What went wrong or differs.
-    pub fn run(&self, options: &Options, threads: &Arc<Threads>) -> Result<()> {
+    pub fn run(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
         let graph = ir::read(self.dir.join("model.xml"))?;
         let mut session: Option<Session> = None;
+        let mut outputs = Vec::new();
         for (r, run) in self.runs.iter().enumerate() {
             if let Some(session) = &mut session {
                 session.reset();
             }
             for (s, step) in run.iter().enumerate() {
                 let place = || format!("run {r}, step {s}");
-                self.step(&graph, step, &mut session, options, threads).with_context(place)?;
+                let made = self.step(&graph, step, &mut session, options, threads);
+                outputs.extend(made.with_context(place)?);
             }
         }
-        Ok(())
+        Ok(outputs)
     }
 
     fn step(
@@ -102,7 +104,7 @@ impl Case {
         session: &mut Option<Session>,
         options: &Options,
         threads: &Arc<Threads>,
-    ) -> Result<()> {
+    ) -> Result<Vec<Tensor>> {
         let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
         let inputs = self.read_inputs(step, &declared)?;
         let session = match session {
@@ -124,12 +126,13 @@ impl Case {
         match &self.property {
             Some(property) => {
                 let pairs: Vec<_> = pairs.iter().map(|(g, e, _)| (*g, e)).collect();
-                property::check(property, &pairs)
+                property::check(property, &pairs)?;
             }
             None => pairs.iter().enumerate().try_for_each(|(i, (got, golden, tolerance))| {
                 compare(got, golden, *tolerance).with_context(|| format!("output {i}"))
-            }),
+            })?,
         }
+        Ok(outputs)
     }
 }
 

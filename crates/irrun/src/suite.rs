@@ -94,7 +94,7 @@ fn outcome(dir: &Path, args: &TestArgs, options: &Options) -> Outcome {
         if args.skip_unsupported && case.is_unsupported()? {
             return Ok(Outcome::Skipped);
         }
-        case.run(options, &threads).map(|()| Outcome::Passed)
+        case.run(options, &threads).map(|_| Outcome::Passed)
     });
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let must_fail = args.expect_failure.iter().any(|pattern| glob(pattern, &name));

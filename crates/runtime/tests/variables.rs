@@ -1,22 +1,21 @@
 //! Variables of a session: declared, read, set, kept from run to run, forgotten.
 
 use infer::Inputs;
-use ir::{Graph, GraphBuilder};
+use ir::{ElementType, Graph, GraphBuilder};
 use runtime::{Session, Tensor};
 
 /// `a` and `b` of two unknown dims, each read, joined with the input along axis 0, and assigned.
 fn graph() -> Graph {
-    let mut g = GraphBuilder::new();
-    let x = g.parameter("x", "f32", "1,2");
+    let mut g = GraphBuilder::new("variables");
+    let x = g.parameter("x", ElementType::F32, "1,2");
     for id in ["a", "b"] {
-        let attributes =
-            [("variable_id", id), ("variable_type", "f32"), ("variable_shape", "?,2")];
+        let attributes = [("variable_id", id), ("variable_type", "f32"), ("variable_shape", "?,2")];
         let read = g.layer("ReadValue", "opset6").attributes(&attributes).output();
         let both = g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[read, x]).output();
         g.layer("Assign", "opset6").attribute("variable_id", id).inputs(&[both]).output();
-        g.result(both);
+        g.result(id, both);
     }
-    g.build().unwrap()
+    g.finish().unwrap()
 }
 
 fn session() -> Session {

@@ -98,8 +98,18 @@ impl Room {
 
     /// Runs `irrun` with some arguments, divided at blanks.
     pub fn irrun(&self, args: &str) -> Outcome {
+        self.irrun_with(&[], args.split_whitespace())
+    }
+
+    /// Runs it with some variables of the environment.
+    pub fn irrun_with<'a>(
+        &self,
+        environment: &[(&str, &str)],
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> Outcome {
         let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
-        let output = command.current_dir(self.0.path()).args(args.split_whitespace()).output();
+        command.envs(environment.iter().copied());
+        let output = command.current_dir(self.0.path()).args(args).output();
         let output = output.unwrap();
         let here = self.0.path().to_string_lossy().into_owned();
         let text = |bytes| String::from_utf8_lossy(bytes).replace(&here, "DIR");

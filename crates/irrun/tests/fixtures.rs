@@ -1,0 +1,70 @@
+//! The cases of `fixtures/` and `models/`: as written and optimised, on one thread and on two, and
+//! with every instruction set the machine has. Values are within the tolerances of the goldens, and the
+//! bits are the same for any number of threads and any instruction set.
+
+mod support;
+
+use irrun::case::{self, Case};
+use runtime::{Options, Tensor, Threads};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The cases whose operations there are.
+fn cases() -> Vec<(PathBuf, Case)> {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let find = |dir| case::find(&root.join(dir)).expect("the directory can be read");
+    let dirs = ["fixtures", "models"].into_iter().flat_map(find);
+    let open = |dir: PathBuf| {
+        let case = Case::open(&dir).unwrap_or_else(|e| panic!("{}: {e:#}", dir.display()));
+        (dir, case)
+    };
+    dirs.map(open)
+        .filter(|(_, case)| !case.is_unsupported().expect("the model can be read"))
+        .collect()
+}
+
+#[track_caller]
+fn assert_same(dir: &std::path::Path, a: &[Tensor], b: &[Tensor]) {
+    assert_eq!(a.len(), b.len(), "{}", dir.display());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let same = a.sizes() == b.sizes() && a.bytes() == b.bytes();
+        assert!(same && a.as_strings() == b.as_strings(), "{}, output {i}", dir.display());
+    }
+}
+
+#[test]
+fn goldens_and_the_same_bits_for_any_number_of_threads() {
+    let threads: Vec<_> = [1, 2].into_iter().map(|n| Arc::new(Threads::new(n))).collect();
+    let cases = cases();
+    assert!(cases.len() > 40);
+    for (dir, case) in cases {
+        for optimize in [false, true] {
+            let run = |threads| {
+                let outputs = case.run(&Options { optimize }, threads);
+                outputs.unwrap_or_else(|e| panic!("{}, {optimize}: {e:#}", dir.display()))
+            };
+            assert_same(&dir, &run(&threads[0]), &run(&threads[1]));
+        }
+    }
+}
+
+#[test]
+fn the_same_bits_with_any_instruction_set() {
+    let room = support::Room::new();
+    for (dir, _) in cases() {
+        let dir = dir.display();
+        let count =
+            (0..).take_while(|k| room.path(&format!("{dir}/input_{k}.npy")).exists()).count();
+        let input = |k| ["-i".to_owned(), format!("{k}={dir}/input_{k}.npy")];
+        let mut args = vec![format!("{dir}/model.xml"), "-o".to_owned(), "y.npz".to_owned()];
+        args.extend((0..count).flat_map(input));
+        let mut written: Vec<Vec<u8>> = Vec::new();
+        for isa in ["portable", "avx2", "avx512"] {
+            let args = args.iter().map(String::as_str);
+            let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
+            assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
+            written.push(room.read("y.npz"));
+        }
+        assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir}");
+    }
+}
