@@ -44,6 +44,11 @@ pub use profile::StepTime;
 pub use session::Session;
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
+/// The program in the README is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// What every file of `ops` needs.
 mod prelude {
     #![allow(unused_imports)]
