@@ -36,6 +36,9 @@ pub(crate) struct Heads {
     pub(crate) to: Vec<usize>,
     /// What is added to the scores: one mask at most in the operation, two in patterns of others.
     pub(crate) masks: Vec<MaskAt>,
+    /// What is added to a score that a boolean mask hides: a row that sees nothing is NaN if it is
+    /// infinite, as the specification has it, and else the mean of all values.
+    pub(crate) hidden: f32,
     /// Whether input 4 is the scale.
     has_scale: bool,
     /// Scores without a value: input 5.
@@ -113,6 +116,7 @@ impl Heads {
             at,
             attention: Attention { rows, terms, depth, width, scale, causal: false, strides },
             masks: Vec::new(),
+            hidden: f32::NEG_INFINITY,
             has_scale: false,
             sink: None,
         }
@@ -184,8 +188,7 @@ impl Float {
         let counts = cx.input::<u8>(mask.input);
         let mut bias = cx.scratch::<f32>(counts.len());
         for (to, counts) in bias.iter_mut().zip(counts) {
-            // Not infinite: a row that sees nothing is the mean of all values, as in OpenVINO.
-            *to = if *counts != 0 { 0.0 } else { f32::MIN };
+            *to = if *counts != 0 { 0.0 } else { self.heads.hidden };
         }
         Wide::Own(bias)
     }

@@ -1,31 +1,72 @@
 //! Attention written as products: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and
 //! the scores are never in memory as a whole. The scale of the query is applied to the scores,
 //! which rounds differently unless it is a power of two.
+//!
+//! Attention over what variables hold (a cache of keys) gives rows that see nothing the mean of
+//! all values, where the specification has NaN: OpenVINO does so there, and padded tokens need it.
 
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::batch::together;
 use crate::fused::attention::Attention;
+use crate::lower::LowerCx;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt};
 use crate::tensor::Sizes;
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::reshape::Reshape;
+use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention;
 use infer::ops::softmax::Softmax;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::transpose::Transpose;
+use infer::ops::variable::Variable;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(super) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match whole(sweep, &node) {
+    Sweep::over(net, |sweep, node| match whole(sweep, &node).or_else(|| cached(sweep, &node)) {
         Some(attention) => {
             sweep.changed();
             sweep.keep(attention);
         }
         None => sweep.keep(node),
     })
+}
+
+/// Attention whose keys come from a variable.
+fn cached(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+    let mut heads = heads(sweep.net, node)?;
+    if !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
+        return None;
+    }
+    heads.hidden = f32::MIN;
+    let operation = Operation::Made(Arc::new(Attention { heads }));
+    Some(Node { operation, ..node.clone() })
+}
+
+/// Nodes between a variable and the attention that uses it, at most.
+const CACHE_DEPTH: usize = 12;
+
+fn reads_variable(sweep: &Sweep<'_>, value: ValueId, depth: usize) -> bool {
+    let Some(node) = sweep.maker(value).filter(|_| depth > 0) else { return false };
+    let variable = node.is::<Variable>().is_some_and(Variable::reads);
+    variable || node.inputs.iter().take(2).any(|v| reads_variable(sweep, *v, depth - 1))
+}
+
+/// The heads of an attention in f32.
+pub(super) fn heads(net: &Net, node: &Node) -> Option<Heads> {
+    if let Some(attention) = node.made::<Attention>() {
+        return Some(attention.heads.clone());
+    }
+    let rule = node.is::<ScaledDotProductAttention>()?;
+    let known = node.inputs.iter().all(|v| net.values[*v].fact.is_static());
+    if !known || !net.is_f32(node.outputs[0]) {
+        return None;
+    }
+    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
+    let constants = net.constants(node);
+    Heads::of_rule(rule, &LowerCx::new((&inputs, &outputs), &constants, &constants, &[])).ok()
 }
 
 /// What stands between the product of query and key and the softmax.

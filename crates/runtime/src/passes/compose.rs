@@ -2,6 +2,7 @@
 //! attention read through it, attention writes through it, and what is left is one copy.
 
 use super::PassCx;
+use super::attention::heads;
 use super::map::Map;
 use super::sweep::Sweep;
 use crate::fused::attention::Attention;
@@ -13,7 +14,6 @@ use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::matmul::Shape;
 use crate::ops::scaled_dot_product_attention::Heads;
 use infer::ops::matmul::MatMul;
-use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention;
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -196,21 +196,6 @@ impl Chains {
         self.maps.remove(&value);
         Some(())
     }
-}
-
-/// The heads of an attention in f32.
-fn heads(net: &Net, node: &Node) -> Option<Heads> {
-    if let Some(attention) = node.made::<Attention>() {
-        return Some(attention.heads.clone());
-    }
-    let rule = node.is::<ScaledDotProductAttention>()?;
-    let known = node.inputs.iter().all(|v| net.values[*v].fact.is_static());
-    if !known || !net.is_f32(node.outputs[0]) {
-        return None;
-    }
-    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
-    let constants = net.constants(node);
-    Heads::of_rule(rule, &LowerCx::new((&inputs, &outputs), &constants, &constants, &[])).ok()
 }
 
 /// Where matrices that begin at `starts` lie, and the distance between their rows.

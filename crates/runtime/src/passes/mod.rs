@@ -29,12 +29,12 @@ type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
+    ("decompress in f32", decompress::widen),
     ("fold constants", fold::fold),
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
     ("drop indices that nothing reads", tidy::drop_indices),
-    ("decompress in f32", decompress::widen),
     ("channels last", layout::layout),
     ("recognise attention", attention::attention),
     ("compose movements", compose::compose),

@@ -9,6 +9,7 @@ use infer::ops::broadcast::Broadcast;
 use infer::ops::concat::Concat;
 use infer::ops::convert::Convert;
 use infer::ops::pool::Pool;
+use infer::ops::pad::Pad;
 use infer::ops::reshape::Reshape;
 use infer::ops::slice::Slice;
 use infer::ops::squeeze::Squeeze;
@@ -69,6 +70,7 @@ fn idle(net: &Net, node: &Node) -> Option<usize> {
         || node.is::<Unary>().is_some_and(|u| u.kind() == UnaryKind::Identity)
         || (node.is::<Slice>().is_some() && forward(net, node, 3))
         || (node.is::<StridedSlice>().is_some() && forward(net, node, 3))
+        || (node.is::<Pad>().is_some() && [1, 2].iter().all(|i| is_zero(net, node, *i)))
         || (node.is::<Transpose>().is_some() && in_order(net, node));
     (moves && same(input)).then_some(0)
 }
@@ -84,6 +86,13 @@ fn forward(net: &Net, node: &Node, steps: usize) -> bool {
     let Some(&steps) = node.inputs.get(steps) else { return true };
     let value = net.values[steps].fact.value.as_deref().and_then(|v| v.i64s());
     value.is_some_and(|v| v.iter().all(|s| *s == 1))
+}
+
+/// Whether all elements of an input are 0.
+fn is_zero(net: &Net, node: &Node, input: usize) -> bool {
+    let Some(&input) = node.inputs.get(input) else { return false };
+    let value = net.values[input].fact.value.as_deref().and_then(|v| v.i64s());
+    value.is_some_and(|v| v.iter().all(|x| *x == 0))
 }
 
 fn in_order(net: &Net, node: &Node) -> bool {
