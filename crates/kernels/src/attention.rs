@@ -6,6 +6,7 @@ use crate::gemm::{
     FEW_ROWS, Layout, Left, Product, Right, Step, add, add_number, pack_into, panels_len,
 };
 use crate::memory::{InOut, ScratchPool};
+use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use crate::slices::{LANES, Slices};
 use crate::softmax::softmax;
@@ -142,11 +143,17 @@ impl Attention {
         let (keys, values) = (Layout::Columns { stride: key }, Layout::Rows { stride: value });
         let (scores, rest) = space.split_at_mut(self.block() * self.columns(true));
         let (keys, values) = if self.few() {
-            (Right::Plain(head.key, keys), Right::Plain(head.value, values))
+            (Right::Plain(Loose::of(head.key), keys), Right::Plain(Loose::of(head.value), values))
         } else {
             let (k, v) = rest.split_at_mut(panels_len(self.depth, self.terms));
-            pack_into(Threads::single(), head.key, keys, (self.depth, self.terms), k);
-            pack_into(Threads::single(), head.value, values, (self.terms, self.width), v);
+            pack_into(Threads::single(), Loose::of(head.key), keys, (self.depth, self.terms), k);
+            pack_into(
+                Threads::single(),
+                Loose::of(head.value),
+                values,
+                (self.terms, self.width),
+                v,
+            );
             (Right::Panels(k), Right::Panels(v))
         };
         for first in rows.clone().step_by(self.block()) {

@@ -23,6 +23,28 @@ macro_rules! plain {
 
 plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, f16, bf16, f32, f64);
 
+/// An f32 that may lie anywhere: weights need not be aligned in their file.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, packed)]
+pub struct Loose(f32);
+
+// SAFETY: one f32 without padding.
+unsafe impl Plain for Loose {}
+
+impl Loose {
+    /// The value.
+    #[inline(always)]
+    pub fn get(self) -> f32 {
+        self.0
+    }
+
+    /// Aligned values.
+    pub fn of(values: &[f32]) -> &[Loose] {
+        // SAFETY: the same size, and less alignment.
+        unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+    }
+}
+
 /// The bytes of some numbers.
 pub fn bytes<T: Plain>(values: &[T]) -> &[u8] {
     // SAFETY: Plain types have no padding.

@@ -4,6 +4,8 @@
 //! All implementations compute the same function of each lane, rounded once, so that kernels
 //! written over [`Vector`] give the same bits in each.
 
+use crate::num::Loose;
+
 /// A vector register of f32 lanes.
 ///
 /// # Safety
@@ -260,17 +262,17 @@ pub const SIDE: usize = 16;
 /// # Panics
 /// When the rows are not within `from`.
 #[inline(always)]
-pub fn turn(from: &[f32], stride: usize) -> [[f32; SIDE]; SIDE] {
+pub fn turn(from: &[Loose], stride: usize) -> [[f32; SIDE]; SIDE] {
     assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
     #[cfg(target_arch = "x86_64")]
     if crate::isa::isa() == crate::isa::Isa::Avx512 {
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
-        return unsafe { x86::turn(from.as_ptr(), stride) };
+        return unsafe { x86::turn(from.as_ptr().cast(), stride) };
     }
     let mut turned = [[0f32; SIDE]; SIDE];
     for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
         for (i, x) in row.iter().take(SIDE).enumerate() {
-            turned[i][j] = *x;
+            turned[i][j] = x.get();
         }
     }
     turned
@@ -283,7 +285,7 @@ mod tests {
     #[test]
     fn blocks_are_transposed() {
         let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
-        let turned = turn(&from, 19);
+        let turned = turn(Loose::of(&from), 19);
         for (i, row) in turned.iter().enumerate() {
             for (j, x) in row.iter().enumerate() {
                 assert_eq!(*x, from[j * 19 + i]);

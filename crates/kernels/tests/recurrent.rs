@@ -3,6 +3,7 @@
 
 use kernels::ScratchPool;
 use kernels::gemm::{Layout, Packed, Right};
+use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
 use kernels::unary::Unary;
@@ -171,7 +172,7 @@ impl Network {
         let (weights, recurrent) = (narrow(&self.weights), narrow(&self.recurrent));
         let pack = |from: &[f32], first: usize, rows: usize, k: usize| {
             let layout = Layout::Columns { stride: k };
-            Packed::new(Threads::single(), &from[first * k..], layout, k, rows)
+            Packed::new(Threads::single(), Loose::of(&from[first * k..]), layout, k, rows)
         };
         let columns = cell.gates() * hidden;
         let packed_weights: Vec<_> = (0..self.of.directions.len())
@@ -183,7 +184,10 @@ impl Network {
             .map(|(first, rows)| pack(&recurrent, first, rows, hidden))
             .collect();
         let plain = self.products().into_iter().map(|(first, _)| {
-            Right::Plain(&recurrent[first * hidden..], Layout::Columns { stride: hidden })
+            Right::Plain(
+                Loose::of(&recurrent[first * hidden..]),
+                Layout::Columns { stride: hidden },
+            )
         });
         let operands = Operands {
             x: &narrow(&self.x),

@@ -27,6 +27,12 @@ pub trait Kernel: Send + Sync {
         Reuse::None
     }
 
+    /// Inputs, one bit each, that need not be aligned: constants are then read where they lie in
+    /// their file.
+    fn loose(&self) -> u64 {
+        0
+    }
+
     /// How the outputs are made of input 0, for kernels that only move elements.
     fn movement(&self) -> Option<Movement<'_>> {
         None

@@ -14,6 +14,9 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Constants up to so many bytes are copied when a file does not align them.
+const COPIED: usize = 64 << 10;
+
 /// Position of a value in [`Net::values`].
 pub(crate) type ValueId = usize;
 
@@ -204,8 +207,9 @@ fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {
         return Tensor::strings(sizes, values).map_err(|e| e.to_string());
     }
     let tensor = Tensor::from_weights(element_type, sizes, bytes).map_err(|e| e.to_string())?;
-    // Kernels read whole values; the few constants that a file puts between them are copied.
-    Ok(if tensor.is_aligned() { tensor } else { tensor.to_owned() })
+    // Large constants of f32 stay where they are until the plan tells who reads them.
+    let waits = element_type == ElementType::F32 && tensor.bytes().len() > COPIED;
+    Ok(if tensor.is_aligned() || waits { tensor } else { tensor.to_owned() })
 }
 
 /// Strings as constants hold them: a count, offsets, and the UTF-8 bytes.

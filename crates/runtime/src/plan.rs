@@ -108,6 +108,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(problems);
         }
+        let net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let Placement { places, in_place, arena, frees } = place(&net, &uses);
         let mut steps = Vec::with_capacity(works.len());
@@ -183,6 +184,27 @@ impl Plan {
         let passes = self.passes.iter().map(|(name, count)| format!("pass {name}: {count}"));
         passes.chain(self.steps.iter().map(line)).collect()
     }
+}
+
+/// Copies constants that do not lie as the kernels which read them need it.
+fn aligned(mut net: Net, works: &[Work]) -> Net {
+    let mut needed: Vec<ValueId> = net.outputs.clone();
+    for (node, work) in net.nodes.iter().zip(works) {
+        let loose = match work {
+            Work::Kernel(kernel) => kernel.loose(),
+            Work::Late(_) => 0,
+        };
+        let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
+        needed.extend(strict.map(|(_, v)| *v));
+    }
+    for value in needed {
+        if let Some(constant) = &mut net.values[value].constant
+            && !constant.is_aligned()
+        {
+            *constant = constant.to_owned();
+        }
+    }
+    net
 }
 
 fn place_text(place: &Place) -> String {

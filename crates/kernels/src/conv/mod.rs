@@ -17,6 +17,7 @@ pub use transposed::Transposed;
 
 use crate::gemm::{Layout, Left, Packed, Product, Right, Step, Window, Windows, apply_steps};
 use crate::memory::ScratchPool;
+use crate::num::Loose;
 use crate::par::Threads;
 
 /// Below so many channels, those of neighbouring taps are read as one run.
@@ -83,7 +84,7 @@ impl Convolution {
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
-        let pack = |g: usize| Packed::new(threads, group(g), layout, k, outputs);
+        let pack = |g: usize| Packed::new(threads, Loose::of(group(g)), layout, k, outputs);
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
@@ -142,7 +143,8 @@ impl Convolution {
             Filters::Plain(values) => {
                 let (inputs, outputs) = self.group();
                 let taps = self.taps();
-                Right::Plain(&values[group * taps * inputs * outputs..], Layout::Kernel { taps })
+                let own = &values[group * taps * inputs * outputs..];
+                Right::Plain(Loose::of(own), Layout::Kernel { taps })
             }
             Filters::Channels(_) => {
                 unreachable!("depthwise convolutions have a kernel of their own")

@@ -18,6 +18,7 @@ pub use plain::plain;
 pub use windows::{Window, Windows};
 
 use crate::memory::ScratchPool;
+use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use micro::{Block, MAX_COLUMNS, MAX_ROWS};
 use pack::pack_panel;
@@ -39,7 +40,7 @@ pub enum Right<'a> {
     /// Packed by [`pack_into`].
     Panels(&'a [f32]),
     /// As it lies in memory.
-    Plain(&'a [f32], Layout),
+    Plain(&'a [Loose], Layout),
 }
 
 /// The operand A.

@@ -2,6 +2,7 @@
 
 use super::micro;
 use crate::memory::Lines;
+use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use crate::simd::{SIDE, turn};
 
@@ -51,7 +52,7 @@ impl Packed {
     ///
     /// # Panics
     /// When the slice is too short.
-    pub fn new(threads: &Threads, b: &[f32], layout: Layout, k: usize, n: usize) -> Packed {
+    pub fn new(threads: &Threads, b: &[Loose], layout: Layout, k: usize, n: usize) -> Packed {
         let mut data = Lines::zeroed(panels_len(k, n) * size_of::<f32>());
         pack_into(threads, b, layout, (k, n), data.elements_mut());
         Packed { data, k, n, width: micro::shape().1 }
@@ -91,7 +92,7 @@ pub fn panels_len(k: usize, n: usize) -> usize {
 /// When a slice is too short.
 pub fn pack_into(
     threads: &Threads,
-    b: &[f32],
+    b: &[Loose],
     layout: Layout,
     (k, n): (usize, usize),
     to: &mut [f32],
@@ -111,7 +112,7 @@ pub fn pack_into(
 
 /// Packs columns `first..first + width` of B; columns beyond `n` are 0.
 pub(super) fn pack_panel(
-    b: &[f32],
+    b: &[Loose],
     layout: Layout,
     k: usize,
     n: usize,
@@ -124,7 +125,9 @@ pub(super) fn pack_panel(
         Layout::Rows { stride } => {
             for (i, to) in to.chunks_exact_mut(width).take(k).enumerate() {
                 let row = &b[i * stride + first..][..columns];
-                to[..columns].copy_from_slice(row);
+                for (to, x) in to.iter_mut().zip(row) {
+                    *to = x.get();
+                }
                 to[columns..].fill(0.0);
             }
         }
@@ -142,7 +145,7 @@ pub(super) fn pack_panel(
 /// Writes `columns` columns of `k` elements as rows of `width`, in square blocks; element `i` of a
 /// column goes to row `row(i)`.
 fn transpose(
-    from: &[f32],
+    from: &[Loose],
     stride: usize,
     columns: usize,
     k: usize,
@@ -165,7 +168,7 @@ fn transpose(
         }
         for i in i..k {
             for j in j..j + side {
-                to[row(i) * width + j] = from[j * stride + i];
+                to[row(i) * width + j] = from[j * stride + i].get();
             }
         }
     }

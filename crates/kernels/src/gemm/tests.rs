@@ -1,5 +1,6 @@
 use super::*;
 use crate::isa::{Isa, force, isa};
+use crate::num::Loose;
 use crate::unary::Unary;
 use proptest::prelude::*;
 
@@ -43,12 +44,12 @@ proptest! {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(&b, rows), &threads), &expected);
-        let packed = Packed::new(&threads, &b, rows, k, n);
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(Loose::of(&b), rows), &threads), &expected);
+        let packed = Packed::new(&threads, Loose::of(&b), rows, k, n);
         prop_assert_eq!(&product(m, n, k, &a, Right::Packed(&packed), &threads), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(&turned, columns), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(Loose::of(&turned), columns), &threads), &expected);
     }
 }
 
@@ -64,7 +65,7 @@ fn few_rows_are_close() {
                 Layout::Kernel { .. } => unreachable!(),
             };
             let expected = reference(m, n, k, &a, at);
-            let found = product(m, n, k, &a, Right::Plain(&b, layout), &Threads::new(2));
+            let found = product(m, n, k, &a, Right::Plain(Loose::of(&b), layout), &Threads::new(2));
             let worst = found.iter().zip(&expected).map(|(x, y)| (x - y).abs());
             assert!(worst.fold(0.0, f32::max) < 1e-5 * k as f32, "{m} {n} {k} {layout:?}");
         }
@@ -80,8 +81,8 @@ fn every_instruction_set_gives_the_same_bits() {
     for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
         force(isa);
         let thin = Layout::Columns { stride: k };
-        let one = product(2, n, k, &a, Right::Plain(&b, thin), Threads::single());
-        let right = Right::Plain(&b, Layout::Rows { stride: n });
+        let one = product(2, n, k, &a, Right::Plain(Loose::of(&b), thin), Threads::single());
+        let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
         results.push((product(m, n, k, &a, right, Threads::single()), one));
     }
     force(before);
@@ -98,7 +99,7 @@ fn steps_see_rows_and_columns() {
         Step::Apply(Unary::Relu {}),
         Step::AddMatrix { values: &residual, stride: n },
     ];
-    let b_right = Right::Plain(&b, Layout::Rows { stride: n });
+    let b_right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
     let left = Left::Rows { values: &a, stride: k };
     let p = Product { m, n, k, a: left, b: b_right, c_stride: n, steps: &steps };
     let mut c = vec![0.0; m * n];

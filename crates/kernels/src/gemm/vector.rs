@@ -2,6 +2,7 @@
 
 use super::{Layout, Product, Tile};
 use crate::multiversion;
+use crate::num::Loose;
 use crate::par::Slice;
 use crate::simd::{SIDE, turn};
 
@@ -10,7 +11,7 @@ pub(super) fn tile(
     p: &Product<'_>,
     tile: Tile,
     (a, a_stride): (&[f32], usize),
-    (b, layout): (&[f32], Layout),
+    (b, layout): (&[Loose], Layout),
     c: Slice<f32>,
 ) {
     let (left, right) = tile.columns;
@@ -31,7 +32,7 @@ pub(super) fn tile(
 multiversion! {
     /// Products of `a` with rows of `b`, each a chain along k: the rows of a block are turned to
     /// stand side by side.
-    fn dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+    fn dots(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
         let whole = out.len() / SIDE * SIDE;
         let (groups, rest) = out.split_at_mut(whole);
         for (i, out) in groups.chunks_exact_mut(SIDE).enumerate() {
@@ -41,7 +42,7 @@ multiversion! {
             let row = &b[(whole + i) * stride..][..a.len()];
             *out = 0.0;
             for (x, y) in a.iter().zip(row) {
-                *out = x.mul_add(*y, *out);
+                *out = x.mul_add(y.get(), *out);
             }
         }
     }
@@ -49,7 +50,7 @@ multiversion! {
 
 /// Products of `a` with the first [`SIDE`] rows of `b`.
 #[inline(always)]
-fn block_dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+fn block_dots(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
     let mut sums = [0f32; SIDE];
     let whole = a.len() / SIDE * SIDE;
     for k in (0..whole).step_by(SIDE) {
@@ -62,7 +63,7 @@ fn block_dots(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
     }
     for k in whole..a.len() {
         for (lane, sum) in sums.iter_mut().enumerate() {
-            *sum = a[k].mul_add(b[lane * stride + k], *sum);
+            *sum = a[k].mul_add(b[lane * stride + k].get(), *sum);
         }
     }
     out.copy_from_slice(&sums);
@@ -73,7 +74,7 @@ const WIDE: usize = 64;
 
 multiversion! {
     /// Sums of rows of `b`, each times an element of `a`, along k in order.
-    fn sums(a: &[f32], b: &[f32], stride: usize, out: &mut [f32]) {
+    fn sums(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
         let mut groups = out.chunks_exact_mut(WIDE);
         let mut first = 0;
         for out in &mut groups {
@@ -81,7 +82,7 @@ multiversion! {
             for (k, x) in a.iter().enumerate() {
                 let row = &b[k * stride + first..][..WIDE];
                 for (sum, y) in sum.iter_mut().zip(row) {
-                    *sum = x.mul_add(*y, *sum);
+                    *sum = x.mul_add(y.get(), *sum);
                 }
             }
             out.copy_from_slice(&sum);
@@ -92,7 +93,7 @@ multiversion! {
         for (k, x) in a.iter().enumerate() {
             let row = &b[k * stride + first..][..out.len()];
             for (sum, y) in out.iter_mut().zip(row) {
-                *sum = x.mul_add(*y, *sum);
+                *sum = x.mul_add(y.get(), *sum);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::rules::axes;
 use kernels::gather::GatherPlan;
-use kernels::num::Plain;
+use kernels::num::{Loose, Plain};
 use std::marker::PhantomData;
 
 impl Lower for Gather {
@@ -21,6 +21,9 @@ impl Lower for Gather {
             count: product(&indices[batch..]),
             inner: product(&data[axis + 1..]),
         };
+        if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
+            return Ok(Box::new(GatherKernel::<Loose> { plan, of: PhantomData }));
+        }
         with_type!(cx.element_type(0), size T => {
             Box::new(GatherKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
         })
@@ -40,6 +43,10 @@ impl<T: Plain> Kernel for GatherKernel<T> {
         let indices: Vec<usize> = cx.ints(1).into_iter().map(wrap).collect();
         self.plan.run::<T>(cx.threads(), cx.input(0), &indices, cx.output(0));
         Ok(())
+    }
+
+    fn loose(&self) -> u64 {
+        u64::from(align_of::<T>() == 1)
     }
 
     fn name(&self) -> &'static str {

@@ -11,7 +11,7 @@ use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, plain, run_many};
-use kernels::num::{Stored, bf16, f16};
+use kernels::num::{Loose, Stored, bf16, f16};
 use std::marker::PhantomData;
 
 impl Lower for MatMul {
@@ -176,7 +176,7 @@ impl Float32 {
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Shape { n, k, .. } = self.shape;
-        let (a, b) = (cx.input(0), cx.input(1));
+        let (a, b) = (cx.input(0), cx.input::<Loose>(1));
         let c = cx.output(0);
         let layout = self.shape.layout();
         let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, k, n));
@@ -191,6 +191,10 @@ impl Kernel for Float32 {
         }
         self.shape.run(cx, a, right, &steps, c);
         Ok(())
+    }
+
+    fn loose(&self) -> u64 {
+        0b10
     }
 
     fn name(&self) -> &'static str {
@@ -209,7 +213,7 @@ impl Kernel for Half {
         let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
         let to = cx.output_bytes(0);
         let mut c = cx.scratch::<f32>(to.len() / 2);
-        let (values, layout) = (&b[..], self.shape.layout());
+        let (values, layout) = (Loose::of(&b), self.shape.layout());
         let right = |at: usize| Right::Plain(&values[at..], layout);
         self.shape.run(cx, &a, right, &[], &mut c);
         self.halves.narrow(cx.threads(), &c, to);
@@ -250,7 +254,7 @@ pub(crate) trait Factor: Stored {
 impl Factor for f32 {
     fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
         let layout = shape.layout();
-        shape.run(cx, a, |at: usize| Right::Plain(&b[at..], layout), &[], c);
+        shape.run(cx, a, |at: usize| Right::Plain(Loose::of(&b[at..]), layout), &[], c);
     }
 }
 

@@ -7,6 +7,7 @@ use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::Scratch;
 use kernels::copy::CopyPlan;
 use kernels::gemm::{FEW_ROWS, Layout, Packed, Right};
+use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent as k;
 use kernels::unary::Unary;
@@ -189,7 +190,8 @@ impl Weights {
     fn pack(&self, threads: &Threads, values: &[f32]) -> Vec<Packed> {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
-            Packed::new(threads, &values[first * width..], self.layout(), width, *rows)
+            let own = Loose::of(&values[first * width..]);
+            Packed::new(threads, own, self.layout(), width, *rows)
         };
         self.stack.parts.iter().map(pack).collect()
     }
@@ -203,7 +205,7 @@ impl Weights {
     ) -> Vec<Right<'a>> {
         if !self.packs {
             let part = |(first, _): &(usize, usize)| {
-                Right::Plain(&values[first * self.stack.width..], self.layout())
+                Right::Plain(Loose::of(&values[first * self.stack.width..]), self.layout())
             };
             return self.stack.parts.iter().map(part).collect();
         }

@@ -85,7 +85,8 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
     if !node.op()?.traits().pure || has_bodies {
         return None;
     }
-    let constant = |&v: &ValueId| net.values[v].constant.clone();
+    let aligned = |t: &Tensor| t.is_aligned();
+    let constant = |&v: &ValueId| net.values[v].constant.clone().filter(aligned);
     let inputs: Vec<Tensor> = node.inputs.iter().map(constant).collect::<Option<_>>()?;
     let small = |v: &ValueId| {
         let fact = &net.values[*v].fact;
