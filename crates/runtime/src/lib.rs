@@ -34,6 +34,7 @@ mod produce;
 mod profile;
 mod session;
 mod tensor;
+mod variables;
 
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::par::Threads;
