@@ -1,5 +1,5 @@
 # run, test and conformance need a Rust toolchain only; bench and fixtures make a Python
-# environment of their own.
+# environment of their own, bench-env.
 CORPUS ?= ../shared
 
 .PHONY: run test check conformance bench operations fixtures picture
@@ -27,3 +27,16 @@ conformance:
 operations docs/operations.md:
 	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
+
+# The picture in README.md, of what the commands print.
+picture:
+	cargo build --release --quiet --bin irrun
+	python3 docs/picture.py target/release/irrun
+
+# Case folders below fixtures/, with what OpenVINO computes.
+fixtures: bench-env
+	bench-env/bin/pip install --quiet openvino numpy
+	bench-env/bin/python fixtures/make.py
+
+bench-env:
+	python3 -m venv bench-env

@@ -33,7 +33,8 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let Walk { nodes, findings, .. } = walk;
     let mut findings = missing_weights_once(graph, findings);
     findings.sort_by_key(|p| p.at.0);
-    Analysis { facts: Facts { nodes, reasons: Arc::new(world.reasons) }, findings }
+    let (reasons, variables) = (Arc::new(world.reasons), inputs.variables.clone());
+    Analysis { facts: Facts { nodes, reasons, variables }, findings }
 }
 
 /// Weights that are not there fail every constant alike: one finding in place of all of these.
@@ -117,7 +118,7 @@ pub(crate) fn analyse_body(
     let mut walk = Walk::new(graph, world);
     walk.run(&given);
     let Walk { nodes, findings, .. } = walk;
-    let facts = Facts { nodes, reasons: Arc::default() };
+    let facts = Facts { nodes, ..Facts::default() };
     let result = |&layer: &usize| {
         let source = graph.inputs_of(layer).first().copied();
         source.and_then(|s| facts.output(s)).cloned().unwrap_or_else(Fact::unknown)

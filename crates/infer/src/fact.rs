@@ -104,6 +104,7 @@ pub struct NodeFacts {
 pub struct Facts {
     pub(crate) nodes: Vec<Option<NodeFacts>>,
     pub(crate) reasons: Arc<Vec<String>>,
+    pub(crate) variables: Option<HashMap<String, Fact>>,
 }
 
 impl Facts {
@@ -116,6 +117,11 @@ impl Facts {
     /// The fact of an output.
     pub fn output(&self, output: OutputRef) -> Option<&Fact> {
         self.node(output.layer)?.outputs.get(output.port)
+    }
+
+    /// What variables were said to hold: see [`Inputs::variables`].
+    pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
+        self.variables.as_ref()
     }
 
     /// Why something is unknown, in words.

@@ -42,9 +42,9 @@ pub fn page(rows: &[&Row]) -> String {
     let mut text = format!(
         "<!-- Written by `make operations` from the table in crates/infer/src/table.rs. -->\n\
          # Operations\n\n\
-         {} operation types in {} versions. A row covers the opsets in which an operation has one meaning: a file may \n\
-         name any of them. The page of an opset links to the specification of each of its operations; the rule file begins \n\
-         with what it follows. What is decided where the specification is open is in [numerics.md](numerics.md).\n\n\
+         {} operation types in {} versions. A row covers the opsets in which an operation has one meaning: a file may name\n\
+         any of them. The page of an opset links to the specification of each of its operations; the rule file begins with\n\
+         what it follows. What is decided where the specification is open is in [numerics.md](numerics.md).\n\n\
          | type | opsets | specification | rule | kernel |\n|---|---|---|---|---|\n",
         types.len(),
         rows.len()

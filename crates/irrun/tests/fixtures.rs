@@ -9,7 +9,6 @@ use runtime::{Options, Tensor, Threads};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The cases whose operations there are.
 fn cases() -> Vec<(PathBuf, Case)> {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let find = |dir| case::find(&root.join(dir)).expect("the directory can be read");
@@ -18,9 +17,7 @@ fn cases() -> Vec<(PathBuf, Case)> {
         let case = Case::open(&dir).unwrap_or_else(|e| panic!("{}: {e:#}", dir.display()));
         (dir, case)
     };
-    dirs.map(open)
-        .filter(|(_, case)| !case.is_unsupported().expect("the model can be read"))
-        .collect()
+    dirs.map(open).collect()
 }
 
 #[track_caller]

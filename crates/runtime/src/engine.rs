@@ -8,6 +8,7 @@ use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_with, lower_text, p
 use crate::pool::Pool;
 use crate::profile::Profile;
 use crate::tensor::{Access, Sizes, Tensor};
+use crate::variables::{Held, Variables};
 use infer::{Fact, Given, Inputs, PartialShape, PartialValue, infer_op};
 use ir::{Code, ElementType, Graph, Problem, Problems};
 use kernels::ScratchPool;
@@ -47,62 +48,6 @@ impl Shared {
     }
 }
 
-/// What ReadValue reads and Assign writes. A run reads what the run before it left.
-#[derive(Default)]
-pub(crate) struct Variables {
-    values: HashMap<String, Tensor>,
-    assigned: Vec<(String, Tensor)>,
-}
-
-impl Variables {
-    pub(crate) fn read(&self, id: &str) -> Option<Tensor> {
-        self.values.get(id).cloned()
-    }
-
-    pub(crate) fn assign(&mut self, id: &str, value: Tensor) {
-        self.assigned.push((id.to_owned(), value));
-    }
-
-    pub(crate) fn commit(&mut self) {
-        self.values.extend(self.assigned.drain(..));
-    }
-
-    pub(crate) fn discard(&mut self) {
-        self.assigned.clear();
-    }
-
-    pub(crate) fn set(&mut self, id: &str, value: Tensor) {
-        self.values.insert(id.to_owned(), value);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.values.iter().map(|(id, value)| (id.as_str(), value))
-    }
-
-    fn held(&self) -> Held {
-        let held = |(id, t): (&String, &Tensor)| (id.clone(), t.element_type(), t.sizes().into());
-        self.values.iter().map(held).collect()
-    }
-
-    /// Whether these and no others have values, of these types and shapes.
-    fn are(&self, held: &Held) -> bool {
-        let same = |(id, element_type, sizes): &(String, ElementType, Sizes)| {
-            let value = self.values.get(id);
-            value.is_some_and(|t| t.element_type() == *element_type && t.sizes() == &sizes[..])
-        };
-        self.values.len() == held.len() && held.iter().all(same)
-    }
-
-    fn facts(&self) -> HashMap<String, Fact> {
-        let fact = |t: &Tensor| Fact::new(t.element_type(), PartialShape::fixed(t.sizes()));
-        self.values.iter().map(|(id, t)| (id.clone(), fact(t))).collect()
-    }
-}
-
 /// A graph with the plans made for it so far, and the memory they run in.
 pub(crate) struct Engine {
     graph: Graph,
@@ -127,9 +72,6 @@ struct Ready {
 /// What a plan is made for: types and shapes of the inputs.
 type Key = Vec<(ElementType, Sizes)>;
 
-/// And those of the variables that have a value.
-type Held = Vec<(String, ElementType, Sizes)>;
-
 /// The kernel chosen last, and what it was chosen for.
 struct Memo {
     inputs: Key,
@@ -148,11 +90,12 @@ impl Engine {
             .steps
             .iter()
             .any(|s| plan.graph.layers().get(s.layer).is_some_and(|l| l.is("ReadValue")));
+        let variables = plan.variables.clone().or((!reads_variables).then(Vec::new));
         // A plan for unknown inputs is kept only until the first run tells the shapes.
-        if static_inputs && !reads_variables {
+        if let (true, Some(variables)) = (static_inputs, variables) {
             let key = plan.inputs().map(|f| (f.element_type, f.shape.sizes().unwrap_or_default()));
             let key = key.collect();
-            engine.plans.push(Ready::new(plan, key, Vec::new()));
+            engine.plans.push(Ready::new(plan, key, variables));
         }
         engine
     }

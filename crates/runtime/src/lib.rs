@@ -34,6 +34,7 @@ mod produce;
 mod profile;
 mod session;
 mod tensor;
+mod variables;
 
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::par::Threads;
@@ -43,6 +44,11 @@ pub use plan::{Options, Plan, compile, compile_with};
 pub use profile::StepTime;
 pub use session::Session;
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
+
+/// The program in the README is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 /// What every file of `ops` needs.
 mod prelude {

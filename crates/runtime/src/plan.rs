@@ -7,6 +7,7 @@ use crate::passes::optimize;
 use crate::place::{Place, Placement, Use, place};
 use crate::session::Session;
 use crate::tensor::Tensor;
+use crate::variables::{Held, held};
 use infer::{Fact, Facts, port_name};
 use ir::{Code, Graph, Problem, Problems};
 use kernels::par::Threads;
@@ -39,6 +40,8 @@ pub struct Plan {
     pub(crate) arena: usize,
     /// Views into inputs and outputs, derived when a run begins.
     pub(crate) views: Vec<ViewOf>,
+    /// The variables that have a value when it runs; `None` if they are not known.
+    pub(crate) variables: Option<Held>,
     /// What each pass has done.
     passes: Vec<(&'static str, usize)>,
 }
@@ -92,7 +95,8 @@ pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<P
         passes = optimize(&mut net, graph, options);
     }
     let plan = Plan::new(graph, net, options).map_err(failed)?;
-    Ok(Plan { passes, ..plan })
+    let variables = facts.variables().and_then(held);
+    Ok(Plan { passes, variables, ..plan })
 }
 
 impl Plan {
@@ -139,6 +143,7 @@ impl Plan {
             places,
             arena,
             views,
+            variables: None,
             passes: Vec::new(),
         })
     }
