@@ -94,7 +94,8 @@ def guarded(name, run):
         row = {'name': name, **run()}
     except Exception as error:  # one model that fails must not cost the others
         row = {'name': name, 'error': str(error)[-300:]}
-    print('  ', name, row.get('error') or ' '.join(f'{who} {ms:.3f}' for who, ms in row.get('ms', {}).items()), flush=True)
+    times = ' '.join(f'{who} {ms:.3f}' for who, ms in row.get('ms', {}).items())
+    print('  ', name, row.get('error') or times, flush=True)
     return row
 
 

@@ -34,7 +34,7 @@ def process(setup):
         onnx = onnx_models.export(name)
         if onnx and setup.peers:
             sides['rten'] = side('rten', setup.peers, 'rten', onnx, inputs[0], '--output', OUT / 'y.raw')
-        ms = alternate(setup.rounds + 2, sides)
+        ms = alternate(setup.rounds + 1, sides)
         return {'ms': ms, 'bytes': {who: median(list) for who, list in memory.items()}}
     return [guarded(name, lambda: model(name)) for name in NAMED]
 

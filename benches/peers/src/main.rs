@@ -13,7 +13,9 @@ type Run = Box<dyn FnMut() -> Any<Vec<f32>>>;
 fn main() -> Any<()> {
     let args: Vec<String> = std::env::args().collect();
     let [_, engine, model, input, flags @ ..] = args.as_slice() else {
-        return Err("peers rten|tract MODEL.onnx INPUT.npy [--output FILE | --seconds S --runs N]".into());
+        return Err(
+            "peers rten|tract MODEL.onnx INPUT.npy [--output FILE | --seconds S --runs N]".into()
+        );
     };
     let flag = |name: &str| flags.iter().position(|f| f == name).and_then(|i| flags.get(i + 1));
     let (shape, values) = read_npy(input)?;
@@ -33,7 +35,8 @@ fn main() -> Any<()> {
         run()?;
     }
     let (begin, mut times) = (Instant::now(), Vec::new());
-    while times.len() < runs.max(1) && (times.is_empty() || begin.elapsed().as_secs_f64() < seconds) {
+    while times.len() < runs.max(1) && (times.is_empty() || begin.elapsed().as_secs_f64() < seconds)
+    {
         let start = Instant::now();
         run()?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -58,7 +61,8 @@ fn rten(model: &str, shape: &[usize], values: Vec<f32>, prepack: bool) -> Any<Ru
 fn tract(model: &str, shape: &[usize], values: Vec<f32>) -> Any<Run> {
     use tract_onnx::prelude::*;
     let model = tract_onnx::onnx().model_for_path(model)?;
-    let model = model.with_input_fact(0, f32::fact(shape).into())?.into_optimized()?.into_runnable()?;
+    let model =
+        model.with_input_fact(0, f32::fact(shape).into())?.into_optimized()?.into_runnable()?;
     let input = Tensor::from_shape(shape, &values)?.into_tvalue();
     Ok(Box::new(move || {
         let outputs = model.run(tvec!(input.clone()))?;
@@ -74,9 +78,11 @@ fn read_npy(path: &str) -> Any<(Vec<usize>, Vec<f32>)> {
     if !header.contains("'<f4'") || header.contains("'fortran_order': True") {
         return Err(format!("{path} is not f32 in C order").into());
     }
-    let dims = header.split_once('(').and_then(|(_, rest)| rest.split_once(')')).ok_or("no shape")?.0;
+    let dims =
+        header.split_once('(').and_then(|(_, rest)| rest.split_once(')')).ok_or("no shape")?.0;
     let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
     let shape = dims.map(str::parse).collect::<Result<Vec<usize>, _>>()?;
-    let values = bytes[10 + len..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let values =
+        bytes[10 + len..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     Ok((shape, values.collect()))
 }

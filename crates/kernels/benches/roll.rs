@@ -10,7 +10,9 @@ fn main() {
     // Cargo adds a flag of its own.
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let [sizes, element, shifts, threads, seconds] = args.as_slice() else {
-        eprintln!("roll SIZES ELEMENT SHIFTS THREADS SECONDS, as in: roll 1,56,56,96 4 0,-3,-3,0 2 0.5");
+        eprintln!(
+            "roll SIZES ELEMENT SHIFTS THREADS SECONDS, as in: roll 1,56,56,96 4 0,-3,-3,0 2 0.5"
+        );
         return;
     };
     let (sizes, shifts) = (list::<usize>(sizes), list::<i64>(shifts));
@@ -27,7 +29,9 @@ fn main() {
         copies.push(timed(|| copy(&threads, &from, &mut to)));
     }
     let (roll, copy, runs) = (median(&rolls[2..]), median(&copies[2..]), rolls.len() - 2);
-    println!("{{\"bytes\": {bytes}, \"roll_ms\": {roll}, \"memcpy_ms\": {copy}, \"runs\": {runs}}}");
+    println!(
+        "{{\"bytes\": {bytes}, \"roll_ms\": {roll}, \"memcpy_ms\": {copy}, \"runs\": {runs}}}"
+    );
 }
 
 /// A part for each thread.

@@ -58,7 +58,11 @@ fn chain(nodes: usize, count: usize) -> Graph {
     for i in 0..nodes {
         let pattern = g.constant_i64(if i % 2 == 0 { &[16, -1] } else { &[-1] });
         let inputs = [y, pattern];
-        y = g.layer("Reshape", "opset1").attribute("special_zero", "false").inputs(&inputs).output();
+        y = g
+            .layer("Reshape", "opset1")
+            .attribute("special_zero", "false")
+            .inputs(&inputs)
+            .output();
     }
     g.result("y", y);
     g.finish().expect("the graph is valid")
