@@ -17,18 +17,20 @@ def most(what, bar, values, fewest=1, above=False):
     sign = '≥' if above else '≤'
     values = {name: v for name, v in values.items() if v is not None}
     if len(values) < fewest:
-        return row(what, f'{sign} {bar:g}', f'measured on {len(values)} of {fewest}: {listed(values) or "none"}', False)
+        return row(what, f'{sign} {bar:g}', f'measured on {len(values)} of {fewest}', False)
     missed = {n: v for n, v in values.items() if (v < bar if above else v > bar)}
     end = (min if above else max)(values, key=values.get)
     figure = f'{values[end]:.2f}' if len(values) == 1 else (
         f'geometric mean {geometric(values.values()):.2f}, worst {values[end]:.2f} ({end})')
     if len(values) > 1 and missed:
-        figure += f'; missed by {len(missed)} of {len(values)}: {listed(missed)}'
+        figure += f'; missed by {len(missed)} of {len(values)}: {listed(missed, above)}'
     return row(what, f'{sign} {bar:g}', figure, not missed)
 
 
-def listed(values):
-    return ', '.join(f'{name} {v:.2f}' for name, v in sorted(values.items(), key=lambda i: -i[1]))
+def listed(values, above):
+    """The worst first, and not more of them than fit a cell."""
+    worst = sorted(values.items(), key=lambda item: item[1], reverse=not above)
+    return ', '.join(f'{name} {v:.2f}' for name, v in worst[:5]) + (', …' if len(worst) > 5 else '')
 
 
 def ratios(rows, peer, of='ms', names=NAMED):
@@ -66,7 +68,8 @@ def movement(data):
         node = r['chain_node_ns']
         where = 'the output lies where the input does' if r['in_place'] else 'bytes moved'
         figure = f"{node:.0f} ns a node, {r['chain_plain_node_ns']:.0f} ns with `--no-optimize`; {where}"
-        yield row('a chain of 200 Reshapes of 64 MB', 'no byte moved; < 100 ns a node', figure, r['in_place'] and node < 100)
+        bar = 'no byte moved; < 100 ns a node'
+        yield row('a chain of 200 Reshapes of 64 MB', bar, figure, r['in_place'] and node < 100)
 
 
 def rest(data):

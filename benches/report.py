@@ -9,10 +9,11 @@ from common import ROOT
 from figures import SHOWN, geometric, good, ratio
 
 PEERS = ['openvino', 'onnxruntime', 'rten', 'tract']
+ROLL_PEERS = ['numpy', 'torch', 'openvino']
 
 
-def table(head, rows):
-    lines = [head, ['---'] + ['--:'] * (len(head) - 1), *rows]
+def table(head, rows, cell='--:'):
+    lines = [head, ['---'] + [cell] * (len(head) - 1), *rows]
     return '\n'.join('| ' + ' | '.join(map(str, cells)) + ' |' for cells in lines) + '\n'
 
 
@@ -58,7 +59,7 @@ def processes(data):
 
 
 def rolls(data):
-    who = ['memcpy', 'numpy', 'torch', 'openvino']
+    who = ['memcpy', *ROLL_PEERS]
     head = ['', 'MB', 'irrun', *[SHOWN.get(w, w) for w in who], 'irrun, a model of it']
     body = [[r['name'], number(r['bytes'] / 1e6), number(r['ms']['irrun']), *[with_ratio(r, w) for w in who],
              number(r['ms']['irrun_model'])] for r in good(data['roll'])]
@@ -81,8 +82,8 @@ def shapes(data):
     for row in good(data['shapes']):
         body = [[p['size'], number(p['ms']['irrun']), with_ratio(p, 'openvino')] for p in row['points']]
         parts += [f"{row['name']}, against the {row['axis']}.\n\n", table([row['axis'], 'irrun', 'OpenVINO'], body),
-                  f"\n![{row['name']}](performance/shapes_{row['name']}.svg)\n"]
-    return parts + [failures(data['shapes'])]
+                  f"\n![{row['name']}](performance/shapes_{row['name']}.svg)\n\n"]
+    return ['Milliseconds of one run of a dynamic model.\n\n', *parts, failures(data['shapes'])]
 
 
 def plots(data, folder):
@@ -94,8 +95,10 @@ def plots(data, folder):
     svg.bars(folder / 'latency.svg', 'Steady state: our time divided by theirs', latency, 0.95, 2)
     svg.bars(folder / 'process.svg', 'Whole process: our time divided by theirs', process, 0.4, 2)
     svg.bars(folder / 'memory.svg', 'Peak memory of the process: ours divided by theirs', memory, 0.5, 2)
-    movers = ['irrun', 'memcpy', 'numpy', 'torch', 'openvino']
-    speed = [(r['name'], {w: r['bytes'] / r['ms'][w] / 1e6 for w in movers}) for r in good(data['roll'])]
+    speed = []
+    for r in good(data['roll']):
+        ms = {**{w: r['ms'][w] for w in ('irrun', 'memcpy')}, 'best peer': min(r['ms'][w] for w in ROLL_PEERS)}
+        speed.append((r['name'], {who: r['bytes'] / time / 1e6 for who, time in ms.items()}))
     svg.bars(folder / 'roll.svg', 'Roll: GB/s of bytes moved', speed)
     gains = [(r['name'], {w: r['ms'][f'{w}_1'] / r['ms'][f'{w}_2'] for w in ('irrun', 'openvino')})
              for r in good(data['scaling'])]
@@ -122,7 +125,7 @@ def write(folder, page):
     plots(data, folder)
     judged = bars.judge(data)
     notes = ROOT / 'docs/performance-notes.md'
-    reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], judged)]
+    reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], judged, '---')]
     sections = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
                 'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data)}
     text = ['# Performance\n\n<!-- Written by `make bench` (benches/report.py), but for the end, which is '

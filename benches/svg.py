@@ -41,9 +41,12 @@ def step(most):
 def bars(path, title, rows, bar=None, cut=None):
     """`rows` are (label, {series: value}). `bar` draws a line to reach; longer values end at `cut`."""
     names = list(dict.fromkeys(name for _, values in rows for name in values))
+    if not names:
+        return
     most = max([v for _, values in rows for v in values.values()] + [bar or 0]) * 1.02
     most = min(most, cut or most)
-    left, width, thick, top = 190, 860, 11, 62
+    left = 24 + 6.6 * max(len(label) for label, _ in rows)
+    width, thick, top = 860, 11, 62
     scale = (width - left - 60) / most
     parts, y = legend(names, 42), top
     for label, values in rows:

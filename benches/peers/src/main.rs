@@ -49,11 +49,12 @@ fn main() -> Any<()> {
 /// With weights packed beforehand where the model runs more than once, as its documentation advises.
 fn rten(model: &str, shape: &[usize], values: Vec<f32>, prepack: bool) -> Any<Run> {
     use rten::{ModelOptions, Value};
+    use rten_tensor::prelude::*;
     let model = ModelOptions::with_all_ops().prepack_weights(prepack).load_file(model)?;
     let input = Value::from_shape(shape, values)?;
     Ok(Box::new(move || {
         let output = model.run_one(input.as_view().into(), None)?;
-        let output: rten::Tensor<f32> = output.try_into()?;
+        let output: rten_tensor::Tensor<f32> = output.try_into()?;
         Ok(output.to_vec())
     }))
 }
