@@ -94,7 +94,7 @@ def reshaped(setup, name, sizes, of):
         flags = [flag for file in files for flag in ('--input', file)]
         sides = {'irrun': lambda: bench(setup, case.xml, *flags)['median_ms'],
                  'openvino': openvino(case.xml, [step], 2, setup.seconds)}
-        points.append({'size': size, 'ms': alternate(max(1, setup.rounds - 3), sides)})
+        points.append({'size': size, 'ms': alternate(max(1, setup.rounds - 2), sides)})
     return {'points': points}
 
 

@@ -100,12 +100,13 @@ def plots(data, folder):
         ms = {**{w: r['ms'][w] for w in ('irrun', 'memcpy')}, 'best peer': min(r['ms'][w] for w in ROLL_PEERS)}
         speed.append((r['name'], {who: r['bytes'] / time / 1e6 for who, time in ms.items()}))
     svg.bars(folder / 'roll.svg', 'Roll: GB/s of bytes moved', speed)
-    gains = [(r['name'], {w: r['ms'][f'{w}_1'] / r['ms'][f'{w}_2'] for w in ('irrun', 'openvino')})
+    gains = [(r['name'], {SHOWN.get(w, w): r['ms'][f'{w}_1'] / r['ms'][f'{w}_2'] for w in ('irrun', 'openvino')})
              for r in good(data['scaling'])]
     svg.bars(folder / 'scaling.svg', 'Times as fast on two threads as on one', gains, 1.7)
     for row in good(data['shapes']):
-        series = {who: [(p['size'], p['ms'][who]) for p in row['points']] for who in ('irrun', 'openvino')}
-        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: ms of a run", row['axis'], series)
+        series = {SHOWN.get(who, who): [(p['size'], p['ms'][who]) for p in row['points']]
+                  for who in ('irrun', 'openvino')}
+        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of a run", row['axis'], series)
 
 
 def machine(data):

@@ -90,5 +90,5 @@ def lines(path, title, across, series):
     for (name, values), color in zip(series.items(), COLORS):
         path_points = ' '.join('{:.1f},{:.1f}'.format(*place(*p)) for p in values)
         parts.append(f'<polyline points="{path_points}" fill="none" stroke="{color}" stroke-width="2"/>')
-    parts += [text(left - 6, top - 6, 'ms', 'end'), text((left + width) / 2, height - 14, across, 'middle')]
+    parts.append(text((left + width) / 2, height - 14, across, 'middle'))
     write(path, title, width, height, parts)
