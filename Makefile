@@ -44,9 +44,5 @@ picture:
 	python3 docs/picture.py target/release/irrun
 
 # Case folders below fixtures/, with what OpenVINO computes.
-fixtures: bench-env
-	bench-env/bin/pip install --quiet openvino numpy
+fixtures: bench-env/.ready
 	bench-env/bin/python fixtures/make.py
-
-bench-env:
-	python3 -m venv bench-env
