@@ -23,6 +23,16 @@ conformance:
 	./target/release/irrun test $(EXCEPT) $(CORPUS)/conformance
 	./target/release/irrun test $(EXCEPT) --no-optimize $(CORPUS)/conformance
 
+# Compares with the peers on the models of a collection, in about ten minutes on an idle machine, and
+# writes docs/performance.md. BENCH_FLAGS=--quick tries whether everything runs.
+bench: bench-env/.ready
+	bench-env/bin/python benches/run.py --corpus $(CORPUS) $(BENCH_FLAGS)
+
+bench-env/.ready: benches/requirements.txt
+	python3 -m venv bench-env
+	bench-env/bin/pip install --quiet --requirement benches/requirements.txt
+	touch $@
+
 # The page of operations, from the table.
 operations docs/operations.md:
 	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new

@@ -1,0 +1,86 @@
+"""The table of what irrun must reach, with the figures measured."""
+from common import NAMED
+from figures import SHOWN, geometric, good, ratio
+
+
+def judge(data):
+    """Rows of (what, bar, figure, reached or missed)."""
+    return [*steady(data), *processes(data), *movement(data), *rest(data)]
+
+
+def row(what, bar, figure, reached):
+    return [what, bar, figure, '–' if reached is None else 'reached' if reached else '**missed**']
+
+
+def most(what, bar, values, fewest=1, above=False):
+    """A row of several figures, `{name: value}`, that must all be at most `bar` (or at least, with `above`)."""
+    sign = '≥' if above else '≤'
+    values = {name: v for name, v in values.items() if v is not None}
+    if len(values) < fewest:
+        return row(what, f'{sign} {bar:g}', f'measured on {len(values)} of {fewest}', False)
+    missed = {n: v for n, v in values.items() if (v < bar if above else v > bar)}
+    end = (min if above else max)(values, key=values.get)
+    figure = f'{values[end]:.2f}' if len(values) == 1 else (
+        f'geometric mean {geometric(values.values()):.2f}, worst {values[end]:.2f} ({end})')
+    if len(values) > 1 and missed:
+        figure += f'; missed by {len(missed)} of {len(values)}: {listed(missed, above)}'
+    return row(what, f'{sign} {bar:g}', figure, not missed)
+
+
+def listed(values, above):
+    """The worst first, and not more of them than fit a cell."""
+    worst = sorted(values.items(), key=lambda item: item[1], reverse=not above)
+    return ', '.join(f'{name} {v:.2f}' for name, v in worst[:5]) + (', …' if len(worst) > 5 else '')
+
+
+def ratios(rows, peer, of='ms', names=NAMED):
+    return {r['name']: ratio(r, peer, of) for r in good(rows) if r['name'] in names}
+
+
+def steady(data):
+    rows = data['latency']
+    yield most('steady state, OpenVINO f32 with static shapes, 13 models', 0.95, ratios(rows, 'openvino'), len(NAMED))
+    for peer in 'onnxruntime', 'rten', 'tract':
+        name = SHOWN.get(peer, peer)
+        yield most(f'steady state, {name}, where it runs the model', 1, ratios(rows, peer))
+
+
+def processes(data):
+    rows, swin = data['process'], ['swin_tiny']
+    others = [name for name in NAMED if name not in swin]
+    what = 'whole process, OpenVINO from C, swin_tiny with dynamic shapes'
+    yield most(what, 0.12, ratios(rows, 'openvino', names=swin))
+    yield most('the same, every other model', 0.4, ratios(rows, 'openvino', names=others), len(others))
+    yield most('whole process, rten, swin_tiny', 0.6, ratios(rows, 'rten', names=swin))
+    yield most('the same, each other model', 0.8, ratios(rows, 'rten', names=others))
+    yield most("peak memory of that process, OpenVINO's", 0.5, ratios(rows, 'openvino', 'bytes'), len(NAMED))
+    check = ratios(data['check'], 'openvino', names=swin)
+    yield most('`irrun check` of swin_tiny, `read_model` alone', 0.25, check)
+
+
+def movement(data):
+    rows = good(data['roll'])
+    best = {r['name']: r['ms']['irrun'] / min(r['ms'][p] for p in ('numpy', 'torch', 'openvino')) for r in rows}
+    copy = {r['name']: r['ms']['irrun'] / r['ms']['memcpy'] for r in rows if r['row_bytes'] > 64}
+    yield most('Roll, 24 shapes, the best of numpy, PyTorch, OpenVINO', 0.6, best, 24)
+    yield most('Roll, memcpy of the same bytes, rows longer than a cache line', 1.15, copy, 23)
+    for r in good(data['executor']):
+        node = r['chain_node_ns']
+        where = 'the output lies where the input does' if r['in_place'] else 'bytes moved'
+        figure = f"{node:.0f} ns a node, {r['chain_plain_node_ns']:.0f} ns with `--no-optimize`; {where}"
+        bar = 'no byte moved; < 100 ns a node'
+        yield row('a chain of 200 Reshapes of 64 MB', bar, figure, r['in_place'] and node < 100)
+
+
+def rest(data):
+    gains = {r['name']: r['ms']['irrun_1'] / r['ms']['irrun_2'] for r in good(data['scaling'])}
+    yield most('from 1 to 2 threads, times as fast', 1.7, gains, len(NAMED), above=True)
+    for r in good(data['executor']):
+        micros = r['tiny_ns'] / 1e3
+        yield row('a run of a tiny graph (1 KB in, one Reshape, out)', '≤ 3 µs', f'{micros:.2f} µs', micros <= 3)
+    for r in good(data['size']):
+        size = r['bytes'] / 1e6
+        yield row('binary, stripped', '≤ 10 MB', f'{size:.1f} MB', size <= 10)
+    names = ['swin_tiny', 'vit_tiny', 'resnet50']
+    what = "`--precision bf16`, OpenVINO's default"
+    yield most(what, 1, ratios(data['bf16'], 'openvino', names=names), len(names))

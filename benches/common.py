@@ -1,0 +1,103 @@
+"""What every part shares: where things are, how commands are built and run, medians."""
+import json
+import os
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / 'target' / 'bench'
+
+# The models that the issue's table names; the others of the collection are measured for information.
+NAMED = ['swin_tiny', 'vit_tiny', 'convnext_tiny', 'resnet50', 'mobilenetv3_small', 'efficientnet_b0', 'bert_base',
+         'gpt2_6l', 'bilstm_tagger', 'deeplabv3_mobilenet', 'unet', 'ssdlite320', 'llama_tiny_stateful']
+MODELS = NAMED + ['swin_tiny_fp16', 'resnet18_int8', 'llama_tiny_stateful_int4']
+
+median = statistics.median
+
+
+@dataclass
+class Setup:
+    """How a run measures: rounds of each comparison, seconds of each slice of a round, and the programs."""
+    rounds: int
+    seconds: float
+    models: Path
+    cargo: str
+    irrun: Path = None
+    roll: Path = None
+    executor: Path = None
+    measure: Path = None
+    ov_run: Path = None
+    peers: Path = None
+
+    def case(self, name):
+        return Case(self.models / name)
+
+
+class Case:
+    """An expanded model with the steps of its first run."""
+
+    def __init__(self, folder):
+        self.folder, self.name = folder, folder.name
+        self.xml = folder / 'model.xml'
+        case = json.loads((folder / 'case.json').read_text())
+        self.stateful = case['stateful']
+        self.files = [[folder / i['file'] for i in step['inputs']] for step in case['runs'][0]['steps']]
+
+    def steps(self):
+        import numpy as np
+        return [[np.load(file) for file in step] for step in self.files]
+
+
+def output(*command, **more):
+    """What a command prints; its errors are shown when it fails."""
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+def bench(setup, *what, threads=2, seconds=None):
+    """The median of the steady state in ms, as `irrun bench` tells it, and all else that it tells."""
+    seconds = seconds or setup.seconds
+    return json.loads(output(setup.irrun, 'bench', *what, '--json', '--threads', threads, '--runs', 1000,
+                             '--seconds', seconds))
+
+
+def repeat(run, seconds, warmup=2):
+    """The median time of a call in ms; the first calls do not count."""
+    for _ in range(warmup):
+        run()
+    times, begin = [], time.perf_counter()
+    while not times or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return median(times) * 1e3
+
+
+def alternate(rounds, sides):
+    """Calls every side once per round and returns the median of each. A pause lets threads go to sleep."""
+    taken = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            time.sleep(0.02)
+            taken[name].append(side())
+    return {name: median(times) for name, times in taken.items()}
+
+
+def guarded(name, run):
+    """The result of a measurement, or a row that says why there is none."""
+    try:
+        row = {'name': name, **run()}
+    except Exception as error:  # one model that fails must not cost the others
+        row = {'name': name, 'error': str(error)[-300:]}
+    times = ' '.join(f'{who} {ms:.3f}' for who, ms in row.get('ms', {}).items())
+    print('  ', name, row.get('error') or times, flush=True)
+    return row
+
+
+def environment(**more):
+    return {**os.environ, **more}

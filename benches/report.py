@@ -1,0 +1,141 @@
+"""docs/performance.md and its plots, from the raw figures beside them."""
+import json
+import sys
+from pathlib import Path
+
+import bars
+import svg
+from common import ROOT
+from figures import SHOWN, geometric, good, ratio
+
+PEERS = ['openvino', 'onnxruntime', 'rten', 'tract']
+ROLL_PEERS = ['numpy', 'torch', 'openvino']
+
+
+def table(head, rows, cell='--:'):
+    lines = [head, ['---'] + [cell] * (len(head) - 1), *rows]
+    return '\n'.join('| ' + ' | '.join(map(str, cells)) + ' |' for cells in lines) + '\n'
+
+
+def number(value):
+    return '–' if value is None else f'{value:.3g}' if value < 1000 else f'{value:.0f}'
+
+
+def with_ratio(row, peer, of='ms', unit=1):
+    share = ratio(row, peer, of)
+    return '–' if share is None else f'{number(row[of][peer] / unit)} ({share:.2f})'
+
+
+def failures(rows):
+    failed = [(row['name'], row['error'].splitlines()[0]) for row in rows if 'error' in row]
+    return ''.join(f'\n`{name}` was not measured: {error}\n' for name, error in failed)
+
+
+def peers_table(rows, peers, of='ms', unit=1):
+    head = ['', 'irrun', *[SHOWN.get(p, p) for p in peers]]
+    body = [[r['name'], number(r[of]['irrun'] / unit), *[with_ratio(r, p, of, unit) for p in peers]]
+            for r in good(rows)]
+    means = [geometric(ratio(r, p, of) for r in good(rows)) for p in peers]
+    body.append(['geometric mean', '', *['–' if m is None else f'({m:.2f})' for m in means]])
+    return table(head, body) + failures(rows)
+
+
+def steady(data):
+    rows = data['latency']
+    return ['Milliseconds of one run (of all steps, for a model with state), two threads, f32, shapes fixed. '
+            'In brackets: ours divided by theirs. The peers but OpenVINO run the same architecture from ONNX.\n\n',
+            peers_table(rows, PEERS), '\n![latency](performance/latency.svg)\n']
+
+
+def processes(data):
+    rows = data['process']
+    peers = ['openvino', 'openvino_static', 'rten']
+    return ['Milliseconds from spawn to outputs on disk; OpenVINO from a C program, once with the model as it is and '
+            'once reshaped to the inputs first.\n\n', peers_table(rows, peers),
+            '\n![whole process](performance/process.svg)\n\nPeak memory of that process in MiB.\n\n',
+            peers_table(rows, peers, 'bytes', 2**20), '\n![memory](performance/memory.svg)\n',
+            '\n`irrun check`, whole process, against the call of `read_model` alone, in milliseconds.\n\n',
+            peers_table(data['check'], ['openvino'])]
+
+
+def rolls(data):
+    who = ['memcpy', *ROLL_PEERS]
+    head = ['', 'MB', 'irrun', *[SHOWN.get(w, w) for w in who], 'irrun, a model of it']
+    body = [[r['name'], number(r['bytes'] / 1e6), number(r['ms']['irrun']), *[with_ratio(r, w) for w in who],
+             number(r['ms']['irrun_model'])] for r in good(data['roll'])]
+    return ['Milliseconds, two threads, warm buffers; memcpy is the same bytes copied by the same threads. '
+            'numpy and torch allocate their result. The last column is the whole run of a model of one Roll.\n\n',
+            table(head, body), failures(data['roll']), '\n![Roll](performance/roll.svg)\n']
+
+
+def scaling(data):
+    def gain(row, who):
+        return row['ms'][f'{who}_1'] / row['ms'][f'{who}_2']
+    rows = [[r['name'], *[number(r['ms'][f'irrun_{t}']) for t in (1, 2)],
+             *[f'{gain(r, who):.2f}' for who in ('irrun', 'openvino')]] for r in good(data['scaling'])]
+    head = ['', '1 thread', '2 threads', 'gain', "OpenVINO's gain"]
+    return [table(head, rows), failures(data['scaling']), '\n![scaling](performance/scaling.svg)\n']
+
+
+def shapes(data):
+    parts = []
+    for row in good(data['shapes']):
+        body = [[p['size'], number(p['ms']['irrun']), with_ratio(p, 'openvino')] for p in row['points']]
+        parts += [f"{row['name']}, against the {row['axis']}.\n\n", table([row['axis'], 'irrun', 'OpenVINO'], body),
+                  f"\n![{row['name']}](performance/shapes_{row['name']}.svg)\n\n"]
+    return ['Milliseconds of one run of a dynamic model.\n\n', *parts, failures(data['shapes'])]
+
+
+def plots(data, folder):
+    def ratios(part, peers, of='ms'):
+        return [(r['name'], {f'irrun / {SHOWN.get(p, p)}': v for p in peers if (v := ratio(r, p, of))})
+                for r in good(data[part])]
+    latency, process = ratios('latency', PEERS), ratios('process', ['openvino', 'rten'])
+    memory = ratios('process', ['openvino', 'rten'], 'bytes')
+    svg.bars(folder / 'latency.svg', 'Steady state: our time divided by theirs', latency, 0.95, 2)
+    svg.bars(folder / 'process.svg', 'Whole process: our time divided by theirs', process, 0.4, 2)
+    svg.bars(folder / 'memory.svg', 'Peak memory of the process: ours divided by theirs', memory, 0.5, 2)
+    speed = []
+    for r in good(data['roll']):
+        ms = {**{w: r['ms'][w] for w in ('irrun', 'memcpy')}, 'best peer': min(r['ms'][w] for w in ROLL_PEERS)}
+        speed.append((r['name'], {who: r['bytes'] / time / 1e6 for who, time in ms.items()}))
+    svg.bars(folder / 'roll.svg', 'Roll: GB/s of bytes moved', speed)
+    gains = [(r['name'], {SHOWN.get(w, w): r['ms'][f'{w}_1'] / r['ms'][f'{w}_2'] for w in ('irrun', 'openvino')})
+             for r in good(data['scaling'])]
+    svg.bars(folder / 'scaling.svg', 'Times as fast on two threads as on one', gains, 1.7)
+    for row in good(data['shapes']):
+        series = {SHOWN.get(who, who): [(p['size'], p['ms'][who]) for p in row['points']]
+                  for who in ('irrun', 'openvino')}
+        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of a run", row['axis'], series)
+
+
+def machine(data):
+    m = data['machine']
+    versions = ', '.join(f'{name} {v}' for name, v in m['versions'].items() if v)
+    return (f"{m['cpu']}, {m['cpus']} processors ({m['flags']}), {m['memory_gib']} GiB, {m['system']}; {versions}; "
+            f"irrun at {m['commit']}, {m['date']}. Up to {m['rounds']} rounds of each comparison, in each of which the "
+            f"sides take turns of {m['seconds']} s; medians of the turns' medians. The raw figures are in "
+            "[performance/](performance).\n")
+
+
+def write(folder, page):
+    """Reads the raw figures of `folder` and writes the page, and its plots beside the figures."""
+    data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
+    for part in 'latency', 'process', 'check', 'roll', 'scaling', 'shapes', 'bf16', 'executor', 'size':
+        data.setdefault(part, [])
+    plots(data, folder)
+    judged = bars.judge(data)
+    notes = ROOT / 'docs/performance-notes.md'
+    reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], judged, '---')]
+    sections = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
+                'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data)}
+    text = ['# Performance\n\n<!-- Written by `make bench` (benches/report.py), but for the end, which is '
+            'docs/performance-notes.md. -->\n\n', machine(data)]
+    for title, parts in sections.items():
+        text += [f'\n## {title}\n\n', *parts]
+    page.write_text(''.join(text) + ('\n' + notes.read_text() if notes.exists() else ''))
+
+
+if __name__ == '__main__':
+    folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs/performance'
+    write(folder, folder.parent / 'performance.md')

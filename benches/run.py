@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Measures irrun and its peers, interleaved, and writes docs/performance.md. `make bench` prepares all it needs."""
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import build
+import latency
+import machine
+import movement
+import process
+import report
+from common import MODELS, ROOT, WORK, Setup
+
+PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
+         'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling,
+         'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument('--quick', action='store_true', help='one short round of each, into target/bench/quick')
+    p.add_argument('--only', default=','.join(PARTS), help='parts, comma separated: ' + ', '.join(PARTS))
+    p.add_argument('--corpus', type=Path, default=ROOT / '../shared', help='where models/expand.py is')
+    p.add_argument('--models', type=Path, default=WORK / 'models', help='where the models are expanded')
+    p.add_argument('--irrun', type=Path, help='a binary to measure in place of a fresh one')
+    return p.parse_args()
+
+
+def main():
+    args = arguments()
+    quick = args.quick
+    setup = Setup(rounds=1 if quick else 4, seconds=0.1 if quick else 0.7, models=args.models.resolve(),
+                  cargo=os.environ.get('CARGO', 'cargo'), irrun=args.irrun and args.irrun.resolve())
+    folder = WORK / 'quick/performance' if quick else ROOT / 'docs/performance'
+    for needed in folder, WORK:
+        needed.mkdir(parents=True, exist_ok=True)
+    print('building', flush=True)
+    build.irrun(setup)
+    build.programs(setup)
+    build.peers(setup)
+    build.models(setup, args.corpus, MODELS)
+    begin = time.time()
+    for name in args.only.split(','):
+        print(name, flush=True)
+        start = time.time()
+        figures = PARTS[name](setup)
+        (folder / f'{name}.json').write_text(json.dumps(figures, indent=1) + '\n')
+        print(f'   {time.time() - start:.0f} s', flush=True)
+    report.write(folder, folder.parent / 'performance.md')
+    print(f'measured in {time.time() - begin:.0f} s; see {folder.parent}/performance.md')
+
+
+if __name__ == '__main__':
+    main()

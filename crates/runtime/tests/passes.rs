@@ -1,0 +1,219 @@
+//! What each pass does to a graph, and that the numbers stay: the optimised plan against the graph
+//! as it is written, in the first run and in the second, which reads prepared weights.
+
+use infer::Inputs;
+use ir::ElementType::{F16, F32, U8};
+use ir::{Graph, GraphBuilder, OutputRef};
+use runtime::{Options, Plan, Tensor};
+
+fn plan(graph: &Graph, optimize: bool) -> Plan {
+    let facts = infer::propagate(graph, &Inputs::default()).unwrap();
+    runtime::compile_with(graph, &facts, &Options { optimize }).unwrap()
+}
+
+/// Numbers around 0 that differ from each other.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
+}
+
+fn constant(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
+    let count: u64 = dims.iter().product();
+    g.constant_f32(dims, &numbers(count as usize, seed))
+}
+
+fn binary(g: &mut GraphBuilder, kind: &str, a: OutputRef, b: OutputRef) -> OutputRef {
+    g.layer(kind, "opset1").inputs(&[a, b]).output()
+}
+
+fn unary(g: &mut GraphBuilder, kind: &str, a: OutputRef) -> OutputRef {
+    g.layer(kind, "opset1").inputs(&[a]).output()
+}
+
+fn with_ints(g: &mut GraphBuilder, kind: &str, a: OutputRef, ints: &[i64]) -> OutputRef {
+    let ints = g.constant_i64(ints);
+    let flag = if kind == "Reshape" { ("special_zero", "false") } else { ("keep_dims", "true") };
+    g.layer(kind, "opset1").attributes(&[flag]).inputs(&[a, ints]).output()
+}
+
+/// Checks that a graph of one input gives the same numbers both ways, up to `tolerance`, and that
+/// the optimised plan has exactly these steps.
+#[track_caller]
+fn check(graph: &Graph, sizes: &[usize], tolerance: f32, steps: &[&str]) {
+    let plan_of = plan(graph, true);
+    let kernel = |line: &String| {
+        let (_, rest) = line.split_once("): ")?;
+        Some(rest.split([' ', ',']).next()?.to_owned())
+    };
+    let found: Vec<String> = plan_of.explain().iter().filter_map(kernel).collect();
+    assert_eq!(found, steps, "{:#?}", plan_of.explain());
+    let input = Tensor::from_vec(sizes, numbers(sizes.iter().product(), 1)).unwrap();
+    let input = std::slice::from_ref(&input);
+    let written = plan(graph, false).session().run(input).unwrap();
+    let mut session = plan_of.session();
+    for run in 0..3 {
+        let outputs = session.run(input).unwrap();
+        let [a, b] = [&outputs, &written].map(|t| t[0].as_slice::<f32>().unwrap());
+        assert_eq!(outputs[0].sizes(), written[0].sizes());
+        for (i, (a, b)) in a.iter().zip(b).enumerate() {
+            assert!((a - b).abs() <= tolerance, "run {run}, element {i}: {a}, written {b}");
+        }
+    }
+}
+
+#[test]
+fn bias_activation_and_residual_join_the_product() {
+    let mut g = GraphBuilder::new("epilogue");
+    let x = g.parameter("x", F32, "2,9,24");
+    let weights = constant(&mut g, &[24, 24], 3);
+    let bias = constant(&mut g, &[1, 1, 24], 4);
+    let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let y = y.inputs(&[x, weights]).output();
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Tanh", y);
+    let y = binary(&mut g, "Add", x, y);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &["matmul"]);
+}
+
+#[test]
+fn a_product_that_is_needed_as_it_is_stays() {
+    let mut g = GraphBuilder::new("epilogue");
+    let x = g.parameter("x", F32, "5,8");
+    let weights = constant(&mut g, &[8, 8], 3);
+    let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+    let z = unary(&mut g, "Relu", y);
+    let y = binary(&mut g, "Multiply", y, z);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[5, 8], 0.0, &["matmul", "unary", "binary"]);
+}
+
+#[test]
+fn rows_are_normalised_scaled_and_shifted_in_one_step() {
+    let mut g = GraphBuilder::new("layer norm");
+    let x = g.parameter("x", F32, "3,7,40");
+    let axes = g.constant_i64(&[2]);
+    let norm = [("eps", "1e-5"), ("normalize_variance", "true"), ("eps_mode", "inside_sqrt")];
+    let y = g.layer("MVN", "opset6").attributes(&norm).inputs(&[x, axes]).output();
+    let (scale, shift) = (constant(&mut g, &[40], 3), constant(&mut g, &[40], 4));
+    let y = binary(&mut g, "Multiply", y, scale);
+    let y = binary(&mut g, "Add", y, shift);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[3, 7, 40], 0.0, &["normalize"]);
+}
+
+#[test]
+fn convolutions_and_what_lies_between_keep_their_channels_last() {
+    let mut g = GraphBuilder::new("layout");
+    let x = g.parameter("x", F32, "1,3,10,8");
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let first = constant(&mut g, &[16, 3, 3, 3], 3);
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, first]).output();
+    let bias = constant(&mut g, &[1, 16, 1, 1], 4);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Relu", y);
+    let second = constant(&mut g, &[16, 16, 3, 3], 5);
+    let z = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, second]).output();
+    let y = binary(&mut g, "Add", z, y);
+    let pool = [
+        ("kernel", "2,2"),
+        ("strides", "2,2"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "0,0"),
+        ("rounding_type", "floor"),
+    ];
+    let y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
+    g.result("y", y);
+    let steps = ["copy", "convolution", "convolution", "pool", "copy"];
+    check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
+}
+
+/// Roll and Reshape of a Swin block: shift, partition into windows, product.
+#[test]
+fn a_chain_of_movements_is_read_through_by_the_product() {
+    let mut g = GraphBuilder::new("windows");
+    let x = g.parameter("x", F32, "1,8,8,16");
+    let (shift, axes) = (g.constant_i64(&[-2, -2]), g.constant_i64(&[1, 2]));
+    let y = g.layer("Roll", "opset7").inputs(&[x, shift, axes]).output();
+    let y = with_ints(&mut g, "Reshape", y, &[1, 2, 4, 2, 4, 16]);
+    let y = with_ints(&mut g, "Transpose", y, &[0, 1, 3, 2, 4, 5]);
+    let y = with_ints(&mut g, "Reshape", y, &[4, 16, 16]);
+    let weights = constant(&mut g, &[16, 24], 3);
+    let y = g.layer("MatMul", "opset1").inputs(&[y, weights]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 8, 8, 16], 0.0, &["matmul"]);
+}
+
+#[test]
+fn a_chain_of_movements_is_one_copy() {
+    let mut g = GraphBuilder::new("windows");
+    let x = g.parameter("x", F32, "1,8,8,16");
+    let y = with_ints(&mut g, "Reshape", x, &[1, 2, 4, 2, 4, 16]);
+    let y = with_ints(&mut g, "Transpose", y, &[0, 1, 3, 2, 4, 5]);
+    let (shift, axes) = (g.constant_i64(&[1]), g.constant_i64(&[3]));
+    let y = g.layer("Roll", "opset7").inputs(&[y, shift, axes]).output();
+    let y = unary(&mut g, "Relu", y);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 8, 8, 16], 0.0, &["move", "unary"]);
+}
+
+#[test]
+fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
+    let mut g = GraphBuilder::new("attention");
+    let x = g.parameter("x", F32, "2,6,48");
+    // Three heads of 16: query, key and value are the data itself.
+    let heads = with_ints(&mut g, "Reshape", x, &[2, 6, 3, 16]);
+    let heads = with_ints(&mut g, "Transpose", heads, &[0, 2, 1, 3]);
+    let scores = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let scores = scores.inputs(&[heads, heads]).output();
+    let scale = g.constant_f32(&[], &[0.25]);
+    let scores = binary(&mut g, "Multiply", scores, scale);
+    let mask = constant(&mut g, &[1, 3, 6, 6], 5);
+    let scores = binary(&mut g, "Add", scores, mask);
+    let weights = g.layer("Softmax", "opset8").attribute("axis", "-1").inputs(&[scores]).output();
+    let y = g.layer("MatMul", "opset1").inputs(&[weights, heads]).output();
+    let y = with_ints(&mut g, "Transpose", y, &[0, 2, 1, 3]);
+    let y = with_ints(&mut g, "Reshape", y, &[2, 6, 48]);
+    let y = unary(&mut g, "Relu", y);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 6, 48], 1e-6, &["attention", "unary"]);
+}
+
+#[test]
+fn compressed_weights_are_computed_once() {
+    let mut g = GraphBuilder::new("decompress");
+    let x = g.parameter("x", F32, "4,1024");
+    let bytes: Vec<u8> = (0..1024 * 512).map(|i| (i * 7 % 251) as u8).collect();
+    let weights = g.constant(U8, &[512, 1024], &bytes);
+    let to = |t: &'static str| [("destination_type", t)];
+    let wide = g.layer("Convert", "opset1").attributes(&to("f16")).inputs(&[weights]).output();
+    let zero = g.constant(F16, &[1, 1], &half_bytes(120.0));
+    let wide = binary(&mut g, "Subtract", wide, zero);
+    let scale = g.constant(F16, &[1, 1], &half_bytes(0.0078125));
+    let wide = binary(&mut g, "Multiply", wide, scale);
+    let wide = g.layer("Convert", "opset1").attributes(&to("f32")).inputs(&[wide]).output();
+    let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let y = y.inputs(&[x, wide]).output();
+    g.result("y", y);
+    // The scale is a power of two: no value is rounded in f16 either.
+    check(&g.finish().unwrap(), &[4, 1024], 0.0, &["once", "matmul"]);
+}
+
+fn half_bytes(value: f32) -> Vec<u8> {
+    let value = Tensor::from_vec(&[1], vec![value]).unwrap();
+    runtime::convert(&value, F16).unwrap().bytes().to_vec()
+}
+
+#[test]
+fn what_does_nothing_or_twice_the_same_is_dropped() {
+    let mut g = GraphBuilder::new("tidy");
+    let x = g.parameter("x", F32, "4,6");
+    let one = g.constant_f32(&[], &[1.0]);
+    let same = binary(&mut g, "Multiply", x, one);
+    let same = with_ints(&mut g, "Transpose", same, &[0, 1]);
+    let (a, b) = (unary(&mut g, "Exp", same), unary(&mut g, "Exp", x));
+    unary(&mut g, "Sin", x);
+    let y = binary(&mut g, "Add", a, b);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[4, 6], 0.0, &["unary", "binary"]);
+}
