@@ -43,7 +43,8 @@ def peers_table(rows, peers, of='ms', unit=1):
 def steady(data):
     rows = data['latency']
     return ['Milliseconds of one run (of all steps, for a model with state), two threads, f32, shapes fixed. '
-            'In brackets: ours divided by theirs. The peers but OpenVINO run the same architecture from ONNX.\n\n',
+            'In brackets: ours divided by theirs. The peers but OpenVINO run the same architecture from ONNX, '
+            'tract on one thread, as it does by default.\n\n',
             peers_table(rows, PEERS), '\n![latency](performance/latency.svg)\n']
 
 
