@@ -245,8 +245,8 @@ macro_rules! opset {
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
             "Squeeze", opset(1..=14) => squeeze::Squeeze(Squeeze);
             "Squeeze", opset(15..=16) => squeeze::Squeeze(Squeeze15);
-            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
+            "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
             "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
             "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
