@@ -17,7 +17,7 @@ pub struct ChannelsPool {
     pub axes: [Window; 3],
     /// Channels.
     pub channels: usize,
-    /// What is taken of each window. The taps are taken in order, as everywhere.
+    /// What is taken of each window, its taps in the order of the axes.
     pub pooling: Pooling,
 }
 
@@ -144,7 +144,10 @@ mod tests {
                 let planes = Pool::new(axes.map(|a| Axis::sliding(&a)));
                 planes.run(Threads::single(), pooling, &plane(b, c), &mut out);
                 let own: Vec<f32> = (0..12).map(|i| last[(b * 12 + i) * channels + c]).collect();
-                assert_eq!(own, out, "{pooling:?}");
+                // Means add their taps in another order.
+                let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * f32::EPSILON * b.abs();
+                let exact = matches!(pooling, Pooling::Max);
+                assert!(own == out || !exact && own.iter().zip(&out).all(near), "{pooling:?}");
             }
         }
     }
