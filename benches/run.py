@@ -22,7 +22,7 @@ PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': proc
 def arguments():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument('--quick', action='store_true', help='one short round of each, into target/bench/quick')
-    p.add_argument('--only', default=','.join(PARTS), help='parts, comma separated: ' + ', '.join(PARTS))
+    p.add_argument('--only', default=','.join(PARTS), help='parts to measure anew: ' + ', '.join(PARTS))
     p.add_argument('--corpus', type=Path, default=ROOT / '../shared', help='where models/expand.py is')
     p.add_argument('--models', type=Path, default=WORK / 'models', help='where the models are expanded')
     p.add_argument('--irrun', type=Path, help='a binary to measure in place of a fresh one')
@@ -43,7 +43,7 @@ def main():
     build.peers(setup)
     build.models(setup, args.corpus, MODELS)
     begin = time.time()
-    for name in args.only.split(','):
+    for name in dict.fromkeys(['machine', *args.only.split(',')]):
         print(name, flush=True)
         start = time.time()
         figures = PARTS[name](setup)
