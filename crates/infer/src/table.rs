@@ -206,8 +206,8 @@ macro_rules! opset {
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
             "Reshape", opset(1..=16) => reshape::Reshape;
-            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Reshape", named("caffe") => caffe_reshape::CaffeReshape;
+            "Reshape", named("mxnet") => mxnet_reshape::MxnetReshape;
             "Result", opset(1..=16) => result::ResultOp;
             "Reverse", opset(1..=1) => reverse::Reverse;
             "ReverseSequence", opset(1..=16) => reverse_sequence::ReverseSequence;
