@@ -99,8 +99,13 @@ impl Reduce {
         let Some(values) = cx.ints(1) else {
             cx.because("the axes are known only when running");
             // Which axes go is not known; what stays can be 1 or as it was.
+            let one = cx.shape(1).volume() == Dim::fixed(1) && !dims.is_empty();
             return Ok(match self.keep_dims {
                 true => dims.iter().map(|d| d.join(Dim::fixed(1)).unlabelled()).collect(),
+                // One axis goes: a size is that of its own axis or of the next.
+                false if one => {
+                    dims.iter().zip(dims.iter().skip(1)).map(|(a, b)| a.join(*b)).collect()
+                }
                 false => PartialShape::unranked(),
             });
         };
@@ -134,7 +139,8 @@ mod tests {
         case("false", "2", i(&[])).expect(&[Ok("f32[2]")]);
         case("false", "2", i(&[1])).expect(&[Err("input 1 (axes): axis 1 is out of range")]);
         case("true", "2,3", Input::shape(I64, "1")).expect(&[Ok("f32[1..2,1..3]")]);
-        case("false", "2,3", Input::shape(I64, "1")).expect(&[Ok("f32[...]")]);
+        case("false", "2,3,?", Input::shape(I64, "1")).expect(&[Ok("f32[2..3,?]")]);
+        case("false", "2,3", Input::shape(I64, "2")).expect(&[Ok("f32[...]")]);
         let logical = [Input::shape(F32, "2"), i(&[0])];
         Case::of("ReduceLogicalAnd", "opset1").inputs(logical).expect(&[Err("must be boolean")]);
     }
