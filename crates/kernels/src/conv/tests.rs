@@ -48,7 +48,7 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    (1usize..9, 1usize..4, 1usize..3, 1usize..3, 0usize..3, 0usize..3).prop_map(
+    (1usize..36, 1usize..6, 1usize..3, 1usize..3, 0usize..3, 0usize..3).prop_map(
         |(input, taps, stride, dilation, before, after)| {
             let extent = (taps - 1) * dilation + 1;
             let padded = input + before + after;
@@ -74,8 +74,19 @@ proptest! {
         let threads = Threads::new(2);
         let mut out = vec![f32::NAN; expected.len()];
         let filters = conv.filters(&threads, &weights);
-        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
-        prop_assert_eq!(out, expected);
+        let scratch = ScratchPool::default();
+        conv.run(&threads, &scratch, (Input::channels_last(&input), &filters), &[], &mut out);
+        prop_assert_eq!(&out, &expected);
+        let positions = h.input * w.input;
+        let image = |image: &[f32]| -> Vec<f32> {
+            let at = |i: usize| image[i % positions * conv.inputs + i / positions];
+            (0..image.len()).map(at).collect()
+        };
+        let planes: Vec<f32> = input.chunks(positions * conv.inputs).flat_map(image).collect();
+        let planes = Input { values: &planes, channels_first: true, factors: None };
+        out.fill(f32::NAN);
+        conv.run(&threads, &scratch, (planes, &filters), &[], &mut out);
+        prop_assert_eq!(&out, &expected);
     }
 
     #[test]
@@ -90,7 +101,7 @@ proptest! {
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
         let filters = conv.filters(&threads, &weights);
-        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
+        conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
 
