@@ -48,6 +48,11 @@ impl<'a> InferCx<'a> {
         self.outputs.len()
     }
 
+    /// Whether sizes are wanted as the specification names them; see [`crate::Inputs::nominal`].
+    pub fn nominal(&self) -> bool {
+        self.world.nominal
+    }
+
     /// Checks the number of inputs.
     ///
     /// # Errors

@@ -27,7 +27,8 @@ pub struct Analysis {
 /// Propagates element types and shapes through `graph`. Goes on after an error, so that every
 /// problem is found.
 pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
-    let mut world = World { variables: inputs.variables.clone(), ..World::default() };
+    let variables = inputs.variables.clone();
+    let mut world = World { variables, nominal: inputs.nominal, ..World::default() };
     let mut walk = Walk::new(graph, &mut world);
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
@@ -91,6 +92,7 @@ pub fn infer_op(
 pub(crate) struct World {
     pub(crate) symbols: Symbols,
     pub(crate) variables: Option<HashMap<String, Fact>>,
+    pub(crate) nominal: bool,
     reasons: Vec<String>,
 }
 

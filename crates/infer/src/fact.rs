@@ -78,6 +78,9 @@ pub struct Inputs {
     /// What variables hold when a run begins, by variable id; `None` when that is not known, as in
     /// a check without a run.
     pub variables: Option<HashMap<String, Fact>>,
+    /// Whether sizes are wanted as specifications name them even where what is computed has fewer
+    /// or more elements: to report on a file, never to plan its execution.
+    pub nominal: bool,
 }
 
 impl Inputs {

@@ -162,7 +162,8 @@ macro_rules! opset {
             "NV12toRGB", opset(8..=16) => color::Color(Nv12ToRgb);
             "Negative", opset(1..=16) => unary::Unary(Negative);
             "NonMaxSuppression", opset(1..=2) => non_max_suppression::NonMaxSuppression(V1);
-            "NonMaxSuppression", opset(3..=4) => non_max_suppression::NonMaxSuppression(V3);
+            "NonMaxSuppression", opset(3..=3) => non_max_suppression::NonMaxSuppression(V3);
+            "NonMaxSuppression", opset(4..=4) => non_max_suppression::NonMaxSuppression(V4);
             "NonMaxSuppression", opset(5..=16) => non_max_suppression::NonMaxSuppression(V5);
             "NonZero", opset(3..=16) => nonzero::NonZero;
             "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);

@@ -55,12 +55,13 @@ pub struct Case {
     version: &'static str,
     attrs: Vec<(String, String)>,
     inputs: Vec<Input>,
+    nominal: bool,
 }
 
 impl Case {
     /// A layer of a type and version.
     pub fn of(kind: &'static str, version: &'static str) -> Case {
-        Case { kind, version, attrs: Vec::new(), inputs: Vec::new() }
+        Case { kind, version, attrs: Vec::new(), inputs: Vec::new(), nominal: false }
     }
 
     /// With an attribute.
@@ -72,6 +73,12 @@ impl Case {
     /// With these inputs.
     pub fn inputs(mut self, inputs: impl IntoIterator<Item = Input>) -> Case {
         self.inputs = inputs.into_iter().collect();
+        self
+    }
+
+    /// With sizes as the specification names them.
+    pub fn nominal(mut self) -> Case {
+        self.nominal = true;
         self
     }
 
@@ -97,7 +104,7 @@ impl Case {
 
     fn run(&self, outputs: usize) -> Result<Vec<String>, String> {
         let mut g = GraphBuilder::new("case");
-        let mut given = Inputs::default();
+        let mut given = Inputs { nominal: self.nominal, ..Inputs::default() };
         let mut sources = Vec::new();
         for (i, Input(fact)) in self.inputs.iter().enumerate() {
             let declared = fact.shape.to_string();

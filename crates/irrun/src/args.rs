@@ -56,7 +56,7 @@ pub struct RunArgs {
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,
-    /// Run the graph exactly as it is written.
+    /// Run the graph as it is written.
     #[arg(long)]
     pub no_optimize: bool,
     /// Print the steps of the plan and where their results live.
@@ -141,7 +141,7 @@ pub struct BenchArgs {
     /// Stop after so many seconds, whatever the number of runs.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub seconds: f64,
-    /// Run the graph exactly as it is written.
+    /// Run the graph as it is written.
     #[arg(long)]
     pub no_optimize: bool,
     /// List the time of each layer and of each operation type.

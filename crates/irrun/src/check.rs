@@ -6,7 +6,7 @@ use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
 use crate::text::{glob, plural};
-use infer::{Analysis, Dim, Fact, Facts, PartialShape, Why};
+use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Graph, Layer, Port, Problem, Severity, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         Err(problems) => return Err(problems).or_exit(Exit::Model),
     };
     let declared = Declared::new(&graph, &args.shape)?;
-    let Analysis { facts, findings } = infer::analyse(&graph, &declared.given());
+    let Analysis { facts, findings } =
+        infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
     let mut all: Vec<Problem> = graph.warnings().to_vec();
     all.extend(findings);
     if !args.shape.is_empty() {

@@ -83,6 +83,7 @@ pub fn given(tensors: &[Tensor], variables: &[(String, Tensor)]) -> Inputs {
     Inputs {
         parameters: tensors.iter().map(given).collect(),
         variables: Some(variables.iter().map(fact).collect()),
+        ..Inputs::default()
     }
 }
 

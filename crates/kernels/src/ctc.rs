@@ -9,7 +9,7 @@ use crate::real::{Real, StoredReal};
 const GRAIN: usize = 8 << 10;
 
 /// The first of the largest values. A NaN is larger than nothing.
-pub fn largest<T: Stored>(values: &[T]) -> Option<usize>
+fn largest<T: Stored>(values: &[T]) -> Option<usize>
 where
     T::Wide: PartialOrd,
 {
@@ -18,6 +18,21 @@ where
         false => best,
     };
     (0..values.len()).reduce(larger)
+}
+
+/// The best class of each step, of all sequences; none if there are no classes.
+pub fn best<T: Stored>(threads: &Threads, logits: &[T], classes: usize) -> Vec<usize>
+where
+    T::Wide: PartialOrd,
+{
+    let steps = logits.len().checked_div(classes).unwrap_or(0);
+    let mut found = vec![0; steps];
+    threads.chunks(&mut found, 1, GRAIN.div_ceil(classes + 1), |first, part| {
+        for (slot, logits) in part.iter_mut().zip(logits[first * classes..].chunks(classes)) {
+            *slot = largest(logits).unwrap_or(0);
+        }
+    });
+    found
 }
 
 /// The classes of a path without blanks and, if it `merges`, without repetitions; gives each to
@@ -132,6 +147,10 @@ mod tests {
         assert_eq!(run(&[0, 1, 1, 2, 1, 2, 1], false), [0, 1, 1, 1, 1]);
         assert_eq!(largest(&[1.0f32, 3.0, f32::NAN, 3.0]), Some(1));
         assert_eq!(largest::<f32>(&[]), None);
+        let logits: Vec<f32> = (0..60_000).map(|i| (i * 7919 % 1009) as f32).collect();
+        let one: Vec<usize> = logits.chunks(6).filter_map(largest).collect();
+        assert_eq!(best(&Threads::new(2), &logits, 6), one);
+        assert!(best(Threads::single(), &logits[..0], 0).is_empty());
     }
 
     /// Every path, decoded.

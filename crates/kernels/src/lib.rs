@@ -60,6 +60,7 @@ pub mod simd;
 pub mod slices;
 pub mod softmax;
 pub mod topk;
+pub mod twister;
 pub mod unary;
 pub mod unique;
 

@@ -1,11 +1,11 @@
 //! Uniform random numbers, the same as OpenVINO's for the same seeds: Philox-4x32-10, whose blocks
 //! can be computed in any order, or MT19937 as PyTorch seeds it.
 //!
-//! <https://www.thesalmons.org/john/random123/papers/random123sc11.pdf>,
-//! <https://dl.acm.org/doi/pdf/10.1145/272991.272995>
+//! <https://www.thesalmons.org/john/random123/papers/random123sc11.pdf>
 
 use crate::num::{Stored, Wide, bf16, f16};
 use crate::par::Threads;
+use crate::twister::Twister;
 
 /// Philox-4x32-10: each block of four words is a function of the key and of the block's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,43 +37,6 @@ impl Philox {
     }
 }
 
-const STATE: usize = 624;
-
-/// MT19937.
-struct Twister {
-    state: [u32; STATE],
-    next: usize,
-}
-
-impl Twister {
-    fn new(seed: u32) -> Twister {
-        let mut state = [seed; STATE];
-        for i in 1..STATE {
-            let last = state[i - 1];
-            state[i] = (last ^ last >> 30).wrapping_mul(1_812_433_253).wrapping_add(i as u32);
-        }
-        Twister { state, next: STATE }
-    }
-
-    fn word(&mut self) -> u32 {
-        if self.next == STATE {
-            for i in 0..STATE {
-                let after = self.state[(i + 1) % STATE];
-                let mixed = self.state[i] & 0x8000_0000 | after & 0x7fff_ffff;
-                let twist = if after & 1 == 1 { 0x9908_b0df } else { 0 };
-                self.state[i] = self.state[(i + 397) % STATE] ^ mixed >> 1 ^ twist;
-            }
-            self.next = 0;
-        }
-        let mut y = self.state[self.next];
-        self.next += 1;
-        y ^= y >> 11;
-        y ^= y << 7 & 0x9d2c_5680;
-        y ^= y << 15 & 0xefc6_0000;
-        y ^ y >> 18
-    }
-}
-
 /// Which generator, with its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generator {
@@ -86,7 +49,7 @@ pub enum Generator {
 /// Types that random words become values of.
 pub trait Uniform: Stored {
     /// Whether a value takes two words.
-    fn takes_two(bounds: (Self, Self)) -> bool;
+    fn takes_two(bounds: (Self, Self), generator: Generator) -> bool;
 
     /// The value in `bounds.0..bounds.1` that Philox words stand for.
     fn of_philox(words: &[u32], bounds: (Self, Self)) -> Self;
@@ -106,31 +69,45 @@ fn fraction(words: &[u32], bits: u32) -> f64 {
 }
 
 macro_rules! uniform_float {
-    ($($t:ty, $wide:ty, $digits:literal);*) => {
+    ($($t:ty, $wide:ty, $digits:literal, $philox:expr, $twister:expr);*) => {
         $(impl Uniform for $t {
-            fn takes_two(_: (Self, Self)) -> bool {
+            fn takes_two(_: (Self, Self), _: Generator) -> bool {
                 $digits > 32
             }
 
             /// The digits behind the leading one.
             fn of_philox(words: &[u32], (low, high): (Self, Self)) -> Self {
                 let fraction = fraction(words, $digits - 1) as $wide;
-                (fraction * (high - low).widen() + low.widen()).narrow()
+                let scaled: fn($wide, $wide, $wide) -> $wide = $philox;
+                scaled(fraction, (high - low).widen(), low.widen()).narrow()
             }
 
             /// All digits.
             fn of_twister(words: &[u32], (low, high): (Self, Self)) -> Self {
                 let fraction = fraction(words, $digits) as $wide;
-                (fraction * (high - low).widen() + low.widen()).narrow()
+                let scaled: fn($wide, $wide, $wide) -> $wide = $twister;
+                scaled(fraction, (high - low).widen(), low.widen()).narrow()
             }
         })*
     };
 }
 
-uniform_float!(f16, f32, 11; bf16, f32, 8; f32, f32, 24; f64, f64, 53);
+// What is rounded in between, and how, is what OpenVINO does.
+uniform_float!(
+    f16, f32, 11, |x, range, low| f16::from_f32(x * range).to_f32() + low, |x, range, low| x * range + low;
+    bf16, f32, 8, |x, range, low| x * range + low, |x, range, low| brief(x * range + low);
+    f32, f32, 24, f32::mul_add, |x, range, low| x * range + low;
+    f64, f64, 53, |x, range, low| x * range + low, |x, range, low| x * range + low
+);
+
+/// Rounds to bf16 as OpenVINO does: up from half a unit where the last digit kept is 1, else down.
+pub fn brief(x: f32) -> f32 {
+    let bits = x.to_bits();
+    f32::from_bits(bits.wrapping_add(bits >> 1 & 0x8000) & 0xffff_0000)
+}
 
 impl Uniform for i32 {
-    fn takes_two(_: (i32, i32)) -> bool {
+    fn takes_two(_: (i32, i32), _: Generator) -> bool {
         false
     }
 
@@ -145,9 +122,12 @@ impl Uniform for i32 {
 }
 
 impl Uniform for i64 {
-    /// Only where one word could not reach all values.
-    fn takes_two((low, high): (i64, i64)) -> bool {
-        low.max(high) > i64::from(u32::MAX)
+    /// With Philox OpenVINO's plugin takes one where it can compute in i32, its reference two.
+    fn takes_two((low, high): (i64, i64), generator: Generator) -> bool {
+        match generator {
+            Generator::Philox(_) => [low, high].iter().any(|bound| i32::try_from(*bound).is_err()),
+            Generator::Twister(_) => low.max(high) > i64::from(u32::MAX),
+        }
     }
 
     /// Of two words the first is the low one.
@@ -169,7 +149,7 @@ const GRAIN: usize = 4 << 10;
 
 /// Fills `out` with random values from `bounds.0` up to but not including `bounds.1`.
 pub fn uniform<T: Uniform>(threads: &Threads, generator: Generator, bounds: (T, T), out: &mut [T]) {
-    let words = if T::takes_two(bounds) { 2 } else { 1 };
+    let words = if T::takes_two(bounds, generator) { 2 } else { 1 };
     match generator {
         Generator::Philox(philox) => {
             threads.chunks(out, 4 / words, GRAIN, |first, part| {
@@ -214,22 +194,13 @@ mod tests {
         assert_eq!(set.block(1), Philox { counter: 0, start: 0, ..set }.block(0));
     }
 
-    /// The ten-thousandth number from the default seed, as the C++ standard has it.
-    #[test]
-    fn twister_known_answer() {
-        let mut twister = Twister::new(5489);
-        let last = (0..10_000).map(|_| twister.word()).last();
-        assert_eq!(last, Some(4_123_659_995));
-    }
-
     /// Values from OpenVINO.
     #[test]
     fn philox_values() {
         let f32s: Vec<f32> = seven(PHILOX, -2.0, 5.0);
-        assert_eq!(f32s[..3], [0.844_777_1, 4.003_197, -1.612_229_1]);
-        // Rounded once; OpenVINO's reference rounds after each step.
+        assert_eq!(f32s[..3], [0.844_777_2, 4.003_197, -1.612_229_1]);
         let f16s: Vec<f16> = seven(PHILOX, -2.0, 5.0);
-        assert_eq!(f16s[..4], [-0.58496094, 1.1923828, 3.6191406, 1.2607422].map(f16::from_f32));
+        assert_eq!(f16s[..4], [-0.58496094, 1.1914063, 3.6171875, 1.2617188].map(f16::from_f32));
         let bf16s: Vec<bf16> = seven(PHILOX, -2.0, 5.0);
         assert_eq!(bf16s[..4], [2.3125, 2.53125, 0.953125, 3.09375].map(bf16::from_f32));
         let f64s: Vec<f64> = seven(PHILOX, -2.0, 5.0);

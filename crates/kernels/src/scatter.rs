@@ -2,6 +2,8 @@
 
 use crate::arithmetic::Arithmetic;
 use crate::num::{Plain, Stored, Wide};
+use crate::par::Threads;
+use std::ops::Range;
 
 /// What becomes of an element and its update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,31 +22,39 @@ pub enum Reduction {
     Mean,
 }
 
-/// Copies runs of `inner` updates to where `positions` say.
-///
-/// # Panics
-/// When a position is beyond the data, or there are fewer updates than positions.
-pub fn replace<T: Plain>(data: &mut [T], positions: &[usize], updates: &[T], inner: usize) {
-    if inner == 1 {
-        for (position, update) in positions.iter().zip(updates) {
-            data[*position] = *update;
-        }
-        return;
-    }
-    for (i, position) in positions.iter().enumerate() {
-        data[*position..][..inner].copy_from_slice(&updates[i * inner..][..inner]);
-    }
+/// Updates that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// Runs of `inner` updates, and where they go: whole multiples of `inner` within the data.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs<'a, T> {
+    /// Where each run begins.
+    pub positions: &'a [usize],
+    /// The updates, run after run.
+    pub updates: &'a [T],
+    /// Elements of a run.
+    pub inner: usize,
 }
 
-/// Reduces elements with their updates, as [`replace`] does without a reduction. Unless `initial`,
-/// the first update of an element takes its place.
+/// Copies runs of updates to where they go.
+///
+/// # Panics
+/// When there are fewer updates than positions.
+pub fn replace<T: Plain>(threads: &Threads, data: &mut [T], runs: Runs<'_, T>) {
+    runs.divide(threads, data, |start, part| {
+        runs.within(start, part.len(), |at, updates| part[at].copy_from_slice(updates));
+    });
+}
+
+/// Reduces elements with their updates. Unless `initial`, the first update of an element takes its
+/// place.
 ///
 /// # Panics
 /// As [`replace`].
 pub fn reduce<T: Stored>(
+    threads: &Threads,
     data: &mut [T],
-    positions: &[usize],
-    (updates, inner): (&[T], usize),
+    runs: Runs<'_, T>,
     (reduction, initial): (Reduction, bool),
 ) where
     T::Wide: Arithmetic + Stored<Wide = T::Wide>,
@@ -52,72 +62,96 @@ pub fn reduce<T: Stored>(
     // f32 is the wide type of f16 and bf16, which are rounded once; sums of small integers have to
     // stay whole for a mean.
     let half = size_of::<T>() < size_of::<T::Wide>() && size_of::<T::Wide>() == size_of::<f32>();
-    if half || (reduction == Reduction::Mean && size_of::<T>() < size_of::<T::Wide>()) {
-        let mut wide: Vec<T::Wide> = data.iter().map(|v| v.widen()).collect();
-        let updates: Vec<T::Wide> = updates.iter().map(|v| v.widen()).collect();
-        reduce(&mut wide, positions, (&updates, inner), (reduction, initial));
-        for (value, wide) in data.iter_mut().zip(wide) {
+    let widens = half || (reduction == Reduction::Mean && size_of::<T>() < size_of::<T::Wide>());
+    runs.divide(threads, data, |start, part| {
+        if !widens {
+            return runs.reduce(start, part, (reduction, initial));
+        }
+        let mut wide: Vec<T::Wide> = part.iter().map(|v| v.widen()).collect();
+        runs.reduce(start, &mut wide, (reduction, initial));
+        for (value, wide) in part.iter_mut().zip(wide) {
             *value = wide.narrow();
         }
-        return;
-    }
-    let runs = Runs { positions, updates, inner };
-    let mut counts = match initial && reduction != Reduction::Mean {
-        true => Vec::new(),
-        false => vec![0; data.len()],
-    };
-    match reduction {
-        Reduction::Sum | Reduction::Mean => {
-            runs.apply(data, &mut counts, initial, |a, b| a.add(b));
-        }
-        Reduction::Sub => runs.apply(data, &mut counts, initial, |a, b| a.sub(b)),
-        Reduction::Prod => runs.apply(data, &mut counts, initial, |a, b| a.mul(b)),
-        Reduction::Min => {
-            runs.apply(data, &mut counts, initial, |a, b| if b < a { b } else { a });
-        }
-        Reduction::Max => {
-            runs.apply(data, &mut counts, initial, |a, b| if b > a { b } else { a });
-        }
-    }
-    if reduction == Reduction::Mean {
-        for (value, count) in data.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
-            let count = (count + u64::from(initial)).narrow();
-            *value = value.widen().div(count).narrow();
-        }
-    }
+    });
 }
 
-/// Updates and where they go.
-struct Runs<'a, T> {
-    positions: &'a [usize],
-    updates: &'a [T],
-    inner: usize,
-}
-
-impl<T: Stored> Runs<'_, T> {
-    /// Applies `f`, and counts the updates of each element if there are `counts`.
-    fn apply(
+impl<T: Copy + Sync> Runs<'_, T> {
+    /// Divides the data among threads: `f` sees where a part begins, and the part. Each thread goes
+    /// through all positions, so updates of an element stay in their order.
+    fn divide<D: Send>(
         &self,
-        data: &mut [T],
-        counts: &mut [u64],
+        threads: &Threads,
+        data: &mut [D],
+        f: impl Fn(usize, &mut [D]) + Sync,
+    ) {
+        let few = self.positions.len() * self.inner < GRAIN;
+        let parts = if few { 1 } else { threads.count() };
+        let grain = data.len().div_ceil(parts);
+        threads.chunks(data, self.inner, grain, |first, part| f(first * self.inner.max(1), part));
+    }
+
+    /// Calls `f` with each run that goes into a part of the data: where in the part, and the
+    /// updates.
+    fn within(&self, start: usize, len: usize, mut f: impl FnMut(Range<usize>, &[T])) {
+        for (i, position) in self.positions.iter().enumerate() {
+            let at = position.wrapping_sub(start);
+            if at < len {
+                f(at..at + self.inner, &self.updates[i * self.inner..][..self.inner]);
+            }
+        }
+    }
+}
+
+impl<T: Stored> Runs<'_, T>
+where
+    T::Wide: Arithmetic + Stored<Wide = T::Wide>,
+{
+    /// Reduces a part of the data that begins at `start`.
+    fn reduce<D>(&self, start: usize, part: &mut [D], (reduction, initial): (Reduction, bool))
+    where
+        D: Stored<Wide = T::Wide>,
+    {
+        let mut counts = match initial && reduction != Reduction::Mean {
+            true => Vec::new(),
+            false => vec![0; part.len()],
+        };
+        let to = (start, &mut *part, &mut counts[..]);
+        match reduction {
+            Reduction::Sum | Reduction::Mean => self.apply(to, initial, |a, b| a.add(b)),
+            Reduction::Sub => self.apply(to, initial, |a, b| a.sub(b)),
+            Reduction::Prod => self.apply(to, initial, |a, b| a.mul(b)),
+            Reduction::Min => self.apply(to, initial, |a, b| if b < a { b } else { a }),
+            Reduction::Max => self.apply(to, initial, |a, b| if b > a { b } else { a }),
+        }
+        if reduction == Reduction::Mean {
+            for (value, count) in part.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
+                let count = (count + u64::from(initial)).narrow();
+                *value = value.widen().div(count).narrow();
+            }
+        }
+    }
+
+    /// Applies `f`, and counts the updates of each element if there are `counts`.
+    fn apply<D: Stored<Wide = T::Wide>>(
+        &self,
+        (start, part, counts): (usize, &mut [D], &mut [u64]),
         initial: bool,
         f: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) {
-        for (i, position) in self.positions.iter().enumerate() {
-            let updates = &self.updates[i * self.inner..][..self.inner];
-            let run = *position..*position + self.inner;
-            let counted = !counts.is_empty();
-            for (j, (value, update)) in data[run.clone()].iter_mut().zip(updates).enumerate() {
-                let first = counted && counts[run.start + j] == 0;
+        let counted = !counts.is_empty();
+        self.within(start, part.len(), |at, updates| {
+            let first = at.start;
+            for (j, (value, update)) in part[at].iter_mut().zip(updates).enumerate() {
+                let is_first = counted && counts[first + j] == 0;
                 if counted {
-                    counts[run.start + j] += 1;
+                    counts[first + j] += 1;
                 }
-                *value = match first && !initial {
-                    true => *update,
+                *value = match is_first && !initial {
+                    true => update.widen().narrow(),
                     false => f(value.widen(), update.widen()).narrow(),
                 };
             }
-        }
+        });
     }
 }
 
@@ -131,7 +165,8 @@ mod tests {
         T::Wide: Arithmetic + Stored<Wide = T::Wide>,
     {
         let mut data = data.to_vec();
-        reduce(&mut data, &[1, 0, 0, 2, 3, 2], (updates, 1), how);
+        let runs = Runs { positions: &[1, 0, 0, 2, 3, 2], updates, inner: 1 };
+        reduce(Threads::single(), &mut data, runs, how);
         data
     }
 
@@ -174,9 +209,33 @@ mod tests {
     #[test]
     fn runs_are_replaced() {
         let mut data = [0u8; 6];
-        replace(&mut data, &[4, 0, 4], &[1, 2, 3, 4, 5, 6], 2);
-        assert_eq!(data, [3, 4, 0, 0, 5, 6]);
-        replace(&mut data, &[3], &[9], 1);
-        assert_eq!(data, [3, 4, 0, 9, 5, 6]);
+        let mut write = |positions: &[usize], updates: &[u8], inner| {
+            replace(Threads::single(), &mut data, Runs { positions, updates, inner });
+            data
+        };
+        assert_eq!(write(&[4, 0, 4], &[1, 2, 3, 4, 5, 6], 2), [3, 4, 0, 0, 5, 6]);
+        assert_eq!(write(&[3], &[9], 1), [3, 4, 0, 9, 5, 6]);
+        assert_eq!(write(&[0, 0], &[], 0), [3, 4, 0, 9, 5, 6]);
+    }
+
+    /// Elements that are updated many times, by threads that share the data.
+    #[test]
+    fn threads_keep_the_order() {
+        for inner in [1, 3] {
+            let positions: Vec<usize> = (0..40_000).map(|i| i * 7919 % 1000 * inner).collect();
+            let updates: Vec<f32> =
+                (0..positions.len() * inner).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
+            let runs = Runs { positions: &positions, updates: &updates, inner };
+            let all = |threads: &Threads| {
+                let how = [Reduction::Sum, Reduction::Sub, Reduction::Mean];
+                let mut found = vec![vec![1.5f32; 1000 * inner]; 4];
+                for (data, how) in found.iter_mut().zip(how) {
+                    reduce(threads, data, runs, (how, false));
+                }
+                replace(threads, &mut found[3], runs);
+                found
+            };
+            assert_eq!(all(Threads::single()), all(&Threads::new(3)));
+        }
     }
 }

@@ -146,6 +146,7 @@ impl Engine {
             false => Inputs {
                 parameters: inputs.iter().map(given).collect(),
                 variables: Some(variables.facts()),
+                ..Inputs::default()
             },
         };
         let key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();

@@ -3,7 +3,7 @@
 use crate::kernel::{Kernel, Reuse};
 use crate::lower::{LowerCx, LowerError};
 use crate::net::{Net, Node, ValueId};
-use crate::passes::optimize;
+use crate::passes::rewrite;
 use crate::place::{Place, Placement, Use, place};
 use crate::session::Session;
 use crate::tensor::Tensor;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// How a plan is made.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Fold, fuse and lay out anew. Off, the graph runs exactly as it is written.
+    /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
     pub optimize: bool,
 }
 
@@ -90,10 +90,7 @@ pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
 pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
     let failed = |list| Problems::new(Arc::clone(graph.source()), list);
     let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
-    let mut passes = Vec::new();
-    if options.optimize {
-        passes = optimize(&mut net, graph, options);
-    }
+    let passes = rewrite(&mut net, graph, options);
     let plan = Plan::new(graph, net, options).map_err(failed)?;
     let variables = facts.variables().and_then(held);
     Ok(Plan { passes, variables, ..plan })

@@ -199,6 +199,37 @@ fn compressed_weights_are_computed_once() {
     check(&g.finish().unwrap(), &[4, 1024], 0.0, &["once", "matmul"]);
 }
 
+/// Of a table only the rows that are wanted are converted, also where an index is out of range.
+#[test]
+fn rows_are_gathered_before_they_are_decompressed() {
+    let mut g = GraphBuilder::new("embedding");
+    let x = g.parameter("x", F32, "2,3");
+    let bytes: Vec<u8> = (0..1500 * 512).map(|i| (i * 7 % 251) as u8).collect();
+    let to = |t: &'static str| [("destination_type", t)];
+    let half = |g: &mut GraphBuilder, from| {
+        g.layer("Convert", "opset1").attributes(&to("f16")).inputs(&[from]).output()
+    };
+    let (table, zero) =
+        (g.constant(U8, &[1500, 512], &bytes), g.constant(U8, &[1500, 1], &bytes[..1500]));
+    let (table, zero) = (half(&mut g, table), half(&mut g, zero));
+    let table = binary(&mut g, "Subtract", table, zero);
+    let scales: Vec<u8> = (0..1500).flat_map(|i| half_bytes(0.5 + i as f32 / 1024.0)).collect();
+    let scale = g.constant(F16, &[1500, 1], &scales);
+    let table = binary(&mut g, "Multiply", table, scale);
+    let table = g.layer("Convert", "opset1").attributes(&to("f32")).inputs(&[table]).output();
+    let factor = g.constant_f32(&[1, 512], &[0.25; 512]);
+    let table = binary(&mut g, "Multiply", table, factor);
+    let far = g.constant_f32(&[], &[2000.0]);
+    let indices = binary(&mut g, "Multiply", x, far);
+    let indices = g.layer("Convert", "opset1").attributes(&to("i64")).inputs(&[indices]).output();
+    let axis = g.constant_i64(&[0]);
+    let y = g.layer("Gather", "opset8").inputs(&[table, indices, axis]).output();
+    g.result("y", y);
+    let (table, scale) = (["gather", "convert"], ["gather", "binary"]);
+    let steps = [&["binary", "convert"], &table, &["gather", "binary"], &scale, &["binary"][..]];
+    check(&g.finish().unwrap(), &[2, 3], 0.0, &steps.concat());
+}
+
 fn half_bytes(value: f32) -> Vec<u8> {
     let value = Tensor::from_vec(&[1], vec![value]).unwrap();
     runtime::convert(&value, F16).unwrap().bytes().to_vec()

@@ -3,9 +3,8 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-8.html>
 
 use crate::prelude::*;
-use crate::rules::axes;
+use crate::rules::{axes, gather};
 use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,17 +65,7 @@ impl Op for Gather {
     }
 
     fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
-        let (data, indices) = (cx.value(0)?, cx.value(1)?);
-        if data.sizes.len() != 1 {
-            return None;
-        }
-        let size = i128::try_from(data.len()).ok()?;
-        let wrap = |v: &Interval| {
-            let v = v.value()?;
-            usize::try_from(if v < 0 { v + size } else { v }).ok()
-        };
-        let positions: Option<Vec<usize>> = indices.intervals()?.iter().map(wrap).collect();
-        data.gathered(&cx.sizes(), positions?.into_iter())
+        gather::of_list(cx)
     }
 
     fn traits(&self) -> OpTraits {

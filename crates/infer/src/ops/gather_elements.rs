@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-elements-6.html>
 
 use crate::prelude::*;
-use crate::rules::axes;
+use crate::rules::{axes, gather};
 
 /// GatherElements-6.
 #[derive(Debug)]
@@ -63,6 +63,10 @@ impl Op for GatherElements {
         Ok(())
     }
 
+    fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
+        gather::of_list(cx)
+    }
+
     fn traits(&self) -> OpTraits {
         OpTraits::moving(0b1)
     }
@@ -72,6 +76,13 @@ impl Op for GatherElements {
 mod tests {
     use crate::testing::{Case, Input};
     use ir::ElementType::*;
+
+    #[test]
+    fn value() {
+        let (data, indices) = (Input::bounds(I64, &[(2, 2), (1, 9)]), Input::ints(I32, &[-1, 0]));
+        let case = Case::of("GatherElements", "opset6").attr("axis", "0");
+        case.inputs([data, indices]).expect(&[Ok("i64[2] = {1..9, 2}")]);
+    }
 
     #[test]
     fn rule() {

@@ -6,6 +6,7 @@
 
 use crate::prelude::*;
 use crate::rules::broadcast::merge;
+use crate::rules::gather;
 use crate::shape::Dims;
 
 /// The versions.
@@ -59,6 +60,21 @@ impl Op for GatherNd {
         Ok(())
     }
 
+    fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
+        let (data, indices) = (cx.value(0)?, cx.value(1)?);
+        let tuple = *indices.sizes.last()?;
+        let axes = data.sizes.get(..tuple).filter(|_| self.batch_dims == 0 && tuple > 0)?;
+        let inner: usize = data.sizes.iter().skip(tuple).product();
+        let mut positions = Vec::new();
+        for indices in indices.intervals()?.chunks(tuple) {
+            let slice = indices.iter().zip(axes).try_fold(0, |at, (index, size)| {
+                Some(at * size + gather::position(index, *size)?)
+            })?;
+            positions.extend((0..inner).map(|i| slice * inner + i));
+        }
+        data.gathered(&cx.sizes(), positions.into_iter())
+    }
+
     fn traits(&self) -> OpTraits {
         OpTraits::moving(0b1)
     }
@@ -103,6 +119,19 @@ impl GatherNd {
 mod tests {
     use crate::testing::{Case, Input};
     use ir::ElementType::*;
+
+    #[test]
+    fn value() {
+        let value = |data: Input, indices: &[i64], sizes: &[usize], expected| {
+            let inputs = [data, Input::ints(I64, indices).shaped(sizes)];
+            Case::of("GatherND", "opset8").inputs(inputs).expect(&[Ok(expected)]);
+        };
+        let list = || Input::bounds(I64, &[(2, 2), (1, 9), (5, 5), (7, 7)]);
+        value(list(), &[1, -1], &[2, 1], "i64[2] = {1..9, 7}");
+        value(list(), &[4], &[1, 1], "i64[1]");
+        value(list().shaped(&[2, 2]), &[1], &[1, 1], "i64[1,2] = {5, 7}");
+        value(list().shaped(&[2, 2]), &[0, -1, -1, 0], &[2, 2], "i64[2] = {1..9, 5}");
+    }
 
     #[test]
     fn rule() {

@@ -2,21 +2,24 @@
 //! score stays.
 //!
 //! The specification of versions 1 to 4 fills the output up with -1 to a size that for version 1
-//! and 3 may be less than the number of boxes selected. OpenVINO returns the selected boxes
-//! alone, as versions 5 and 9 say; so do we, and the declared size of such a model may differ.
+//! and 3 may be less than the number of boxes selected. OpenVINO's files declare that size, but
+//! what it returns are the selected boxes alone, as versions 5 and 9 say. So do we: the
+//! specified size is the nominal one, for reports alone.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{capped, expect_real, expect_rows, limit, rows, same_dim};
+use crate::rules::detection::{expect_real, expect_rows, rows, same_dim, up_to};
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Indices only, as i64.
     V1,
-    /// Indices only; versions 3 and 4.
+    /// Indices only.
     V3,
+    /// As version 3, with another nominal size.
+    V4,
     /// Indices, scores and their number; a score may be lowered. Versions 5 and 9.
     V5,
     /// NMSRotated: as version 5 without lowering, for boxes with an angle.
@@ -99,7 +102,7 @@ impl Op for NonMaxSuppression {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(match self.kind {
-            Kind::V1 | Kind::V3 => 2..=5,
+            Kind::V1 | Kind::V3 | Kind::V4 => 2..=5,
             Kind::V5 => 2..=6,
             Kind::Rotated => 5..=5,
         })?;
@@ -110,15 +113,33 @@ impl Op for NonMaxSuppression {
         cx.expect_rank(1, 3..=3)?;
         let batch = same_dim(cx, "batches", [(0, 0), (1, 0)])?;
         let boxes = same_dim(cx, "boxes", [(0, 1), (1, 2)])?;
-        let most = if cx.input_count() > 2 { limit(cx, 2).unwrap_or(Dim::INF) } else { 0 };
+        let classes = cx.shape(1).dim(1);
         cx.because("the number of selected boxes depends on the data");
-        let count =
-            capped(boxes, most).times(capped(batch, -1)).times(capped(cx.shape(1).dim(1), -1));
+        let most = most(cx);
+        let full = least(boxes, most).times(batch).times(classes);
+        let count = match self.kind {
+            Kind::V1 | Kind::V3 if cx.nominal() => least(boxes, most.times(classes)),
+            Kind::V4 if cx.nominal() => full,
+            _ => up_to(full),
+        };
         cx.set(0, self.output_type, rows(count, 3));
         cx.set(1, ElementType::F32, rows(count, 3));
         cx.set(2, self.output_type, PartialShape::fixed(&[1]));
         Ok(())
     }
+}
+
+/// The number of boxes selected of a class at most; a negative one is no limit.
+fn most(cx: &InferCx<'_>) -> Dim {
+    if cx.input_count() <= 2 {
+        return Dim::fixed(0);
+    }
+    let value = cx.value(2).and_then(PartialValue::intervals).and_then(|v| v.first());
+    value.filter(|v| v.lo >= 0).map_or(Dim::any(), |v| Dim::from(*v).unlabelled())
+}
+
+fn least(a: Dim, b: Dim) -> Dim {
+    Dim::range(a.min().min(b.min()), a.max().min(b.max()))
 }
 
 #[cfg(test)]
@@ -173,6 +194,24 @@ mod tests {
         );
         check("opset9", &[f("7,4"), scores], &[Err("input 0 (boxes): must have rank 3, not 2")]);
         check("opset9", &[boxes], &[Err("it takes 2 to 6 inputs, not 1")]);
+    }
+
+    /// Sizes that OpenVINO's files declare.
+    #[test]
+    fn nominal() {
+        let size = |opset, boxes: &str, most: Input, expected| {
+            let [boxes, scores] = [boxes, "2,5,7"].map(|s| Input::shape(F32, s));
+            let case = Case::of("NonMaxSuppression", opset).inputs([boxes, scores, most]);
+            case.nominal().expect(&[Ok(expected)]);
+        };
+        let most = |n| Input::scalar(I64, n);
+        size("opset1", "2,7,4", most(3), "i64[7,3]");
+        size("opset3", "2,7,4", most(1), "i64[5,3]");
+        size("opset4", "2,7,4", most(3), "i64[30,3]");
+        size("opset4", "?,?,4", most(9), "i64[70,3]");
+        size("opset4", "2,7,4", most(-1), "i64[..70,3]");
+        size("opset1", "2,7,4", Input::shape(I64, "[]"), "i64[..7,3]");
+        size("opset5", "2,7,4", most(3), "i64[..30,3]");
     }
 
     #[test]

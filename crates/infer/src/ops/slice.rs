@@ -81,10 +81,7 @@ impl Op for Slice {
         let (starts, stops, steps) = (cx.ints(1)?, cx.ints(2)?, cx.ints(3)?);
         let ranges = ranges(&starts, &stops, &steps, cx.ints(4).as_deref(), 1).ok()?;
         let range = ranges.first().map(|(_, r)| *r)?;
-        let (first, count) = range.resolve(i64::try_from(size).ok()?);
-        let position = |i: i64| usize::try_from(first + i * range.step).ok();
-        let positions: Option<Vec<usize>> = (0..count).map(position).collect();
-        data.gathered(&cx.sizes(), positions?.into_iter())
+        data.gathered(&cx.sizes(), range.positions(size)?.into_iter())
     }
 
     fn traits(&self) -> OpTraits {

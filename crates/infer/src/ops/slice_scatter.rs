@@ -78,6 +78,15 @@ impl Op for SliceScatter {
         Ok(())
     }
 
+    fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
+        let (data, updates) = (cx.value(0)?, cx.value(1)?);
+        let [size] = data.sizes[..] else { return None };
+        let lists = [&cx.ints(2)?[..], &cx.ints(3)?, &cx.ints(4)?];
+        let ranges = self.ranges(lists, cx.ints(5).as_deref(), 1).ok()?;
+        let (_, range) = ranges.first()?;
+        scatter::written(data, updates, &range.positions(size)?)
+    }
+
     fn traits(&self) -> OpTraits {
         OpTraits::moving(0b11)
     }
@@ -87,6 +96,15 @@ impl Op for SliceScatter {
 mod tests {
     use crate::testing::{Case, Input};
     use ir::ElementType::*;
+
+    #[test]
+    fn value() {
+        let i = |v: &[i64]| Input::ints(I64, v);
+        let data = Input::bounds(I64, &[(2, 2), (1, 9), (3, 4), (8, 8)]);
+        let inputs = [data, i(&[5, 6]), i(&[-1]), i(&[0]), i(&[-2])];
+        let case = Case::of("SliceScatter", "opset15").inputs(inputs);
+        case.expect(&[Ok("i64[4] = {2, 6, 3..4, 5}")]);
+    }
 
     #[test]
     fn rule() {

@@ -83,12 +83,6 @@ pub fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
     Ok(Dim::range(low.min(), high.max()).with_why(dim.why()))
 }
 
-/// The upper bound that a scalar input gives: `None` if its value is not known at all.
-pub fn limit(cx: &InferCx<'_>, input: usize) -> Option<i64> {
-    let value = cx.value(input)?.intervals()?.first()?.hi;
-    i64::try_from(value).ok()
-}
-
 /// Rows of `columns` elements, whose number only the data decides.
 pub fn rows(count: Dim, columns: i64) -> PartialShape {
     [count, Dim::fixed(columns)].into_iter().collect()

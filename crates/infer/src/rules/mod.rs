@@ -5,6 +5,7 @@ pub mod bodies;
 pub mod boxes;
 pub mod broadcast;
 pub mod detection;
+pub mod gather;
 pub mod interval;
 pub mod reshape;
 pub mod scatter;

@@ -71,11 +71,19 @@ pub fn replaced(cx: &ValueCx<'_>, updates: usize, wrap: bool) -> Option<PartialV
     };
     let indices: Option<Vec<usize>> =
         cx.value(1)?.intervals()?.iter().map(|v| place(v.value()?)).collect();
-    let indices = indices?;
+    written(data, updates, &indices?)
+}
+
+/// The value with the elements at some indices replaced.
+pub fn written(
+    data: &PartialValue,
+    updates: &PartialValue,
+    indices: &[usize],
+) -> Option<PartialValue> {
     let mut out = data.clone();
     let replaced = match (&mut out.elements, &updates.elements) {
-        (Elements::Int(to), Elements::Int(from)) => replace(to, &indices, from),
-        (Elements::Real(to), Elements::Real(from)) => replace(to, &indices, from),
+        (Elements::Int(to), Elements::Int(from)) => replace(to, indices, from),
+        (Elements::Real(to), Elements::Real(from)) => replace(to, indices, from),
         _ => None,
     };
     replaced.map(|()| out)

@@ -30,6 +30,13 @@ impl Range {
         }
     }
 
+    /// The indices that the slice of an axis of `size` holds.
+    pub fn positions(self, size: usize) -> Option<Vec<usize>> {
+        let (first, count) = self.resolve(i64::try_from(size).ok()?);
+        let position = |i: i64| usize::try_from(first + i * self.step).ok();
+        (0..count).map(position).collect()
+    }
+
     /// The size of the slice of a dim.
     pub fn apply(self, dim: Dim) -> Dim {
         self.opened(dim).apply_opened(dim)

@@ -4,7 +4,7 @@ use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::Op;
 use infer::ops::ctc::{Ctc, Kind};
-use kernels::ctc::{Target, decode, largest, loss};
+use kernels::ctc::{Target, best, decode, loss};
 use kernels::num::Stored;
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
@@ -76,12 +76,13 @@ impl<T: StoredReal> Kernel for Masked<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Sequences { batch, steps, classes } = self.sizes;
         let (data, mask) = (cx.input::<T>(0), cx.input::<T>(1));
+        let best = best(cx.threads(), data, classes);
         let to = cx.output::<T>(0);
         to.fill(T::from_i64(-1));
         let blank = self.sizes.blank(cx, None);
         for (row, to) in to.chunks_mut(steps.max(1)).enumerate() {
             let is_on = |step: &usize| mask[step * batch + row] != T::default();
-            let class = |step: usize| largest(&data[(step * batch + row) * classes..][..classes]);
+            let class = |step: usize| best.get(step * batch + row).copied();
             let path = (0..steps).take_while(is_on).filter_map(class);
             decode(path, (blank, self.merges), |at, class| to[at] = T::from_i64(class as i64));
         }
@@ -108,10 +109,10 @@ impl<T: StoredReal> Counted<T> {
         let Sequences { steps, classes, .. } = self.sizes;
         let lengths = self.sizes.counts(cx, 1, steps)?;
         let blank = self.sizes.blank(cx, self.has_blank.then_some(2));
-        let data = cx.input::<T>(0);
+        let best = best(cx.threads(), cx.input::<T>(0), classes);
         to.fill(I::from_i64(-1));
         let row = |(row, length): (usize, usize)| {
-            let class = |step: usize| largest(&data[(row * steps + step) * classes..][..classes]);
+            let class = |step: usize| best.get(row * steps + step).copied();
             let path = (0..length).filter_map(class);
             let to = &mut to[row * steps..][..steps];
             decode(path, (blank, self.merges), |at, class| to[at] = I::from_i64(class as i64))

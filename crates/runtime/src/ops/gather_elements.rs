@@ -26,7 +26,8 @@ struct GatherElementsKernel<T> {
 impl<T: Plain> Kernel for GatherElementsKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (data, sizes) = (cx.sizes(0), cx.sizes(1));
-        let positions = along(data, self.axis, sizes, cx.indices(1, data[self.axis])?);
+        let positions =
+            along(cx.threads(), data, self.axis, sizes, cx.indices(1, data[self.axis])?);
         at_positions::<T>(cx.threads(), cx.input(0), (&positions, 1), cx.output(0));
         Ok(())
     }

@@ -49,7 +49,8 @@ impl<T: Plain> Kernel for GatherNdKernel<T> {
         let mut all = Vec::with_capacity(self.batches.len() * count);
         for (data, batch) in &self.batches {
             let own = &indices[batch * count * self.axes.len()..];
-            let found = of_tuples(own, count, &self.axes, self.inner).map_err(out_of_range)?;
+            let found = of_tuples(cx.threads(), own, count, &self.axes, self.inner)
+                .map_err(out_of_range)?;
             all.extend(found.into_iter().map(|position| data * size + position));
         }
         at_positions::<T>(cx.threads(), cx.input(0), (&all, self.inner), cx.output(0));

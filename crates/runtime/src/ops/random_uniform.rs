@@ -4,9 +4,10 @@ use super::convert::convert_tensor;
 use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
-use kernels::multinomial::{draw, weights};
+use kernels::multinomial::{Rounding, cumulative, draw, single};
 use kernels::num::{Stored, bf16, f16};
-use kernels::random::{Generator, Philox, Uniform, uniform};
+use kernels::random::{Generator, Philox, Uniform, brief, uniform};
+use kernels::twister::Twister;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 
@@ -33,13 +34,19 @@ fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, twister: bool) -> Box<dyn Kerne
     Box::new(RandomKernel::<T> { seeds, twister, of: PhantomData })
 }
 
-/// The beginning of the sequence that seeds stand for; a new one when both are 0.
+/// The seeds to use: others each time when both are 0.
+fn chosen(seeds: Seeds) -> Seeds {
+    let other = || RandomState::new().build_hasher().finish();
+    match seeds {
+        Seeds { global: 0, op: 0 } => Seeds { global: other(), op: 0 },
+        _ => seeds,
+    }
+}
+
+/// The beginning of the sequence that seeds stand for.
 fn philox(seeds: Seeds) -> Philox {
-    let key = match seeds {
-        Seeds { global: 0, op: 0 } => RandomState::new().build_hasher().finish(),
-        _ => seeds.global,
-    };
-    Philox { key, counter: seeds.op, start: 0 }
+    let Seeds { global, op } = chosen(seeds);
+    Philox { key: global, counter: op, start: 0 }
 }
 
 struct RandomKernel<T> {
@@ -87,7 +94,8 @@ impl Lower for Multinomial {
             return Err(RuleError::at(0, "has no classes to draw").into());
         }
         let (replace, logs) = (self.with_replacement(), self.log_probs());
-        let draw = Draw { classes, samples, replace, logs, seeds: self.seeds() };
+        let round = if cx.element_type(0) == ElementType::BF16 { brief } else { single };
+        let draw = Draw { classes, samples, replace, logs, round, seeds: self.seeds() };
         with_type!(cx.output_type(0), index I => {
             Box::new(MultinomialKernel::<I> { draw, of: PhantomData }) as Box<dyn Kernel>
         })
@@ -101,7 +109,19 @@ struct Draw {
     replace: bool,
     /// Whether the probabilities are logarithms.
     logs: bool,
+    round: Rounding,
     seeds: Seeds,
+}
+
+impl Draw {
+    /// As many samples as there are elements, the same in each run.
+    fn random(&self, count: usize) -> Vec<f32> {
+        let Seeds { global, op } = chosen(self.seeds);
+        // The lower halves are what OpenVINO's plugin hands to `std::seed_seq`.
+        let mut twister = Twister::of_seeds(&[global as u32, op as u32]);
+        let mut next = || (self.round)(twister.word() as f32 / (1u64 << 32) as f32);
+        (0..count).map(|_| next()).collect()
+    }
 }
 
 struct MultinomialKernel<I> {
@@ -111,22 +131,21 @@ struct MultinomialKernel<I> {
 
 impl<I: Stored> Kernel for MultinomialKernel<I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Draw { classes, samples, replace, logs, seeds } = self.draw;
-        let probabilities = convert_tensor(cx.tensor(0), ElementType::F64)
+        let Draw { classes, samples, replace, logs, round, .. } = self.draw;
+        let probabilities = convert_tensor(cx.tensor(0), ElementType::F32)
             .map_err(|e| KernelError::at(0, e.to_string()))?;
-        let rows = probabilities.as_slice::<f64>().unwrap_or_default();
+        let rows = probabilities.as_slice::<f32>().unwrap_or_default();
         let out = cx.output::<I>(0);
         if out.is_empty() {
             return Ok(());
         }
-        let mut random = vec![0.0; out.len()];
-        uniform(cx.threads(), Generator::Philox(philox(seeds)), (0.0, 1.0), &mut random);
+        let random = self.draw.random(out.len());
         let batches = rows.chunks_exact(classes).zip(random.chunks_exact(samples));
         for ((row, random), out) in batches.zip(out.chunks_exact_mut(samples)) {
-            let weights = weights(row, logs).ok_or_else(|| {
+            let cumulative = cumulative(row, logs, round).ok_or_else(|| {
                 KernelError::at(0, "probabilities must be finite, not negative and not all 0")
             })?;
-            let drawn = draw(&weights, random, replace);
+            let drawn = draw(&cumulative, random, replace, round);
             for (slot, class) in out.iter_mut().zip(drawn) {
                 *slot = I::from_i64(class as i64);
             }

@@ -247,7 +247,9 @@ impl Double {
                 let place = |m: &MaskAt| m.at[head] + i * m.apart.0 + j * m.apart.1;
                 *score += match self.heads.masks.first() {
                     None if causal && j > i => f64::NEG_INFINITY,
-                    Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => f64::MIN,
+                    Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => {
+                        f64::NEG_INFINITY
+                    }
                     Some(m) if !m.is_boolean => cx.input::<f64>(m.input)[place(m)],
                     _ => 0.0,
                 };

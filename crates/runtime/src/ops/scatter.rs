@@ -7,8 +7,11 @@ use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
 use kernels::num::{Bool, Plain, Stored};
-use kernels::scatter::{Reduction, reduce, replace};
+use kernels::scatter::{Reduction, Runs, reduce, replace};
 use std::marker::PhantomData;
+
+/// Elements whose copy is worth a second thread.
+const COPIED: usize = 64 << 10;
 
 /// Input 0, the data, in output 0.
 pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
@@ -16,7 +19,8 @@ pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
         return cx.output(0);
     }
     let (from, to) = (cx.input::<T>(0), cx.output::<T>(0));
-    to.copy_from_slice(from);
+    let copy = |first: usize, part: &mut [T]| part.copy_from_slice(&from[first..][..part.len()]);
+    cx.threads().chunks(to, 1, COPIED, copy);
     to
 }
 
@@ -94,7 +98,8 @@ where
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let positions = (self.scatter.positions)(cx)?;
-        replace(data::<T>(cx), &positions, cx.input(2), self.scatter.inner);
+        let (positions, updates, inner) = (&positions[..], cx.input(2), self.scatter.inner);
+        replace(cx.threads(), data::<T>(cx), Runs { positions, updates, inner });
         Ok(())
     }
 
@@ -120,8 +125,8 @@ where
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let positions = (self.scatter.positions)(cx)?;
-        let updates = (cx.input(2), self.scatter.inner);
-        reduce(data::<T>(cx), &positions, updates, self.how);
+        let (positions, updates, inner) = (&positions[..], cx.input(2), self.scatter.inner);
+        reduce(cx.threads(), data::<T>(cx), Runs { positions, updates, inner }, self.how);
         Ok(())
     }
 

@@ -10,8 +10,9 @@ impl Lower for ScatterElementsUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (data, sizes) = (Sizes::from(cx.sizes(0)), Sizes::from(cx.sizes(1)));
         let axis = axes::normalize(cx.int(3)?, data.len())?;
-        let positions =
-            move |cx: &RunCx<'_>| Ok(along(&data, axis, &sizes, cx.indices(1, data[axis])?));
+        let positions = move |cx: &RunCx<'_>| {
+            Ok(along(cx.threads(), &data, axis, &sizes, cx.indices(1, data[axis])?))
+        };
         let method = Method::new(self.reduction(), self.use_init_val());
         Scatter { positions, inner: 1, method }.kernel(cx.element_type(0))
     }

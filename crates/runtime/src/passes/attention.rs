@@ -2,8 +2,9 @@
 //! the scores are never in memory as a whole. The scale of the query is applied to the scores,
 //! which rounds differently unless it is a power of two.
 //!
-//! Attention over what variables hold (a cache of keys) gives rows that see nothing the mean of
-//! all values, where the specification has NaN: OpenVINO does so there, and padded tokens need it.
+//! Attention over what variables hold (a cache of keys) gives rows that a boolean mask hides as a
+//! whole the mean of all values, where the specification has NaN: OpenVINO does so there, and
+//! padded tokens need it.
 
 use super::PassCx;
 use super::sweep::Sweep;
@@ -24,8 +25,18 @@ use infer::ops::variable::Variable;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Joins attention that is written as products.
 pub(super) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match whole(sweep, &node).or_else(|| cached(sweep, &node)) {
+    each(net, whole)
+}
+
+/// Finds attention whose keys come from a variable.
+pub(super) fn cached(net: &mut Net, _: &PassCx<'_>) -> usize {
+    each(net, over_variable)
+}
+
+fn each(net: &mut Net, find: fn(&Sweep<'_>, &Node) -> Option<Node>) -> usize {
+    Sweep::over(net, |sweep, node| match find(sweep, &node) {
         Some(attention) => {
             sweep.changed();
             sweep.keep(attention);
@@ -34,8 +45,7 @@ pub(super) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// Attention whose keys come from a variable.
-fn cached(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
     let mut heads = heads(sweep.net, node)?;
     if !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
         return None;

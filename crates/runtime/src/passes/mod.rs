@@ -9,6 +9,7 @@ mod fold;
 mod gate;
 mod layout;
 mod map;
+mod rows;
 mod sweep;
 mod tidy;
 
@@ -28,10 +29,18 @@ pub(crate) struct PassCx<'a> {
 /// A pass: it returns how many nodes it has taken out or rewritten.
 type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
 
+/// What every plan needs, optimised or not: where OpenVINO computes something else than the words
+/// of the specification, and models depend on it.
+const MEANING: &[(&str, Pass)] = &[
+    ("decompress in f32", decompress::widen),
+    ("attend over variables", attention::cached),
+    ("drop what these replace", tidy::drop_dead),
+];
+
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
-    ("decompress in f32", decompress::widen),
     ("fold constants", fold::fold),
+    ("gather before decompressing", rows::rows),
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
@@ -45,13 +54,15 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what is left over", tidy::drop_dead),
 ];
 
-/// Runs all passes. Returns what each has done, for `--explain`.
-pub(crate) fn optimize(
+/// Runs the passes that every plan needs, and all others if they are wanted. Returns what each has
+/// done, for `--explain`.
+pub(crate) fn rewrite(
     net: &mut Net,
     graph: &Graph,
     options: &Options,
 ) -> Vec<(&'static str, usize)> {
     let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)));
     let cx = PassCx { graph, shared };
-    PASSES.iter().map(|(name, pass)| (*name, pass(net, &cx))).collect()
+    let wanted = if options.optimize { PASSES } else { &[] };
+    MEANING.iter().chain(wanted).map(|(name, pass)| (*name, pass(net, &cx))).collect()
 }
