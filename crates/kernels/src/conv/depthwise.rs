@@ -41,6 +41,7 @@ pub(super) fn depthwise(
     let grain = GRAIN.div_ceil((conv.taps() * row_len).max(1));
     threads.ranges(rows, grain, |range| {
         let mut lines = Vec::with_capacity(conv.taps());
+        let mut masks = vec![0u8; width.taps];
         for row in range {
             let (y, above) = (row % height.output, row / height.output);
             let (z, batch) = (above % conv.axes[0].output, above / conv.axes[0].output);
@@ -52,7 +53,7 @@ pub(super) fn depthwise(
             unsafe {
                 let to = shared.at(first * channels);
                 let inside = inside.clone();
-                Row { lines: &lines, width, channels, inside, to, first, then }.run();
+                Row { lines: &lines, width, channels, inside, to, first, then }.run(&mut masks);
                 finish(rest, first..first + width.output, 0..channels, channels, shared);
             }
         }
@@ -96,108 +97,148 @@ struct Row<'a> {
     then: Absorbed<'a>,
 }
 
-/// Neighbouring outputs, and the taps that they look through.
-struct Pixels {
-    /// The first output.
+/// Neighbouring outputs.
+struct Pixels<'a> {
+    /// The first.
     x: usize,
-    /// Elements from the start of a line to what its first tap looks at.
-    first: usize,
-    taps: Range<usize>,
+    /// For each tap which of them look through it at the input, where not all of them do.
+    masks: &'a [u8],
 }
 
 impl Row<'_> {
-    /// Computes the line.
+    /// Computes the line; `masks` is room for one of each tap.
     ///
     /// # Safety
     /// The lines are as long as the width and the channels tell, and so is the output.
-    unsafe fn run(&self) {
+    unsafe fn run(&self, masks: &mut [u8]) {
         // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512(self),
+                Isa::Avx512 => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2(self),
-                _ => self.line::<Narrow>(),
+                Isa::Avx2 => avx2(self, masks),
+                _ => self.line::<Narrow>(masks),
             }
         }
     }
 
-    /// The line, some neighbours at a time where all taps lie within the input.
+    /// The line, some neighbours at a time: seven where that makes one or two equal parts, as the
+    /// last maps of most networks do.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Vector>(&self) {
+    unsafe fn line<V: Vector>(&self, masks: &mut [u8]) {
+        let most = if [7, 14].contains(&self.width.output) { 7 } else { 8 };
         let mut x = 0;
         while x < self.width.output {
-            let near = if self.inside.contains(&x) { self.inside.end - x } else { 1 };
-            let taps = self.width.taps_within(x);
-            let first = (x * self.width.stride + taps.start * self.width.dilation) as isize;
-            let first = (first + self.width.start).max(0) as usize * self.channels;
-            let pixels = Pixels { x, first, taps };
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
-                x += match near {
-                    8.. => self.channels::<V, 8, 1>(&pixels),
-                    4.. => self.channels::<V, 4, 2>(&pixels),
-                    2.. => self.channels::<V, 2, 4>(&pixels),
-                    _ => self.channels::<V, 1, 4>(&pixels),
+                x += match (self.width.output - x).min(most) {
+                    8 => self.pixels::<V, 8, 1>(x, masks),
+                    7 => self.pixels::<V, 7, 1>(x, masks),
+                    4.. => self.pixels::<V, 4, 2>(x, masks),
+                    2.. => self.pixels::<V, 2, 4>(x, masks),
+                    _ => self.pixels::<V, 1, 4>(x, masks),
                 };
             }
         }
     }
 
-    /// `P` neighbours, `L` vectors of channels at a time; returns `P`.
+    /// `P` neighbours from `x` on, `L` vectors of channels at a time; returns `P`.
     ///
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn channels<V: Vector, const P: usize, const L: usize>(&self, pixels: &Pixels) -> usize {
-        let mut c = 0;
+    unsafe fn pixels<V: Vector, const P: usize, const L: usize>(
+        &self,
+        x: usize,
+        masks: &mut [u8],
+    ) -> usize {
+        let are_inside = self.inside.contains(&x) && x + P <= self.inside.end;
         // SAFETY: the caller's promise.
         unsafe {
-            while c + L * V::LANES <= self.channels {
-                let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
-                self.block::<V, P, L>(pixels, c, L * V::LANES, load);
-                c += L * V::LANES;
-            }
-            while c < self.channels {
-                let count = V::LANES.min(self.channels - c);
-                self.block::<V, P, 1>(pixels, c, count, |from, _| V::load_some(from, count));
-                c += count;
+            if are_inside {
+                self.channels::<V, P, L, false>(&Pixels { x, masks: &[] });
+            } else {
+                for (tap, mask) in masks.iter_mut().enumerate() {
+                    let bit = |p: usize| u8::from(self.width.position(x + p, tap).is_some()) << p;
+                    *mask = (0..P).fold(0, |mask, p| mask | bit(p));
+                }
+                self.channels::<V, P, L, true>(&Pixels { x, masks });
             }
         }
         P
     }
 
-    /// `P` neighbours of `count` channels from `c` on.
+    /// All channels of some pixels, whether all of them look through all taps or not.
     ///
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn block<V: Vector, const P: usize, const L: usize>(
+    unsafe fn channels<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
         &self,
-        pixels: &Pixels,
-        c: usize,
-        count: usize,
+        pixels: &Pixels<'_>,
+    ) {
+        let mut c = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while c + L * V::LANES <= self.channels {
+                let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
+                self.block::<V, P, L, MASKED>(pixels, (c, L * V::LANES), load);
+                c += L * V::LANES;
+            }
+            while c < self.channels {
+                let count = V::LANES.min(self.channels - c);
+                let load = |from, _| V::load_some(from, count);
+                self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
+                c += count;
+            }
+        }
+    }
+
+    /// `count` channels from `c` on.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn block<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
+        &self,
+        pixels: &Pixels<'_>,
+        (c, count): (usize, usize),
         load: impl Fn(*const f32, usize) -> V,
     ) {
         let next = self.width.stride * self.channels;
         let step = self.width.dilation * self.channels;
-        // SAFETY: the caller's promise.
+        // Before the line, if the first tap of the first pixel lies there.
+        let first = (pixels.x * self.width.stride) as isize + self.width.start;
+        let first = first * self.channels as isize + c as isize;
+        // SAFETY: the caller's promise; taps outside the input are masked.
         unsafe {
             // Loops over indices, not iterators: what is not inlined here is not compiled for the
             // instruction set.
             let mut sums = [[V::zero(); L]; P];
+            let all = u8::MAX >> (8 - P);
             for &(line, weights) in self.lines {
-                let mut from = line.wrapping_add(pixels.first + c);
-                let mut weights = weights.wrapping_add(pixels.taps.start * self.channels + c);
-                for _ in 0..pixels.taps.len() {
+                let mut from = line.wrapping_offset(first);
+                let mut weights = weights.wrapping_add(c);
+                for tap in 0..self.width.taps {
+                    let mask = if MASKED { pixels.masks[tap] } else { all };
                     for l in 0..L {
                         let weight = load(weights, l);
+                        if mask == all {
+                            for p in 0..P {
+                                let value = load(from.wrapping_add(p * next), l);
+                                sums[p][l] = value.fma(weight, sums[p][l]);
+                            }
+                            continue;
+                        }
                         for p in 0..P {
-                            sums[p][l] = load(from.add(p * next), l).fma(weight, sums[p][l]);
+                            if mask >> p & 1 == 1 {
+                                let value = load(from.wrapping_add(p * next), l);
+                                sums[p][l] = value.fma(weight, sums[p][l]);
+                            }
                         }
                     }
                     // Not beyond the end, even behind the last tap.
@@ -220,18 +261,18 @@ impl Row<'_> {
 /// As [`Row::run`], with AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512(row: &Row<'_>) {
+unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx512>() }
+    unsafe { row.line::<crate::simd::Avx512>(masks) }
 }
 
 /// # Safety
 /// As [`Row::run`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2(row: &Row<'_>) {
+unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx2>() }
+    unsafe { row.line::<crate::simd::Avx2>(masks) }
 }
 
 #[cfg(target_arch = "aarch64")]
