@@ -32,6 +32,9 @@ const CACHE: usize = 384 << 10;
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
 
+/// Blocks of rows that make it worth reading B once more.
+const MANY_BLOCKS: usize = 8;
+
 /// Up to this many rows, B is read where it lies instead of being packed.
 pub const FEW_ROWS: usize = 3;
 
@@ -372,15 +375,21 @@ impl Tiles {
         let mut rows = m;
         let work = m * n * k.max(1);
         if threads > 1 && work > GRAIN {
-            // Columns are divided first, so that B is packed once; then rows.
+            // Many rows are divided among the threads evenly; else columns first, so that B is
+            // packed once, and then rows.
             let wanted = threads * 3;
-            columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
-            let across = n.div_ceil(columns);
-            if across < wanted && !is_thin {
-                let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
-                rows = m.div_ceil(down).next_multiple_of(most);
-            } else if is_thin {
-                columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
+            let even = m.div_ceil(threads * 4).next_multiple_of(most);
+            if even >= MANY_BLOCKS * most && !is_thin {
+                rows = even;
+            } else {
+                columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
+                let across = n.div_ceil(columns);
+                if across < wanted && !is_thin {
+                    let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
+                    rows = m.div_ceil(down).next_multiple_of(most);
+                } else if is_thin {
+                    columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
+                }
             }
         }
         Tiles { m, n, size: (rows.max(1), columns), is_thin }
