@@ -37,7 +37,7 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
     for (dir, case) in cases {
         for optimize in [false, true] {
             let run = |threads| {
-                let outputs = case.run(&Options { optimize }, threads);
+                let outputs = case.run(&Options { optimize, ..Options::default() }, threads);
                 outputs.unwrap_or_else(|e| panic!("{}, {optimize}: {e:#}", dir.display()))
             };
             assert_same(&dir, &run(&threads[0]), &run(&threads[1]));

@@ -15,7 +15,9 @@ pub use plain::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
-use crate::gemm::{Layout, Left, Packed, Product, Right, Step, Window, Windows, apply_steps};
+use crate::gemm::{
+    Layout, Left, Packed, Precision, Product, Right, Step, Window, Windows, apply_steps,
+};
 use crate::memory::ScratchPool;
 use crate::num::Loose;
 use crate::par::Threads;
@@ -36,6 +38,8 @@ pub struct Convolution {
     pub outputs: usize,
     /// Groups of channels that are convolved apart from each other; it divides both.
     pub groups: usize,
+    /// What data and filters are rounded to, unless each channel is a group.
+    pub precision: Precision,
 }
 
 /// The filters of a convolution.
@@ -84,7 +88,9 @@ impl Convolution {
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
-        let pack = |g: usize| Packed::new(threads, Loose::of(group(g)), layout, k, outputs);
+        let pack = |g: usize| {
+            Packed::new(threads, Loose::of(group(g)), layout, (k, outputs), self.precision)
+        };
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
@@ -181,6 +187,7 @@ impl Convolution {
                 a: self.left(&windows),
                 b: right(group),
                 c_stride: self.outputs,
+                precision: self.precision,
                 steps: &steps,
             };
             product.run(threads, scratch, output.get_mut(first..).unwrap_or_default());

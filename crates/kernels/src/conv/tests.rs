@@ -67,7 +67,7 @@ proptest! {
         (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..20, 1usize..40),
     ) {
         let axes = [Window::NONE, h, w];
-        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups };
+        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups, precision: Precision::F32 };
         let input = numbers(batch * h.input * w.input * conv.inputs, 1);
         let weights = numbers(conv.outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
@@ -83,7 +83,7 @@ proptest! {
         (h, w) in (window(), window()), batch in 1usize..3, channels in 1usize..70,
     ) {
         let axes = [Window::NONE, h, w];
-        let conv = Convolution { batch, axes, inputs: channels, outputs: channels, groups: channels };
+        let conv = Convolution { batch, axes, inputs: channels, outputs: channels, groups: channels, precision: Precision::F32 };
         let input = numbers(batch * h.input * w.input * channels, 3);
         let weights = numbers(channels * conv.taps(), 4);
         let expected = reference(&conv, &input, &weights);
@@ -100,7 +100,7 @@ proptest! {
         (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..5, 1usize..5),
     ) {
         let axes = [Window::NONE, h, w];
-        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups };
+        let conv = Convolution { batch, axes, inputs: ci * groups, outputs: co * groups, groups, precision: Precision::F32 };
         let input = numbers(batch * h.input * w.input * conv.inputs, 5);
         let weights = numbers(conv.inputs * co * conv.taps(), 6);
         let expected = spread(&conv, &input, &weights);

@@ -1,5 +1,6 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
+use super::pairs::{self, Precision};
 use crate::isa::{Isa, isa};
 use crate::simd::Vector;
 
@@ -17,7 +18,7 @@ pub(super) struct Block {
     pub(super) a: *const *const f32,
     /// Number of runs: 1 for a matrix product, the taps of the kernel for a convolution.
     pub(super) runs: usize,
-    /// Elements of a run.
+    /// Lanes of a run: elements, or pairs of them.
     pub(super) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
@@ -42,10 +43,11 @@ pub(super) fn shape() -> (usize, usize) {
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize, columns: usize) {
+pub(super) unsafe fn run(block: Block, precision: Precision, (rows, columns): (usize, usize)) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
+            _ if precision == Precision::Bf16 => pairs::run(block, rows, columns),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
@@ -63,7 +65,9 @@ pub(super) unsafe fn run(block: Block, rows: usize, columns: usize) {
 /// # Safety
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
-unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(block: Block) {
+pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: Block,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
@@ -105,6 +109,8 @@ macro_rules! rows {
         }
     };
 }
+
+pub(super) use rows;
 
 /// # Safety
 /// As [`run`].

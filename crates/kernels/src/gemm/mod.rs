@@ -1,4 +1,4 @@
-//! Matrix products in f32.
+//! Matrix products in f32, of operands that may be rounded to bf16 first ([`Precision`]).
 //!
 //! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
@@ -7,6 +7,7 @@
 mod epilogue;
 mod micro;
 mod pack;
+mod pairs;
 mod plain;
 mod vector;
 mod windows;
@@ -14,6 +15,7 @@ mod windows;
 pub use epilogue::{Step, apply_steps};
 pub(crate) use epilogue::{add, add_number};
 pub use pack::{Layout, Packed, pack_into, panels_len};
+pub use pairs::Precision;
 pub use plain::plain;
 pub use windows::{Window, Windows};
 
@@ -22,6 +24,7 @@ use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use micro::{Block, MAX_COLUMNS, MAX_ROWS};
 use pack::pack_panel;
+use pairs::Rounded;
 
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by.
 const CACHE: usize = 384 << 10;
@@ -81,6 +84,8 @@ pub struct Product<'a> {
     pub b: Right<'a>,
     /// Distance between rows of C.
     pub c_stride: usize,
+    /// What the operands are rounded to.
+    pub precision: Precision,
     /// What is done to each element of C.
     pub steps: &'a [Step<'a>],
 }
@@ -135,7 +140,7 @@ impl Product<'_> {
     }
 
     fn check(&self, c: usize) {
-        let Product { m, n, k, .. } = *self;
+        let Product { m, n, k, precision, .. } = *self;
         let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
             0 => 0,
             _ => (rows - 1) * stride + columns,
@@ -153,8 +158,10 @@ impl Product<'_> {
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
         match self.b {
-            Right::Packed(packed) => assert!(packed.k() == k && packed.n() == n, "B differs"),
-            Right::Panels(panels) => assert!(panels.len() >= panels_len(k, n), "B is too short"),
+            Right::Packed(packed) => assert!(packed.is(k, n, precision), "B differs"),
+            Right::Panels(panels) => {
+                assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
+            }
             Right::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
         }
     }
@@ -167,7 +174,7 @@ impl Product<'_> {
             return vector::tile(self, tile, (values, stride), (b, layout), c);
         }
         let (_, width) = micro::shape();
-        let panel_len = width * self.k;
+        let panel_len = width * self.lanes();
         let panels: &[f32] = match self.b {
             Right::Packed(packed) => &packed.panels()[tile.columns.0 / width * panel_len..],
             Right::Panels(panels) => &panels[tile.columns.0 / width * panel_len..],
@@ -175,12 +182,18 @@ impl Product<'_> {
                 let first = tile.columns.0;
                 let panels = (tile.columns.1 - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
-                    pack_panel(b, layout, self.k, self.n, first + i * width, width, to);
+                    let size = (self.k, self.n);
+                    pack_panel(b, layout, size, (first + i * width, width), self.precision, to);
                 }
                 scratch
             }
         };
         self.blocks(tile, panels, c);
+    }
+
+    /// Lanes of a row of A, and rows of a panel of B.
+    fn lanes(&self) -> usize {
+        self.precision.lanes(self.k)
     }
 
     /// Runs of consecutive elements that a row of A consists of.
@@ -199,6 +212,10 @@ impl Product<'_> {
         let runs = self.runs();
         let mut pointers = vec![std::ptr::null(); MAX_ROWS * runs];
         let mut edge = [0f32; MAX_ROWS * MAX_COLUMNS];
+        let mut rounded = match self.precision {
+            Precision::F32 => None,
+            Precision::Bf16 => Some(Rounded::new(self.k)),
+        };
         let mut row = top;
         while row < bottom {
             let rows = block_rows(bottom - row, most);
@@ -217,14 +234,19 @@ impl Product<'_> {
                 }
                 Left::Windows(windows) => windows.pointers(row, rows, &mut pointers),
             }
+            let (a, runs) = match &mut rounded {
+                None => (pointers.as_ptr(), runs),
+                // SAFETY: `check` has shown that the rows lie within A.
+                Some(rounded) => (unsafe { rounded.round(&pointers, runs, rows) }, 1),
+            };
             for (i, column) in (left..right).step_by(width).enumerate() {
                 let columns = width.min(right - column);
                 let whole = columns == width;
                 let block = |c, stride| Block {
-                    a: pointers.as_ptr(),
+                    a,
                     runs,
-                    k: self.k / runs,
-                    b: panels[i * width * self.k..].as_ptr(),
+                    k: self.lanes() / runs,
+                    b: panels[i * width * self.lanes()..].as_ptr(),
                     c,
                     stride,
                 };
@@ -233,9 +255,10 @@ impl Product<'_> {
                 unsafe {
                     let to = c.at(row * self.c_stride + column);
                     if whole {
-                        micro::run(block(to, self.c_stride), rows, columns);
+                        micro::run(block(to, self.c_stride), self.precision, (rows, columns));
                     } else {
-                        micro::run(block(edge.as_mut_ptr(), width), rows, columns);
+                        let block = block(edge.as_mut_ptr(), width);
+                        micro::run(block, self.precision, (rows, columns));
                         for i in 0..rows {
                             let from = edge[i * width..][..columns].as_ptr();
                             let to = to.add(i * self.c_stride);
@@ -300,9 +323,10 @@ impl Tiles {
         let Product { m, n, k, .. } = *product;
         let (most, width) = micro::shape();
         let is_thin = m <= FEW_ROWS
+            && product.precision == Precision::F32
             && matches!(product.a, Left::Rows { .. })
             && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
-        let per_panel = width * k.max(1) * size_of::<f32>();
+        let per_panel = width * product.lanes().max(1) * size_of::<f32>();
         let mut columns = (CACHE / per_panel).max(1) * width;
         let mut rows = m;
         let work = m * n * k.max(1);
@@ -340,7 +364,7 @@ impl Tiles {
         match product.b {
             Right::Plain(..) if !self.is_thin => {
                 let (_, width) = micro::shape();
-                self.size.1.min(self.n).next_multiple_of(width) * product.k
+                self.size.1.min(self.n).next_multiple_of(width) * product.lanes()
             }
             _ => 0,
         }

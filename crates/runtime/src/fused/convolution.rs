@@ -19,8 +19,9 @@ pub(crate) struct ChannelsLast {
 
 impl Made for ChannelsLast {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let conv = Convolution { precision: cx.precision(), ..self.conv.clone() };
         Ok(Box::new(ChannelsLastKernel {
-            way: Way::new(&self.conv, self.backward),
+            way: Way::new(&conv, self.backward),
             columns: self.conv.outputs,
             then: self.then.clone(),
             filters: Again::new(cx.is_invariant(1)),
