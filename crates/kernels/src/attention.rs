@@ -5,11 +5,11 @@
 use crate::gemm::{
     FEW_ROWS, Layout, Left, Precision, Product, Right, Step, add, add_number, pack_into, panels_len,
 };
-use crate::memory::{InOut, ScratchPool};
+use crate::memory::ScratchPool;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
-use crate::slices::{LANES, Slices};
-use crate::softmax::softmax;
+use crate::slices::LANES;
+use crate::softmax::softmax_rows;
 
 /// Scores computed together: they stay in the cache until they meet the values.
 const SCORES: usize = 48 << 10;
@@ -207,9 +207,7 @@ impl Attention {
                 *to = own.values[i * own.row];
             }
         }
-        let scores = &mut scores[..count * stride];
-        let slices = Slices::new(&[count, stride], &[1]);
-        softmax(Threads::single(), &slices, &InOut::in_place(scores));
+        softmax_rows(&mut scores[..count * stride], stride);
         stride
     }
 

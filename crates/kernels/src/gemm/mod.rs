@@ -6,6 +6,7 @@
 
 mod epilogue;
 mod micro;
+mod once;
 mod pack;
 mod pairs;
 mod plain;
@@ -67,6 +68,9 @@ pub enum Left<'a> {
     },
     /// Row `i` is the window that output `i` of a convolution looks through.
     Windows(&'a Windows<'a>),
+    /// Elements that have been rounded to bf16, in pairs: all that is counted in elements is
+    /// counted in pairs.
+    Rounded(&'a Left<'a>),
 }
 
 /// One product: `c = a b`, with `m` rows, `n` columns and `k` terms.
@@ -100,8 +104,16 @@ impl Product<'_> {
         if self.m == 0 || self.n == 0 {
             return;
         }
-        let c = Slice::new(c);
         let tiles = Tiles::new(self, threads.count());
+        let across = tiles.across();
+        let run = |product: &Product<'_>| product.run_tiles(threads, scratch, tiles, Slice::new(c));
+        match self.rounds_first(across) {
+            true => self.round_first(threads, scratch, run),
+            false => run(self),
+        }
+    }
+
+    fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: Slice<f32>) {
         let room = tiles.room(self);
         let mut packed = scratch.take::<f32>(room * threads.count());
         let shared = Slice::new(&mut packed);
@@ -141,20 +153,22 @@ impl Product<'_> {
 
     fn check(&self, c: usize) {
         let Product { m, n, k, precision, .. } = *self;
+        let (a, a_k) = self.left();
         let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
             0 => 0,
             _ => (rows - 1) * stride + columns,
         };
-        match self.a {
+        match a {
             Left::Rows { values, stride } => {
-                assert!(values.len() >= reach(m, k, stride), "A is too short");
+                assert!(values.len() >= reach(m, a_k, stride), "A is too short");
             }
             Left::Runs { values, runs, run } => {
-                assert!(runs.len() * run == m * k && k % run == 0, "the runs differ from A");
+                assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
                 let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
                 assert!(last <= values.len(), "A is too short");
             }
-            Left::Windows(windows) => windows.check(m, k),
+            Left::Windows(windows) => windows.check(m, a_k),
+            Left::Rounded(_) => panic!("A is rounded twice"),
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
         match self.b {
@@ -196,12 +210,20 @@ impl Product<'_> {
         self.precision.lanes(self.k)
     }
 
+    /// A, and elements or pairs in its rows.
+    fn left(&self) -> (Left<'_>, usize) {
+        match self.a {
+            Left::Rounded(a) => (*a, self.lanes()),
+            a => (a, self.k),
+        }
+    }
+
     /// Runs of consecutive elements that a row of A consists of.
     fn runs(&self) -> usize {
-        match self.a {
-            Left::Rows { .. } => 1,
-            Left::Runs { run, .. } => self.k / run.max(1),
-            Left::Windows(windows) => windows.taps(),
+        match self.left() {
+            (Left::Rows { .. } | Left::Rounded(_), _) => 1,
+            (Left::Runs { run, .. }, k) => k / run.max(1),
+            (Left::Windows(windows), _) => windows.taps(),
         }
     }
 
@@ -212,14 +234,14 @@ impl Product<'_> {
         let runs = self.runs();
         let mut pointers = vec![std::ptr::null(); MAX_ROWS * runs];
         let mut edge = [0f32; MAX_ROWS * MAX_COLUMNS];
-        let mut rounded = match self.precision {
-            Precision::F32 => None,
-            Precision::Bf16 => Some(Rounded::new(self.k)),
+        let mut rounded = match (self.precision, self.a) {
+            (Precision::F32, _) | (_, Left::Rounded(_)) => None,
+            (Precision::Bf16, _) => Some(Rounded::new(self.k)),
         };
         let mut row = top;
         while row < bottom {
             let rows = block_rows(bottom - row, most);
-            match self.a {
+            match self.left().0 {
                 Left::Rows { values, stride } => {
                     for (i, pointer) in pointers[..rows].iter_mut().enumerate() {
                         *pointer = values[(row + i) * stride..].as_ptr();
@@ -233,6 +255,7 @@ impl Product<'_> {
                     }
                 }
                 Left::Windows(windows) => windows.pointers(row, rows, &mut pointers),
+                Left::Rounded(_) => unreachable!("`check` has refused it"),
             }
             let (a, runs) = match &mut rounded {
                 None => (pointers.as_ptr(), runs),
@@ -347,6 +370,11 @@ impl Tiles {
 
     fn count(&self) -> usize {
         self.m.div_ceil(self.size.0) * self.n.div_ceil(self.size.1)
+    }
+
+    /// Tiles side by side.
+    fn across(&self) -> usize {
+        self.n.div_ceil(self.size.1)
     }
 
     fn get(&self, tile: usize) -> Tile {

@@ -69,6 +69,13 @@ multiversion! {
     }
 }
 
+/// Rounds elements, of which there is an even number, to as many halves.
+pub(super) fn round_all(from: &[f32], pairs: &mut [f32]) {
+    assert!(from.len() <= 2 * pairs.len());
+    // SAFETY: there is room for all, two in each lane.
+    unsafe { round_at(from.as_ptr(), from.len(), pairs.as_mut_ptr().cast()) }
+}
+
 /// Some rows of A as pairs.
 pub(super) struct Rounded {
     rows: Vec<u16>,

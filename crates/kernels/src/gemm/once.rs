@@ -1,0 +1,60 @@
+//! Rounding A before the tiles, where they would round the same elements again and again: those
+//! under the windows of a convolution, and rows that meet columns of B in turn.
+
+use super::pairs::{Precision, round_all};
+use super::{Left, Product, Windows};
+use crate::memory::ScratchPool;
+use crate::par::{Slice, Threads};
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 1 << 15;
+
+impl Product<'_> {
+    /// Whether rounding A first pays if there are `across` tiles side by side. Pairs must not
+    /// reach from one run into the next.
+    pub(super) fn rounds_first(&self, across: usize) -> bool {
+        let (len, run) = match self.a {
+            Left::Rows { stride, .. } => (self.m * stride, stride),
+            Left::Runs { values, run, .. } => (values.len(), run),
+            Left::Windows(windows) if windows.step != windows.channels.1 => return false,
+            Left::Windows(windows) => (windows.input.len(), windows.step),
+            Left::Rounded(_) => return false,
+        };
+        let is_read_again = self.m * self.k * across >= 2 * len;
+        self.precision == Precision::Bf16 && run % 2 == 0 && self.k % 2 == 0 && is_read_again
+    }
+
+    /// Rounds A and calls `then` with the product of what it has become.
+    pub(super) fn round_first(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        then: impl FnOnce(&Product<'_>),
+    ) {
+        let values = match self.a {
+            Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
+            Left::Runs { values, .. } => values,
+            Left::Windows(windows) => windows.input,
+            Left::Rounded(_) => return then(self),
+        };
+        let mut pairs = scratch.take::<f32>(values.len() / 2);
+        let shared = Slice::new(&mut pairs);
+        threads.ranges(values.len() / 2, GRAIN, |range| {
+            // SAFETY: the ranges are disjoint.
+            let to = unsafe { std::slice::from_raw_parts_mut(shared.at(range.start), range.len()) };
+            round_all(&values[2 * range.start..2 * range.end], to);
+        });
+        let windows;
+        let a = match self.a {
+            Left::Rows { stride, .. } => Left::Rows { values: &pairs, stride: stride / 2 },
+            Left::Runs { runs, run, .. } => Left::Runs { values: &pairs, runs, run: run / 2 },
+            Left::Windows(of) => {
+                let (step, channels) = (of.step / 2, (of.channels.0 / 2, of.channels.1 / 2));
+                windows = Windows { input: &pairs, axes: of.axes, step, channels, zeros: of.zeros };
+                Left::Windows(&windows)
+            }
+            Left::Rounded(_) => unreachable!("it has been returned"),
+        };
+        then(&Product { a: Left::Rounded(&a), ..*self });
+    }
+}
