@@ -69,11 +69,12 @@ multiversion! {
     }
 }
 
-/// Rounds elements, of which there is an even number, to as many halves.
+/// Rounds elements to pairs, two in each lane.
 pub(super) fn round_all(from: &[f32], pairs: &mut [f32]) {
-    assert!(from.len() <= 2 * pairs.len());
+    assert_eq!(from.len(), 2 * pairs.len());
+    let to = pairs.as_mut_ptr().cast_const();
     // SAFETY: there is room for all, two in each lane.
-    unsafe { round_at(from.as_ptr(), from.len(), pairs.as_mut_ptr().cast()) }
+    unsafe { round_runs(&[from.as_ptr()], from.len(), &[to]) }
 }
 
 /// Some rows of A as pairs.
@@ -105,36 +106,41 @@ impl Rounded {
         runs: usize,
         rows: usize,
     ) -> *const *const f32 {
-        let len = self.k / runs;
         assert!(rows <= MAX_ROWS && from.len() >= rows * runs);
-        for i in 0..rows {
+        let len = self.k / runs;
+        for (i, pointer) in self.pointers[..rows].iter_mut().enumerate() {
             // SAFETY: there is room for all rows, and a row is its runs and at most one element.
             unsafe {
                 let row = self.rows.as_mut_ptr().add(i * self.stride);
-                for run in 0..runs {
-                    round_at(from[run * rows + i], len, row.add(run * len));
-                }
                 row.add(self.k).write(0);
-                self.pointers[i] = row.cast();
+                *pointer = row.cast();
             }
         }
+        // SAFETY: the caller's promise, and as above.
+        unsafe { round_runs(&from[..rows * runs], len, &self.pointers[..rows]) };
         self.pointers.as_ptr()
     }
 }
 
-/// Rounds `len` elements.
+/// Rounds the runs of some rows, of `len` elements each; the runs of a row come one after the
+/// other.
 ///
 /// # Safety
-/// Both pointers are valid for so many.
-unsafe fn round_at(from: *const f32, len: usize, to: *mut u16) {
-    // SAFETY: the caller's promise; the elements are written before they are referred to.
+/// The pointers are valid for so many.
+unsafe fn round_runs(from: &[*const f32], len: usize, rows: &[*const f32]) {
+    // SAFETY: the caller's promise; `is_native` tells what the machine has.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if is_native() {
-            return x86::round(from, len, to);
+            return x86::round_runs(from, len, rows);
         }
-        to.write_bytes(0, len);
-        round_run(std::slice::from_raw_parts(from, len), std::slice::from_raw_parts_mut(to, len));
+        for (i, from) in from.iter().enumerate() {
+            let to = rows[i % rows.len()].cast_mut().cast::<u16>().add(i / rows.len() * len);
+            // What is referred to has to be there.
+            to.write_bytes(0, len);
+            let to = std::slice::from_raw_parts_mut(to, len);
+            round_run(std::slice::from_raw_parts(*from, len), to);
+        }
     }
 }
 
@@ -262,10 +268,25 @@ mod x86 {
         }
     }
 
-    /// As [`round_at`](super::round_at).
+    /// As [`round_runs`](super::round_runs).
     ///
     /// # Safety
     /// The machine has AVX512-BF16; the pointers are valid.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    pub(super) unsafe fn round_runs(from: &[*const f32], len: usize, rows: &[*const f32]) {
+        for (run, from) in from.chunks(rows.len()).enumerate() {
+            for (from, row) in from.iter().zip(rows) {
+                // SAFETY: the caller's promise.
+                unsafe { round(*from, len, row.cast_mut().cast::<u16>().add(run * len)) };
+            }
+        }
+    }
+
+    /// Rounds `len` elements.
+    ///
+    /// # Safety
+    /// The machine has AVX512-BF16; the pointers are valid.
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     pub(super) unsafe fn round(from: *const f32, len: usize, to: *mut u16) {
         // SAFETY: the caller's promise; what is beyond the elements is masked.
