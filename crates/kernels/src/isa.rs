@@ -128,32 +128,3 @@ macro_rules! multiversion {
         }
     };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    multiversion! {
-        fn dot(a: &[f32], b: &[f32]) -> f32 {
-            let mut lanes = [0f32; 16];
-            for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
-                for i in 0..16 {
-                    lanes[i] = a[i].mul_add(b[i], lanes[i]);
-                }
-            }
-            lanes.iter().sum()
-        }
-    }
-
-    #[test]
-    fn every_version_gives_the_same_bits() {
-        let values: Vec<f32> = (0..64).map(|i| (i as f32 * 0.37).sin() * 1e3).collect();
-        let mut results = Vec::new();
-        for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
-            force(isa);
-            results.push(dot(&values, &values).to_bits());
-        }
-        force(choose());
-        assert!(results.windows(2).all(|w| w[0] == w[1]), "{results:?}");
-    }
-}

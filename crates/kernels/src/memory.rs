@@ -153,6 +153,12 @@ pub struct Lines {
     bytes: usize,
 }
 
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lines({})", self.bytes)
+    }
+}
+
 impl Lines {
     /// Zeroed memory of some bytes.
     pub fn zeroed(bytes: usize) -> Lines {

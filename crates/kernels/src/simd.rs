@@ -33,11 +33,36 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn store(self, to: *mut f32);
+    /// The first `count` lanes from memory, at most all; the others are 0.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    unsafe fn load_some(from: *const f32, count: usize) -> Self;
+    /// The first `count` lanes to memory, at most all.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    unsafe fn store_some(self, to: *mut f32, count: usize);
     /// `self * a + b`, rounded once.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn fma(self, a: Self, b: Self) -> Self;
+    /// `self + other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn add(self, other: Self) -> Self;
+    /// `self` where it is the larger, else `other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn larger(self, other: Self) -> Self;
+    /// `self` where it is the smaller, else `other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn smaller(self, other: Self) -> Self;
 }
 
 /// Four lanes in plain Rust.
@@ -73,6 +98,37 @@ unsafe impl Vector for Portable {
     #[inline(always)]
     unsafe fn fma(self, a: Portable, b: Portable) -> Portable {
         Portable(std::array::from_fn(|i| self.0[i].mul_add(a.0[i], b.0[i])))
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Portable {
+        let mut lanes = [0f32; 4];
+        // SAFETY: the caller's promise; the array has no fewer lanes.
+        unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4)) };
+        Portable(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        // SAFETY: the caller's promise; the array has no fewer lanes.
+        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count.min(4)) };
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, other: Portable) -> Portable {
+        let (a, b) = (self.0, other.0);
+        Portable(std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(self, other: Portable) -> Portable {
+        let (a, b) = (self.0, other.0);
+        Portable(std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] }))
     }
 }
 
@@ -118,11 +174,54 @@ mod x86 {
             // SAFETY: the caller has FMA.
             Avx2(unsafe { _mm256_fmadd_ps(self.0, a.0, b.0) })
         }
+
+        #[inline(always)]
+        unsafe fn load_some(from: *const f32, count: usize) -> Avx2 {
+            // SAFETY: the caller has AVX2; lanes that are masked out are not read.
+            Avx2(unsafe { _mm256_maskload_ps(from, first_lanes(count)) })
+        }
+
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut f32, count: usize) {
+            // SAFETY: the caller has AVX2; lanes that are masked out are not written.
+            unsafe { _mm256_maskstore_ps(to, first_lanes(count), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, other: Avx2) -> Avx2 {
+            // SAFETY: the caller has AVX.
+            Avx2(unsafe { _mm256_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn larger(self, other: Avx2) -> Avx2 {
+            // SAFETY: the caller has AVX.
+            Avx2(unsafe { _mm256_max_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn smaller(self, other: Avx2) -> Avx2 {
+            // SAFETY: the caller has AVX.
+            Avx2(unsafe { _mm256_min_ps(self.0, other.0) })
+        }
+    }
+
+    /// Ones in the first lanes.
+    ///
+    /// # Safety
+    /// The machine has AVX2.
+    #[inline(always)]
+    unsafe fn first_lanes(count: usize) -> __m256i {
+        let count = count.min(8) as i32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+        }
     }
 
     /// Sixteen lanes of AVX-512.
     #[derive(Clone, Copy)]
-    pub struct Avx512(__m512);
+    pub struct Avx512(pub(crate) __m512);
 
     // SAFETY: every intrinsic is of AVX-512 F.
     unsafe impl Vector for Avx512 {
@@ -156,6 +255,38 @@ mod x86 {
         unsafe fn fma(self, a: Avx512, b: Avx512) -> Avx512 {
             // SAFETY: the caller has AVX-512.
             Avx512(unsafe { _mm512_fmadd_ps(self.0, a.0, b.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_some(from: *const f32, count: usize) -> Avx512 {
+            let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+            // SAFETY: the caller has AVX-512; lanes that are masked out are not read.
+            Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut f32, count: usize) {
+            let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+            // SAFETY: the caller has AVX-512; lanes that are masked out are not written.
+            unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, other: Avx512) -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn larger(self, other: Avx512) -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_max_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn smaller(self, other: Avx512) -> Avx512 {
+            // SAFETY: the caller has AVX-512.
+            Avx512(unsafe { _mm512_min_ps(self.0, other.0) })
         }
     }
 
@@ -247,6 +378,44 @@ mod neon {
         unsafe fn fma(self, a: Neon, b: Neon) -> Neon {
             // SAFETY: NEON is part of AArch64.
             Neon(unsafe { vfmaq_f32(b.0, self.0, a.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_some(from: *const f32, count: usize) -> Neon {
+            let mut lanes = [0f32; 4];
+            // SAFETY: the caller's promise; the array has no fewer lanes.
+            unsafe {
+                from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4));
+                Neon::load(lanes.as_ptr())
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut f32, count: usize) {
+            let mut lanes = [0f32; 4];
+            // SAFETY: the caller's promise; the array has no fewer lanes.
+            unsafe {
+                self.store(lanes.as_mut_ptr());
+                to.copy_from_nonoverlapping(lanes.as_ptr(), count.min(4));
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, other: Neon) -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vaddq_f32(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn larger(self, other: Neon) -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vbslq_f32(vcgtq_f32(self.0, other.0), self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn smaller(self, other: Neon) -> Neon {
+            // SAFETY: NEON is part of AArch64.
+            Neon(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), self.0, other.0) })
         }
     }
 }

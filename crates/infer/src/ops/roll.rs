@@ -24,9 +24,8 @@ impl Op for Roll {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-        cx.expect_type(1, "i32 or i64", index)?;
-        cx.expect_type(2, "i32 or i64", index)?;
+        cx.expect_index(1)?;
+        cx.expect_index(2)?;
         cx.expect_rank(1, 0..=1)?;
         let (shift, axes) = (cx.shape(1), cx.shape(2));
         if shift.rank() == Some(1) {

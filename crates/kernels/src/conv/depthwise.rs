@@ -1,18 +1,11 @@
 //! Convolutions of each channel with a kernel of its own.
 
 use super::Convolution;
-use crate::gemm::{Step, Window, apply_steps};
-use crate::multiversion;
+use crate::gemm::{Absorbed, Out, Step, Window, finish, store};
+use crate::isa::{Isa, isa};
 use crate::par::{Slice, Threads};
-
-/// Channels whose sums are kept in registers.
-const CHANNELS: usize = 32;
-
-/// Fewer channels, for what is left.
-const HALF: usize = 16;
-
-/// Neighbouring outputs computed together.
-const PIXELS: usize = 4;
+use crate::simd::Vector;
+use std::ops::Range;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 15;
@@ -41,173 +34,207 @@ pub(super) fn depthwise(
     }
     let row_len = width.output * channels;
     let rows = output.len() / row_len;
+    let (then, rest) = Absorbed::of(steps);
+    then.check(rows * width.output, channels);
+    let inside = width.inside();
     let shared = Slice::new(output);
     let grain = GRAIN.div_ceil((conv.taps() * row_len).max(1));
     threads.ranges(rows, grain, |range| {
+        let mut lines = Vec::with_capacity(conv.taps());
         for row in range {
-            let (y, rest) = (row % height.output, row / height.output);
-            let (z, batch) = (rest % conv.axes[0].output, rest / conv.axes[0].output);
+            let (y, above) = (row % height.output, row / height.output);
+            let (z, batch) = (above % conv.axes[0].output, above / conv.axes[0].output);
             let image = &input[batch * positions * channels..][..positions * channels];
-            // SAFETY: rows are disjoint parts of the output.
-            let out = unsafe { std::slice::from_raw_parts_mut(shared.at(row * row_len), row_len) };
-            let lines = lines(conv, z, y);
-            line(image, weights, &lines, (width, channels), out);
-            for (x, run) in out.chunks_mut(channels).enumerate() {
-                apply_steps(steps, row * width.output + x, 0, run);
+            find_lines(conv, (z, y), image, weights, &mut lines);
+            let first = row * width.output;
+            // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
+            // shown; rows are disjoint parts of the output.
+            unsafe {
+                let to = shared.at(first * channels);
+                let inside = inside.clone();
+                Row { lines: &lines, width, channels, inside, to, first, then }.run();
+                finish(rest, first..first + width.output, 0..channels, channels, shared);
             }
         }
     });
 }
 
-/// The input lines that an output line looks at: where each begins, and the first of its taps.
-fn lines(conv: &Convolution, z: usize, y: usize) -> Vec<(usize, usize)> {
+/// A line of the input, and the weights of the first tap that looks at it.
+type Line = (*const f32, *const f32);
+
+/// The input lines that an output line looks at.
+fn find_lines(
+    conv: &Convolution,
+    (z, y): (usize, usize),
+    image: &[f32],
+    weights: &[f32],
+    lines: &mut Vec<Line>,
+) {
     let [depth, height, width] = conv.axes;
-    let mut lines = Vec::with_capacity(depth.taps * height.taps);
+    lines.clear();
     for kz in 0..depth.taps {
         for ky in 0..height.taps {
             if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
-                let start = (z * height.input + y) * width.input * conv.inputs;
-                lines.push((start, (kz * height.taps + ky) * width.taps));
+                let line = (z * height.input + y) * width.input * conv.inputs;
+                let tap = (kz * height.taps + ky) * width.taps * conv.inputs;
+                lines.push((image[line..].as_ptr(), weights[tap..].as_ptr()));
             }
         }
     }
-    lines
 }
 
-multiversion! {
-    /// One line of the output, some neighbours and some channels at a time.
-    fn line(
-        image: &[f32], weights: &[f32], lines: &[(usize, usize)], axis: (Window, usize), out: &mut [f32],
-    ) {
-        let (width, channels) = axis;
-        let inside = inside(&width);
-        let mut x = 0;
-        while x < width.output {
-            let whole = inside.contains(&x) && x + PIXELS <= inside.end;
-            let pixels = if whole { PIXELS } else { 1 };
-            let taps = if whole { 0..width.taps } else { width.taps_within(x) };
-            let first = (x * width.stride + taps.start * width.dilation) as isize + width.start;
-            let columns = Columns {
-                x,
-                first: first.max(0) as usize * channels,
-                taps,
-                step: width.dilation * channels,
-                next: width.stride * channels,
-            };
-            for (c, lanes) in groups(channels) {
-                match (whole, lanes) {
-                    (true, CHANNELS) => {
-                        block::<PIXELS, CHANNELS>(image, weights, lines, &columns, (c, channels), out);
-                    }
-                    (true, HALF) => {
-                        block::<PIXELS, HALF>(image, weights, lines, &columns, (c, channels), out);
-                    }
-                    (false, CHANNELS) => {
-                        block::<1, CHANNELS>(image, weights, lines, &columns, (c, channels), out);
-                    }
-                    (false, HALF) => {
-                        block::<1, HALF>(image, weights, lines, &columns, (c, channels), out);
-                    }
-                    (true, _) => block::<PIXELS, 1>(image, weights, lines, &columns, (c, channels), out),
-                    (false, _) => block::<1, 1>(image, weights, lines, &columns, (c, channels), out),
-                }
-            }
-            x += pixels;
-        }
-    }
+/// One line of the output.
+struct Row<'a> {
+    lines: &'a [Line],
+    width: Window,
+    channels: usize,
+    /// The outputs whose taps all lie within the input.
+    inside: Range<usize>,
+    to: *mut f32,
+    /// The first output, counted through all lines.
+    first: usize,
+    then: Absorbed<'a>,
 }
 
-/// The outputs whose taps all lie within the input.
-fn inside(width: &Window) -> std::ops::Range<usize> {
-    let all = |x: &usize| width.taps_within(*x).len() == width.taps;
-    let first = (0..width.output).find(all).unwrap_or(width.output);
-    let last = (first..width.output).rev().find(all).map_or(first, |x| x + 1);
-    first..last
-}
-
-/// Groups of channels, as many as fit together; the last may go over some a second time.
-#[inline(always)]
-fn groups(channels: usize) -> impl Iterator<Item = (usize, usize)> {
-    let whole = channels / CHANNELS;
-    let rest = channels % CHANNELS;
-    let lanes = match rest {
-        0 => 0,
-        _ if channels < HALF => 1,
-        1..=HALF => HALF,
-        _ if channels < CHANNELS => HALF,
-        _ => CHANNELS,
-    };
-    let count = match lanes {
-        0 => 0,
-        1 => rest,
-        _ => rest.div_ceil(lanes),
-    };
-    let tail = (0..count).map(move |i| {
-        let at = whole * CHANNELS + i * lanes;
-        (at.min(channels - lanes), lanes)
-    });
-    (0..whole).map(|i| (i * CHANNELS, CHANNELS)).chain(tail)
-}
-
-/// Some neighbouring outputs and the taps that they look through.
-struct Columns {
+/// Neighbouring outputs, and the taps that they look through.
+struct Pixels {
     /// The first output.
     x: usize,
-    /// Where the channels under its first tap lie in a line.
+    /// Elements from the start of a line to what its first tap looks at.
     first: usize,
-    taps: std::ops::Range<usize>,
-    /// Elements from tap to tap, and from output to output.
-    step: usize,
-    next: usize,
+    taps: Range<usize>,
 }
 
-/// `P` neighbours of `C` channels.
-#[inline(always)]
-fn block<const P: usize, const C: usize>(
-    image: &[f32],
-    weights: &[f32],
-    lines: &[(usize, usize)],
-    columns: &Columns,
-    (c, channels): (usize, usize),
-    out: &mut [f32],
-) {
-    let mut sums = [[0f32; C]; P];
-    let count = columns.taps.len();
-    if count == 0 {
-        return store(&sums, columns.x, (c, channels), out);
-    }
-    for &(start, tap) in lines {
-        let from = start + columns.first + c;
-        let reach = from + (count - 1) * columns.step + (P - 1) * columns.next + C;
-        let first = (tap + columns.taps.start) * channels + c;
-        assert!(reach <= image.len() && first + (count - 1) * channels + C <= weights.len());
-        // SAFETY: the last element of the last tap and output has just been shown to be within.
+impl Row<'_> {
+    /// Computes the line.
+    ///
+    /// # Safety
+    /// The lines are as long as the width and the channels tell, and so is the output.
+    unsafe fn run(&self) {
+        // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
-            let (mut v, mut w) = (image.as_ptr().add(from), weights.as_ptr().add(first));
-            for _ in 0..count {
-                for p in 0..P {
-                    let v = v.add(p * columns.next);
-                    for j in 0..C {
-                        sums[p][j] = (*v.add(j)).mul_add(*w.add(j), sums[p][j]);
-                    }
-                }
-                // Not beyond the end, even behind the last tap.
-                (v, w) = (v.wrapping_add(columns.step), w.wrapping_add(channels));
+            match isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => avx512(self),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2(self),
+                _ => self.line::<Narrow>(),
             }
         }
     }
-    store(&sums, columns.x, (c, channels), out);
-}
 
-/// Writes the sums of some neighbours.
-#[inline(always)]
-fn store<const P: usize, const C: usize>(
-    sums: &[[f32; C]; P],
-    x: usize,
-    (c, channels): (usize, usize),
-    out: &mut [f32],
-) {
-    for (p, sums) in sums.iter().enumerate() {
-        out[(x + p) * channels + c..][..C].copy_from_slice(sums);
+    /// The line, some neighbours at a time where all taps lie within the input.
+    ///
+    /// # Safety
+    /// As [`Row::run`], where the instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn line<V: Vector>(&self) {
+        let mut x = 0;
+        while x < self.width.output {
+            let near = if self.inside.contains(&x) { self.inside.end - x } else { 1 };
+            let taps = self.width.taps_within(x);
+            let first = (x * self.width.stride + taps.start * self.width.dilation) as isize;
+            let first = (first + self.width.start).max(0) as usize * self.channels;
+            let pixels = Pixels { x, first, taps };
+            // SAFETY: the caller's promise; the pixels are within the line.
+            unsafe {
+                x += match near {
+                    8.. => self.channels::<V, 8, 1>(&pixels),
+                    4.. => self.channels::<V, 4, 2>(&pixels),
+                    2.. => self.channels::<V, 2, 4>(&pixels),
+                    _ => self.channels::<V, 1, 4>(&pixels),
+                };
+            }
+        }
+    }
+
+    /// `P` neighbours, `L` vectors of channels at a time; returns `P`.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn channels<V: Vector, const P: usize, const L: usize>(&self, pixels: &Pixels) -> usize {
+        let mut c = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while c + L * V::LANES <= self.channels {
+                let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
+                self.block::<V, P, L>(pixels, c, L * V::LANES, load);
+                c += L * V::LANES;
+            }
+            while c < self.channels {
+                let count = V::LANES.min(self.channels - c);
+                self.block::<V, P, 1>(pixels, c, count, |from, _| V::load_some(from, count));
+                c += count;
+            }
+        }
+        P
+    }
+
+    /// `P` neighbours of `count` channels from `c` on.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn block<V: Vector, const P: usize, const L: usize>(
+        &self,
+        pixels: &Pixels,
+        c: usize,
+        count: usize,
+        load: impl Fn(*const f32, usize) -> V,
+    ) {
+        let next = self.width.stride * self.channels;
+        let step = self.width.dilation * self.channels;
+        // SAFETY: the caller's promise.
+        unsafe {
+            // Loops over indices, not iterators: what is not inlined here is not compiled for the
+            // instruction set.
+            let mut sums = [[V::zero(); L]; P];
+            for &(line, weights) in self.lines {
+                let mut from = line.wrapping_add(pixels.first + c);
+                let mut weights = weights.wrapping_add(pixels.taps.start * self.channels + c);
+                for _ in 0..pixels.taps.len() {
+                    for l in 0..L {
+                        let weight = load(weights, l);
+                        for p in 0..P {
+                            sums[p][l] = load(from.add(p * next), l).fma(weight, sums[p][l]);
+                        }
+                    }
+                    // Not beyond the end, even behind the last tap.
+                    (from, weights) =
+                        (from.wrapping_add(step), weights.wrapping_add(self.channels));
+                }
+            }
+            let out = Out {
+                to: self.to.add(pixels.x * self.channels + c),
+                stride: self.channels,
+                columns: count,
+                then: self.then.at(self.first + pixels.x, c),
+            };
+            store(&out, sums);
+        }
     }
 }
+
+/// # Safety
+/// As [`Row::run`], with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn avx512(row: &Row<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { row.line::<crate::simd::Avx512>() }
+}
+
+/// # Safety
+/// As [`Row::run`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2(row: &Row<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { row.line::<crate::simd::Avx2>() }
+}
+
+#[cfg(target_arch = "aarch64")]
+use crate::simd::Neon as Narrow;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::simd::Portable as Narrow;

@@ -16,14 +16,11 @@ pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
 use crate::gemm::{
-    Layout, Left, Packed, Precision, Product, Right, Step, Window, Windows, apply_steps,
+    Layout, Left, Packed, Place, Precision, Product, Right, Step, Window, Windows, apply_steps,
 };
-use crate::memory::ScratchPool;
+use crate::memory::{Lines, ScratchPool};
 use crate::num::Loose;
 use crate::par::Threads;
-
-/// Below so many channels, those of neighbouring taps are read as one run.
-const NARROW: usize = 16;
 
 /// A convolution: what slides over what.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +35,7 @@ pub struct Convolution {
     pub outputs: usize,
     /// Groups of channels that are convolved apart from each other; it divides both.
     pub groups: usize,
-    /// What data and filters are rounded to, unless each channel is a group.
+    /// What data and filters are rounded to, unless each channel is a group or there are few.
     pub precision: Precision,
 }
 
@@ -50,8 +47,30 @@ pub enum Filters<'a> {
     /// One packed matrix for each group.
     Panels(Vec<Packed>),
     /// For each tap one element for each channel, where each channel is a group.
-    Channels(Vec<f32>),
+    Channels(Lines),
 }
+
+/// What is convolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The elements.
+    pub values: &'a [f32],
+    /// Whether the channels lie before the axes, and not behind them.
+    pub channels_first: bool,
+    /// A factor for each channel of each element of the batch, if any; for convolutions that
+    /// [`Convolution::is_product`].
+    pub factors: Option<&'a [f32]>,
+}
+
+impl<'a> Input<'a> {
+    /// An input with its channels last.
+    pub fn channels_last(values: &'a [f32]) -> Input<'a> {
+        Input { values, channels_first: false, factors: None }
+    }
+}
+
+/// Below so many channels, a run of them is too short to be worth turning the input for.
+const NARROW: usize = 16;
 
 impl Convolution {
     /// Taps of the kernel.
@@ -69,6 +88,26 @@ impl Convolution {
         (self.inputs / self.groups.max(1), self.outputs / self.groups.max(1))
     }
 
+    /// Whether it is best read with its channels before the axes, as models have it.
+    pub fn reads_channels_first(&self) -> bool {
+        self.groups == 1 && self.inputs < NARROW
+    }
+
+    /// What is rounded: narrow convolutions have nothing to gain.
+    fn rounded(&self) -> Precision {
+        if self.reads_channels_first() { Precision::F32 } else { self.precision }
+    }
+
+    /// Whether every output looks at the one position where it lies itself: a product of matrices.
+    pub fn is_product(&self) -> bool {
+        self.groups == 1 && self.is_pointwise()
+    }
+
+    fn is_pointwise(&self) -> bool {
+        let own = |a: &Window| a.taps == 1 && a.stride == 1 && a.start == 0 && a.input == a.output;
+        self.axes.iter().all(own)
+    }
+
     fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.groups == self.inputs && self.groups == self.outputs
     }
@@ -81,15 +120,18 @@ impl Convolution {
     pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if self.is_depthwise() {
-            let turned = |i: usize| filters[i % self.groups * taps + i / self.groups];
-            return Filters::Channels((0..taps * self.groups).map(turned).collect());
+            let mut turned = Lines::zeroed(taps * self.groups * size_of::<f32>());
+            for (i, to) in turned.elements_mut().iter_mut().enumerate() {
+                *to = filters[i % self.groups * taps + i / self.groups];
+            }
+            return Filters::Channels(turned);
         }
         let (inputs, outputs) = self.group();
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
         let pack = |g: usize| {
-            Packed::new(threads, Loose::of(group(g)), layout, (k, outputs), self.precision)
+            Packed::new(threads, Loose::of(group(g)), layout, (k, outputs), self.rounded())
         };
         Filters::Panels((0..self.groups).map(pack).collect())
     }
@@ -102,16 +144,17 @@ impl Convolution {
         }
     }
 
-    /// Convolves `input` into `output`; `steps` are applied to each element, the channels as
+    /// Convolves `input` into `output`, with its channels last; `steps` are applied to each element, the channels as
     /// columns. Each sum goes through the taps in order, and the channels under each.
     ///
     /// # Panics
-    /// When a slice is not of the size the convolution is for.
+    /// When a slice is not of the size the convolution is for, or the input lies as it cannot be
+    /// read.
     pub fn run(
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
-        (input, filters): (&[f32], &Filters<'_>),
+        (input, filters): (Input<'_>, &Filters<'_>),
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
@@ -121,7 +164,14 @@ impl Convolution {
         }
         match filters {
             Filters::Channels(filters) => {
-                depthwise::depthwise(self, threads, (input, filters), steps, output);
+                assert!(!input.channels_first && input.factors.is_none(), "channels lie last");
+                depthwise::depthwise(
+                    self,
+                    threads,
+                    (input.values, filters.elements()),
+                    steps,
+                    output,
+                );
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);
@@ -130,14 +180,7 @@ impl Convolution {
                 }
             }
             _ => {
-                let right = |g: usize| self.right(filters, g);
-                if self.is_narrow() {
-                    let (one, padded) = self.widened(scratch, input);
-                    let input = (&padded[..], self.axes[2].taps);
-                    one.groups((threads, scratch), input, &right, steps, output);
-                } else {
-                    self.groups((threads, scratch), (input, 1), &right, steps, output);
-                }
+                self.groups((threads, scratch), (input, filters), steps, output);
             }
         }
     }
@@ -158,24 +201,28 @@ impl Convolution {
         }
     }
 
-    /// Group after group. Under each tap of the last axis lie those of `run` neighbours.
-    fn groups<'a>(
+    /// Group after group.
+    fn groups(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
-        (input, run): (&[f32], usize),
-        right: &dyn Fn(usize) -> Right<'a>,
+        (input, filters): (Input<'_>, &Filters<'_>),
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
         let (inputs, outputs) = self.group();
-        let mut zeros = scratch.take::<f32>(inputs * run);
+        let positions = self.axes.iter().map(|a| a.input).product();
+        let place = match input.channels_first {
+            true => Place::channels_first(positions, self.inputs),
+            false => Place::channels_last(positions, self.inputs),
+        };
+        let mut zeros = scratch.take::<f32>(inputs);
         zeros.fill(0.0);
         for group in 0..self.groups {
             let windows = Windows {
-                input,
+                input: input.values,
                 axes: self.axes,
-                step: self.inputs,
-                channels: (group * inputs, inputs * run),
+                place,
+                channels: (group * inputs, inputs),
                 zeros: &zeros,
             };
             let first = group * outputs;
@@ -183,11 +230,11 @@ impl Convolution {
             let product = Product {
                 m: self.batch * self.positions(),
                 n: outputs,
-                k: self.taps() * inputs * run,
-                a: self.left(&windows),
-                b: right(group),
+                k: self.taps() * inputs,
+                a: self.left(&windows, input.factors),
+                b: self.right(filters, group),
                 c_stride: self.outputs,
-                precision: self.precision,
+                precision: self.rounded(),
                 steps: &steps,
             };
             product.run(threads, scratch, output.get_mut(first..).unwrap_or_default());
@@ -195,47 +242,22 @@ impl Convolution {
     }
 
     /// One tap at every position in turn is the input itself.
-    fn left<'a>(&self, windows: &'a Windows<'a>) -> Left<'a> {
-        let plain =
-            |a: &Window| a.taps == 1 && a.stride == 1 && a.start == 0 && a.input == a.output;
-        match self.axes.iter().all(plain) {
-            true => {
-                let values = windows.input.get(windows.channels.0..).unwrap_or_default();
-                Left::Rows { values, stride: self.inputs }
+    fn left<'a>(&self, windows: &'a Windows<'a>, factors: Option<&'a [f32]>) -> Left<'a> {
+        let stride = self.inputs;
+        match factors {
+            _ if !self.is_pointwise() || windows.place.channel != 1 => {
+                assert!(factors.is_none(), "only a product has factors");
+                Left::Windows(windows)
             }
-            false => Left::Windows(windows),
+            Some(factors) => {
+                assert!(self.groups == 1, "only a product has factors");
+                Left::Scaled { values: windows.input, stride, factors, rows: self.positions() }
+            }
+            None => {
+                let values = windows.input.get(windows.channels.0..).unwrap_or_default();
+                Left::Rows { values, stride }
+            }
         }
-    }
-
-    /// Whether runs of channels are so short that those of neighbouring taps are better read as
-    /// one.
-    fn is_narrow(&self) -> bool {
-        let width = self.axes[2];
-        self.groups == 1 && self.inputs < NARROW && width.taps > 1 && width.dilation == 1
-    }
-
-    /// The input with the padding of the last axis written out, and the convolution that reads
-    /// all taps of that axis as one.
-    fn widened<'s>(
-        &self,
-        scratch: &'s ScratchPool,
-        input: &[f32],
-    ) -> (Convolution, crate::Scratch<'s, f32>) {
-        let [depth, height, width] = self.axes;
-        let lines = self.batch * depth.input * height.input;
-        let padded = (width.output - 1) * width.stride + width.taps;
-        let mut image = scratch.take::<f32>(lines * padded * self.inputs);
-        image.fill(0.0);
-        let (from, to) = (width.start.max(0) as usize, (-width.start).max(0) as usize);
-        let len = width.input.saturating_sub(from).min(padded.saturating_sub(to)) * self.inputs;
-        let both = image.chunks_mut(padded * self.inputs);
-        for (to_line, line) in both.zip(input.chunks((width.input * self.inputs).max(1))) {
-            let to = to.min(padded) * self.inputs;
-            let from = from.min(width.input) * self.inputs;
-            to_line[to..][..len].copy_from_slice(&line[from..][..len]);
-        }
-        let width = Window { input: padded, taps: 1, start: 0, ..width };
-        (Convolution { axes: [depth, height, width], ..self.clone() }, image)
     }
 }
 

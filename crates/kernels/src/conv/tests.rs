@@ -48,7 +48,7 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    (1usize..9, 1usize..4, 1usize..3, 1usize..3, 0usize..3, 0usize..3).prop_map(
+    (1usize..36, 1usize..6, 1usize..3, 1usize..3, 0usize..3, 0usize..3).prop_map(
         |(input, taps, stride, dilation, before, after)| {
             let extent = (taps - 1) * dilation + 1;
             let padded = input + before + after;
@@ -74,8 +74,52 @@ proptest! {
         let threads = Threads::new(2);
         let mut out = vec![f32::NAN; expected.len()];
         let filters = conv.filters(&threads, &weights);
-        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
-        prop_assert_eq!(out, expected);
+        let scratch = ScratchPool::default();
+        conv.run(&threads, &scratch, (Input::channels_last(&input), &filters), &[], &mut out);
+        prop_assert_eq!(&out, &expected);
+        let positions = h.input * w.input;
+        let image = |image: &[f32]| -> Vec<f32> {
+            let at = |i: usize| image[i % positions * conv.inputs + i / positions];
+            (0..image.len()).map(at).collect()
+        };
+        let planes: Vec<f32> = input.chunks(positions * conv.inputs).flat_map(image).collect();
+        let planes = Input { values: &planes, channels_first: true, factors: None };
+        if !conv.is_depthwise() {
+            out.fill(f32::NAN);
+            conv.run(&threads, &scratch, (planes, &filters), &[], &mut out);
+            prop_assert_eq!(&out, &expected);
+        }
+    }
+
+    /// Of operands that are rounded already, the sums differ by their order alone.
+    #[test]
+    fn rounded_convolutions_are_close(
+        (h, w) in (window(), window()),
+        (batch, groups, ci, co) in (1usize..3, 1usize..3, 12usize..40, 1usize..40),
+    ) {
+        let axes = [Window::NONE, h, w];
+        let (inputs, outputs, precision) = (ci * groups, co * groups, Precision::Bf16);
+        let conv = Convolution { batch, axes, inputs, outputs, groups, precision };
+        let rounded = |len: usize, seed: u32| -> Vec<f32> {
+            numbers(len, seed).iter().map(|x| crate::num::bf16::from_f32(*x).to_f32()).collect()
+        };
+        let input = rounded(batch * h.input * w.input * inputs, 1);
+        let weights = rounded(outputs * ci * conv.taps(), 2);
+        let expected = reference(&conv, &input, &weights);
+        for filters in [conv.filters(Threads::single(), &weights), conv.filters_once(&weights)] {
+            let run = |threads: usize| {
+                let mut out = vec![f32::NAN; expected.len()];
+                let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
+                let input = Input::channels_last(&input);
+                conv.run(&threads, &scratch, (input, &filters), &[], &mut out);
+                out
+            };
+            let out = run(1);
+            prop_assert_eq!(&out, &run(3));
+            for (x, y) in out.iter().zip(&expected) {
+                prop_assert!((x - y).abs() <= 1e-6 * (ci * conv.taps()) as f32, "{x} {y}");
+            }
+        }
     }
 
     #[test]
@@ -90,7 +134,7 @@ proptest! {
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
         let filters = conv.filters(&threads, &weights);
-        conv.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
+        conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
 

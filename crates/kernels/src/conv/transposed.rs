@@ -4,7 +4,7 @@
 //! multiple of `s`. So the outputs of each residue modulo `s` are an ordinary convolution with
 //! those taps, in reverse.
 
-use super::{Convolution, Filters};
+use super::{Convolution, Filters, Input};
 use crate::copy::gcd;
 use crate::gemm::{Step, Window, apply_steps};
 use crate::memory::ScratchPool;
@@ -105,12 +105,16 @@ impl Transposed {
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
+        let input = Input::channels_last(input);
+        // What is the same for every row is done before the rows are spread.
+        let alike = steps.iter().take_while(|s| s.ignores_row()).count();
+        let (early, late) = steps.split_at(alike);
         for (part, filters) in self.parts.iter().zip(filters) {
             let conv = &part.conv;
             let len = conv.batch * conv.positions() * conv.outputs;
             let mut rows = scratch.take::<f32>(len);
-            conv.run(threads, scratch, (input, filters), &[], &mut rows);
-            self.scatter(part, threads, &rows, steps, output);
+            conv.run(threads, scratch, (input, filters), early, &mut rows);
+            self.scatter(part, threads, &rows, late, output);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Boxes: area, overlap, clipping, decoding and ranking.
 
+use crate::multiversion;
 use crate::real::Real;
 use std::cmp::Ordering;
 
@@ -58,34 +59,38 @@ impl Rect {
     }
 
     /// Width, with `edge` 1 where the last pixel belongs to the box and 0 where it does not.
+    #[inline(always)]
     pub fn width(self, edge: f32) -> f32 {
         self.x1 - self.x0 + edge
     }
 
     /// Height, with `edge` as for [`Rect::width`].
+    #[inline(always)]
     pub fn height(self, edge: f32) -> f32 {
         self.y1 - self.y0 + edge
     }
 
     /// Area, with `edge` as for [`Rect::width`]; 0 if the corners are the wrong way round.
+    #[inline(always)]
     pub fn area(self, edge: f32) -> f32 {
-        match self.x1 < self.x0 || self.y1 < self.y0 {
-            true => 0.0,
-            false => self.width(edge) * self.height(edge),
-        }
+        let area = self.width(edge) * self.height(edge);
+        if (self.x1 < self.x0) | (self.y1 < self.y0) { 0.0 } else { area }
     }
 
     /// Intersection over union, with `edge` as for [`Rect::width`]; 0 if either has no area.
+    #[inline(always)]
     pub fn iou(self, other: Rect, edge: f32) -> f32 {
         let (a, b) = (self.area(edge), other.area(edge));
-        let apart = self.x0 > other.x1 || other.x0 > self.x1;
-        if a <= 0.0 || b <= 0.0 || apart || self.y0 > other.y1 || other.y0 > self.y1 {
-            return 0.0;
-        }
+        // Without branches, so that many boxes are compared at a time.
+        let apart = (self.x0 > other.x1)
+            | (other.x0 > self.x1)
+            | (self.y0 > other.y1)
+            | (other.y0 > self.y1);
         let width = self.x1.min(other.x1) - self.x0.max(other.x0) + edge;
         let height = self.y1.min(other.y1) - self.y0.max(other.y0) + edge;
         let common = width.max(0.0) * height.max(0.0);
-        common / (a + b - common)
+        let iou = common / (a + b - common);
+        if (a <= 0.0) | (b <= 0.0) | apart { 0.0 } else { iou }
     }
 
     /// The same with the last pixel inside: right and bottom are `edge` less.
@@ -108,11 +113,39 @@ fn order(a: f32, b: f32) -> (f32, f32) {
 pub trait Overlap: Copy + Send + Sync {
     /// Intersection over union.
     fn overlap(self, other: Self) -> f32;
+
+    /// Whether the overlap with any of the others is greater than `limit`.
+    fn overlaps_any(self, others: &[Self], limit: f32) -> bool {
+        others.iter().any(|other| self.overlap(*other) > limit)
+    }
 }
 
 impl Overlap for Rect {
     fn overlap(self, other: Rect) -> f32 {
         self.iou(other, 0.0)
+    }
+
+    fn overlaps_any(self, others: &[Rect], limit: f32) -> bool {
+        over(self, others, limit)
+    }
+}
+
+/// Boxes compared at a time.
+const LANES: usize = 32;
+
+multiversion! {
+    fn over(rect: Rect, others: &[Rect], limit: f32) -> bool {
+        let (whole, rest) = others.as_chunks::<LANES>();
+        for others in whole {
+            let mut found = false;
+            for other in others {
+                found |= rect.iou(*other, 0.0) > limit;
+            }
+            if found {
+                return true;
+            }
+        }
+        rest.iter().any(|other| rect.iou(*other, 0.0) > limit)
     }
 }
 

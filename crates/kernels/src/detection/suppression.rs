@@ -65,6 +65,10 @@ impl Suppression {
         let candidates = scores.iter().enumerate().filter(|(_, s)| good(**s));
         let candidate = |(index, score): (usize, &f32)| Candidate { score: *score, index, seen: 0 };
         let mut heap: BinaryHeap<Candidate> = candidates.map(candidate).collect();
+        let soft = self.sigma > 0.0;
+        if !soft {
+            return self.select_hard(boxes, heap);
+        }
         let mut kept: Vec<(usize, f32)> = Vec::new();
         while kept.len() < self.limit {
             let Some(best) = heap.pop() else { break };
@@ -74,8 +78,26 @@ impl Suppression {
             let lowered = weight.fold(best.score, |score, w| score * w);
             if lowered == best.score {
                 kept.push((best.index, best.score));
-            } else if self.sigma > 0.0 && good(lowered) {
+            } else if good(lowered) {
                 heap.push(Candidate { score: lowered, seen: kept.len(), ..best });
+            }
+        }
+        kept
+    }
+
+    /// The same where an overlap suppresses, whatever the scores.
+    fn select_hard<B: Overlap>(
+        &self,
+        boxes: &[B],
+        mut heap: BinaryHeap<Candidate>,
+    ) -> Vec<(usize, f32)> {
+        let (mut kept, mut stay) = (Vec::new(), Vec::new());
+        while kept.len() < self.limit {
+            let Some(best) = heap.pop() else { break };
+            let own = boxes[best.index];
+            if !own.overlaps_any(&stay, self.overlap) {
+                stay.push(own);
+                kept.push((best.index, best.score));
             }
         }
         kept
@@ -83,11 +105,7 @@ impl Suppression {
 
     /// What remains of a score beside a kept box.
     fn weight(&self, iou: f32) -> f32 {
-        match self.sigma > 0.0 {
-            true => Real::exp(-0.5 * iou * iou / self.sigma),
-            false if iou > self.overlap => f32::NAN,
-            false => 1.0,
-        }
+        Real::exp(-0.5 * iou * iou / self.sigma)
     }
 
     /// The boxes that are kept in a batch of `[batch, boxes]` boxes with `[batch, class, boxes]`

@@ -1,9 +1,11 @@
 //! What is done to a block of a product while it is still in the cache.
 
+use super::micro::{Bounds, Then};
 use crate::memory::InOut;
 use crate::multiversion;
-use crate::par::Threads;
+use crate::par::{Slice, Threads};
 use crate::unary::{Unary, unary_f32};
+use std::ops::Range;
 
 /// One step on every element `c[i][j]` of a product of `m` rows and `n` columns.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +40,7 @@ pub enum Step<'a> {
 
 impl<'a> Step<'a> {
     /// Whether it does the same to every row.
-    pub(super) fn ignores_row(&self) -> bool {
+    pub(crate) fn ignores_row(&self) -> bool {
         !matches!(self, Step::AddRows(_) | Step::AddMatrix { .. } | Step::MultiplyMatrix { .. })
     }
 
@@ -96,6 +98,81 @@ impl Step<'_> {
             Step::Apply(function) => {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
+        }
+    }
+}
+
+/// Applies steps to whole rows, which are still in the cache; `stride` is the distance between rows
+/// of C.
+///
+/// # Safety
+/// The rows and columns are within C, and no other thread uses them.
+pub(crate) unsafe fn finish(
+    steps: &[Step<'_>],
+    rows: Range<usize>,
+    columns: Range<usize>,
+    stride: usize,
+    c: Slice<f32>,
+) {
+    // Whole rows without gaps are one run.
+    let whole = columns.start == 0 && columns.end == stride;
+    for step in steps {
+        let count = if whole && step.ignores_row() { rows.len() } else { 1 };
+        for row in rows.clone().step_by(count.max(1)) {
+            // SAFETY: the caller's promise.
+            let lines = unsafe {
+                let start = c.at(row * stride + columns.start);
+                std::slice::from_raw_parts_mut(start, columns.len() * count)
+            };
+            step.apply((row, columns.start), columns.len(), lines);
+        }
+    }
+}
+
+/// The steps that are done before a block leaves the registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Absorbed<'a> {
+    bias: Option<&'a [f32]>,
+    add: Option<(&'a [f32], usize)>,
+    bounds: Bounds,
+}
+
+impl<'a> Absorbed<'a> {
+    /// The first steps, as far as they are of this kind and in this order, and the others.
+    pub(crate) fn of<'s>(steps: &'s [Step<'a>]) -> (Absorbed<'a>, &'s [Step<'a>]) {
+        let mut absorbed = Absorbed { bias: None, add: None, bounds: Bounds::None };
+        let mut rest = steps;
+        if let [Step::AddColumns(values), after @ ..] = rest {
+            (absorbed.bias, rest) = (Some(*values), after);
+        }
+        if let [Step::AddMatrix { values, stride }, after @ ..] = rest {
+            (absorbed.add, rest) = (Some((*values, *stride)), after);
+        }
+        if let [Step::Apply(Unary::Relu {}), after @ ..] = rest {
+            (absorbed.bounds, rest) = (Bounds::Relu, after);
+        } else if let [Step::Apply(Unary::Clamp { low, high }), after @ ..] = rest {
+            (absorbed.bounds, rest) = (Bounds::Clamp(*low as f32, *high as f32), after);
+        }
+        (absorbed, rest)
+    }
+
+    /// Panics unless the operands reach as far as `m` rows of `n` columns.
+    pub(crate) fn check(&self, m: usize, n: usize) {
+        assert!(self.bias.is_none_or(|v| v.len() >= n), "there are too few values to add");
+        let reach = |(v, stride): (&[f32], usize)| v.len() >= (m - 1) * stride + n;
+        assert!(self.add.is_none_or(reach), "the matrix to add is too small");
+    }
+
+    /// Those of the block at a row and a column, for operands that have been checked.
+    pub(crate) fn at(&self, row: usize, column: usize) -> Then {
+        let none = std::ptr::null();
+        // `check` has shown that the operands reach as far as C.
+        Then {
+            bias: self.bias.map_or(none, |v| v.as_ptr().wrapping_add(column)),
+            add: self.add.map_or((none, 0), |(v, stride)| {
+                (v.as_ptr().wrapping_add(row * stride + column), stride)
+            }),
+            bounds: self.bounds,
         }
     }
 }

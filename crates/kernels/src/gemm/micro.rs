@@ -7,15 +7,12 @@ use crate::simd::Vector;
 /// Most rows in a block on any instruction set.
 pub(super) const MAX_ROWS: usize = 14;
 
-/// Columns of a panel on the widest instruction set.
-pub(super) const MAX_COLUMNS: usize = 32;
-
 /// What a block computes: `c[i][j] = sum over runs and k of a[run][i][k] * b[run][k][j]`, adding
-/// along k in order, from 0.
+/// along k in order, from 0; and what is done to the sums before they leave the registers.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
-    /// For each run a pointer to `k` elements of each row.
-    pub(super) a: *const *const f32,
+    /// Where A lies.
+    pub(super) a: Source,
     /// Number of runs: 1 for a matrix product, the taps of the kernel for a convolution.
     pub(super) runs: usize,
     /// Lanes of a run: elements, or pairs of them.
@@ -23,9 +20,60 @@ pub(super) struct Block {
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
     /// Where the block goes.
-    pub(super) c: *mut f32,
-    /// Distance between rows of `c`.
-    pub(super) stride: usize,
+    pub(super) out: Out,
+}
+
+/// Where sums go, and what is done to them before.
+#[derive(Clone, Copy)]
+pub(crate) struct Out {
+    /// The first element.
+    pub(crate) to: *mut f32,
+    /// Distance between rows.
+    pub(crate) stride: usize,
+    /// Elements of a row, at most those that are computed.
+    pub(crate) columns: usize,
+    /// What is done to the sums.
+    pub(crate) then: Then,
+}
+
+/// Where the rows of A lie.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// For each run a pointer to `k` elements of each row.
+    Rows(*const *const f32),
+    /// For each run a pointer to the first row's, null where all rows are 0.
+    Line(*const *const f32, Steps),
+}
+
+/// Elements from one to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Steps {
+    /// Of the rows.
+    pub(super) row: usize,
+    /// Of the elements of a run.
+    pub(super) inner: usize,
+}
+
+/// What is done to the sums of a block, in this order.
+#[derive(Clone, Copy)]
+pub(crate) struct Then {
+    /// What is added to each row, unless null.
+    pub(crate) bias: *const f32,
+    /// A matrix that is added, unless null, and the distance between its rows.
+    pub(crate) add: (*const f32, usize),
+    /// Where the sums are kept.
+    pub(crate) bounds: Bounds,
+}
+
+/// Where a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bounds {
+    /// Anywhere.
+    None,
+    /// Above 0; NaN becomes 0.
+    Relu,
+    /// Between two numbers; NaN stays.
+    Clamp(f32, f32),
 }
 
 /// Rows in a block and columns in a panel for the instruction set in use.
@@ -38,18 +86,31 @@ pub(super) fn shape() -> (usize, usize) {
     }
 }
 
-/// Computes a block of `rows` rows, at most those of [`shape`], and of the first `columns` columns
-/// of a panel at least.
+/// Repeats a statement for each row below `$rows`. Written out, since a loop that the compiler
+/// leaves as one would keep the sums in memory.
+macro_rules! each_row {
+    ($rows:ident, $i:ident => $body:expr) => {
+        each_row!($rows, $i, $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
+    ($rows:ident, $i:ident, $body:expr; $($row:literal)*) => {
+        $(if $row < $rows {
+            let $i = $row;
+            $body;
+        })*
+    };
+}
+
+/// Computes a block of `rows` rows, at most those of [`shape`].
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, precision: Precision, (rows, columns): (usize, usize)) {
+pub(super) unsafe fn run(block: Block, precision: Precision, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
-            _ if precision == Precision::Bf16 => pairs::run(block, rows, columns),
+            _ if precision == Precision::Bf16 => pairs::run(block, rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if columns <= 16 => avx512_half(block, rows),
+            Isa::Avx512 if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
@@ -66,7 +127,8 @@ pub(super) unsafe fn run(block: Block, precision: Precision, (rows, columns): (u
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
 pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(
-    block: Block,
+    block: &Block,
+    a: *const *const f32,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -77,7 +139,7 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
         for run in 0..block.runs {
             let mut rows = [std::ptr::null(); R];
             for i in 0..R {
-                rows[i] = *block.a.add(run * R + i);
+                rows[i] = *a.add(run * R + i);
             }
             for k in 0..block.k {
                 let mut columns = [V::zero(); P];
@@ -93,19 +155,136 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                 b = b.add(W * V::LANES);
             }
         }
-        for (i, row) in sums.iter().enumerate() {
-            for (p, sum) in row.iter().enumerate() {
-                sum.store(block.c.add(i * block.stride + p * V::LANES));
+        store(&block.out, sums);
+    }
+}
+
+/// Rows that are reached from one pointer.
+const NEAR: usize = 5;
+
+/// The same where rows are evenly apart, so that few registers point to all of them.
+///
+/// # Safety
+/// As [`kernel`].
+#[inline(always)]
+pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &Block,
+    a: *const *const f32,
+    Steps { row: step, inner }: Steps,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::zero(); P]; R];
+        let mut b = block.b;
+        let thrice = std::hint::black_box(3 * step);
+        for run in 0..block.runs {
+            let mut first = *a.add(run);
+            if first.is_null() {
+                b = b.add(block.k * W * V::LANES);
+                continue;
+            }
+            let mut second = first.wrapping_add(NEAR * step);
+            let mut third = second.wrapping_add(NEAR * step);
+            for _ in 0..block.k {
+                let mut columns = [V::zero(); P];
+                for p in 0..P {
+                    columns[p] = V::load(b.add(p * V::LANES));
+                }
+                each_row!(R, i => {
+                    let near = [first, second, third][i / NEAR];
+                    let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
+                    let a = V::splat(*near.add(offset));
+                    for p in 0..P {
+                        sums[i][p] = a.fma(columns[p], sums[i][p]);
+                    }
+                });
+                b = b.add(W * V::LANES);
+                // Not beyond the end, even behind the last.
+                first = first.wrapping_add(inner);
+                second = second.wrapping_add(inner);
+                third = third.wrapping_add(inner);
+            }
+        }
+        store(&block.out, sums);
+    }
+}
+
+/// Finishes the sums and writes them.
+///
+/// # Safety
+/// As [`kernel`].
+#[inline(always)]
+pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
+    out: &Out,
+    sums: [[V; P]; R],
+) {
+    // SAFETY: the caller's promise; only the first columns are read and written.
+    unsafe {
+        match out.columns == P * V::LANES {
+            true => finish(
+                out,
+                sums,
+                |from, p| V::load(from.add(p * V::LANES)),
+                |v, to, p| v.store(to.add(p * V::LANES)),
+            ),
+            false => {
+                let count = |p: usize| out.columns.saturating_sub(p * V::LANES).min(V::LANES);
+                finish(
+                    out,
+                    sums,
+                    |from, p| V::load_some(from.wrapping_add(p * V::LANES), count(p)),
+                    |v, to, p| v.store_some(to.wrapping_add(p * V::LANES), count(p)),
+                );
             }
         }
     }
 }
 
+/// Finishes the sums and writes them, by functions that load and store vector `p` of a row.
+///
+/// # Safety
+/// As [`kernel`].
+#[inline(always)]
+unsafe fn finish<V: Vector, const R: usize, const P: usize>(
+    out: &Out,
+    mut sums: [[V; P]; R],
+    load: impl Fn(*const f32, usize) -> V,
+    store: impl Fn(V, *mut f32, usize),
+) {
+    let Then { bias, add: (add, stride), bounds } = out.then;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !bias.is_null() {
+            let mut values = [V::zero(); P];
+            for p in 0..P {
+                values[p] = load(bias, p);
+            }
+            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(values[p]) });
+        }
+        if !add.is_null() {
+            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(load(add.add(i * stride), p)) });
+        }
+        match bounds {
+            Bounds::None => {}
+            Bounds::Relu => {
+                let zero = V::zero();
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].larger(zero) });
+            }
+            Bounds::Clamp(low, high) => {
+                let (low, high) = (V::splat(low), V::splat(high));
+                each_row!(R, i => for p in 0..P { sums[i][p] = high.smaller(low.larger(sums[i][p])) });
+            }
+        }
+        each_row!(R, i => for p in 0..P { store(sums[i][p], out.to.add(i * out.stride), p) });
+    }
+}
+
 macro_rules! rows {
     ($vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
-        match $rows {
-            $($r => kernel::<$vector, $r, $part, $panel>($block),)*
-            rows => unreachable!("a block of {rows} rows"),
+        match ($block.a, $rows) {
+            $((Source::Line(a, steps), $r) => line::<$vector, $r, $part, $panel>(&$block, a, steps),)*
+            $((Source::Rows(a), $r) => kernel::<$vector, $r, $part, $panel>(&$block, a),)*
+            (_, rows) => unreachable!("a block of {rows} rows"),
         }
     };
 }

@@ -13,19 +13,22 @@ mod plain;
 mod vector;
 mod windows;
 
+pub(crate) use epilogue::{Absorbed, add, add_number, finish};
 pub use epilogue::{Step, apply_steps};
-pub(crate) use epilogue::{add, add_number};
 pub use pack::{Layout, Packed, pack_into, panels_len};
 pub use pairs::Precision;
 pub use plain::plain;
-pub use windows::{Window, Windows};
+pub use windows::{Place, Window, Windows};
 
 use crate::memory::ScratchPool;
+use crate::multiversion;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
-use micro::{Block, MAX_COLUMNS, MAX_ROWS};
+use micro::{Block, MAX_ROWS, Source, Steps};
+pub(crate) use micro::{Out, store};
 use pack::pack_panel;
 use pairs::Rounded;
+use windows::Line;
 
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by.
 const CACHE: usize = 384 << 10;
@@ -56,6 +59,17 @@ pub enum Left<'a> {
         values: &'a [f32],
         /// Distance between its rows.
         stride: usize,
+    },
+    /// Rows of `k` elements, each multiplied by a factor of its column before it is used.
+    Scaled {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+        /// For each group of rows a factor for each column.
+        factors: &'a [f32],
+        /// Rows of a group.
+        rows: usize,
     },
     /// Rows that consist of runs of `run` elements, which lie anywhere.
     Runs {
@@ -162,6 +176,10 @@ impl Product<'_> {
             Left::Rows { values, stride } => {
                 assert!(values.len() >= reach(m, a_k, stride), "A is too short");
             }
+            Left::Scaled { values, stride, factors, rows } => {
+                assert!(values.len() >= reach(m, k, stride), "A is too short");
+                assert!(factors.len() >= m.div_ceil(rows.max(1)) * k, "there are too few factors");
+            }
             Left::Runs { values, runs, run } => {
                 assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
                 let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
@@ -177,6 +195,9 @@ impl Product<'_> {
                 assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
             }
             Right::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
+        }
+        if m * n > 0 {
+            Absorbed::of(self.steps).0.check(m, n);
         }
     }
 
@@ -221,9 +242,9 @@ impl Product<'_> {
     /// Runs of consecutive elements that a row of A consists of.
     fn runs(&self) -> usize {
         match self.left() {
-            (Left::Rows { .. } | Left::Rounded(_), _) => 1,
+            (Left::Rows { .. } | Left::Scaled { .. } | Left::Rounded(_), _) => 1,
             (Left::Runs { run, .. }, k) => k / run.max(1),
-            (Left::Windows(windows), _) => windows.taps(),
+            (Left::Windows(windows), _) => windows.runs(),
         }
     }
 
@@ -231,87 +252,102 @@ impl Product<'_> {
     fn blocks(&self, tile: Tile, panels: &[f32], c: Slice<f32>) {
         let (most, width) = micro::shape();
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
-        let runs = self.runs();
-        let mut pointers = vec![std::ptr::null(); MAX_ROWS * runs];
-        let mut edge = [0f32; MAX_ROWS * MAX_COLUMNS];
+        let (then, rest) = Absorbed::of(self.steps);
+        let mut pointers = vec![std::ptr::null(); MAX_ROWS * self.runs()];
+        let is_scaled = matches!(self.a, Left::Scaled { .. });
+        let mut products = vec![0f32; if is_scaled { MAX_ROWS * self.k } else { 0 }];
+        let mut line = None;
         let mut rounded = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Left::Rounded(_)) => None,
             (Precision::Bf16, _) => Some(Rounded::new(self.k)),
         };
+        let lanes = self.lanes();
         let mut row = top;
         while row < bottom {
-            let rows = block_rows(bottom - row, most);
-            match self.left().0 {
-                Left::Rows { values, stride } => {
-                    for (i, pointer) in pointers[..rows].iter_mut().enumerate() {
-                        *pointer = values[(row + i) * stride..].as_ptr();
-                    }
-                }
-                Left::Runs { values, runs: table, run } => {
-                    for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
-                        for (j, at) in own.iter().enumerate() {
-                            pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
-                        }
-                    }
-                }
-                Left::Windows(windows) => windows.pointers(row, rows, &mut pointers),
-                Left::Rounded(_) => unreachable!("`check` has refused it"),
-            }
+            let rows = match self.left().0 {
+                Left::Windows(windows) => windows.together(row, block_rows(bottom - row, most)),
+                _ => block_rows(bottom - row, most),
+            };
+            let (a, runs) = self.source((row, rows), &mut pointers, &mut line, &mut products);
             let (a, runs) = match &mut rounded {
-                None => (pointers.as_ptr(), runs),
                 // SAFETY: `check` has shown that the rows lie within A.
-                Some(rounded) => (unsafe { rounded.round(&pointers, runs, rows) }, 1),
+                Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),
+                None => (a, runs),
             };
             for (i, column) in (left..right).step_by(width).enumerate() {
-                let columns = width.min(right - column);
-                let whole = columns == width;
-                let block = |c, stride| Block {
-                    a,
-                    runs,
-                    k: self.lanes() / runs,
-                    b: panels[i * width * self.lanes()..].as_ptr(),
-                    c,
-                    stride,
-                };
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
-                // tiles are disjoint parts of C. A panel that reaches beyond C is computed aside.
+                // tiles are disjoint parts of C.
                 unsafe {
-                    let to = c.at(row * self.c_stride + column);
-                    if whole {
-                        micro::run(block(to, self.c_stride), self.precision, (rows, columns));
-                    } else {
-                        let block = block(edge.as_mut_ptr(), width);
-                        micro::run(block, self.precision, (rows, columns));
-                        for i in 0..rows {
-                            let from = edge[i * width..][..columns].as_ptr();
-                            let to = to.add(i * self.c_stride);
-                            std::ptr::copy_nonoverlapping(from, to, columns);
-                        }
-                    }
+                    let block = Block {
+                        a,
+                        runs,
+                        k: lanes / runs,
+                        b: panels[i * width * lanes..].as_ptr(),
+                        out: Out {
+                            to: c.at(row * self.c_stride + column),
+                            stride: self.c_stride,
+                            columns: width.min(right - column),
+                            then: then.at(row, column),
+                        },
+                    };
+                    micro::run(block, self.precision, rows);
                 }
             }
-            self.finish(row..row + rows, left, right, c);
+            // SAFETY: within C and within this tile.
+            unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
             row += rows;
         }
     }
 
-    /// Applies the steps to whole rows of a tile, which are still in the cache.
-    fn finish(&self, rows: std::ops::Range<usize>, left: usize, right: usize, c: Slice<f32>) {
-        if self.steps.is_empty() {
-            return;
-        }
-        // Whole rows without gaps are one run.
-        let whole = left == 0 && right == self.c_stride;
-        for step in self.steps {
-            let count = if whole && step.ignores_row() { rows.len() } else { 1 };
-            for row in rows.clone().step_by(count) {
-                // SAFETY: within C and within this tile, as in `blocks`.
-                let lines = unsafe {
-                    let start = c.at(row * self.c_stride + left);
-                    std::slice::from_raw_parts_mut(start, (right - left) * count)
-                };
-                step.apply((row, left), right - left, lines);
+    /// Where some rows of A lie, and of how many runs they consist. What has to be computed of
+    /// them goes to `products`.
+    fn source(
+        &self,
+        (row, rows): (usize, usize),
+        pointers: &mut [*const f32],
+        line: &mut Option<Line>,
+        products: &mut [f32],
+    ) -> (Source, usize) {
+        match self.left().0 {
+            Left::Rows { values, stride } => {
+                pointers[0] = values[row * stride..].as_ptr();
+                (Source::Line(pointers.as_ptr(), Steps { row: stride, inner: 1 }), 1)
             }
+            Left::Scaled { values, stride, factors, rows: group } => {
+                for (i, to) in products.chunks_exact_mut(self.k.max(1)).take(rows).enumerate() {
+                    let factors = &factors[(row + i) / group * self.k..][..self.k];
+                    multiply(&values[(row + i) * stride..][..self.k], factors, to);
+                }
+                pointers[0] = products.as_ptr();
+                (Source::Line(pointers.as_ptr(), Steps { row: self.k, inner: 1 }), 1)
+            }
+            Left::Runs { values, runs: table, run } => {
+                let runs = self.runs();
+                for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
+                    for (j, at) in own.iter().enumerate() {
+                        pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
+                    }
+                }
+                (Source::Rows(pointers.as_ptr()), runs)
+            }
+            Left::Windows(windows) => {
+                *line = windows.line((row, rows), line.take(), pointers);
+                if let Some(line) = line {
+                    let steps = Steps { row: line.step, inner: line.inner };
+                    return (Source::Line(pointers.as_ptr(), steps), line.runs);
+                }
+                windows.pointers(row, rows, pointers);
+                (Source::Rows(pointers.as_ptr()), self.runs())
+            }
+            Left::Rounded(_) => unreachable!("`check` has refused it"),
+        }
+    }
+}
+
+multiversion! {
+    fn multiply(values: &[f32], factors: &[f32], to: &mut [f32]) {
+        for ((to, x), factor) in to.iter_mut().zip(values).zip(factors) {
+            *to = x * factor;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! under the windows of a convolution, and rows that meet columns of B in turn.
 
 use super::pairs::{Precision, round_all};
-use super::{Left, Product, Windows};
+use super::{Left, Place, Product, Windows};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 
@@ -16,9 +16,9 @@ impl Product<'_> {
         let (len, run) = match self.a {
             Left::Rows { stride, .. } => (self.m * stride, stride),
             Left::Runs { values, run, .. } => (values.len(), run),
-            Left::Windows(windows) if windows.step != windows.channels.1 => return false,
-            Left::Windows(windows) => (windows.input.len(), windows.step),
-            Left::Rounded(_) => return false,
+            Left::Windows(windows) if !windows.reads_all() => return false,
+            Left::Windows(windows) => (windows.input.len(), windows.place.position),
+            Left::Scaled { .. } | Left::Rounded(_) => return false,
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
         self.precision == Precision::Bf16 && run % 2 == 0 && self.k % 2 == 0 && is_read_again
@@ -35,7 +35,7 @@ impl Product<'_> {
             Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Left::Runs { values, .. } => values,
             Left::Windows(windows) => windows.input,
-            Left::Rounded(_) => return then(self),
+            Left::Scaled { .. } | Left::Rounded(_) => return then(self),
         };
         let mut pairs = scratch.take::<f32>(values.len() / 2);
         let shared = Slice::new(&mut pairs);
@@ -49,11 +49,14 @@ impl Product<'_> {
             Left::Rows { stride, .. } => Left::Rows { values: &pairs, stride: stride / 2 },
             Left::Runs { runs, run, .. } => Left::Runs { values: &pairs, runs, run: run / 2 },
             Left::Windows(of) => {
-                let (step, channels) = (of.step / 2, (of.channels.0 / 2, of.channels.1 / 2));
-                windows = Windows { input: &pairs, axes: of.axes, step, channels, zeros: of.zeros };
+                let (image, position) = (of.place.image / 2, of.place.position / 2);
+                let place = Place { image, position, channel: 1 };
+                let channels = (0, of.channels.1 / 2);
+                windows =
+                    Windows { input: &pairs, axes: of.axes, place, channels, zeros: of.zeros };
                 Left::Windows(&windows)
             }
-            Left::Rounded(_) => unreachable!("it has been returned"),
+            Left::Scaled { .. } | Left::Rounded(_) => unreachable!("it has been returned"),
         };
         then(&Product { a: Left::Rounded(&a), ..*self });
     }

@@ -6,10 +6,11 @@
 //! two cases alone: which NaN comes out, and a sum below the least normal number that rounds to
 //! it, which the instruction takes for 0.
 
-use super::micro::{Block, MAX_ROWS, kernel, rows};
+use super::micro::{Block, MAX_ROWS, Source, Steps, kernel, line, rows};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 use crate::simd::Vector;
+use std::marker::PhantomData;
 
 /// What the operands of a product are rounded to; the sums are f32 in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,7 +63,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn round_run(from: &[f32], to: &mut [u16]) {
+    fn round_each(from: &[f32], to: &mut [u16]) {
         for (from, to) in from.iter().zip(to) {
             *to = round(*from) as u16;
         }
@@ -72,15 +73,14 @@ multiversion! {
 /// Rounds elements to pairs, two in each lane.
 pub(super) fn round_all(from: &[f32], pairs: &mut [f32]) {
     assert_eq!(from.len(), 2 * pairs.len());
-    let to = pairs.as_mut_ptr().cast_const();
     // SAFETY: there is room for all, two in each lane.
-    unsafe { round_runs(&[from.as_ptr()], from.len(), &[to]) }
+    unsafe { round_run(from.as_ptr(), from.len(), pairs.as_mut_ptr().cast()) }
 }
 
 /// Some rows of A as pairs.
 pub(super) struct Rounded {
     rows: Vec<u16>,
-    pointers: [*const f32; MAX_ROWS],
+    first: [*const f32; 1],
     k: usize,
     /// Elements from one row to the next: an odd number of cache lines, so that rows do not
     /// compete for the same places of a cache.
@@ -92,55 +92,62 @@ impl Rounded {
     pub(super) fn new(k: usize) -> Rounded {
         let stride = (k.div_ceil(32) | 1) * 32;
         let rows = Vec::with_capacity(MAX_ROWS * stride);
-        Rounded { rows, pointers: [std::ptr::null(); MAX_ROWS], k, stride }
+        Rounded { rows, first: [std::ptr::null()], k, stride }
     }
 
-    /// Rounds `rows` rows that consist of `runs` runs, whose pointers are those of a [`Block`].
-    /// The result is one run for each row.
+    /// Rounds `rows` rows that consist of `runs` runs; the result is one run.
+    ///
+    /// # Panics
+    /// When neighbours of a run are apart.
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements.
-    pub(super) unsafe fn round(
-        &mut self,
-        from: &[*const f32],
-        runs: usize,
-        rows: usize,
-    ) -> *const *const f32 {
-        assert!(rows <= MAX_ROWS && from.len() >= rows * runs);
+    pub(super) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
         let len = self.k / runs;
-        for (i, pointer) in self.pointers[..rows].iter_mut().enumerate() {
-            // SAFETY: there is room for all rows, and a row is its runs and at most one element.
-            unsafe {
-                let row = self.rows.as_mut_ptr().add(i * self.stride);
-                row.add(self.k).write(0);
-                *pointer = row.cast();
+        let to = self.rows.as_mut_ptr();
+        assert!(rows <= MAX_ROWS);
+        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs and at
+        // most one element.
+        unsafe {
+            for row in 0..rows {
+                let to = to.add(row * self.stride);
+                for run in 0..runs {
+                    let from = match from {
+                        Source::Rows(runs) => *runs.add(run * rows + row),
+                        Source::Line(runs, steps) => {
+                            assert!(steps.inner == 1, "neighbours are apart");
+                            let first = *runs.add(run);
+                            if first.is_null() { first } else { first.add(row * steps.row) }
+                        }
+                    };
+                    let to = to.add(run * len);
+                    if from.is_null() {
+                        to.write_bytes(0, len);
+                    } else {
+                        round_run(from, len, to);
+                    }
+                }
+                to.add(self.k).write(0);
             }
         }
-        // SAFETY: the caller's promise, and as above.
-        unsafe { round_runs(&from[..rows * runs], len, &self.pointers[..rows]) };
-        self.pointers.as_ptr()
+        self.first = [to.cast_const().cast()];
+        Source::Line(self.first.as_ptr(), Steps { row: self.stride / 2, inner: 1 })
     }
 }
 
-/// Rounds the runs of some rows, of `len` elements each; the runs of a row come one after the
-/// other.
+/// Rounds `len` elements.
 ///
 /// # Safety
-/// The pointers are valid for so many.
-unsafe fn round_runs(from: &[*const f32], len: usize, rows: &[*const f32]) {
-    // SAFETY: the caller's promise; `is_native` tells what the machine has.
+/// Both pointers are valid for so many.
+unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
+    // SAFETY: the caller's promise; what is referred to has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if is_native() {
-            return x86::round_runs(from, len, rows);
+            return x86::round(from, len, to);
         }
-        for (i, from) in from.iter().enumerate() {
-            let to = rows[i % rows.len()].cast_mut().cast::<u16>().add(i / rows.len() * len);
-            // What is referred to has to be there.
-            to.write_bytes(0, len);
-            let to = std::slice::from_raw_parts_mut(to, len);
-            round_run(std::slice::from_raw_parts(*from, len), to);
-        }
+        to.write_bytes(0, len);
+        round_each(std::slice::from_raw_parts(from, len), std::slice::from_raw_parts_mut(to, len));
     }
 }
 
@@ -148,63 +155,136 @@ unsafe fn round_runs(from: &[*const f32], len: usize, rows: &[*const f32]) {
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize, columns: usize) {
+pub(super) unsafe fn run(block: Block, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if is_native() && columns <= 16 => x86::native_half(block, rows),
+            Isa::Avx512 if is_native() && block.out.columns <= 16 => x86::native_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if is_native() => x86::native(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => x86::avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => x86::avx2(block, rows),
-            #[cfg(target_arch = "aarch64")]
-            _ => rows!(Emulated<4>, 4 of 4, block, rows; 1 2 3 4 5 6),
-            #[cfg(not(target_arch = "aarch64"))]
-            _ => rows!(Emulated<4>, 2 of 2, block, rows; 1 2 3 4),
+            _ => portable(block, rows),
         }
     }
 }
 
-/// Lanes that are pairs, or sums of their products, in plain Rust.
-#[derive(Clone, Copy)]
-struct Emulated<const N: usize>([f32; N]);
+/// # Safety
+/// As [`run`].
+unsafe fn portable(block: Block, rows: usize) {
+    #[cfg(target_arch = "aarch64")]
+    type Lanes = Pairs<crate::simd::Neon, Emulated>;
+    #[cfg(not(target_arch = "aarch64"))]
+    type Lanes = Pairs<crate::simd::Portable, Emulated>;
+    // SAFETY: the caller's promise; what every machine has.
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        rows!(Lanes, 4 of 4, block, rows; 1 2 3 4 5 6);
+        #[cfg(not(target_arch = "aarch64"))]
+        rows!(Lanes, 2 of 2, block, rows; 1 2 3 4);
+    }
+}
 
-// SAFETY: plain Rust is available everywhere.
-unsafe impl<const N: usize> Vector for Emulated<N> {
-    const LANES: usize = N;
+/// How lanes of pairs are multiplied.
+trait Multiply<V>: Copy {
+    /// The sums, and the products of the pairs.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn add_pairs(a: V, b: V, sums: V) -> V;
+}
+
+/// Lanes that are pairs, or sums of their products.
+#[derive(Clone, Copy)]
+struct Pairs<V, M>(V, PhantomData<M>);
+
+// SAFETY: every method is that of the vector, but for `fma`, which is that of pairs.
+unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
+    const LANES: usize = V::LANES;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        Emulated([0.0; N])
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { V::zero() }, PhantomData)
     }
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
-        Emulated([value; N])
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { V::splat(value) }, PhantomData)
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: the caller's promise.
-        Emulated(unsafe { from.cast::<[f32; N]>().read_unaligned() })
+        Pairs(unsafe { V::load(from) }, PhantomData)
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
-        unsafe { to.cast::<[f32; N]>().write_unaligned(self.0) }
+        unsafe { self.0.store(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { V::load_some(from, count) }, PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store_some(to, count) }
     }
 
     #[inline(always)]
     unsafe fn fma(self, a: Self, b: Self) -> Self {
-        let mut sums = b.0;
-        for i in 0..N {
-            sums[i] = add_pair(self.0[i].to_bits(), a.0[i].to_bits(), sums[i]);
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { M::add_pairs(self.0, a.0, b.0) }, PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { self.0.add(other.0) }, PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { self.0.larger(other.0) }, PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { self.0.smaller(other.0) }, PhantomData)
+    }
+}
+
+/// Lane by lane.
+#[derive(Clone, Copy)]
+struct Emulated;
+
+impl<V: Vector> Multiply<V> for Emulated {
+    #[inline(always)]
+    unsafe fn add_pairs(a: V, b: V, sums: V) -> V {
+        let [mut x, mut y, mut to] = [[0f32; 16]; 3];
+        assert!(V::LANES <= 16);
+        // SAFETY: the caller's promise; there is room for the lanes.
+        unsafe {
+            a.store(x.as_mut_ptr());
+            b.store(y.as_mut_ptr());
+            sums.store(to.as_mut_ptr());
+            for i in 0..V::LANES {
+                to[i] = add_pair(x[i].to_bits(), y[i].to_bits(), to[i]);
+            }
+            V::load(to.as_ptr())
         }
-        Emulated(sums)
     }
 }
 
@@ -225,60 +305,20 @@ fn flushed(x: f32) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Block, Emulated, Vector, kernel, rows};
+    use super::{Block, Emulated, Multiply, Pairs, Source, kernel, line, rows};
+    use crate::simd::{Avx2, Avx512};
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
-    /// Sixteen lanes that are pairs, or sums of their products.
+    /// By the instruction for it.
     #[derive(Clone, Copy)]
-    pub(super) struct Native(__m512);
+    pub(super) struct Native;
 
-    // SAFETY: every intrinsic is of AVX-512 F or AVX512-BF16.
-    unsafe impl Vector for Native {
-        const LANES: usize = 16;
-
+    impl Multiply<Avx512> for Native {
         #[inline(always)]
-        unsafe fn zero() -> Native {
-            // SAFETY: the caller has AVX-512.
-            Native(unsafe { _mm512_setzero_ps() })
-        }
-
-        #[inline(always)]
-        unsafe fn splat(value: f32) -> Native {
-            // SAFETY: the caller has AVX-512.
-            Native(unsafe { _mm512_set1_ps(value) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Native {
-            // SAFETY: the caller has AVX-512 and promises valid memory.
-            Native(unsafe { _mm512_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: the caller has AVX-512 and promises valid memory.
-            unsafe { _mm512_storeu_ps(to, self.0) }
-        }
-
-        #[inline(always)]
-        unsafe fn fma(self, a: Native, b: Native) -> Native {
+        unsafe fn add_pairs(a: Avx512, b: Avx512, sums: Avx512) -> Avx512 {
             // SAFETY: the caller has AVX512-BF16; the types have the same bits.
-            Native(unsafe { _mm512_dpbf16_ps(b.0, transmute(self.0), transmute(a.0)) })
-        }
-    }
-
-    /// As [`round_runs`](super::round_runs).
-    ///
-    /// # Safety
-    /// The machine has AVX512-BF16; the pointers are valid.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    pub(super) unsafe fn round_runs(from: &[*const f32], len: usize, rows: &[*const f32]) {
-        for (run, from) in from.chunks(rows.len()).enumerate() {
-            for (from, row) in from.iter().zip(rows) {
-                // SAFETY: the caller's promise.
-                unsafe { round(*from, len, row.cast_mut().cast::<u16>().add(run * len)) };
-            }
+            Avx512(unsafe { _mm512_dpbf16_ps(sums.0, transmute(a.0), transmute(b.0)) })
         }
     }
 
@@ -286,7 +326,6 @@ mod x86 {
     ///
     /// # Safety
     /// The machine has AVX512-BF16; the pointers are valid.
-    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     pub(super) unsafe fn round(from: *const f32, len: usize, to: *mut u16) {
         // SAFETY: the caller's promise; what is beyond the elements is masked.
@@ -311,38 +350,43 @@ mod x86 {
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
     pub(super) unsafe fn native(block: Block, rows: usize) {
+        type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
-        unsafe { rows!(Native, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
     }
 
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
     pub(super) unsafe fn native_half(block: Block, rows: usize) {
+        type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
-        unsafe { rows!(Native, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe { rows!(Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
     }
 
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     pub(super) unsafe fn avx512(block: Block, rows: usize) {
+        type Lanes = Pairs<Avx512, Emulated>;
         // SAFETY: the caller's promise, with AVX-512.
-        unsafe { rows!(Emulated<16>, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
     }
 
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn avx2(block: Block, rows: usize) {
+        type Lanes = Pairs<Avx2, Emulated>;
         // SAFETY: the caller's promise, with AVX2.
-        unsafe { rows!(Emulated<8>, 2 of 2, block, rows; 1 2 3 4 5 6) }
+        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6) }
     }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::simd::Avx512;
 
     /// Sixteen lanes and their sums: the instruction on one side, what stands in for it on the
     /// other.
@@ -351,9 +395,10 @@ mod tests {
         unsafe fn native(a: &[u32; 16], b: &[u32; 16], sums: &mut [f32; 16]) {
             // SAFETY: there are sixteen lanes.
             unsafe {
-                let load = |from: *const u32| x86::Native::load(from.cast());
+                let load = |from: *const u32| Avx512::load(from.cast());
                 let to = sums.as_mut_ptr();
-                load(a.as_ptr()).fma(load(b.as_ptr()), x86::Native::load(to)).store(to);
+                x86::Native::add_pairs(load(a.as_ptr()), load(b.as_ptr()), Avx512::load(to))
+                    .store(to);
             }
         }
         let mut found = sums;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::isa::{Isa, force, isa};
 use crate::num::Loose;
 use crate::unary::Unary;
 use proptest::prelude::*;
@@ -82,24 +81,6 @@ fn few_rows_are_close() {
     }
 }
 
-#[test]
-fn every_instruction_set_gives_the_same_bits() {
-    let before = isa();
-    let (m, n, k) = (37, 75, 130);
-    let (a, b) = (numbers(m * k, 5), numbers(k * n, 6));
-    let mut results = Vec::new();
-    let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
-    for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
-        force(isa);
-        let thin = Layout::Columns { stride: k };
-        let one = product(2, n, k, &a, Right::Plain(Loose::of(&b), thin), Threads::single());
-        let rounded = product_of(Precision::Bf16, (m, n, k), &a, right, Threads::single());
-        results.push((product(m, n, k, &a, right, Threads::single()), one, rounded));
-    }
-    force(before);
-    assert!(results.windows(2).all(|w| w[0] == w[1]));
-}
-
 /// As the instruction does it: in each pair the second product first.
 fn rounded_reference(m: usize, n: usize, k: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
     let round = |x: f32| crate::num::bf16::from_f32(x).to_f32();
@@ -151,20 +132,71 @@ fn steps_see_rows_and_columns() {
     ];
     let b_right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
     let left = Left::Rows { values: &a, stride: k };
-    let p = Product {
-        m,
-        n,
-        k,
-        a: left,
-        b: b_right,
-        c_stride: n,
-        precision: Precision::F32,
-        steps: &steps,
-    };
+    let precision = Precision::F32;
+    let p = Product { m, n, k, a: left, b: b_right, c_stride: n, precision, steps: &steps };
     let mut c = vec![0.0; m * n];
     p.run(&Threads::new(2), &ScratchPool::default(), &mut c);
     let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
     for (i, c) in c.iter().enumerate() {
         assert_eq!(*c, (plain[i] + bias[i % n]).max(0.0) + residual[i]);
     }
+}
+
+/// What is done in registers gives the bits of the same steps done one after the other.
+#[test]
+fn steps_in_registers_are_the_steps() {
+    let threads = Threads::new(2);
+    for (m, n, k) in [(31, 70, 5), (14, 32, 9), (29, 16, 4), (3, 1, 2)] {
+        let (mut a, b) = (numbers(m * k, 11), numbers(k * n, 12));
+        (a[0], a[k], a[2 * k]) = (f32::NAN, f32::INFINITY, -0.0);
+        let (bias, residual) = (numbers(n, 13), numbers(m * n, 14));
+        let (rows, precision) = (Layout::Rows { stride: n }, Precision::F32);
+        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), precision);
+        let plain = product(m, n, k, &a, Right::Packed(&packed), &threads);
+        let (add, matrix) =
+            (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
+        let (relu, clamp) = (Unary::Relu {}, Unary::Clamp { low: -0.25, high: 0.5 });
+        for steps in [
+            &[add][..],
+            &[matrix],
+            &[add, matrix, Step::Apply(relu)],
+            &[matrix, add, Step::Apply(clamp)],
+            &[Step::Apply(clamp), Step::Scale(2.0)],
+            &[add, Step::Apply(relu), matrix],
+        ] {
+            let left = Left::Rows { values: &a, stride: k };
+            let b = Right::Packed(&packed);
+            let mut c = vec![0.0; m * n];
+            Product { m, n, k, a: left, b, c_stride: n, precision, steps }.run(
+                &threads,
+                &ScratchPool::default(),
+                &mut c,
+            );
+            let mut expected = plain.clone();
+            for (i, row) in expected.chunks_mut(n).enumerate() {
+                apply_steps(steps, i, 0, row);
+            }
+            let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&c), bits(&expected), "{m} {n} {k} {steps:?}");
+        }
+    }
+}
+
+#[test]
+fn factors_multiply_the_columns_of_a() {
+    let (m, n, k, rows) = (30, 20, 7, 10);
+    let (a, b, factors) = (numbers(m * k, 15), numbers(k * n, 16), numbers(m / rows * k, 17));
+    let scaled: Vec<f32> =
+        a.iter().enumerate().map(|(i, x)| x * factors[i / (rows * k) * k + i % k]).collect();
+    let expected = reference(m, n, k, &scaled, |p, j| b[p * n + j]);
+    let left = Left::Scaled { values: &a, stride: k, factors: &factors, rows };
+    let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+    let mut c = vec![0.0; m * n];
+    let precision = Precision::F32;
+    Product { m, n, k, a: left, b: right, c_stride: n, precision, steps: &[] }.run(
+        &Threads::new(2),
+        &ScratchPool::default(),
+        &mut c,
+    );
+    assert_eq!(c, expected);
 }

@@ -1,6 +1,6 @@
 //! Products with few rows: B is read once, where it lies.
 
-use super::{Layout, Product, Tile};
+use super::{Layout, Product, Tile, finish};
 use crate::multiversion;
 use crate::num::Loose;
 use crate::par::Slice;
@@ -26,7 +26,8 @@ pub(super) fn tile(
             Layout::Kernel { .. } => unreachable!("windows are never thin"),
         }
     }
-    p.finish(tile.rows.0..tile.rows.1, left, right, c);
+    // SAFETY: as above.
+    unsafe { finish(p.steps, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
 }
 
 multiversion! {

@@ -1,8 +1,9 @@
 //! The windows of a convolution as rows of a matrix that is never written down.
 //!
-//! The input lies with its channels last, so that the channels under one tap of a window are a
-//! run of consecutive elements. Row `i` of the matrix is output `i`, in the order of the output's
-//! axes; its runs are the taps of the kernel. A tap outside the input is a run of zeros.
+//! Row `i` of the matrix is output `i`, in the order of the output's axes; its elements are the
+//! channels under each tap. Where the input lies with its channels last, these are a run of
+//! consecutive elements; where each channel is a plane of its own, a run is one element. A tap
+//! outside the input is a run of zeros.
 
 use std::ops::Range;
 
@@ -26,26 +27,64 @@ pub struct Window {
 /// The windows of a convolution over one to three axes.
 #[derive(Clone, Debug)]
 pub struct Windows<'a> {
-    /// The input: batch, axes, channels.
+    /// The input: batch, axes, channels, in the order that `place` tells.
     pub input: &'a [f32],
     /// The axes, outermost first; axes of size 1 make them three.
     pub axes: [Window; 3],
-    /// Elements from one position to the next: all channels.
-    pub step: usize,
+    /// Where its elements lie.
+    pub place: Place,
     /// The first channel, and how many there are under one tap.
     pub channels: (usize, usize),
     /// At least as many zeros as there are channels.
     pub zeros: &'a [f32],
 }
 
+/// Distances between neighbours in the input of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From one element of the batch to the next.
+    pub image: usize,
+    /// From one position of the innermost axis to the next.
+    pub position: usize,
+    /// From one channel to the next.
+    pub channel: usize,
+}
+
+impl Place {
+    /// Where the channels are the last axis.
+    pub fn channels_last(positions: usize, channels: usize) -> Place {
+        Place { image: positions * channels, position: channels, channel: 1 }
+    }
+
+    /// Where the channels lie before the axes.
+    pub fn channels_first(positions: usize, channels: usize) -> Place {
+        Place { image: positions * channels, position: 1, channel: positions }
+    }
+}
+
+/// Windows on one line whose taps lie within the input along it: each run of one begins as many
+/// elements behind that of its neighbour.
+pub(super) struct Line {
+    /// Number of runs.
+    pub(super) runs: usize,
+    /// Elements from window to window.
+    pub(super) step: usize,
+    /// Elements from one of a run to the next.
+    pub(super) inner: usize,
+    /// The window that the pointers are for.
+    first: usize,
+    /// The window behind the last.
+    end: usize,
+}
+
 impl Windows<'_> {
     /// Taps of the kernel.
-    pub fn taps(&self) -> usize {
+    fn taps(&self) -> usize {
         self.axes.iter().map(|a| a.taps).product()
     }
 
     /// Outputs for one element of the batch.
-    pub fn outputs(&self) -> usize {
+    fn outputs(&self) -> usize {
         self.axes.iter().map(|a| a.output).product()
     }
 
@@ -53,59 +92,147 @@ impl Windows<'_> {
         self.axes.iter().map(|a| a.input).product()
     }
 
+    /// Runs of consecutive elements under one tap, and their length.
+    fn split(&self) -> (usize, usize) {
+        let (_, channels) = self.channels;
+        if self.place.channel == 1 { (1, channels) } else { (channels, 1) }
+    }
+
+    /// Runs that a window consists of.
+    pub(super) fn runs(&self) -> usize {
+        self.taps() * self.split().0
+    }
+
+    /// Whether the taps of the last axis lie side by side without a gap.
+    fn is_dense(&self) -> bool {
+        let [_, _, width] = self.axes;
+        width.dilation == 1 && self.reads_all()
+    }
+
+    /// Whether all channels are read, and lie side by side.
+    pub(super) fn reads_all(&self) -> bool {
+        self.place.channel == 1 && self.channels.1 == self.place.position
+    }
+
     /// Panics unless there are `m` windows of `k` elements.
     pub(super) fn check(&self, m: usize, k: usize) {
         assert_eq!(self.taps() * self.channels.1, k, "the windows have another size");
         let batch = m.checked_div(self.outputs()).unwrap_or(0);
         assert_eq!(batch * self.outputs(), m, "the windows have another number");
-        assert!(self.input.len() >= batch * self.positions() * self.step, "A is too short");
-        // A run may go on into the positions that follow, but not beyond the last.
-        let [_, _, width] = self.axes;
-        let run_end = width.last() * self.step + self.channels.0 + self.channels.1;
-        assert!(m == 0 || run_end <= width.input * self.step, "a run leaves its line");
-        assert!(self.zeros.len() >= self.channels.1, "there are too few zeros");
+        let Place { image, position, channel } = self.place;
+        let (first, count) = self.channels;
+        let reach = self.positions() * position + (first + count) * channel;
+        assert!(k == 0 || m == 0 || reach <= image + position.max(channel), "A is too short");
+        assert!(m == 0 || self.input.len() >= batch * image, "A is too short");
+        assert!(self.zeros.len() >= count, "there are too few zeros");
     }
 
-    /// Pointers to the runs of windows `first..first + rows`: for each tap those of all rows.
-    pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
+    /// The batch element, and the outputs along the axes, of a window.
+    fn window(&self, index: usize) -> (usize, [usize; 3]) {
+        let [_, height, width] = self.axes;
+        let (batch, rest) = (index / self.outputs(), index % self.outputs());
+        let (x, rest) = (rest % width.output, rest / width.output);
+        (batch, [rest / height.output, rest % height.output, x])
+    }
+
+    /// Calls `f` with the lines of the input that a window at outputs `z` and `y` looks at: where
+    /// the first channel of each begins, none for lines outside the input.
+    #[inline(always)]
+    fn lines(&self, batch: usize, z: usize, y: usize, mut f: impl FnMut(Option<*const f32>)) {
         let [depth, height, width] = self.axes;
-        let (outputs, positions) = (self.outputs(), self.positions());
-        let (mut batch, rest) = (first / outputs, first % outputs);
-        let (mut x, rest) = (rest % width.output, rest / width.output);
-        let (mut y, mut z) = (rest % height.output, rest / height.output);
-        assert!(to.len() >= rows * self.taps());
-        for i in 0..rows {
-            let image = batch * positions;
-            let mut tap = i;
-            for kz in 0..depth.taps {
-                let plane = depth.position(z, kz).map(|z| image + z * height.input * width.input);
-                for ky in 0..height.taps {
-                    let line = height.position(y, ky).map(|y| y * width.input);
-                    let line = plane.and_then(|plane| Some(plane + line?));
-                    for kx in 0..width.taps {
-                        to[tap] = match (line, width.position(x, kx)) {
-                            (Some(line), Some(x)) => {
-                                // `check` has shown that every position lies within the input.
-                                let at = (line + x) * self.step + self.channels.0;
-                                self.input.as_ptr().wrapping_add(at)
-                            }
-                            _ => self.zeros.as_ptr(),
-                        };
-                        tap += rows;
-                    }
-                }
-            }
-            x += 1;
-            if x == width.output {
-                (x, y) = (0, y + 1);
-            }
-            if y == height.output {
-                (y, z) = (0, z + 1);
-            }
-            if z == depth.output {
-                (z, batch) = (0, batch + 1);
+        let image = batch * self.place.image + self.channels.0 * self.place.channel;
+        for kz in 0..depth.taps {
+            let plane = depth.position(z, kz);
+            for ky in 0..height.taps {
+                let line = plane.zip(height.position(y, ky)).map(|(z, y)| z * height.input + y);
+                // `check` has shown that every position lies within the input.
+                f(line.map(|line| {
+                    let at = image + line * width.input * self.place.position;
+                    self.input.as_ptr().wrapping_add(at)
+                }));
             }
         }
+    }
+
+    /// Pointers to the runs of windows `first..first + rows`: for each run those of all rows.
+    pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
+        let [_, _, width] = self.axes;
+        let (split, _) = self.split();
+        assert!(to.len() >= rows * self.runs());
+        for i in 0..rows {
+            let (batch, [z, y, x]) = self.window(first + i);
+            let mut at = i;
+            self.lines(batch, z, y, |line| {
+                for kx in 0..width.taps {
+                    let tap = line.zip(width.position(x, kx));
+                    let tap = tap.map(|(line, x)| line.wrapping_add(x * self.place.position));
+                    for channel in 0..split {
+                        let run = |tap: *const f32| tap.wrapping_add(channel * self.place.channel);
+                        to[at] = tap.map_or(self.zeros.as_ptr(), run);
+                        at += rows;
+                    }
+                }
+            });
+        }
+    }
+
+    /// How many of the next `rows` windows are best taken together.
+    pub(super) fn together(&self, first: usize, rows: usize) -> usize {
+        if self.place.channel == 1 {
+            return rows;
+        }
+        // Pointers to single elements are many: windows that need them are few when lines are
+        // taken apart where the input ends.
+        let [_, _, width] = self.axes;
+        let (x, inside) = (first % width.output, width.inside());
+        let bound = [inside.start, inside.end, width.output].into_iter().find(|end| *end > x);
+        bound.map_or(rows, |end| rows.min(end - x))
+    }
+
+    /// The line that window `first` lies on, from there on, with pointers to the runs of this
+    /// window, null for those outside the input along the other axes; none if a tap lies outside
+    /// the input along the last.
+    fn line_from(&self, first: usize, to: &mut [*const f32]) -> Option<Line> {
+        let [_, _, width] = self.axes;
+        let (batch, [z, y, x]) = self.window(first);
+        let inside = width.inside();
+        if !inside.contains(&x) {
+            return None;
+        }
+        let taps = if self.is_dense() { 1 } else { width.taps };
+        let mut runs = 0;
+        self.lines(batch, z, y, |line| {
+            for kx in 0..taps {
+                let tap = line.zip(width.position(x, kx));
+                let run = tap.map(|(line, x)| line.wrapping_add(x * self.place.position));
+                to[runs] = run.unwrap_or(std::ptr::null());
+                runs += 1;
+            }
+        });
+        let step = width.stride * self.place.position;
+        let end = first + inside.end - x;
+        Some(Line { runs, step, inner: self.place.channel, first, end })
+    }
+
+    /// The line of windows `first..first + rows`, if they lie on one and all their taps within the
+    /// input along it; `known` is what was returned before with the same pointers.
+    pub(super) fn line(
+        &self,
+        (first, rows): (usize, usize),
+        known: Option<Line>,
+        pointers: &mut [*const f32],
+    ) -> Option<Line> {
+        let line = match known {
+            Some(line) if (line.first..line.end).contains(&first) => {
+                let moved = (first - line.first) * line.step;
+                for pointer in pointers[..line.runs].iter_mut().filter(|p| !p.is_null()) {
+                    *pointer = pointer.wrapping_add(moved);
+                }
+                Line { first, ..line }
+            }
+            _ => self.line_from(first, pointers)?,
+        };
+        (first + rows <= line.end).then_some(line)
     }
 }
 
@@ -113,13 +240,6 @@ impl Window {
     /// An axis that is not there.
     pub const NONE: Window =
         Window { input: 1, output: 1, taps: 1, stride: 1, dilation: 1, start: 0 };
-
-    /// The last position of the input that a window looks at.
-    fn last(&self) -> usize {
-        let taps = (self.taps.max(1) - 1) * self.dilation;
-        let reach = (self.output.max(1) - 1) * self.stride + taps;
-        reach.saturating_add_signed(self.start).min(self.input.max(1) - 1)
-    }
 
     /// Where tap `tap` of window `output` lies, if within the input.
     #[inline]
@@ -132,6 +252,13 @@ impl Window {
     pub fn taps_within(&self, output: usize) -> Range<usize> {
         let first = (output * self.stride) as isize + self.start;
         within(first, self.dilation, self.taps, self.input)
+    }
+
+    /// The windows whose taps all lie within the input.
+    pub fn inside(&self) -> Range<usize> {
+        let first = self.outputs_within(0);
+        let last = self.outputs_within(self.taps.max(1) - 1);
+        first.start.max(last.start)..first.end.min(last.end)
     }
 
     /// The windows whose tap `tap` lies within the input.

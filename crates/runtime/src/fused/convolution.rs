@@ -1,20 +1,32 @@
-//! Convolutions between tensors whose channels are the last axis.
+//! Convolutions to tensors whose channels are the last axis.
 
 use super::then::{Then, steps};
 use crate::again::Again;
 use crate::net::Made;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
-use kernels::conv::Convolution;
+use kernels::conv::{Convolution, Input};
 
-/// A convolution with its channels last: inputs are the data, the filters as the model gives them,
-/// and the operands of the steps.
+/// A convolution that writes its channels last: inputs are the data, the filters as the model gives
+/// them, the operands of the steps, and gates.
 #[derive(Clone)]
 pub(crate) struct ChannelsLast {
     pub(crate) conv: Convolution,
     /// Whether it is the way back from output to input.
     pub(crate) backward: bool,
+    /// Whether the data still has its channels first.
+    pub(crate) channels_first: bool,
+    /// The input that the channels of the data are multiplied by.
+    pub(crate) gates: Option<usize>,
     pub(crate) then: Vec<Then>,
+}
+
+impl ChannelsLast {
+    /// Whether it can multiply the channels that it reads.
+    pub(crate) fn can_be_gated(&self) -> bool {
+        let free = self.gates.is_none() && !self.backward && !self.channels_first;
+        free && self.conv.is_product()
+    }
 }
 
 impl Made for ChannelsLast {
@@ -23,6 +35,8 @@ impl Made for ChannelsLast {
         Ok(Box::new(ChannelsLastKernel {
             way: Way::new(&conv, self.backward),
             columns: self.conv.outputs,
+            channels_first: self.channels_first,
+            gates: self.gates,
             then: self.then.clone(),
             filters: Again::new(cx.is_invariant(1)),
         }))
@@ -32,13 +46,18 @@ impl Made for ChannelsLast {
 struct ChannelsLastKernel {
     way: Way,
     columns: usize,
+    channels_first: bool,
+    gates: Option<usize>,
     then: Vec<Then>,
     filters: Again<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (input, filters) = (cx.input(0), cx.input(1));
+        let factors = self.gates.map(|gates| cx.input(gates));
+        let channels_first = self.channels_first;
+        let input = Input { values: cx.input(0), channels_first, factors };
+        let filters = cx.input(1);
         let output = cx.output(0);
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());

@@ -6,7 +6,7 @@ use crate::ops::convert::{Halves, convert_tensor};
 use crate::prelude::*;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
-use kernels::conv::{Convolution, Definition, Direction, Filters, Transposed, plain};
+use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Transposed, plain};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{Precision, Step, Window};
 use kernels::num::Stored;
@@ -101,7 +101,7 @@ impl Way {
     pub(crate) fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
-        input: &[f32],
+        input: Input<'_>,
         filters: &Prepared<'_>,
         steps: &[Step<'_>],
         output: &mut [f32],
@@ -111,7 +111,7 @@ impl Way {
                 conv.run(threads, scratch, (input, filters), steps, output);
             }
             (Way::Back(conv), Prepared::Back(filters)) => {
-                conv.run(threads, scratch, (input, filters), steps, output);
+                conv.run(threads, scratch, (input.values, filters), steps, output);
             }
             _ => unreachable!("filters are prepared for the way they are used"),
         }
@@ -122,15 +122,18 @@ impl Way {
 struct Turned {
     way: Way,
     filters: Option<Prepared<'static>>,
-    /// Moves the channels last, and back.
-    to_last: CopyPlan,
+    /// Moves the channels last, unless they are read where they are.
+    to_last: Option<CopyPlan>,
+    /// Moves them back.
     to_first: CopyPlan,
 }
 
 impl Turned {
     fn new(conv: Convolution, kind: Kind, filters: Option<&[f32]>) -> Turned {
         let positions: usize = conv.axes.iter().map(|a| a.input).product();
-        let to_last = CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
+        let stays = !kind.is_backward() && conv.reads_channels_first();
+        let turn = || CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
+        let to_last = (!stays).then(turn);
         let sizes = [conv.batch, conv.positions(), conv.outputs];
         let to_first = CopyPlan::transpose(&sizes, &[0, 2, 1]);
         let way = Way::new(&conv, kind.is_backward());
@@ -148,12 +151,13 @@ impl Turned {
             }
         };
         let mut turned: Scratch<'_, f32>;
-        let input = match self.to_last.is_identity() {
-            true => input,
-            false => {
+        let input = match &self.to_last {
+            None => Input { values: input, channels_first: true, factors: None },
+            Some(plan) if plan.is_identity() => Input::channels_last(input),
+            Some(plan) => {
                 turned = cx.scratch(input.len());
-                self.to_last.run(cx.threads(), input, &mut turned);
-                &turned
+                plan.run(cx.threads(), input, &mut turned);
+                Input::channels_last(&turned)
             }
         };
         let place = (cx.threads(), cx.scratch_pool());

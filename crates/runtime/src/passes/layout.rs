@@ -206,9 +206,14 @@ impl Layout {
         }
         let conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
         let backward = rule.kind().is_backward();
-        let input = self.turned(sweep, data, node.layer)?;
+        let channels_first =
+            !backward && conv.reads_channels_first() && !self.last.contains_key(&data);
+        let input = match channels_first {
+            true => data,
+            false => self.turned(sweep, data, node.layer)?,
+        };
         let last = self.result(sweep, output)?;
-        let conv = ChannelsLast { conv, backward, then: Vec::new() };
+        let conv = ChannelsLast { conv, backward, channels_first, gates: None, then: Vec::new() };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
     }

@@ -6,6 +6,7 @@ mod compose;
 mod decompress;
 mod epilogue;
 mod fold;
+mod gate;
 mod layout;
 mod map;
 mod sweep;
@@ -39,6 +40,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("recognise attention", attention::attention),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
+    ("multiply by gates while reading", gate::gate),
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),
 ];

@@ -1,0 +1,86 @@
+//! Kernels give the same bits on every instruction set that the machine has. In a process of its
+//! own, since the choice is one for the whole process and packed matrices are for one choice.
+
+use kernels::ScratchPool;
+use kernels::conv::{Convolution, Input};
+use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
+use kernels::isa::{Isa, force};
+use kernels::multiversion;
+use kernels::num::Loose;
+use kernels::par::Threads;
+use kernels::unary::Unary;
+
+fn numbers(len: usize, seed: f32) -> Vec<f32> {
+    (0..len).map(|i| (i as f32 * seed).sin()).collect()
+}
+
+multiversion! {
+    fn dot(a: &[f32], b: &[f32]) -> f32 {
+        let mut lanes = [0f32; 16];
+        for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
+            for i in 0..16 {
+                lanes[i] = a[i].mul_add(b[i], lanes[i]);
+            }
+        }
+        lanes.iter().sum()
+    }
+}
+
+/// A product of many rows, packed, with steps; and one of few rows, as B lies.
+fn products(precision: Precision) -> Vec<f32> {
+    let (m, n, k) = (37, 75, 130);
+    let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
+    let (threads, scratch) = (Threads::single(), ScratchPool::default());
+    let layout = Layout::Rows { stride: n };
+    let packed = Packed::new(threads, Loose::of(&b), layout, (k, n), precision);
+    let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
+    let mut c = vec![0.0; (m + 2) * n];
+    let (many, few) = c.split_at_mut(m * n);
+    let a = Left::Rows { values: &a, stride: k };
+    Product { m, n, k, a, b: Right::Packed(&packed), c_stride: n, precision, steps: &steps }
+        .run(threads, &scratch, many);
+    Product {
+        m: 2,
+        n,
+        k,
+        a,
+        b: Right::Plain(Loose::of(&b), layout),
+        c_stride: n,
+        precision,
+        steps: &[],
+    }
+    .run(threads, &scratch, few);
+    c
+}
+
+/// Convolutions with padding, dense and of each channel, read with channels first and last.
+fn convolutions(precision: Precision) -> Vec<f32> {
+    let (threads, scratch) = (Threads::single(), ScratchPool::default());
+    let axis = Window { input: 33, output: 33, taps: 3, stride: 1, dilation: 1, start: -1 };
+    let mut all = Vec::new();
+    for (inputs, outputs, groups) in [(3, 20, 1), (24, 16, 1), (37, 37, 37)] {
+        let axes = [Window::NONE, axis, axis];
+        let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
+        let values = numbers(33 * 33 * inputs, 0.53);
+        let filters = conv.filters(threads, &numbers(outputs * inputs / groups * 9, 0.29));
+        let channels_first = conv.reads_channels_first();
+        let input = Input { values: &values, channels_first, factors: None };
+        let steps = [Step::Apply(Unary::Relu {})];
+        let mut out = vec![0.0; 33 * 33 * outputs];
+        conv.run(threads, &scratch, (input, &filters), &steps, &mut out);
+        all.extend(out);
+    }
+    all
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    let mut results = Vec::new();
+    for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
+        force(isa);
+        let values = numbers(64, 0.37);
+        let both = [Precision::F32, Precision::Bf16].map(|p| (products(p), convolutions(p)));
+        results.push((dot(&values, &values), both));
+    }
+    assert!(results.windows(2).all(|w| w[0] == w[1]));
+}

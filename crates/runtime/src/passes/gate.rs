@@ -1,0 +1,52 @@
+//! Channels that are multiplied by a gate, as squeeze and excitation does, are multiplied while
+//! the convolution behind reads them. Each product is rounded as before, so the bits stay.
+
+use super::PassCx;
+use super::sweep::Sweep;
+use crate::fused::convolution::ChannelsLast;
+use crate::net::{Net, Node, Operation, ValueId};
+use infer::ops::binary::{Binary, Kind};
+use infer::rules::broadcast::AutoBroadcast;
+use std::sync::Arc;
+
+pub(super) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::over(net, |sweep, mut node| {
+        if gated(sweep, &mut node).is_some() {
+            sweep.changed();
+        }
+        sweep.keep(node);
+    })
+}
+
+/// Lets a convolution read the data and the gates of the product that feeds it.
+fn gated(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
+    let conv = node.made::<ChannelsLast>().filter(|c| c.can_be_gated())?;
+    let input = *node.inputs.first()?;
+    let (data, gates) = operands(sweep.net, sweep.only_for(input)?)?;
+    let conv = ChannelsLast { gates: Some(node.inputs.len()), ..conv.clone() };
+    sweep.take(input)?;
+    node.inputs[0] = data;
+    node.inputs.push(gates);
+    node.operation = Operation::Made(Arc::new(conv));
+    Some(())
+}
+
+/// The data and the gates, one for each channel of each element of the batch, of a product.
+fn operands(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
+    let rule = node.is::<Binary>().filter(|b| b.kind() == Kind::Multiply)?;
+    let (&[a, b], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return None };
+    if rule.broadcast() != AutoBroadcast::Numpy || !net.is_f32(a) || !net.is_f32(b) {
+        return None;
+    }
+    let all = net.sizes(output)?;
+    let last = all.len().checked_sub(1)?;
+    let is_gate = |v: ValueId| {
+        let own = net.sizes(v).unwrap_or_default();
+        let each = |(i, s): (usize, &usize)| *s == if i == 0 || i == last { all[i] } else { 1 };
+        own.len() == all.len() && own.iter().enumerate().all(each)
+    };
+    let found = [(a, b), (b, a)]
+        .into_iter()
+        .find(|(data, gates)| net.sizes(*data).as_deref() == Some(&all) && is_gate(*gates))?;
+    Some(found)
+}
