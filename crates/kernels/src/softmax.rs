@@ -50,7 +50,7 @@ multiversion! {
     /// # Panics
     /// When there is something beyond whole groups.
     pub(crate) fn softmax_rows(rows: &mut [f32], columns: usize) {
-        assert!(columns > 0 && columns % LANES == 0 && rows.len() % columns == 0);
+        assert!(columns > 0 && columns.is_multiple_of(LANES) && rows.len().is_multiple_of(columns));
         let whole = rows.len() / columns / TOGETHER * TOGETHER;
         let (groups, rest) = rows.split_at_mut(whole * columns);
         for group in groups.chunks_exact_mut(TOGETHER * columns) {

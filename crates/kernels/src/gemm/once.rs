@@ -21,7 +21,8 @@ impl Product<'_> {
             Left::Scaled { .. } | Left::Rounded(_) => return false,
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
-        self.precision == Precision::Bf16 && run % 2 == 0 && self.k % 2 == 0 && is_read_again
+        let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
+        self.precision == Precision::Bf16 && is_even && is_read_again
     }
 
     /// Rounds A and calls `then` with the product of what it has become.

@@ -113,6 +113,8 @@ impl Rounded {
                 let to = to.add(row * self.stride);
                 for run in 0..runs {
                     let from = match from {
+                        // The first is null where all are 0.
+                        Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
                         Source::Rows(runs) => *runs.add(run * rows + row),
                         Source::Line(runs, steps) => {
                             assert!(steps.inner == 1, "neighbours are apart");
@@ -318,7 +320,9 @@ mod x86 {
         #[inline(always)]
         unsafe fn add_pairs(a: Avx512, b: Avx512, sums: Avx512) -> Avx512 {
             // SAFETY: the caller has AVX512-BF16; the types have the same bits.
-            Avx512(unsafe { _mm512_dpbf16_ps(sums.0, transmute(a.0), transmute(b.0)) })
+            let pairs = |v: Avx512| unsafe { transmute::<__m512, __m512bh>(v.0) };
+            // SAFETY: as above.
+            Avx512(unsafe { _mm512_dpbf16_ps(sums.0, pairs(a), pairs(b)) })
         }
     }
 
@@ -340,7 +344,8 @@ mod x86 {
             while i < len {
                 let mask = u16::MAX >> 16usize.saturating_sub(len - i);
                 let some = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from.add(i)));
-                _mm256_mask_storeu_epi16(to.add(i).cast(), mask, transmute(some));
+                let some = transmute::<__m256bh, __m256i>(some);
+                _mm256_mask_storeu_epi16(to.add(i).cast(), mask, some);
                 i += 16;
             }
         }
