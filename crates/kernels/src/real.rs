@@ -2,8 +2,9 @@
 //!
 //! The f32 functions that networks use often are polynomials of our own, free of branches, so
 //! that loops over them become vector code; the others are computed in f64 by the `libm` crate
-//! and rounded. Both give the same bits on every machine. The polynomials are least-maximum fits;
-//! the tests state and check the error of each over all of f32.
+//! and rounded. Both give the same bits on every machine. The polynomials are least-maximum fits,
+//! summed in pairs so that few steps wait for each other; the tests state and check the error of
+//! each over all of f32.
 
 use crate::num::Stored;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -84,6 +85,34 @@ impl<T: Stored<Wide: Real>> StoredReal for T {}
 /// Bits of 1.5 * 2^23: adding it rounds a small f32 to an integer in its low bits.
 const ROUND: f32 = 12_582_912.0;
 
+/// e to the power of `x`, between -104 and 89: a factor around 1 and a power of 2.
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, i32) {
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = n.mul_add(-0.693_145_75, x);
+    let r = n.mul_add(-1.428_606_8e-6, r);
+    let square = r * r;
+    let high = 0.001_381_453_8f32.mul_add(r, 0.008_368_745);
+    let low = 0.041_668_39f32.mul_add(r, 0.166_665_21);
+    let p = high.mul_add(square, low).mul_add(r, 0.499_999_94);
+    let p = p.mul_add(square, r) + 1.0;
+    (p, shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32)
+}
+
+/// 2 to the power of `n`, where that is a normal number.
+#[inline(always)]
+fn power(n: i32) -> f32 {
+    f32::from_bits(((n + 127) as u32) << 23)
+}
+
+/// e to the power of `x`, where the result is a normal number.
+#[inline(always)]
+fn exp_near(x: f32) -> f32 {
+    let (p, n) = exp_parts(x);
+    p * power(n)
+}
+
 impl Real for f32 {
     #[inline(always)]
     fn of(value: f64) -> f32 {
@@ -152,20 +181,9 @@ impl Real for f32 {
         // Beyond these the result is 0 or infinite; clamping keeps the exponent in range.
         let x = if self < -104.0 { -104.0 } else { self };
         let x = if x > 89.0 { 89.0 } else { x };
-        let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-        let n = shifted - ROUND;
-        let r = n.mul_add(-0.693_145_75, x);
-        let r = n.mul_add(-1.428_606_8e-6, r);
-        let p = 0.001_381_453_8f32;
-        let p = p.mul_add(r, 0.008_368_745);
-        let p = p.mul_add(r, 0.041_668_39);
-        let p = p.mul_add(r, 0.166_665_21);
-        let p = p.mul_add(r, 0.499_999_94);
-        let p = p.mul_add(r * r, r) + 1.0;
+        let (p, n) = exp_parts(x);
         // In two steps, as 2^n alone may not be a normal number.
-        let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
         let half = n >> 1;
-        let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
         p * power(half) * power(n - half)
     }
 
@@ -198,13 +216,14 @@ impl Real for f32 {
     fn tanh(self) -> f32 {
         let x = Real::abs(self);
         let s = x * x;
-        let p = -0.005_704_984_5f32;
-        let p = p.mul_add(s, 0.020_639_086);
-        let p = p.mul_add(s, -0.053_739_715);
-        let p = p.mul_add(s, 0.133_314_42);
-        let p = p.mul_add(s, -0.333_332_8);
+        let s2 = s * s;
+        let high = (-0.005_704_984_5f32).mul_add(s, 0.020_639_086);
+        let low = (-0.053_739_715f32).mul_add(s, 0.133_314_42);
+        let p = high.mul_add(s2, low).mul_add(s, -0.333_332_8);
         let near = (p * s).mul_add(x, x);
-        let far = 1.0 - 2.0 / (Real::exp(x + x) + 1.0);
+        // From 10 on the result is 1.
+        let t = if x > 10.0 { 10.0 } else { x };
+        let far = 1.0 - 2.0 / (exp_near(t + t) + 1.0);
         let value = if x < 0.625 { near } else { far };
         Real::copysign(value, self)
     }
@@ -214,25 +233,22 @@ impl Real for f32 {
     fn erf(self) -> f32 {
         let x = Real::abs(self);
         let s = x * x;
-        let p = 8.185_225e-5f32;
-        let p = p.mul_add(s, -0.000_809_774_27);
-        let p = p.mul_add(s, 0.005_196_956_5);
-        let p = p.mul_add(s, -0.026_857_708);
-        let p = p.mul_add(s, 0.112_836_644);
-        let p = p.mul_add(s, -0.376_126_32);
-        let p = p.mul_add(s, 0.128_379_17);
-        let near = p.mul_add(x, x);
+        let s2 = s * s;
+        let low = (-0.376_126_32f32).mul_add(s, 0.128_379_17);
+        let middle = (-0.026_857_708f32).mul_add(s, 0.112_836_644);
+        let high = (-0.000_809_774_27f32).mul_add(s, 0.005_196_956_5);
+        let high = 8.185_225e-5f32.mul_add(s2, high);
+        let near = high.mul_add(s2 * s2, middle.mul_add(s2, low)).mul_add(x, x);
         // Beyond 3.95 the result is 1 in f32; there the polynomial would wander off.
         let t = if x > 4.0 { 4.0 } else { x };
-        let q = 4.938_252e-6f32;
-        let q = q.mul_add(t, -4.558_164_4e-5);
-        let q = q.mul_add(t, -4.958_441e-5);
-        let q = q.mul_add(t, 0.002_930_151);
-        let q = q.mul_add(t, -0.022_674_128);
-        let q = q.mul_add(t, 0.105_262_69);
-        let q = q.mul_add(t, 0.635_625_3);
-        let q = q.mul_add(t, 1.128_551_7);
-        let far = 1.0 - Real::exp(-q * t);
+        let t2 = t * t;
+        let low = 0.635_625_3f32.mul_add(t, 1.128_551_7);
+        let middle = (-0.022_674_128f32).mul_add(t, 0.105_262_69);
+        let high = (-4.958_441e-5f32).mul_add(t, 0.002_930_151);
+        let highest = 4.938_252e-6f32.mul_add(t, -4.558_164_4e-5);
+        let (low, high) = (middle.mul_add(t2, low), highest.mul_add(t2, high));
+        let q = high.mul_add(t2 * t2, low);
+        let far = 1.0 - exp_near(-q * t);
         let value = if x < 0.935 { near } else { far };
         let value = if self.is_nan() { self } else { value };
         Real::copysign(value, self)

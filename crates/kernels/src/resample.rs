@@ -216,12 +216,24 @@ impl<W: Real + Pixel<Sum = W>> Pass<W> {
                 }
             });
         }
-        threads.chunks(to, inner, GRAIN.div_ceil(taps), |first, rows| {
-            for (i, to) in rows.chunks_mut(inner).enumerate() {
-                let (outer, row) = ((first + i) / output, (first + i) % output);
-                let taps = if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row];
+        threads.chunks(to, inner, GRAIN.div_ceil(taps), |mut first, mut rows| {
+            while !rows.is_empty() {
+                let (outer, row) = (first / output, first % output);
+                let count = (output - row).min(rows.len() / inner);
                 let from = &from[outer * self.input * inner..][..self.input * inner];
-                over(from, &self.index[taps.clone()], &self.weight[taps], to);
+                let to;
+                (to, rows) = rows.split_at_mut(count * inner);
+                match self.paired {
+                    true => pairs(from, &self.index[2 * row..], &self.weight[2 * row..], inner, to),
+                    false => {
+                        for (row, to) in (row..).zip(to.chunks_mut(inner)) {
+                            let taps =
+                                if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row];
+                            over(from, &self.index[taps.clone()], &self.weight[taps], to);
+                        }
+                    }
+                }
+                first += count;
             }
         });
     }
@@ -241,14 +253,36 @@ multiversion! {
             D::save(taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i].load()))
         };
         if ends.is_empty() {
-            let pairs = index.chunks_exact(2).zip(weight.chunks_exact(2));
-            to.iter_mut().zip(pairs).for_each(|(to, (i, w))| *to = sum(i, w));
+            let pairs = index.as_chunks::<2>().0.iter().zip(weight.as_chunks::<2>().0);
+            for (to, (&[a, b], &[wa, wb])) in to.iter_mut().zip(pairs) {
+                *to = D::save(W::of(0.0) + wa * from[a].load() + wb * from[b].load());
+            }
             return;
         }
         let mut start = 0;
         for (to, end) in to.iter_mut().zip(ends) {
             *to = sum(&index[start..*end], &weight[start..*end]);
             start = *end;
+        }
+    }
+}
+
+multiversion! {
+    /// Sums over pairs of rows of `inner` elements, one pair for each row of the output.
+    fn pairs<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
+        from: &[S],
+        index: &[usize],
+        weight: &[W],
+        inner: usize,
+        to: &mut [D],
+    ) {
+        for (row, to) in to.chunks_exact_mut(inner).enumerate() {
+            let (a, b) = (index[2 * row] * inner, index[2 * row + 1] * inner);
+            let (wa, wb) = (weight[2 * row], weight[2 * row + 1]);
+            let both = from[a..][..inner].iter().zip(&from[b..][..inner]);
+            for (to, (a, b)) in to.iter_mut().zip(both) {
+                *to = D::save(W::of(0.0) + wa * a.load() + wb * b.load());
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Roll: every output row is two whole runs of an input row.
 
 use crate::copy::gcd;
+use crate::multiversion;
 use crate::par::{Slice, Threads};
 
 /// Outputs beyond this size leave the cache before anyone reads them, so they are written past
@@ -9,6 +10,12 @@ const STREAM_BYTES: usize = 3 << 20;
 
 /// Bytes that are worth a second thread.
 const GRAIN_BYTES: usize = 64 << 10;
+
+/// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
+const SHORT: usize = 4 << 10;
+
+/// Bytes of a line.
+const LINE: usize = 64;
 
 /// A roll whose axes have been merged as far as they move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,16 +65,20 @@ impl RollPlan {
         RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
     }
 
-    /// Where output row `row` comes from.
-    fn source_row(&self, row: usize) -> usize {
-        let (mut rest, mut stride, mut source) = (row, 1, 0);
+    /// Where output row `row` comes from, and how many rows from there on come one after the
+    /// other.
+    fn source(&self, row: usize) -> (usize, usize) {
+        let (mut rest, mut stride, mut source, mut count) = (row, 1, 0, usize::MAX);
         for &(size, shift) in self.outer.iter().rev() {
             let i = rest % size;
             rest /= size;
             source += (if i >= shift { i - shift } else { i + size - shift }) * stride;
+            if stride == 1 {
+                count = if i < shift { shift - i } else { size - i };
+            }
             stride *= size;
         }
-        source
+        (source, count)
     }
 
     /// Rolls `from` into `to`.
@@ -81,10 +92,15 @@ impl RollPlan {
         }
         let rows: usize = self.outer.iter().map(|(size, _)| size).product();
         assert_eq!(rows * self.row, to.len());
+        let stream = to.len() > STREAM_BYTES;
+        if !stream && self.row <= SHORT {
+            return threads.chunks(to, self.row, GRAIN_BYTES, |first, to| {
+                self.rotate(from, first, to);
+            });
+        }
         // Pieces of the output begin at cache lines, whatever the length of a row.
         let pieces = threads.count() * 4;
         let piece = to.len().div_ceil(pieces).max(GRAIN_BYTES).next_multiple_of(64);
-        let stream = to.len() > STREAM_BYTES;
         let len = to.len();
         let out = Slice::new(to);
         threads.run(len.div_ceil(piece), &|i, _| {
@@ -97,12 +113,26 @@ impl RollPlan {
         });
     }
 
+    /// Writes the output rows from `first` on.
+    fn rotate(&self, from: &[u8], first: usize, to: &mut [u8]) {
+        let rows = to.len() / self.row;
+        let mut row = 0;
+        while row < rows {
+            let (source, count) = self.source(first + row);
+            let count = count.min(rows - row);
+            let len = count * self.row;
+            let to = &mut to[row * self.row..][..len];
+            rotate_rows(&from[source * self.row..][..len], to, self.row, self.shift);
+            row += count;
+        }
+    }
+
     /// Passes the runs that make up output bytes `start..end` to a writer.
     fn write(&self, from: &[u8], start: usize, end: usize, writer: &mut Writer<'_>) {
         let mut at = start;
         while at < end {
             let row = at / self.row;
-            let source = &from[self.source_row(row) * self.row..][..self.row];
+            let source = &from[self.source(row).0 * self.row..][..self.row];
             let (head, tail) = source.split_at(self.row - self.shift);
             // The output row is `tail` and then `head`.
             let (first, last) = (at - row * self.row, (end - row * self.row).min(self.row));
@@ -114,6 +144,43 @@ impl RollPlan {
             }
             at = (row + 1) * self.row;
         }
+    }
+}
+
+multiversion! {
+    /// Rotates each row towards its end. Rows are written in order and in whole lines, each of
+    /// which may reach into what is written after it.
+    fn rotate_rows(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
+        assert_eq!(from.len(), to.len());
+        let len = to.len();
+        for start in (0..len).step_by(row) {
+            if start + row + LINE <= len {
+                // SAFETY: both rows end a line before the end of the slices.
+                unsafe {
+                    let (from, to) = (from.as_ptr().add(start), to.as_mut_ptr().add(start));
+                    copy_lines(from.add(row - shift), to, shift);
+                    copy_lines(from, to.add(shift), row - shift);
+                }
+            } else {
+                let (head, tail) = from[start..start + row].split_at(row - shift);
+                to[start..start + shift].copy_from_slice(tail);
+                to[start + shift..start + row].copy_from_slice(head);
+            }
+        }
+    }
+}
+
+/// Copies whole lines until `len` bytes are copied.
+///
+/// # Safety
+/// `len` bytes and a line more are valid, and the two do not overlap.
+#[inline(always)]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
+    let mut at = 0;
+    while at < len {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(at).copy_from_nonoverlapping(from.add(at), LINE) };
+        at += LINE;
     }
 }
 
@@ -256,6 +323,16 @@ mod tests {
         check(&[5, 300, 700], &[1, -299, 13], 4, &threads);
         check(&[900, 1001], &[0, 500], 4, &threads);
         check(&[4_000_003], &[i64::MIN], 1, &threads);
+    }
+
+    #[test]
+    fn short_rows_are_rotated_in_lines() {
+        let threads = Threads::new(2);
+        for element in [1, 2, 4, 8] {
+            check(&[3, 20, 96], &[1, -3, 5], element, &threads);
+            check(&[700, 37], &[0, 36], element, &threads);
+            check(&[41, 9, 130], &[-1, 0, 64], element, &threads);
+        }
     }
 
     #[test]

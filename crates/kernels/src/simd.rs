@@ -65,6 +65,19 @@ pub unsafe trait Vector: Copy {
     unsafe fn smaller(self, other: Self) -> Self;
 }
 
+/// Asks for a cache line that will be read soon, but not yet. Any address will do.
+#[inline(always)]
+pub fn prefetch(line: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// Four lanes in plain Rust.
 #[derive(Clone, Copy)]
 pub struct Portable([f32; 4]);

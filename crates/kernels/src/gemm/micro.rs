@@ -2,7 +2,7 @@
 
 use super::pairs::{self, Precision};
 use crate::isa::{Isa, isa};
-use crate::simd::Vector;
+use crate::simd::{Vector, prefetch};
 
 /// Most rows in a block on any instruction set.
 pub(super) const MAX_ROWS: usize = 14;
@@ -19,8 +19,24 @@ pub(super) struct Block {
     pub(super) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
+    /// What will be read later, and how much of it is asked for with each row of the panel.
+    pub(super) ahead: Ahead,
     /// Where the block goes.
     pub(super) out: Out,
+}
+
+/// Memory that will be read after the block.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    /// Where it begins.
+    pub(super) from: *const f32,
+    /// Elements from one request to the next; 0 where nothing is asked for.
+    pub(super) step: usize,
+}
+
+impl Ahead {
+    /// Nothing.
+    pub(super) const NONE: Ahead = Ahead { from: std::ptr::null(), step: 0 };
 }
 
 /// Where sums go, and what is done to them before.
@@ -39,7 +55,7 @@ pub(crate) struct Out {
 /// Where the rows of A lie.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// For each run a pointer to `k` elements of each row.
+    /// For each run a pointer to `k` elements of each row, the first null where all are 0.
     Rows(*const *const f32),
     /// For each run a pointer to the first row's, null where all rows are 0.
     Line(*const *const f32, Steps),
@@ -136,7 +152,12 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
         let mut b = block.b;
+        let mut ahead = block.ahead.from;
         for run in 0..block.runs {
+            if (*a.add(run * R)).is_null() {
+                b = b.add(block.k * W * V::LANES);
+                continue;
+            }
             let mut rows = [std::ptr::null(); R];
             for i in 0..R {
                 rows[i] = *a.add(run * R + i);
@@ -153,6 +174,8 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                     }
                 }
                 b = b.add(W * V::LANES);
+                prefetch(ahead);
+                ahead = ahead.wrapping_add(block.ahead.step);
             }
         }
         store(&block.out, sums);
@@ -176,6 +199,7 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
     unsafe {
         let mut sums = [[V::zero(); P]; R];
         let mut b = block.b;
+        let mut ahead = block.ahead.from;
         let thrice = std::hint::black_box(3 * step);
         for run in 0..block.runs {
             let mut first = *a.add(run);
@@ -199,6 +223,8 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
                     }
                 });
                 b = b.add(W * V::LANES);
+                prefetch(ahead);
+                ahead = ahead.wrapping_add(block.ahead.step);
                 // Not beyond the end, even behind the last.
                 first = first.wrapping_add(inner);
                 second = second.wrapping_add(inner);

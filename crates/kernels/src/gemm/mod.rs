@@ -24,7 +24,7 @@ use crate::memory::ScratchPool;
 use crate::multiversion;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
-use micro::{Block, MAX_ROWS, Source, Steps};
+use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
 pub(crate) use micro::{Out, store};
 use pack::pack_panel;
 use pairs::Rounded;
@@ -134,7 +134,8 @@ impl Product<'_> {
         threads.run(tiles.count(), &|tile, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let own = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
-            self.tile(tiles.get(tile), own, c);
+            let later = tile + threads.count();
+            self.tile((tiles.get(tile), tiles.get(later)), own, c);
         });
     }
 
@@ -156,7 +157,7 @@ impl Product<'_> {
         self.check(len);
         let tiles = Tiles::new(self, 1);
         for tile in 0..tiles.count() {
-            self.tile(tiles.get(tile), scratch, c);
+            self.tile((tiles.get(tile), tiles.get(tile + 1)), scratch, c);
         }
     }
 
@@ -201,8 +202,8 @@ impl Product<'_> {
         }
     }
 
-    /// Computes one tile of C.
-    fn tile(&self, tile: Tile, scratch: &mut [f32], c: Slice<f32>) {
+    /// Computes one tile of C, and asks for the B of a tile that comes later.
+    fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: Slice<f32>) {
         if let (true, Left::Rows { values, stride }, Right::Plain(b, layout)) =
             (tile.is_thin, self.a, self.b)
         {
@@ -210,10 +211,11 @@ impl Product<'_> {
         }
         let (_, width) = micro::shape();
         let panel_len = width * self.lanes();
-        let panels: &[f32] = match self.b {
-            Right::Packed(packed) => &packed.panels()[tile.columns.0 / width * panel_len..],
-            Right::Panels(panels) => &panels[tile.columns.0 / width * panel_len..],
-            Right::Plain(b, layout) => {
+        let from = |tile: Tile| self.panels()?.get(tile.columns.0 / width * panel_len..);
+        let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
+        let panels = match (from(tile), self.b) {
+            (Some(panels), _) => panels,
+            (None, Right::Plain(b, layout)) => {
                 let first = tile.columns.0;
                 let panels = (tile.columns.1 - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
@@ -222,8 +224,18 @@ impl Product<'_> {
                 }
                 scratch
             }
+            (None, _) => &[],
         };
-        self.blocks(tile, panels, c);
+        self.blocks(tile, (panels, later.unwrap_or_default()), c);
+    }
+
+    /// The panels of B, if it has been packed.
+    fn panels(&self) -> Option<&[f32]> {
+        match self.b {
+            Right::Packed(packed) => Some(packed.panels()),
+            Right::Panels(panels) => Some(panels),
+            Right::Plain(..) => None,
+        }
     }
 
     /// Lanes of a row of A, and rows of a panel of B.
@@ -248,8 +260,9 @@ impl Product<'_> {
         }
     }
 
-    /// Walks over a tile: some rows of A, then panel after panel.
-    fn blocks(&self, tile: Tile, panels: &[f32], c: Slice<f32>) {
+    /// Walks over a tile: some rows of A, then panel after panel. Asks for the panels of a later
+    /// tile.
+    fn blocks(&self, tile: Tile, (panels, later): (&[f32], &[f32]), c: Slice<f32>) {
         let (most, width) = micro::shape();
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
         let (then, rest) = Absorbed::of(self.steps);
@@ -263,6 +276,8 @@ impl Product<'_> {
         };
         let lanes = self.lanes();
         let mut row = top;
+        let turns = (bottom - top).div_ceil(most);
+        let mut turn = 0;
         while row < bottom {
             let rows = match self.left().0 {
                 Left::Windows(windows) => windows.together(row, block_rows(bottom - row, most)),
@@ -283,6 +298,7 @@ impl Product<'_> {
                         runs,
                         k: lanes / runs,
                         b: panels[i * width * lanes..].as_ptr(),
+                        ahead: ahead(later, i * width * lanes, width * lanes, (turn, turns)),
                         out: Out {
                             to: c.at(row * self.c_stride + column),
                             stride: self.c_stride,
@@ -296,6 +312,7 @@ impl Product<'_> {
             // SAFETY: within C and within this tile.
             unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
             row += rows;
+            turn += 1;
         }
     }
 
@@ -350,6 +367,18 @@ multiversion! {
             *to = x * factor;
         }
     }
+}
+
+/// What to ask for of a panel of a later tile, which begins at `at`, in one of the turns over the
+/// rows of this tile: a half in each of two turns, behind the first, which itself waits for
+/// memory.
+fn ahead(later: &[f32], at: usize, len: usize, (turn, turns): (usize, usize)) -> Ahead {
+    let half = if turns < 3 { Some(turn) } else { turn.checked_sub(1) };
+    let panel = half.filter(|half| *half < 2 && turns > 1).and_then(|half| {
+        let start = at + half * len / 2;
+        later.get(start..).filter(|panel| !panel.is_empty())
+    });
+    panel.map_or(Ahead::NONE, |panel| Ahead { from: panel.as_ptr(), step: micro::shape().1 / 2 })
 }
 
 /// Rows of the next block: blocks of nearly equal size, rather than a small one at the end.

@@ -320,9 +320,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn add_pairs(a: Avx512, b: Avx512, sums: Avx512) -> Avx512 {
             // SAFETY: the caller has AVX512-BF16; the types have the same bits.
-            let pairs = |v: Avx512| unsafe { transmute::<__m512, __m512bh>(v.0) };
-            // SAFETY: as above.
-            Avx512(unsafe { _mm512_dpbf16_ps(sums.0, pairs(a), pairs(b)) })
+            unsafe {
+                let a = transmute::<__m512, __m512bh>(a.0);
+                let b = transmute::<__m512, __m512bh>(b.0);
+                Avx512(_mm512_dpbf16_ps(sums.0, a, b))
+            }
         }
     }
 

@@ -154,7 +154,8 @@ impl Windows<'_> {
         }
     }
 
-    /// Pointers to the runs of windows `first..first + rows`: for each run those of all rows.
+    /// Pointers to the runs of windows `first..first + rows`: for each run those of all rows. The
+    /// first is null where the run lies outside the input for all rows.
     pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
         let [_, _, width] = self.axes;
         let (split, _) = self.split();
@@ -173,6 +174,11 @@ impl Windows<'_> {
                     }
                 }
             });
+        }
+        for run in to.chunks_exact_mut(rows.max(1)).take(self.runs()) {
+            if run.iter().all(|pointer| *pointer == self.zeros.as_ptr()) {
+                run[0] = std::ptr::null();
+            }
         }
     }
 
