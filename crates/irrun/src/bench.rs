@@ -1,6 +1,6 @@
 //! `irrun bench`: what a model costs, from reading its file to the steady state.
 
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
@@ -30,7 +30,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let given = crate::run::given(first, &[]);
     let (facts, check) = timed(|| infer::propagate(&graph, &given).or_exit(Exit::Model));
     let facts = facts?;
-    let options = Options { optimize: !args.no_optimize };
+    let options = Options { optimize: !args.no_optimize, precision: args.common.precision.into() };
     let (plan, planning) =
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
     let threads = crate::run::threads(args.common.threads);
@@ -54,7 +54,8 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         times.push(time);
     }
     times.sort();
-    let report = Report { load, check, planning, first, times, threads: count };
+    let precision = args.common.precision;
+    let report = Report { load, check, planning, first, times, threads: count, precision };
     match args.common.json {
         true => println!("{}", report.json(&session)),
         false => print!("{}{}", report.text(), profile::text(&session.profile())),
@@ -123,6 +124,7 @@ struct Report {
     /// Of the timed runs, shortest first.
     times: Vec<Duration>,
     threads: usize,
+    precision: Precision,
 }
 
 impl Report {
@@ -143,7 +145,7 @@ impl Report {
             "p90_ms": self.percentile(90),
             "runs": self.times.len(),
             "threads": self.threads,
-            "precision": "f32",
+            "precision": self.precision.name(),
             "peak_rss_bytes": peak_memory(),
             "layers": profile::json(&session.profile()),
         })
@@ -162,6 +164,7 @@ impl Report {
         ];
         rows.push(vec!["runs".to_owned(), self.times.len().to_string()]);
         rows.push(vec!["threads".to_owned(), self.threads.to_string()]);
+        rows.push(vec!["precision".to_owned(), self.precision.name().to_owned()]);
         if let Some(bytes) = peak_memory() {
             rows.push(vec!["peak memory".to_owned(), format!("{} MiB", bytes >> 20)]);
         }

@@ -29,7 +29,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         Some(path) => state::load(path, &graph)?,
         None => Vec::new(),
     };
-    let plan = plan(&graph, &tensors, &values, &Options { optimize: !args.no_optimize })?;
+    let options = Options { optimize: !args.no_optimize, precision: args.common.precision.into() };
+    let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
         plan.explain().iter().for_each(|line| eprintln!("{line}"));
     }

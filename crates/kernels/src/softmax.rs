@@ -5,7 +5,7 @@ use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, Lanes, Slices, each};
+use crate::slices::{Block, LANES, Lanes, Slices, each, met};
 
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
@@ -37,6 +37,61 @@ multiversion! {
             let sum = block.fold(zero, |sum, x, i| sum + power(x, i), |a, b| a + b);
             let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
             block.map(|x, i| power(x, i) * scale[i]);
+        }
+    }
+}
+
+/// Rows that are computed side by side: each alone would wait for itself.
+const TOGETHER: usize = 4;
+
+multiversion! {
+    /// Softmax of rows in place, each of whole groups of [`LANES`], with the bits of [`softmax`].
+    ///
+    /// # Panics
+    /// When there is something beyond whole groups.
+    pub(crate) fn softmax_rows(rows: &mut [f32], columns: usize) {
+        assert!(columns > 0 && columns.is_multiple_of(LANES) && rows.len().is_multiple_of(columns));
+        let whole = rows.len() / columns / TOGETHER * TOGETHER;
+        let (groups, rest) = rows.split_at_mut(whole * columns);
+        for group in groups.chunks_exact_mut(TOGETHER * columns) {
+            some_rows::<TOGETHER>(group, columns);
+        }
+        for row in rest.chunks_exact_mut(columns) {
+            some_rows::<1>(row, columns);
+        }
+    }
+}
+
+#[inline(always)]
+fn some_rows<const R: usize>(rows: &mut [f32], columns: usize) {
+    let larger = |a, b| if b > a { b } else { a };
+    let mut tops = [[f32::NEG_INFINITY; LANES]; R];
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &rows[r * columns + at..][..LANES];
+            for i in 0..LANES {
+                tops[r][i] = larger(tops[r][i], x[i]);
+            }
+        }
+    }
+    let mut sums = [[0f32; LANES]; R];
+    for top in &mut tops {
+        *top = met(*top, larger);
+    }
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &mut rows[r * columns + at..][..LANES];
+            for i in 0..LANES {
+                x[i] = Real::exp(x[i] - tops[r][i]);
+                sums[r][i] += x[i];
+            }
+        }
+    }
+    for r in 0..R {
+        let sum = met(sums[r], |a, b| a + b);
+        let scale = 1.0 / sum[0];
+        for x in &mut rows[r * columns..][..columns] {
+            *x *= scale;
         }
     }
 }
@@ -82,6 +137,20 @@ mod tests {
                 assert!((f64::from(*log) - exact).abs() < 1e-5, "{log} {exact}");
                 assert!((f64::from(*soft) / libm::exp(exact) - 1.0).abs() < 1e-5);
             }
+        }
+    }
+
+    #[test]
+    fn rows_have_the_same_bits() {
+        for (count, columns) in [(1, 16), (4, 64), (11, 48)] {
+            let number = |i: usize| match i % 29 {
+                7 => f32::NEG_INFINITY,
+                _ => (i * 37 % 101) as f32 * 0.7 - 20.0,
+            };
+            let from: Vec<f32> = (0..count * columns).map(number).collect();
+            let mut rows = from.clone();
+            softmax_rows(&mut rows, columns);
+            assert_eq!(rows, run(&[count, columns], 1, &from, false));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use kernels::ScratchPool;
 use kernels::conv::{Convolution, Input};
-use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, Window};
+use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
 use kernels::isa::{Isa, force};
 use kernels::multiversion;
 use kernels::num::Loose;
@@ -27,31 +27,40 @@ multiversion! {
 }
 
 /// A product of many rows, packed, with steps; and one of few rows, as B lies.
-fn products() -> Vec<f32> {
+fn products(precision: Precision) -> Vec<f32> {
     let (m, n, k) = (37, 75, 130);
     let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let layout = Layout::Rows { stride: n };
-    let packed = Packed::new(threads, Loose::of(&b), layout, k, n);
+    let packed = Packed::new(threads, Loose::of(&b), layout, (k, n), precision);
     let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
     let mut c = vec![0.0; (m + 2) * n];
     let (many, few) = c.split_at_mut(m * n);
     let a = Left::Rows { values: &a, stride: k };
-    Product { m, n, k, a, b: Right::Packed(&packed), c_stride: n, steps: &steps }
+    Product { m, n, k, a, b: Right::Packed(&packed), c_stride: n, precision, steps: &steps }
         .run(threads, &scratch, many);
-    Product { m: 2, n, k, a, b: Right::Plain(Loose::of(&b), layout), c_stride: n, steps: &[] }
-        .run(threads, &scratch, few);
+    Product {
+        m: 2,
+        n,
+        k,
+        a,
+        b: Right::Plain(Loose::of(&b), layout),
+        c_stride: n,
+        precision,
+        steps: &[],
+    }
+    .run(threads, &scratch, few);
     c
 }
 
 /// Convolutions with padding, dense and of each channel, read with channels first and last.
-fn convolutions() -> Vec<f32> {
+fn convolutions(precision: Precision) -> Vec<f32> {
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let axis = Window { input: 33, output: 33, taps: 3, stride: 1, dilation: 1, start: -1 };
     let mut all = Vec::new();
     for (inputs, outputs, groups) in [(3, 20, 1), (24, 16, 1), (37, 37, 37)] {
         let axes = [Window::NONE, axis, axis];
-        let conv = Convolution { batch: 1, axes, inputs, outputs, groups };
+        let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
         let values = numbers(33 * 33 * inputs, 0.53);
         let filters = conv.filters(threads, &numbers(outputs * inputs / groups * 9, 0.29));
         let channels_first = conv.reads_channels_first();
@@ -70,7 +79,8 @@ fn every_instruction_set_gives_the_same_bits() {
     for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
         force(isa);
         let values = numbers(64, 0.37);
-        results.push((dot(&values, &values), products(), convolutions()));
+        let both = [Precision::F32, Precision::Bf16].map(|p| (products(p), convolutions(p)));
+        results.push((dot(&values, &values), both));
     }
     assert!(results.windows(2).all(|w| w[0] == w[1]));
 }

@@ -449,7 +449,8 @@ fn choose(
         .map_err(|e| KernelError { input: e.input, message: e.message })?;
     let constants = vec![None; inputs.len()];
     let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
-    let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies);
+    let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)
+        .with_precision(shared.options.precision);
     let kernel = node.lower(&cx).map_err(|e| {
         let (input, message) = lower_text(e);
         KernelError { input, message }

@@ -10,6 +10,7 @@ use crate::tensor::Tensor;
 use crate::variables::{Held, held};
 use infer::{Fact, Facts, port_name};
 use ir::{Code, Graph, Problem, Problems};
+use kernels::gemm::Precision;
 use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use std::sync::Arc;
 pub struct Options {
     /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
     pub optimize: bool,
+    /// What the operands of products and convolutions are rounded to.
+    pub precision: Precision,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true }
+        Options { optimize: true, precision: Precision::F32 }
     }
 }
 
@@ -101,7 +104,7 @@ impl Plan {
         let mut problems = Vec::new();
         let mut works = Vec::with_capacity(net.nodes.len());
         for node in &net.nodes {
-            match lower_now(graph, &net, node) {
+            match lower_now(graph, &net, node, options.precision) {
                 Ok(work) => works.push(work),
                 Err(problem) => problems.push(*problem),
             }
@@ -237,7 +240,12 @@ fn memory_use((node, work): (&Node, &Work)) -> Use {
 }
 
 /// Chooses the kernel of a node now if everything it depends on is known.
-fn lower_now(graph: &Graph, net: &Net, node: &Node) -> Result<Work, Box<Problem>> {
+fn lower_now(
+    graph: &Graph,
+    net: &Net,
+    node: &Node,
+    precision: Precision,
+) -> Result<Work, Box<Problem>> {
     let inputs = net.input_facts(node);
     if !inputs.iter().all(Fact::is_static) {
         return Ok(Work::Late(node.clone()));
@@ -246,7 +254,8 @@ fn lower_now(graph: &Graph, net: &Net, node: &Node) -> Result<Work, Box<Problem>
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let outputs = net.output_facts(node);
     let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
-        .with_invariant(net.invariant(node));
+        .with_invariant(net.invariant(node))
+        .with_precision(precision);
     match node.lower(&cx) {
         Ok(kernel) => {
             // A view of unknown shape waits until its inputs tell the shape.

@@ -8,7 +8,7 @@ use runtime::{Options, Plan, Tensor};
 
 fn plan(graph: &Graph, optimize: bool) -> Plan {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
-    runtime::compile_with(graph, &facts, &Options { optimize }).unwrap()
+    runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() }).unwrap()
 }
 
 /// Numbers around 0 that differ from each other.

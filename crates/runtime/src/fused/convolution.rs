@@ -31,8 +31,9 @@ impl ChannelsLast {
 
 impl Made for ChannelsLast {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let conv = Convolution { precision: cx.precision(), ..self.conv.clone() };
         Ok(Box::new(ChannelsLastKernel {
-            way: Way::new(&self.conv, self.backward),
+            way: Way::new(&conv, self.backward),
             columns: self.conv.outputs,
             channels_first: self.channels_first,
             gates: self.gates,

@@ -8,7 +8,7 @@ use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
 use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Transposed, plain};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{Step, Window};
+use kernels::gemm::{Precision, Step, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::{Scratch, ScratchPool};
@@ -22,6 +22,7 @@ impl Lower for Rule {
             let halves = Halves::of(element_type);
             let constant = cx.constant(1).and_then(|c| convert_tensor(c, ElementType::F32).ok());
             let filters = constant.as_ref().and_then(|c| c.cast());
+            let conv = Convolution { precision: cx.precision(), ..conv };
             let turned = Turned::new(conv, self.kind(), filters);
             return Ok(Box::new(Float { turned, halves }));
         }
@@ -57,7 +58,8 @@ pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> C
         };
     }
     let groups = if rule.kind().is_grouped() { filters[0] } else { 1 };
-    Convolution { batch: data[0], axes, inputs: data[1], outputs: output[1], groups }
+    let (inputs, outputs, precision) = (data[1], output[1], Precision::F32);
+    Convolution { batch: data[0], axes, inputs, outputs, groups, precision }
 }
 
 /// A convolution either way.

@@ -10,7 +10,7 @@ use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, plain, run_many};
+use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many};
 use kernels::num::{Loose, Stored, bf16, f16};
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (a, b) = (cx.sizes(0), cx.sizes(1));
         let (turn_a, turn_b) = self.transposed(a.len(), b.len());
-        let shape = Shape::new(a, b, turn_a, turn_b);
+        let shape = Shape::new(a, b, turn_a, turn_b).rounded(cx.precision());
         let element_type = cx.element_type(0);
         if let Some(halves) = Halves::of(element_type) {
             return Ok(Box::new(Half { shape, halves }));
@@ -42,6 +42,7 @@ pub(crate) struct Shape {
     turn_b: bool,
     /// For each product the first elements of A and B.
     batches: Vec<(usize, usize)>,
+    precision: Precision,
 }
 
 impl Shape {
@@ -58,17 +59,23 @@ impl Shape {
             let (r, c) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
             if turn { (c, r) } else { (r, c) }
         };
+        let precision = Precision::F32;
         let ((m, k), (_, n)) = (split(&a, turn_a), split(&b, turn_b));
         let (outer_a, outer_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         // Batches that share B are one product with more rows.
         if outer_b.iter().all(|s| *s == 1) && !turn_a {
             let m = m * outer_a.iter().product::<usize>();
-            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)] };
+            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)], precision };
         }
         let all = together(&[outer_a, outer_b]);
         let batches = offsets(&all, outer_a, m * k).into_iter().zip(offsets(&all, outer_b, k * n));
         let batches = batches.collect();
-        Shape { m, n, k, turn_a, turn_b, batches }
+        Shape { m, n, k, turn_a, turn_b, batches, precision }
+    }
+
+    /// The same products of operands that are rounded first, if they are real numbers.
+    pub(crate) fn rounded(self, precision: Precision) -> Shape {
+        Shape { precision, ..self }
     }
 
     fn layout(&self) -> Layout {
@@ -125,6 +132,7 @@ impl Shape {
             a: Left::Rows { values: &a[self.batches[i].0..], stride: k },
             b: right(self.batches[i].1),
             c_stride: n,
+            precision: self.precision,
             steps: &all[i],
         };
         if !one_by_one && m * n > 0 {
@@ -141,7 +149,7 @@ impl Shape {
     where
         T::Wide: Arithmetic,
     {
-        let Shape { m, n, k, turn_a, turn_b, ref batches } = *self;
+        let Shape { m, n, k, turn_a, turn_b, ref batches, .. } = *self;
         let mut left = cx.scratch::<T>(m * k);
         let mut right = cx.scratch::<T>(k * n);
         let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
@@ -175,17 +183,17 @@ impl Float32 {
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Shape { n, k, .. } = self.shape;
+        let Shape { n, k, precision, .. } = self.shape;
         let (a, b) = (cx.input(0), cx.input::<Loose>(1));
         let c = cx.output(0);
         let layout = self.shape.layout();
-        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, k, n));
+        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, (k, n), precision));
         let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
         let steps = steps(&self.then, cx, n);
         if let Some(Through { runs, run, .. }) = &self.through {
             let a = Left::Runs { values: a, runs, run: *run };
             let (m, b) = (self.shape.m, right(0));
-            let product = Product { m, n, k, a, b, c_stride: n, steps: &steps };
+            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &steps };
             product.run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }

@@ -6,7 +6,7 @@ use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::Scratch;
 use kernels::copy::CopyPlan;
-use kernels::gemm::{FEW_ROWS, Layout, Packed, Right};
+use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Right};
 use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent as k;
@@ -191,7 +191,7 @@ impl Weights {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
             let own = Loose::of(&values[first * width..]);
-            Packed::new(threads, own, self.layout(), width, *rows)
+            Packed::new(threads, own, self.layout(), (width, *rows), Precision::F32)
         };
         self.stack.parts.iter().map(pack).collect()
     }
