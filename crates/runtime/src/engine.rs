@@ -4,8 +4,9 @@ use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
 use crate::lower::LowerCx;
 use crate::net::{Node, ValueId};
 use crate::place::Place;
-use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_with, lower_text, problem};
+use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_in, lower_text, problem};
 use crate::pool::Pool;
+use crate::prepared::Store;
 use crate::profile::Profile;
 use crate::tensor::{Access, Sizes, Tensor};
 use crate::variables::{Held, Variables};
@@ -29,6 +30,7 @@ const MAX_PLANS: usize = 8;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) threads: Arc<Threads>,
+    pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
     pub(crate) scratch: ScratchPool,
     pub(crate) variables: RefCell<Variables>,
@@ -36,10 +38,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, threads: Arc<Threads>) -> Shared {
+    pub(crate) fn new(options: Options, threads: Arc<Threads>, store: Arc<Store>) -> Shared {
         Shared {
             options,
             threads,
+            store,
             pool: Pool::default(),
             scratch: ScratchPool::default(),
             variables: RefCell::default(),
@@ -150,7 +153,7 @@ impl Engine {
         };
         let key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
         let facts = infer::propagate(&self.graph, &given)?;
-        let plan = compile_with(&self.graph, &facts, &self.options)?;
+        let plan = compile_in(&self.graph, &facts, &self.options, &shared.store)?;
         self.general = general;
         self.plans.push(Ready::new(plan, key, variables.held()));
         Ok(self.plans.len() - 1)
@@ -279,7 +282,9 @@ impl Ready {
                     step.outputs.iter().map(|&v| &self.plan.facts[v]).collect();
                 cx.run_kernel(&**kernel, &facts)
             }
-            Work::Late(node) => cx.run_late(&self.plan.graph, node, &mut self.memos[index]),
+            Work::Late(node, invariant) => {
+                cx.run_late(&self.plan.graph, (node, *invariant), &mut self.memos[index])
+            }
         };
         let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
         let step = &self.plan.steps[index];
@@ -306,7 +311,7 @@ impl Ready {
             .iter()
             .map(|&v| self.values[v].as_ref().map_or_else(|| self.plan.facts[v].clone(), fact_of))
             .collect();
-        let Work::Late(node) = &step.work else {
+        let Work::Late(node, _) = &step.work else {
             let layer = self.plan.graph.layers().get(step.layer);
             let at = layer.map(|l| l.at).unwrap_or_default();
             let problem = Problem::error(Code::Execution, at, error.message);
@@ -376,12 +381,12 @@ impl StepCx<'_> {
     fn run_late(
         &self,
         graph: &Graph,
-        node: &Node,
+        (node, invariant): (&Node, u64),
         memo: &mut Option<Memo>,
     ) -> Result<Made, KernelError> {
         let inputs = self.inputs()?;
         if !memo.as_ref().is_some_and(|memo| memo.serves(&inputs)) {
-            *memo = Some(choose(graph, node, &inputs, self.shared)?);
+            *memo = Some(choose(graph, (node, invariant), &inputs, self.shared)?);
         }
         let Some(memo) = memo else { return Ok(Made::new()) };
         if let Reuse::Views(views) = memo.kernel.reuse() {
@@ -417,7 +422,7 @@ pub(crate) fn evaluate(
 ) -> Result<Vec<Tensor>, KernelError> {
     let outputs = inputs.len()..inputs.len() + node.outputs.len();
     let step = Step {
-        work: Work::Late(node.clone()),
+        work: Work::Late(node.clone(), 0),
         inputs: (0..inputs.len()).collect(),
         outputs: outputs.clone().collect(),
         in_place: None,
@@ -428,7 +433,7 @@ pub(crate) fn evaluate(
     let values: Vec<Option<Tensor>> =
         inputs.iter().cloned().map(Some).chain(outputs.map(|_| None)).collect();
     let cx = StepCx { step: &step, values: &values, kept: &Kept::default(), shared };
-    let made = cx.run_late(graph, node, &mut None)?;
+    let made = cx.run_late(graph, (node, 0), &mut None)?;
     let missing = || KernelError::new("an output has not been computed");
     made.into_iter().map(|tensor| tensor.ok_or_else(missing)).collect()
 }
@@ -436,7 +441,7 @@ pub(crate) fn evaluate(
 /// Infers the outputs for inputs that are there, and chooses the kernel.
 fn choose(
     graph: &Graph,
-    node: &Node,
+    (node, invariant): (&Node, u64),
     inputs: &[&Tensor],
     shared: &Shared,
 ) -> Result<Memo, KernelError> {
@@ -448,7 +453,7 @@ fn choose(
         .map_err(|e| KernelError { input: e.input, message: e.message })?;
     let constants = vec![None; inputs.len()];
     let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
-    let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies);
+    let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies).with_invariant(invariant);
     let kernel = node.lower(&cx).map_err(|e| {
         let (input, message) = lower_text(e);
         KernelError { input, message }

@@ -2,6 +2,7 @@
 
 use crate::engine::{Kept, Shared, evaluate};
 use crate::net::Node;
+use crate::prepared::Store;
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
@@ -253,6 +254,11 @@ impl<'r> RunCx<'r> {
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, KernelError> {
         evaluate(graph, node, inputs, self.shared)
+    }
+
+    /// What the plans of the session have prepared.
+    pub(crate) fn store(&self) -> &'r Store {
+        &self.shared.store
     }
 
     /// The threads of the session.

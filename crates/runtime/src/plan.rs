@@ -5,6 +5,7 @@ use crate::lower::{LowerCx, LowerError};
 use crate::net::{Net, Node, ValueId};
 use crate::passes::optimize;
 use crate::place::{Place, Placement, Use, place};
+use crate::prepared::Store;
 use crate::session::Session;
 use crate::tensor::Tensor;
 use crate::variables::{Held, held};
@@ -31,6 +32,8 @@ impl Default for Options {
 pub struct Plan {
     pub(crate) graph: Graph,
     pub(crate) options: Options,
+    /// What is prepared while it is made and while it runs.
+    pub(crate) store: Arc<Store>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) constants: Vec<Option<Tensor>>,
     pub(crate) inputs: Vec<ValueId>,
@@ -63,8 +66,9 @@ pub(crate) struct Step {
 pub(crate) enum Work {
     /// A kernel that was chosen when the plan was made.
     Kernel(Box<dyn Kernel>),
-    /// An operation whose kernel is chosen when its inputs are there.
-    Late(Node),
+    /// An operation whose kernel is chosen when its inputs are there, and which of them are the
+    /// same in every run.
+    Late(Node, u64),
 }
 
 /// A value inside another.
@@ -88,19 +92,34 @@ pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
+    compile_in(graph, facts, options, &Arc::default())
+}
+
+/// As [`compile_with`], for a session that has prepared things already.
+pub(crate) fn compile_in(
+    graph: &Graph,
+    facts: &Facts,
+    options: &Options,
+    store: &Arc<Store>,
+) -> Result<Plan, Problems> {
     let failed = |list| Problems::new(Arc::clone(graph.source()), list);
     let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
     let mut passes = Vec::new();
     if options.optimize {
-        passes = optimize(&mut net, graph, options);
+        passes = optimize(&mut net, graph, options, store);
     }
-    let plan = Plan::new(graph, net, options).map_err(failed)?;
+    let plan = Plan::new(graph, net, options, store).map_err(failed)?;
     let variables = facts.variables().and_then(held);
     Ok(Plan { passes, variables, ..plan })
 }
 
 impl Plan {
-    fn new(graph: &Graph, net: Net, options: &Options) -> Result<Plan, Vec<Problem>> {
+    fn new(
+        graph: &Graph,
+        net: Net,
+        options: &Options,
+        store: &Arc<Store>,
+    ) -> Result<Plan, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut works = Vec::with_capacity(net.nodes.len());
         for node in &net.nodes {
@@ -112,7 +131,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let net = aligned(net, &works);
+        let net = aligned(net, &works, store);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let Placement { places, in_place, arena, frees } = place(&net, &uses);
         let mut steps = Vec::with_capacity(works.len());
@@ -135,6 +154,7 @@ impl Plan {
         Ok(Plan {
             graph: graph.clone(),
             options: options.clone(),
+            store: Arc::clone(store),
             facts,
             constants,
             inputs: net.inputs,
@@ -176,7 +196,7 @@ impl Plan {
             let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
             let kernel = match &step.work {
                 Work::Kernel(kernel) => kernel.name(),
-                Work::Late(_) => "chosen while running",
+                Work::Late(..) => "chosen while running",
             };
             let outputs: Vec<String> = step
                 .outputs
@@ -192,12 +212,12 @@ impl Plan {
 }
 
 /// Copies constants that do not lie as the kernels which read them need it.
-fn aligned(mut net: Net, works: &[Work]) -> Net {
+fn aligned(mut net: Net, works: &[Work], store: &Store) -> Net {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let loose = match work {
             Work::Kernel(kernel) => kernel.loose(),
-            Work::Late(_) => 0,
+            Work::Late(..) => 0,
         };
         let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
         needed.extend(strict.map(|(_, v)| *v));
@@ -206,7 +226,8 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
         if let Some(constant) = &mut net.values[value].constant
             && !constant.is_aligned()
         {
-            *constant = constant.to_owned();
+            let slot = store.slot(&[&*constant], "aligned".to_owned());
+            *constant = slot.made(|| constant.to_owned()).clone();
         }
     }
     net
@@ -234,7 +255,7 @@ fn views(places: &[Place], base: impl Fn(&ValueId) -> bool) -> impl Iterator<Ite
 fn memory_use((node, work): (&Node, &Work)) -> Use {
     let reuse = match work {
         Work::Kernel(kernel) => Some(kernel.reuse()),
-        Work::Late(_) => None,
+        Work::Late(..) => None,
     };
     Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
 }
@@ -242,22 +263,24 @@ fn memory_use((node, work): (&Node, &Work)) -> Use {
 /// Chooses the kernel of a node now if everything it depends on is known.
 fn lower_now(graph: &Graph, net: &Net, node: &Node) -> Result<Work, Box<Problem>> {
     let inputs = net.input_facts(node);
+    let invariant = net.invariant(node);
+    let late = || Work::Late(node.clone(), invariant);
     if !inputs.iter().all(Fact::is_static) {
-        return Ok(Work::Late(node.clone()));
+        return Ok(late());
     }
     let constants = net.constants(node);
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let outputs = net.output_facts(node);
-    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
-        .with_invariant(net.invariant(node));
+    let cx =
+        LowerCx::new((&inputs, &outputs), &constants, &constants, bodies).with_invariant(invariant);
     match node.lower(&cx) {
         Ok(kernel) => {
             // A view of unknown shape waits until its inputs tell the shape.
             let is_view = matches!(kernel.reuse(), Reuse::Views(_));
-            let late = is_view && !outputs.iter().all(Fact::is_static);
-            Ok(if late { Work::Late(node.clone()) } else { Work::Kernel(kernel) })
+            let is_late = is_view && !outputs.iter().all(Fact::is_static);
+            Ok(if is_late { late() } else { Work::Kernel(kernel) })
         }
-        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(Work::Late(node.clone())),
+        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(late()),
         Err(error) => {
             let text = lower_text(error);
             Err(Box::new(problem(graph, node, &inputs, Code::Lowering, text)))

@@ -24,7 +24,7 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
-        let shared = Shared::new(plan.options.clone(), threads);
+        let shared = Shared::new(plan.options.clone(), threads, Arc::clone(&plan.store));
         let graph = &plan.graph;
         let open = || (ElementType::Dynamic, PartialShape::unranked());
         let declared = |&position: &usize| {
@@ -116,6 +116,12 @@ impl Session {
         }
         self.shared.variables.borrow_mut().set(id, value);
         Ok(())
+    }
+
+    /// Things that the plans so far have prepared.
+    #[cfg(test)]
+    pub(crate) fn prepared(&self) -> usize {
+        self.shared.store.len()
     }
 
     /// The threads that the session works on.

@@ -1,10 +1,10 @@
 //! Convolutions between tensors whose channels are the last axis.
 
 use super::then::{Then, steps};
-use crate::again::Again;
 use crate::net::Made;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use kernels::conv::Convolution;
 
 /// A convolution with its channels last: inputs are the data, the filters as the model gives them,
@@ -23,7 +23,7 @@ impl Made for ChannelsLast {
             way: Way::new(&self.conv, self.backward),
             columns: self.conv.outputs,
             then: self.then.clone(),
-            filters: Again::new(cx.is_invariant(1)),
+            filters: Ahead::new(1, cx.is_invariant(1)),
         }))
     }
 }
@@ -32,7 +32,7 @@ struct ChannelsLastKernel {
     way: Way,
     columns: usize,
     then: Vec<Then>,
-    filters: Again<Prepared<'static>>,
+    filters: Ahead<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
@@ -42,7 +42,8 @@ impl Kernel for ChannelsLastKernel {
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let filters = match self.filters.get(|| self.way.prepare(cx.threads(), filters)) {
+        let prepare = || self.way.prepare(cx.threads(), filters);
+        let filters = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
                 once = self.way.prepare_once(cx.threads(), filters);
