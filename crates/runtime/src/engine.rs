@@ -16,7 +16,7 @@ use kernels::ScratchPool;
 use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) scratch: ScratchPool,
     pub(crate) variables: RefCell<Variables>,
     pub(crate) profile: RefCell<Option<Profile>>,
+    /// Floating-point operations of all kernels so far.
+    pub(crate) flops: Cell<u64>,
 }
 
 impl Shared {
@@ -47,6 +49,7 @@ impl Shared {
             scratch: ScratchPool::default(),
             variables: RefCell::default(),
             profile: RefCell::default(),
+            flops: Cell::default(),
         }
     }
 }
@@ -368,6 +371,7 @@ impl StepCx<'_> {
         let outputs = outputs.map(|(&v, made)| made.as_ref().or(self.values[v].as_ref())).collect();
         let access = Access::new(self.inputs()?, outputs, step.in_place);
         kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        self.shared.flops.update(|sum| sum.saturating_add(kernel.flops()));
         for (slot, cell) in made.iter_mut().zip(late) {
             if let Some(tensor) = cell.into_inner() {
                 *slot = Some(tensor);

@@ -39,6 +39,13 @@ pub trait Kernel: Send + Sync {
         None
     }
 
+    /// Floating-point operations of products, convolutions, attention and recurrent cells in a run,
+    /// two for each multiplication with its addition. What is done to single elements, and the
+    /// functions of cells and attention, do not count.
+    fn flops(&self) -> u64 {
+        0
+    }
+
     /// The name shown by `--explain` and `--profile`.
     fn name(&self) -> &'static str;
 }

@@ -118,6 +118,13 @@ impl Session {
         Ok(())
     }
 
+    /// Floating-point operations of all runs so far, in products, convolutions, attention and
+    /// recurrent cells: two for each multiplication with its addition. What is done to single
+    /// elements is not counted.
+    pub fn flops(&self) -> u64 {
+        self.shared.flops.get()
+    }
+
     /// Things that the plans so far have prepared.
     #[cfg(test)]
     pub(crate) fn prepared(&self) -> usize {

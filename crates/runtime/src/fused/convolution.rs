@@ -54,6 +54,10 @@ impl Kernel for ChannelsLastKernel {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.way.flops()
+    }
+
     fn name(&self) -> &'static str {
         "convolution"
     }

@@ -79,6 +79,14 @@ impl Way {
         }
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        match self {
+            Way::Forward(conv) => conv.flops(),
+            Way::Back(conv) => conv.flops(),
+        }
+    }
+
     /// All that decides how filters are laid out, besides their sizes.
     pub(crate) fn form(&self) -> String {
         match self {
@@ -194,6 +202,10 @@ impl Kernel for Float {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.turned.way.flops()
+    }
+
     fn name(&self) -> &'static str {
         "convolution"
     }
@@ -212,6 +224,10 @@ where
         let output = cx.output::<T>(0);
         plain(&self.definition, cx.threads(), (cx.input(0), cx.input(1)), output);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.definition.conv.flops()
     }
 
     fn name(&self) -> &'static str {

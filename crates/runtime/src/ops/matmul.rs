@@ -99,6 +99,11 @@ impl Shape {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
+    }
+
     /// Terms of each sum.
     pub(crate) fn terms(&self) -> usize {
         self.k
@@ -198,6 +203,10 @@ impl Kernel for Float32 {
         0b10
     }
 
+    fn flops(&self) -> u64 {
+        self.shape.flops()
+    }
+
     fn name(&self) -> &'static str {
         "matmul"
     }
@@ -221,6 +230,10 @@ impl Kernel for Half {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.shape.flops()
+    }
+
     fn name(&self) -> &'static str {
         "matmul"
     }
@@ -239,6 +252,10 @@ where
         let c = cx.output::<T>(0);
         self.shape.run_plain(cx, cx.input(0), cx.input(1), c);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {

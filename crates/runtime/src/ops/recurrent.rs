@@ -269,6 +269,10 @@ impl Kernel for Float {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.plan.of.flops()
+    }
+
     fn name(&self) -> &'static str {
         "recurrent"
     }
@@ -299,6 +303,10 @@ impl Kernel for Double {
         let weights: Vec<&[f64]> = weights.iter().map(|w| &w[..]).collect();
         let recurrent: Vec<&[f64]> = recurrent.iter().map(|r| &r[..]).collect();
         self.plan.run(cx, |i| cx.input(i), (&weights, &recurrent), outputs)
+    }
+
+    fn flops(&self) -> u64 {
+        self.plan.of.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -122,6 +122,12 @@ impl Heads {
         }
     }
 
+    /// Floating-point operations of both products.
+    fn flops(&self) -> u64 {
+        let Attention { rows, terms, depth, width, .. } = self.attention;
+        [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
+    }
+
     fn count(&self) -> usize {
         self.at[0].len()
     }
@@ -228,6 +234,10 @@ impl Kernel for Float {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.heads.flops()
+    }
+
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -297,6 +307,10 @@ impl Kernel for Double {
             plain(threads, (rows, width, terms), &scores, values, out);
         }
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.heads.flops()
     }
 
     fn name(&self) -> &'static str {
