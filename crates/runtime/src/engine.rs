@@ -8,9 +8,10 @@ use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_in, lower_text, pro
 use crate::pool::Pool;
 use crate::prepared::Store;
 use crate::profile::Profile;
+use crate::shapes::{Choice, Served, Shapes};
 use crate::tensor::{Access, Sizes, Tensor};
-use crate::variables::{Held, Variables};
-use infer::{Fact, Given, Inputs, PartialShape, PartialValue, infer_op};
+use crate::variables::Variables;
+use infer::{Fact, Inputs, PartialShape, PartialValue, infer_op};
 use ir::{Code, ElementType, Graph, Problem, Problems};
 use kernels::ScratchPool;
 use kernels::par::Threads;
@@ -22,9 +23,6 @@ use std::sync::Arc;
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
 const SMALL: usize = 64;
-
-/// Plans kept for different input shapes; after that, one plan for any shape is used.
-const MAX_PLANS: usize = 8;
 
 /// What all plans of a session share.
 pub(crate) struct Shared {
@@ -59,28 +57,25 @@ pub(crate) struct Engine {
     graph: Graph,
     options: Options,
     plans: Vec<Ready>,
-    /// Whether the last of `plans` serves any shape.
-    general: bool,
+    /// What each of them serves.
+    served: Served,
+    /// Floating-point operations of the last run.
+    work: u64,
     /// By layer.
     kept: HashMap<usize, Kept>,
 }
 
 /// A plan with its memory.
 struct Ready {
-    key: Key,
-    variables: Held,
     plan: Plan,
     values: Vec<Option<Tensor>>,
     /// For each step that has one, the kernel chosen last.
     memos: Vec<Option<Memo>>,
 }
 
-/// What a plan is made for: types and shapes of the inputs.
-type Key = Vec<(ElementType, Sizes)>;
-
 /// The kernel chosen last, and what it was chosen for.
 struct Memo {
-    inputs: Key,
+    inputs: Vec<(ElementType, Sizes)>,
     /// The bytes of the inputs whose values decided.
     values: Vec<(usize, Vec<u8>)>,
     outputs: Vec<Fact>,
@@ -89,26 +84,19 @@ struct Memo {
 
 impl Engine {
     pub(crate) fn new(plan: Plan) -> Engine {
-        let (graph, options) = (plan.graph.clone(), plan.options.clone());
-        let mut engine = Engine::of_graph(graph, options);
-        let static_inputs = plan.inputs().all(Fact::is_static);
-        let reads_variables = plan
-            .steps
-            .iter()
-            .any(|s| plan.graph.layers().get(s.layer).is_some_and(|l| l.is("ReadValue")));
-        let variables = plan.variables.clone().or((!reads_variables).then(Vec::new));
+        let mut engine = Engine::of_graph(plan.graph.clone(), plan.options.clone());
         // A plan for unknown inputs is kept only until the first run tells the shapes.
-        if let (true, Some(variables)) = (static_inputs, variables) {
-            let key = plan.inputs().map(|f| (f.element_type, f.shape.sizes().unwrap_or_default()));
-            let key = key.collect();
-            engine.plans.push(Ready::new(plan, key, variables));
+        if let Some(shapes) = Shapes::of_plan(&plan) {
+            engine.served.insert(0, Some(shapes));
+            engine.plans.push(Ready::new(plan));
         }
         engine
     }
 
     /// An engine that makes its first plan when it runs.
     pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
-        Engine { graph, options, plans: Vec::new(), general: false, kept: HashMap::new() }
+        let (plans, served, kept) = (Vec::new(), Served::default(), HashMap::new());
+        Engine { graph, options, plans, served, work: 0, kept }
     }
 
     /// Forgets what layers keep from run to run.
@@ -127,52 +115,31 @@ impl Engine {
         shared: &Shared,
     ) -> Result<Vec<Tensor>, Problems> {
         let index = self.plan_for(inputs, shared)?;
-        let Engine { graph, plans, kept, .. } = self;
+        let Engine { graph, plans, kept, work, .. } = self;
+        let before = shared.flops.get();
         let run = plans[index].run(inputs, shared, kept);
+        *work = shared.flops.get() - before;
         run.map_err(|p| Problems::new(Arc::clone(graph.source()), vec![*p]))
     }
 
+    /// A plan that serves a run, made if there is none.
     fn plan_for(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<usize, Problems> {
         let variables = shared.variables.borrow();
-        let matches = |ready: &Ready| {
-            let same = |(k, t): (&(ElementType, Sizes), &Tensor)| {
-                k.0 == t.element_type() && k.1[..] == *t.sizes()
-            };
-            ready.key.iter().zip(inputs).all(same) && variables.are(&ready.variables)
+        let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
+            Choice::Made(index) => return Ok(index),
+            Choice::New(at, shapes) => (at, shapes),
         };
-        if let Some(index) = self.plans.iter().position(matches) {
-            return Ok(index);
-        }
-        if self.general {
-            return Ok(self.plans.len() - 1);
-        }
-        let general = self.plans.len() == MAX_PLANS;
-        let given = match general {
-            true => Inputs::default(),
-            false => Inputs {
-                parameters: inputs.iter().map(given).collect(),
-                variables: Some(variables.facts()),
-            },
-        };
-        let key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
+        let given = shapes.as_ref().map_or_else(Inputs::default, Shapes::inputs);
         let facts = infer::propagate(&self.graph, &given)?;
         let plan = compile_in(&self.graph, &facts, &self.options, &shared.store)?;
-        self.general = general;
-        self.plans.push(Ready::new(plan, key, variables.held()));
-        Ok(self.plans.len() - 1)
-    }
-}
-
-fn given(tensor: &Tensor) -> Given {
-    Given {
-        element_type: Some(tensor.element_type()),
-        shape: Some(PartialShape::fixed(tensor.sizes())),
-        value: None,
+        self.served.insert(at, shapes);
+        self.plans.insert(at, Ready::new(plan));
+        Ok(at)
     }
 }
 
 impl Ready {
-    fn new(plan: Plan, key: Key, variables: Held) -> Ready {
+    fn new(plan: Plan) -> Ready {
         let arena = Tensor::zeros(ElementType::U8, &[plan.arena]).ok();
         let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
         for (v, place) in plan.places.iter().enumerate() {
@@ -194,7 +161,7 @@ impl Ready {
             }
         }
         let memos = plan.steps.iter().map(|_| None).collect();
-        Ready { key, variables, plan, values, memos }
+        Ready { plan, values, memos }
     }
 
     fn run(

@@ -33,6 +33,7 @@ mod prepared;
 mod produce;
 mod profile;
 mod session;
+mod shapes;
 mod tensor;
 mod variables;
 

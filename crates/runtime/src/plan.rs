@@ -2,17 +2,17 @@
 
 use crate::kernel::{Kernel, Reuse};
 use crate::lower::{LowerCx, LowerError};
-use crate::net::{Net, Node, ValueId};
+use crate::net::{Net, Node, Value, ValueId};
 use crate::passes::optimize;
 use crate::place::{Place, Placement, Use, place};
 use crate::prepared::Store;
 use crate::session::Session;
 use crate::tensor::Tensor;
-use crate::variables::{Held, held};
 use infer::{Fact, Facts, port_name};
 use ir::{Code, Graph, Problem, Problems};
 use kernels::par::Threads;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How a plan is made.
@@ -44,7 +44,7 @@ pub struct Plan {
     /// Views into inputs and outputs, derived when a run begins.
     pub(crate) views: Vec<ViewOf>,
     /// The variables that have a value when it runs; `None` if they are not known.
-    pub(crate) variables: Option<Held>,
+    pub(crate) variables: Option<HashMap<String, Fact>>,
     /// What each pass has done.
     passes: Vec<(&'static str, usize)>,
 }
@@ -106,10 +106,10 @@ pub(crate) fn compile_in(
     let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
     let mut passes = Vec::new();
     if options.optimize {
-        passes = optimize(&mut net, graph, options, store);
+        passes = optimize(&mut net, graph, options);
     }
     let plan = Plan::new(graph, net, options, store).map_err(failed)?;
-    let variables = facts.variables().and_then(held);
+    let variables = facts.variables().cloned();
     Ok(Plan { passes, variables, ..plan })
 }
 
@@ -131,7 +131,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let net = aligned(net, &works, store);
+        let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let Placement { places, in_place, arena, frees } = place(&net, &uses);
         let mut steps = Vec::with_capacity(works.len());
@@ -150,7 +150,8 @@ impl Plan {
         }
         let per_run = |v: &ValueId| matches!(places[*v], Place::Input(_) | Place::External);
         let views = views(&places, per_run).collect();
-        let (facts, constants) = net.values.into_iter().map(|v| (v.fact, v.constant)).unzip();
+        let constants = constants(&mut net, store);
+        let facts = net.values.into_iter().map(|v| v.fact).collect();
         Ok(Plan {
             graph: graph.clone(),
             options: options.clone(),
@@ -212,7 +213,7 @@ impl Plan {
 }
 
 /// Copies constants that do not lie as the kernels which read them need it.
-fn aligned(mut net: Net, works: &[Work], store: &Store) -> Net {
+fn aligned(mut net: Net, works: &[Work]) -> Net {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let loose = match work {
@@ -226,11 +227,23 @@ fn aligned(mut net: Net, works: &[Work], store: &Store) -> Net {
         if let Some(constant) = &mut net.values[value].constant
             && !constant.is_aligned()
         {
-            let slot = store.slot(&[&*constant], "aligned".to_owned());
-            *constant = slot.made(|| constant.to_owned()).clone();
+            *constant = constant.to_owned();
         }
     }
     net
+}
+
+/// The constants that are still read, those that other plans of the session have made too in one
+/// place.
+fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
+    let mut read = vec![false; net.values.len()];
+    let values = net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs);
+    values.for_each(|v| read[*v] = true);
+    let constant = |(value, read): (&mut Value, bool)| {
+        let constant = value.constant.take().filter(|_| read)?;
+        Some(store.constant(constant))
+    };
+    net.values.iter_mut().zip(read).map(constant).collect()
 }
 
 fn place_text(place: &Place) -> String {

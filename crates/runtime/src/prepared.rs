@@ -6,16 +6,22 @@ use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tensors up to so many bytes are known by their contents, larger ones by where they lie.
 const SMALL: usize = 1 << 10;
 
+/// Bytes that tell constants apart at first sight.
+const SAMPLES: usize = 256;
+
 /// What the plans of a session have prepared. It lives as long as the session.
 #[derive(Default)]
 pub(crate) struct Store {
     slots: Mutex<HashMap<Key, Arc<dyn Any + Send + Sync>>>,
+    /// What plans have computed when they were made, by a few of its bytes.
+    constants: Mutex<HashMap<u64, Vec<Tensor>>>,
 }
 
 /// What something is made of, how, and its type.
@@ -54,11 +60,6 @@ pub(crate) struct Slot<T> {
 
 impl<T> Slot<T> {
     /// The thing, made now if it is not there.
-    pub(crate) fn made(&self, make: impl FnOnce() -> T) -> &T {
-        self.made.get_or_init(make)
-    }
-
-    /// The same where making it may fail.
     ///
     /// # Errors
     /// Those of `make`.
@@ -71,6 +72,23 @@ impl<T> Slot<T> {
 }
 
 impl Store {
+    /// A constant that an earlier plan has computed too is that of the earlier plan.
+    pub(crate) fn constant(&self, tensor: Tensor) -> Tensor {
+        if !tensor.is_unique() || tensor.bytes().len() <= SMALL {
+            return tensor;
+        }
+        let mut hasher = DefaultHasher::new();
+        let bytes = tensor.bytes();
+        bytes.iter().step_by(bytes.len() / SAMPLES).for_each(|byte| hasher.write_u8(*byte));
+        let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        let similar = constants.entry(hasher.finish()).or_default();
+        if let Some(known) = similar.iter().find(|known| **known == tensor) {
+            return known.clone();
+        }
+        similar.push(tensor.clone());
+        tensor
+    }
+
     /// The slot of what is made of `of` in the way that `form` describes.
     pub(crate) fn slot<T: Send + Sync + 'static>(
         &self,

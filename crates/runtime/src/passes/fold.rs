@@ -14,9 +14,6 @@ use std::collections::HashMap;
 /// Results up to this many bytes are kept in place of what they are computed from.
 const RESULT: usize = 1 << 20;
 
-/// Results from this many elements on are kept for other plans.
-const SHARED: i64 = 1 << 10;
-
 /// Bytes of all results together.
 const BUDGET: usize = 32 << 20;
 
@@ -101,13 +98,6 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
         return None;
     }
     // What fails now fails again when it runs, if it ever does.
-    let compute = || evaluate(cx.graph, node, &inputs, &cx.shared);
-    let large = |v: &ValueId| net.values[*v].fact.shape.volume().value() >= Some(SHARED);
-    let results = if node.outputs.iter().any(large) {
-        let of: Vec<&Tensor> = inputs.iter().collect();
-        cx.shared.store.slot(&of, node.text()).made_or(compute).ok()?.clone()
-    } else {
-        compute().ok()?
-    };
+    let results = evaluate(cx.graph, node, &inputs, &cx.shared).ok()?;
     (results.iter().map(|t| t.bytes().len()).sum::<usize>() <= RESULT).then_some(results)
 }

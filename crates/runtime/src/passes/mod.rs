@@ -14,7 +14,6 @@ mod tidy;
 use crate::engine::Shared;
 use crate::net::Net;
 use crate::plan::Options;
-use crate::prepared::Store;
 use ir::Graph;
 use kernels::par::Threads;
 use std::sync::Arc;
@@ -49,9 +48,8 @@ pub(crate) fn optimize(
     net: &mut Net,
     graph: &Graph,
     options: &Options,
-    store: &Arc<Store>,
 ) -> Vec<(&'static str, usize)> {
-    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)), Arc::clone(store));
+    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
     let cx = PassCx { graph, shared };
     PASSES.iter().map(|(name, pass)| (*name, pass(net, &cx))).collect()
 }
