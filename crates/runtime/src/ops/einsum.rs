@@ -181,6 +181,10 @@ impl Plan {
         Ok(Plan { steps, last: Stage::new(&so_far, output) })
     }
 
+    fn flops(&self) -> u64 {
+        self.steps.iter().map(|step| step.shape.flops()).sum()
+    }
+
     fn run<T: Factor>(&self, cx: &RunCx<'_>, inputs: &[&[T]], output: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
@@ -255,6 +259,10 @@ where
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.plan.flops()
+    }
+
     fn name(&self) -> &'static str {
         "einsum"
     }
@@ -275,6 +283,10 @@ impl Kernel for Half {
         self.plan.run(cx, &inputs, &mut output);
         self.halves.narrow(cx.threads(), &output, to);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.plan.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -28,6 +28,14 @@ struct Groups {
 }
 
 impl Groups {
+    /// Floating-point operations, as if every token were in a group.
+    fn flops(&self) -> u64 {
+        match (&self.a[..], &self.b[..]) {
+            (&[tokens, depth], &[_, width, ..]) => 2 * (tokens * depth * width) as u64,
+            (a, b) => Shape::new(a, b, false, true).flops(),
+        }
+    }
+
     fn run<T: Factor>(
         &self,
         cx: &RunCx<'_>,
@@ -69,6 +77,10 @@ impl<T: Factor> Kernel for Grouped<T> {
         self.groups.run(cx, cx.input(0), cx.input(1), c)
     }
 
+    fn flops(&self) -> u64 {
+        self.groups.flops()
+    }
+
     fn name(&self) -> &'static str {
         "grouped matmul"
     }
@@ -88,6 +100,10 @@ impl Kernel for Half {
         self.groups.run(cx, &a, &b, &mut c)?;
         self.halves.narrow(cx.threads(), &c, to);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.groups.flops()
     }
 
     fn name(&self) -> &'static str {

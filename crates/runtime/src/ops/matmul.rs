@@ -1,12 +1,12 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::again::Again;
 use crate::batch::{offsets, together};
 use crate::dispatch::with_type;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
 use crate::ops::convert::Halves;
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
@@ -106,6 +106,11 @@ impl Shape {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
+    }
+
     /// Terms of each sum.
     pub(crate) fn terms(&self) -> usize {
         self.k
@@ -169,14 +174,14 @@ impl Shape {
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
-    packed: Again<Packed>,
+    packed: Ahead<Packed>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
 }
 
 impl Float32 {
     pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
-        let packed = Again::new(cx.is_invariant(1) && shape.packs());
+        let packed = Ahead::new(1, cx.is_invariant(1) && shape.packs());
         Float32 { shape, then, packed, through: None }
     }
 }
@@ -187,7 +192,9 @@ impl Kernel for Float32 {
         let (a, b) = (cx.input(0), cx.input::<Loose>(1));
         let c = cx.output(0);
         let layout = self.shape.layout();
-        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, (k, n), precision));
+        let form = || format!("{layout:?}");
+        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
+        let packed = self.packed.again(cx, form, pack);
         let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
         let steps = steps(&self.then, cx, n);
         if let Some(Through { runs, run, .. }) = &self.through {
@@ -203,6 +210,10 @@ impl Kernel for Float32 {
 
     fn loose(&self) -> u64 {
         0b10
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -228,6 +239,10 @@ impl Kernel for Half {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.shape.flops()
+    }
+
     fn name(&self) -> &'static str {
         "matmul"
     }
@@ -246,6 +261,10 @@ where
         let c = cx.output::<T>(0);
         self.shape.run_plain(cx, cx.input(0), cx.input(1), c);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {
