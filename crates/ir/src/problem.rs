@@ -171,6 +171,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Puts problems in the order of the file.
+    pub fn sort(problems: &mut [Problem]) {
+        problems.sort_by_key(|p| p.at.0);
+    }
+
     /// An error at a place in the XML.
     pub fn error(code: Code, at: At, message: impl Into<String>) -> Problem {
         Problem {

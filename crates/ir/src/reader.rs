@@ -48,14 +48,14 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
         Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
             problems.extend_from_slice(&graph.warnings);
             problems.extend(unused_weights(&graph));
-            problems.sort_by_key(|p| p.at.0);
+            Problem::sort(&mut problems);
             graph.warnings = Arc::new(problems);
             Ok(graph)
         }
         Ok(_) => Err(ReadError::new(source, problems)),
         Err(more) => {
             problems.extend(more);
-            problems.sort_by_key(|p| p.at.0);
+            Problem::sort(&mut problems);
             Err(ReadError::new(source, problems))
         }
     }

@@ -37,7 +37,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         // What a file declares is for the shapes it declares.
         all.retain(|p| p.code != Code::Declared);
     }
-    all.sort_by_key(|p| p.at.0);
+    Problem::sort(&mut all);
     if args.json {
         println!("{}", report(&layers(&graph, &facts), &all, graph.source()));
     } else {

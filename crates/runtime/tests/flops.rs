@@ -13,7 +13,9 @@ fn count(graph: &Graph, input: &[usize], expected: u64) {
     let input = [Tensor::zeros(F32, input).unwrap()];
     for optimize in [true, false] {
         let mut session =
-            runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() }).unwrap().session();
+            runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
+                .unwrap()
+                .session();
         for runs in 1..=3 {
             session.run(&input).unwrap();
             assert_eq!(session.flops(), runs * expected, "optimize: {optimize}");

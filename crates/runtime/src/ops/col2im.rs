@@ -1,5 +1,6 @@
 //! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
 
+use super::convert::Lanes;
 use crate::dispatch::with_type;
 use crate::ops::pool::kernel_window;
 use crate::prelude::*;
@@ -7,7 +8,6 @@ use infer::ops::col2im::Col2Im;
 use kernels::arithmetic::Arithmetic;
 use kernels::gemm::Window;
 use kernels::num::Stored;
-use std::marker::PhantomData;
 
 impl Lower for Col2Im {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -19,7 +19,7 @@ impl Lower for Col2Im {
             *axis = kernel_window(window, size, count.size().unwrap_or(0), kernel[i]);
         }
         with_type!(cx.element_type(0), number T => {
-            Box::new(Col2ImKernel::<T> { axes, of: PhantomData }) as Box<dyn Kernel>
+            Box::new(Col2ImKernel { axes, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
         })
         .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
@@ -27,18 +27,17 @@ impl Lower for Col2Im {
 
 const FLOOR: infer::rules::window::Rounding = infer::rules::window::Rounding::Floor;
 
-struct Col2ImKernel<T> {
+struct Col2ImKernel<L> {
     axes: [Window; 2],
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored> Kernel for Col2ImKernel<T>
-where
-    T::Wide: Arithmetic,
-{
+impl<L: Stored<Wide: Arithmetic>> Kernel for Col2ImKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let to = cx.output::<T>(0);
-        kernels::col2im::col2im(cx.threads(), &self.axes, cx.input(0), to);
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| {
+            kernels::col2im::col2im(cx.threads(), &self.axes, &from, to);
+        });
         Ok(())
     }
 

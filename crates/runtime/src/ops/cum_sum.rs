@@ -1,5 +1,6 @@
 //! CumSum-3: f16 and bf16 in f32, integers in 64 bits.
 
+use super::convert::Lanes;
 use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::cum_sum::CumSum as Rule;
@@ -7,7 +8,6 @@ use infer::rules::axes;
 use kernels::arithmetic::Arithmetic;
 use kernels::cum_sum::CumSum;
 use kernels::num::Stored;
-use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -18,23 +18,21 @@ impl Lower for Rule {
         let sizes = [outer, data[axis], inner];
         let plan = CumSum { sizes, exclusive: self.is_exclusive(), reverse: self.is_reverse() };
         with_type!(cx.element_type(0), number T => {
-            Box::new(CumSumKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
+            Box::new(CumSumKernel { plan, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
         })
         .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 
-struct CumSumKernel<T> {
+struct CumSumKernel<L> {
     plan: CumSum,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored> Kernel for CumSumKernel<T>
-where
-    T::Wide: Arithmetic,
-{
+impl<L: Stored<Wide: Arithmetic>> Kernel for CumSumKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        self.plan.run::<T>(cx.threads(), cx.input(0), cx.output(0));
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| self.plan.run(cx.threads(), &from, to));
         Ok(())
     }
 

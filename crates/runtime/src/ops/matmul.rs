@@ -4,15 +4,14 @@ use crate::batch::{offsets, together};
 use crate::dispatch::with_type;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
-use crate::ops::convert::Halves;
+use crate::ops::convert::Lanes;
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many};
-use kernels::num::{Loose, Stored, bf16, f16};
-use std::marker::PhantomData;
+use kernels::num::{Loose, Stored};
 
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -20,13 +19,10 @@ impl Lower for MatMul {
         let (turn_a, turn_b) = self.transposed(a.len(), b.len());
         let shape = Shape::new(a, b, turn_a, turn_b).rounded(cx.precision());
         let element_type = cx.element_type(0);
-        if let Some(halves) = Halves::of(element_type) {
-            return Ok(Box::new(Half { shape, halves }));
-        }
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
             _ => with_type!(element_type, number T => {
-                Box::new(Plain::<T> { shape, of: PhantomData }) as Box<dyn Kernel>
+                Box::new(Plain { shape, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
             })
             .ok_or_else(|| LowerError::element_type(0, element_type)),
         }
@@ -221,45 +217,16 @@ impl Kernel for Float32 {
     }
 }
 
-/// f16 or bf16, computed in f32 and rounded once.
-struct Half {
+/// Other types, in those that they are computed in.
+struct Plain<L> {
     shape: Shape,
-    halves: Halves,
+    lanes: Lanes<L>,
 }
 
-impl Kernel for Half {
+impl<L: Factor> Kernel for Plain<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
-        let to = cx.output_bytes(0);
-        let mut c = cx.scratch::<f32>(to.len() / 2);
-        let (values, layout) = (Loose::of(&b), self.shape.layout());
-        let right = |at: usize| Right::Plain(&values[at..], layout);
-        self.shape.run(cx, &a, right, &[], &mut c);
-        self.halves.narrow(cx.threads(), &c, to);
-        Ok(())
-    }
-
-    fn flops(&self) -> u64 {
-        self.shape.flops()
-    }
-
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-}
-
-struct Plain<T> {
-    shape: Shape,
-    of: PhantomData<T>,
-}
-
-impl<T: Stored> Kernel for Plain<T>
-where
-    T::Wide: Arithmetic,
-{
-    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let c = cx.output::<T>(0);
-        self.shape.run_plain(cx, cx.input(0), cx.input(1), c);
+        let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
+        self.lanes.output(cx, 0, |cx, c| L::products(&self.shape, cx, &a, &b, c));
         Ok(())
     }
 
@@ -295,4 +262,4 @@ macro_rules! plain_factors {
     };
 }
 
-plain_factors!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f64);
+plain_factors!(i32, i64, u64, f64);
