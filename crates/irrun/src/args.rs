@@ -1,6 +1,6 @@
 //! The flags. Their help is what the README and the man page say.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Runs OpenVINO IR models: model.xml + model.bin, one binary, the same bits everywhere.
@@ -115,6 +115,10 @@ pub struct TestArgs {
     /// Cases, by folder name with * and ?, that must fail; it is a failure when they pass.
     #[arg(long, value_name = "GLOB")]
     pub expect_failure: Vec<String>,
+    /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
+    /// faster and less accurate.
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub precision: Precision,
     /// Threads; the cases are divided among them.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -203,10 +207,43 @@ pub struct Common {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,224,224]")]
     pub shape: Vec<String>,
+    /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
+    /// faster and less accurate.
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub precision: Precision,
     /// Threads; the results do not depend on it.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the operands of matrix products are rounded to.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Precision {
+    /// Not rounded.
+    #[default]
+    F32,
+    /// Eight bits of significand, as OpenVINO does by default where the machine has it.
+    Bf16,
+}
+
+impl Precision {
+    /// The name of the type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+}
+
+impl From<Precision> for runtime::Precision {
+    fn from(precision: Precision) -> runtime::Precision {
+        match precision {
+            Precision::F32 => runtime::Precision::F32,
+            Precision::Bf16 => runtime::Precision::Bf16,
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
         }
         dirs.extend(found);
     }
-    let options = Options { optimize: !args.no_optimize };
+    let options = Options { optimize: !args.no_optimize, precision: args.precision.into() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let pool = pool.or_exit(Exit::Running)?;
     let one = |dir: &PathBuf| (dir.clone(), outcome(dir, args, &options));

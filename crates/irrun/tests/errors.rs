@@ -232,6 +232,7 @@ fn flags() {
     says("unknown_flag", &room, &format!("{RUN} --ouput y.npy"));
     says("unknown_flag_of_check", &room, "check model.xml --shapes x[2,3]");
     says("threads_is_no_number", &room, &format!("{RUN} --threads many"));
+    says("precision_is_no_precision", &room, &format!("{RUN} --precision f16"));
     for (name, shape) in [
         ("shape_name_mistyped", "x:O[2,3]"),
         ("shape_without_brackets", "x"),

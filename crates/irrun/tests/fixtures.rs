@@ -37,7 +37,7 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
     for (dir, case) in cases {
         for optimize in [false, true] {
             let run = |threads| {
-                let outputs = case.run(&Options { optimize }, threads);
+                let outputs = case.run(&Options { optimize, ..Options::default() }, threads);
                 outputs.unwrap_or_else(|e| panic!("{}, {optimize}: {e:#}", dir.display()))
             };
             assert_same(&dir, &run(&threads[0]), &run(&threads[1]));
@@ -55,13 +55,15 @@ fn the_same_bits_with_any_instruction_set() {
         let input = |k| ["-i".to_owned(), format!("{k}={dir}/input_{k}.npy")];
         let mut args = vec![format!("{dir}/model.xml"), "-o".to_owned(), "y.npz".to_owned()];
         args.extend((0..count).flat_map(input));
-        let mut written: Vec<Vec<u8>> = Vec::new();
-        for isa in ["portable", "avx2", "avx512"] {
-            let args = args.iter().map(String::as_str);
-            let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
-            assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
-            written.push(room.read("y.npz"));
+        for precision in ["f32", "bf16"] {
+            let mut written: Vec<Vec<u8>> = Vec::new();
+            for isa in ["portable", "avx2", "avx512"] {
+                let args = args.iter().map(String::as_str).chain(["--precision", precision]);
+                let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
+                assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
+                written.push(room.read("y.npz"));
+            }
+            assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir} in {precision}");
         }
-        assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir}");
     }
 }

@@ -230,6 +230,17 @@ fn results_do_not_depend_on_threads_or_optimisation() {
 }
 
 #[test]
+fn bench_reports_the_precision() {
+    let room = Room::new();
+    for (flags, precision) in [("", "f32"), ("--precision bf16", "bf16")] {
+        let out = room.irrun(&format!("bench model.xml --runs 1 --warmup 0 --json {flags}"));
+        assert_eq!(out.code, 0, "{}", out.report());
+        let report: Value = serde_json::from_str(&out.stdout).unwrap();
+        assert_eq!(report["precision"], precision);
+    }
+}
+
+#[test]
 fn run_json() {
     let room = Room::new();
     let report = json(&room.irrun("model.xml -i x.npy -o y.npy -o all.npz --json").good());

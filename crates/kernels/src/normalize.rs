@@ -6,7 +6,7 @@ use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, LANES, Lanes, Slices, each};
+use crate::slices::{Block, LANES, Lanes, Slices, each, met};
 
 /// What a slice is divided by, from the sum of its squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,11 +71,99 @@ pub fn normalize_rows(
 ) {
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
+    if columns.is_multiple_of(LANES) && columns > 0 && form.divisor != Divisor::One {
+        let grain = GRAIN.div_ceil(TOGETHER * columns);
+        return threads.ranges(rows.div_ceil(TOGETHER), grain, |groups| {
+            for first in groups.map(|group| group * TOGETHER) {
+                let count = TOGETHER.min(rows - first);
+                // SAFETY: the rows of different groups are disjoint.
+                let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
+                normalize_some(&mut io, columns, form);
+                let lines = io.output(0..count * columns).chunks_exact_mut(columns);
+                lines.enumerate().for_each(|(i, line)| apply_steps(steps, first + i, 0, line));
+            }
+        });
+    }
     let slices = Slices::new(&[rows, columns], &[1]);
     slices.blocks(threads, io, |block| {
         normalize_block(block, form, columns);
         apply_steps(steps, block.place(0) / columns, 0, block.line());
     });
+}
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Rows that are normalised side by side: each alone would wait for its sums.
+const TOGETHER: usize = 4;
+
+multiversion! {
+    /// Up to [`TOGETHER`] rows of whole groups of [`LANES`], with the bits of [`normalize_block`].
+    fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, form: Normalization) {
+        let rows = io.len() / columns;
+        let from: &[f32] = match io.slices() {
+            Err(run) => run,
+            Ok((from, _)) => from,
+        };
+        let mut moments = [(0f32, 0f32); TOGETHER];
+        match rows {
+            TOGETHER => moments = row_moments::<TOGETHER>(from, columns, form),
+            _ => {
+                for (of, row) in moments.iter_mut().zip(from.chunks_exact(columns)) {
+                    [*of] = row_moments::<1>(row, columns, form);
+                }
+            }
+        }
+        for row in 0..rows {
+            let (mean, scale) = moments[row];
+            for at in (row * columns..(row + 1) * columns).step_by(LANES) {
+                let mut x: [f32; LANES] = io.load(at);
+                for i in 0..LANES {
+                    x[i] = (x[i] - mean) * scale;
+                }
+                io.store(at, x);
+            }
+        }
+    }
+}
+
+/// What to subtract from the elements of each of `R` rows, and what to multiply them by.
+#[inline(always)]
+fn row_moments<const R: usize>(
+    from: &[f32],
+    columns: usize,
+    form: Normalization,
+) -> [(f32, f32); R] {
+    let count = columns as f32;
+    let mut moments = [(0f32, 0f32); R];
+    if form.center {
+        let mut sums = [[0f32; LANES]; R];
+        for at in (0..columns).step_by(LANES) {
+            for r in 0..R {
+                let x = &from[r * columns + at..][..LANES];
+                for i in 0..LANES {
+                    sums[r][i] += x[i];
+                }
+            }
+        }
+        for r in 0..R {
+            moments[r].0 = met(sums[r], |a, b| a + b)[0] / count;
+        }
+    }
+    let mut squares = [[0f32; LANES]; R];
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &from[r * columns + at..][..LANES];
+            for i in 0..LANES {
+                let d = x[i] - moments[r].0;
+                squares[r][i] += d * d;
+            }
+        }
+    }
+    for r in 0..R {
+        moments[r].1 = 1.0 / form.divisor.of(met(squares[r], |a, b| a + b)[0], count);
+    }
+    moments
 }
 
 multiversion! {
@@ -242,6 +330,19 @@ mod tests {
                     b.map(|_, i| sum[i] / slices.len() as f32);
                 });
                 assert!(sums.iter().all(|m| (m - expected).abs() < 1e-4), "{axes:?} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_the_same_bits() {
+        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21)] {
+            let from = values(rows * columns);
+            for center in [true, false] {
+                let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
+                let mut to = from.clone();
+                normalize_rows(&Threads::new(2), columns, form, &[], &InOut::in_place(&mut to));
+                assert_eq!(to, run(&[rows, columns], &[1], form, &from), "{rows} {columns}");
             }
         }
     }

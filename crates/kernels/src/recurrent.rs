@@ -2,7 +2,7 @@
 //! step after step those of the hidden state. Directions and, where there are several, sequences
 //! are independent of each other and run on different threads.
 
-use crate::gemm::{Left, Product, Right, plain};
+use crate::gemm::{Left, Precision, Product, Right, plain};
 use crate::memory::{InOut, ScratchPool};
 use crate::multiversion;
 use crate::num::Plain;
@@ -82,7 +82,8 @@ impl Number for f32 {
         c: &mut [f32],
     ) {
         let a = Left::Rows { values, stride: k };
-        Product { m, n, k, a, b, c_stride: n, steps: &[] }.run(threads, scratch, c);
+        let precision = Precision::F32;
+        Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(threads, scratch, c);
     }
 
     fn apply(function: Unary, values: &mut [f32]) {
@@ -162,6 +163,13 @@ pub struct Outputs<'a, R> {
 }
 
 impl Recurrence {
+    /// Floating-point operations of the products, as if every sequence were of full length.
+    pub fn flops(&self) -> u64 {
+        let rows = self.hidden * self.cell.gates();
+        let factors = [2, self.directions.len(), self.batch, self.steps, rows];
+        factors.iter().map(|n| *n as u64).product::<u64>() * (self.width + self.hidden) as u64
+    }
+
     /// Takes all steps. A sequence without any ends in a state of 0.
     ///
     /// # Panics

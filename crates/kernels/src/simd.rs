@@ -234,7 +234,7 @@ mod x86 {
 
     /// Sixteen lanes of AVX-512.
     #[derive(Clone, Copy)]
-    pub struct Avx512(__m512);
+    pub struct Avx512(pub(crate) __m512);
 
     // SAFETY: every intrinsic is of AVX-512 F.
     unsafe impl Vector for Avx512 {

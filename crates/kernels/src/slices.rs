@@ -27,6 +27,19 @@ pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> 
     out
 }
 
+/// The value that lanes have together: they meet in halves, and all get it.
+#[inline(always)]
+pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = meet(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    [lanes[0]; LANES]
+}
+
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
@@ -185,18 +198,8 @@ impl<T: Stored> Block<'_, T> {
 
     /// Where the lanes share a slice, folds them in halves.
     #[inline(always)]
-    fn met<W: Plain>(&self, mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
-        if !self.along {
-            return lanes;
-        }
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = meet(lanes[i], lanes[i + half]);
-            }
-            half /= 2;
-        }
-        [lanes[0]; LANES]
+    fn met<W: Plain>(&self, lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
+        if self.along { met(lanes, meet) } else { lanes }
     }
 
     /// Visits every element: `f` has the state of its lane, the element and the lane, and gives

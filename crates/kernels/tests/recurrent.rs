@@ -2,7 +2,7 @@
 //! unit tests change the instruction set that weights are packed for.
 
 use kernels::ScratchPool;
-use kernels::gemm::{Layout, Packed, Right};
+use kernels::gemm::{Layout, Packed, Precision, Right};
 use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
@@ -172,7 +172,13 @@ impl Network {
         let (weights, recurrent) = (narrow(&self.weights), narrow(&self.recurrent));
         let pack = |from: &[f32], first: usize, rows: usize, k: usize| {
             let layout = Layout::Columns { stride: k };
-            Packed::new(Threads::single(), Loose::of(&from[first * k..]), layout, k, rows)
+            Packed::new(
+                Threads::single(),
+                Loose::of(&from[first * k..]),
+                layout,
+                (k, rows),
+                Precision::F32,
+            )
         };
         let columns = cell.gates() * hidden;
         let packed_weights: Vec<_> = (0..self.of.directions.len())

@@ -16,7 +16,6 @@
 #![deny(unsafe_code)]
 
 mod adapt;
-mod again;
 mod batch;
 mod dispatch;
 mod engine;
@@ -30,13 +29,16 @@ mod passes;
 mod place;
 mod plan;
 mod pool;
+mod prepared;
 mod produce;
 mod profile;
 mod session;
+mod shapes;
 mod tensor;
 mod variables;
 
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
+pub use kernels::gemm::Precision;
 pub use kernels::par::Threads;
 pub use lower::{Lower, LowerCx, LowerError};
 pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};

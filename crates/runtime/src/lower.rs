@@ -5,6 +5,7 @@ use crate::kernel::Kernel;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, Op, RuleError};
 use ir::{Body, ElementType};
+use kernels::gemm::Precision;
 use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -59,6 +60,7 @@ pub struct LowerCx<'a> {
     bodies: &'a [Body],
     /// Bit `i` is set if input `i` is the same in every run.
     invariant: u64,
+    precision: Precision,
     consulted: Cell<u64>,
 }
 
@@ -74,6 +76,7 @@ impl<'a> LowerCx<'a> {
         let sizes = |fact: &Fact| fact.shape.sizes();
         LowerCx {
             invariant: 0,
+            precision: Precision::F32,
             inputs,
             outputs,
             sizes: inputs.iter().map(|f| sizes(f).unwrap_or_default()).collect(),
@@ -140,6 +143,16 @@ impl<'a> LowerCx<'a> {
         self
     }
 
+    /// What the operands of products are rounded to.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The same, with another precision.
+    pub(crate) fn with_precision(self, precision: Precision) -> LowerCx<'a> {
+        LowerCx { precision, ..self }
+    }
+
     /// The value of an input as a tensor.
     ///
     /// # Errors
@@ -199,6 +212,7 @@ impl<'a> LowerCx<'a> {
     pub(crate) fn with_facts<'b>(&'b self, inputs: &'b [Fact], outputs: &'b [Fact]) -> LowerCx<'b> {
         LowerCx::new((inputs, outputs), self.constants, self.values, self.bodies)
             .with_invariant(self.invariant)
+            .with_precision(self.precision)
     }
 
     /// Which inputs were asked for their value.

@@ -43,7 +43,9 @@ impl Renaming {
 
 fn session(graph: &Graph, optimize: bool) -> Session {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
-    runtime::compile_with(graph, &facts, &Options { optimize }).unwrap().session()
+    runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
+        .unwrap()
+        .session()
 }
 
 fn numbers(sizes: &[usize]) -> Tensor {

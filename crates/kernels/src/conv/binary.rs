@@ -47,13 +47,20 @@ pub fn binary(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::Window;
+    use crate::gemm::{Precision, Window};
 
     #[test]
     fn equal_bits_count() {
         let axis = Window { input: 2, output: 3, taps: 2, stride: 1, dilation: 1, start: -1 };
         let axes = [Window::NONE, axis, axis];
-        let conv = Convolution { batch: 1, axes, inputs: 1, outputs: 1, groups: 1 };
+        let conv = Convolution {
+            batch: 1,
+            axes,
+            inputs: 1,
+            outputs: 1,
+            groups: 1,
+            precision: Precision::F32,
+        };
         let run = |pad: f32| {
             let mut output = [0.0; 9];
             binary(&conv, Threads::single(), pad, (&[1., 0., 0., 1.], &[0b1001]), &mut output);

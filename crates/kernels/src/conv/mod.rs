@@ -16,7 +16,7 @@ pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
 use crate::gemm::{
-    Layout, Left, Packed, Place, Product, Right, Step, Window, Windows, apply_steps,
+    Layout, Left, Packed, Place, Precision, Product, Right, Step, Window, Windows, apply_steps,
 };
 use crate::memory::{Lines, ScratchPool};
 use crate::num::Loose;
@@ -35,6 +35,8 @@ pub struct Convolution {
     pub outputs: usize,
     /// Groups of channels that are convolved apart from each other; it divides both.
     pub groups: usize,
+    /// What data and filters are rounded to, unless each channel is a group or there are few.
+    pub precision: Precision,
 }
 
 /// The filters of a convolution.
@@ -81,6 +83,13 @@ impl Convolution {
         self.axes.iter().map(|a| a.output).product()
     }
 
+    /// Floating-point operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        let (inputs, _) = self.group();
+        let factors = [2, self.batch, self.positions(), self.outputs, inputs, self.taps()];
+        factors.iter().map(|n| *n as u64).product()
+    }
+
     /// Channels of one group: of the input, and of the output.
     fn group(&self) -> (usize, usize) {
         (self.inputs / self.groups.max(1), self.outputs / self.groups.max(1))
@@ -89,6 +98,11 @@ impl Convolution {
     /// Whether it is best read with its channels before the axes, as models have it.
     pub fn reads_channels_first(&self) -> bool {
         self.groups == 1 && self.inputs < NARROW
+    }
+
+    /// What is rounded: narrow convolutions have nothing to gain.
+    fn rounded(&self) -> Precision {
+        if self.reads_channels_first() { Precision::F32 } else { self.precision }
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
@@ -123,7 +137,9 @@ impl Convolution {
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
-        let pack = |g: usize| Packed::new(threads, Loose::of(group(g)), layout, k, outputs);
+        let pack = |g: usize| {
+            Packed::new(threads, Loose::of(group(g)), layout, (k, outputs), self.rounded())
+        };
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
@@ -225,6 +241,7 @@ impl Convolution {
                 a: self.left(&windows, input.factors),
                 b: self.right(filters, group),
                 c_stride: self.outputs,
+                precision: self.rounded(),
                 steps: &steps,
             };
             product.run(threads, scratch, output.get_mut(first..).unwrap_or_default());

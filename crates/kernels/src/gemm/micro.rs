@@ -1,5 +1,6 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
+use super::pairs::{self, Precision};
 use crate::isa::{Isa, isa};
 use crate::simd::{Vector, prefetch};
 
@@ -14,7 +15,7 @@ pub(super) struct Block {
     pub(super) a: Source,
     /// Number of runs: 1 for a matrix product, the taps of the kernel for a convolution.
     pub(super) runs: usize,
-    /// Elements of a run.
+    /// Lanes of a run: elements, or pairs of them.
     pub(super) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
@@ -119,10 +120,11 @@ macro_rules! each_row {
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize) {
+pub(super) unsafe fn run(block: Block, precision: Precision, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
+            _ if precision == Precision::Bf16 => pairs::run(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
@@ -140,7 +142,7 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
 /// # Safety
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
-unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(
+pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &Block,
     a: *const *const f32,
 ) {
@@ -188,7 +190,7 @@ const NEAR: usize = 5;
 /// # Safety
 /// As [`kernel`].
 #[inline(always)]
-unsafe fn line<V: Vector, const R: usize, const P: usize, const W: usize>(
+pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &Block,
     a: *const *const f32,
     Steps { row: step, inner }: Steps,
@@ -312,6 +314,8 @@ macro_rules! rows {
         }
     };
 }
+
+pub(super) use rows;
 
 /// # Safety
 /// As [`run`].

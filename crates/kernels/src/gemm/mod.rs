@@ -1,4 +1,4 @@
-//! Matrix products in f32.
+//! Matrix products in f32, of operands that may be rounded to bf16 first ([`Precision`]).
 //!
 //! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
@@ -6,7 +6,9 @@
 
 mod epilogue;
 mod micro;
+mod once;
 mod pack;
+mod pairs;
 mod plain;
 mod vector;
 mod windows;
@@ -14,6 +16,7 @@ mod windows;
 pub(crate) use epilogue::{Absorbed, add, add_number, finish};
 pub use epilogue::{Step, apply_steps};
 pub use pack::{Layout, Packed, pack_into, panels_len};
+pub use pairs::Precision;
 pub use plain::plain;
 pub use windows::{Place, Window, Windows};
 
@@ -24,6 +27,7 @@ use crate::par::{Slice, Threads};
 use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
 pub(crate) use micro::{Out, store};
 use pack::pack_panel;
+use pairs::Rounded;
 use windows::Line;
 
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by.
@@ -31,6 +35,9 @@ const CACHE: usize = 384 << 10;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
+
+/// Blocks of rows that make it worth reading B once more.
+const MANY_BLOCKS: usize = 8;
 
 /// Up to this many rows, B is read where it lies instead of being packed.
 pub const FEW_ROWS: usize = 3;
@@ -78,6 +85,9 @@ pub enum Left<'a> {
     },
     /// Row `i` is the window that output `i` of a convolution looks through.
     Windows(&'a Windows<'a>),
+    /// Elements that have been rounded to bf16, in pairs: all that is counted in elements is
+    /// counted in pairs.
+    Rounded(&'a Left<'a>),
 }
 
 /// One product: `c = a b`, with `m` rows, `n` columns and `k` terms.
@@ -95,6 +105,8 @@ pub struct Product<'a> {
     pub b: Right<'a>,
     /// Distance between rows of C.
     pub c_stride: usize,
+    /// What the operands are rounded to.
+    pub precision: Precision,
     /// What is done to each element of C.
     pub steps: &'a [Step<'a>],
 }
@@ -109,8 +121,16 @@ impl Product<'_> {
         if self.m == 0 || self.n == 0 {
             return;
         }
-        let c = Slice::new(c);
         let tiles = Tiles::new(self, threads.count());
+        let across = tiles.across();
+        let run = |product: &Product<'_>| product.run_tiles(threads, scratch, tiles, Slice::new(c));
+        match self.rounds_first(across) {
+            true => self.round_first(threads, scratch, run),
+            false => run(self),
+        }
+    }
+
+    fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: Slice<f32>) {
         let room = tiles.room(self);
         let mut packed = scratch.take::<f32>(room * threads.count());
         let shared = Slice::new(&mut packed);
@@ -150,30 +170,34 @@ impl Product<'_> {
     }
 
     fn check(&self, c: usize) {
-        let Product { m, n, k, .. } = *self;
+        let Product { m, n, k, precision, .. } = *self;
+        let (a, a_k) = self.left();
         let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
             0 => 0,
             _ => (rows - 1) * stride + columns,
         };
-        match self.a {
+        match a {
             Left::Rows { values, stride } => {
-                assert!(values.len() >= reach(m, k, stride), "A is too short");
+                assert!(values.len() >= reach(m, a_k, stride), "A is too short");
             }
             Left::Scaled { values, stride, factors, rows } => {
                 assert!(values.len() >= reach(m, k, stride), "A is too short");
                 assert!(factors.len() >= m.div_ceil(rows.max(1)) * k, "there are too few factors");
             }
             Left::Runs { values, runs, run } => {
-                assert!(runs.len() * run == m * k && k % run == 0, "the runs differ from A");
+                assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
                 let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
                 assert!(last <= values.len(), "A is too short");
             }
-            Left::Windows(windows) => windows.check(m, k),
+            Left::Windows(windows) => windows.check(m, a_k),
+            Left::Rounded(_) => panic!("A is rounded twice"),
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
         match self.b {
-            Right::Packed(packed) => assert!(packed.k() == k && packed.n() == n, "B differs"),
-            Right::Panels(panels) => assert!(panels.len() >= panels_len(k, n), "B is too short"),
+            Right::Packed(packed) => assert!(packed.is(k, n, precision), "B differs"),
+            Right::Panels(panels) => {
+                assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
+            }
             Right::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
         }
         if m * n > 0 {
@@ -189,7 +213,7 @@ impl Product<'_> {
             return vector::tile(self, tile, (values, stride), (b, layout), c);
         }
         let (_, width) = micro::shape();
-        let panel_len = width * self.k;
+        let panel_len = width * self.lanes();
         let from = |tile: Tile| self.panels()?.get(tile.columns.0 / width * panel_len..);
         let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
         let panels = match (from(tile), self.b) {
@@ -198,7 +222,8 @@ impl Product<'_> {
                 let first = tile.columns.0;
                 let panels = (tile.columns.1 - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
-                    pack_panel(b, layout, self.k, self.n, first + i * width, width, to);
+                    let size = (self.k, self.n);
+                    pack_panel(b, layout, size, (first + i * width, width), self.precision, to);
                 }
                 scratch
             }
@@ -216,12 +241,25 @@ impl Product<'_> {
         }
     }
 
+    /// Lanes of a row of A, and rows of a panel of B.
+    fn lanes(&self) -> usize {
+        self.precision.lanes(self.k)
+    }
+
+    /// A, and elements or pairs in its rows.
+    fn left(&self) -> (Left<'_>, usize) {
+        match self.a {
+            Left::Rounded(a) => (*a, self.lanes()),
+            a => (a, self.k),
+        }
+    }
+
     /// Runs of consecutive elements that a row of A consists of.
     fn runs(&self) -> usize {
-        match self.a {
-            Left::Rows { .. } | Left::Scaled { .. } => 1,
-            Left::Runs { run, .. } => self.k / run.max(1),
-            Left::Windows(windows) => windows.runs(),
+        match self.left() {
+            (Left::Rows { .. } | Left::Scaled { .. } | Left::Rounded(_), _) => 1,
+            (Left::Runs { run, .. }, k) => k / run.max(1),
+            (Left::Windows(windows), _) => windows.runs(),
         }
     }
 
@@ -235,15 +273,25 @@ impl Product<'_> {
         let is_scaled = matches!(self.a, Left::Scaled { .. });
         let mut products = vec![0f32; if is_scaled { MAX_ROWS * self.k } else { 0 }];
         let mut line = None;
+        let mut rounded = match (self.precision, self.a) {
+            (Precision::F32, _) | (_, Left::Rounded(_)) => None,
+            (Precision::Bf16, _) => Some(Rounded::new(self.k)),
+        };
+        let lanes = self.lanes();
         let mut row = top;
         let turns = (bottom - top).div_ceil(most);
         let mut turn = 0;
         while row < bottom {
-            let rows = match self.a {
+            let rows = match self.left().0 {
                 Left::Windows(windows) => windows.together(row, block_rows(bottom - row, most)),
                 _ => block_rows(bottom - row, most),
             };
             let (a, runs) = self.source((row, rows), &mut pointers, &mut line, &mut products);
+            let (a, runs) = match &mut rounded {
+                // SAFETY: `check` has shown that the rows lie within A.
+                Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),
+                None => (a, runs),
+            };
             for (i, column) in (left..right).step_by(width).enumerate() {
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
                 // tiles are disjoint parts of C.
@@ -251,9 +299,9 @@ impl Product<'_> {
                     let block = Block {
                         a,
                         runs,
-                        k: self.k / runs,
-                        b: panels[i * width * self.k..].as_ptr(),
-                        ahead: ahead(later, i * width * self.k, width * self.k, (turn, turns)),
+                        k: lanes / runs,
+                        b: panels[i * width * lanes..].as_ptr(),
+                        ahead: ahead(later, i * width * lanes, width * lanes, (turn, turns)),
                         out: Out {
                             to: c.at(row * self.c_stride + column),
                             stride: self.c_stride,
@@ -261,7 +309,7 @@ impl Product<'_> {
                             then: then.at(row, column),
                         },
                     };
-                    micro::run(block, rows);
+                    micro::run(block, self.precision, rows);
                 }
             }
             // SAFETY: within C and within this tile.
@@ -280,7 +328,7 @@ impl Product<'_> {
         line: &mut Option<Line>,
         products: &mut [f32],
     ) -> (Source, usize) {
-        match self.a {
+        match self.left().0 {
             Left::Rows { values, stride } => {
                 pointers[0] = values[row * stride..].as_ptr();
                 (Source::Line(pointers.as_ptr(), Steps { row: stride, inner: 1 }), 1)
@@ -311,6 +359,7 @@ impl Product<'_> {
                 windows.pointers(row, rows, pointers);
                 (Source::Rows(pointers.as_ptr()), self.runs())
             }
+            Left::Rounded(_) => unreachable!("`check` has refused it"),
         }
     }
 }
@@ -365,22 +414,30 @@ impl Tiles {
         let Product { m, n, k, .. } = *product;
         let (most, width) = micro::shape();
         let is_thin = m <= FEW_ROWS
+            && product.precision == Precision::F32
             && matches!(product.a, Left::Rows { .. })
             && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
-        let per_panel = width * k.max(1) * size_of::<f32>();
+        let per_panel = width * product.lanes().max(1) * size_of::<f32>();
         let mut columns = (CACHE / per_panel).max(1) * width;
         let mut rows = m;
         let work = m * n * k.max(1);
         if threads > 1 && work > GRAIN {
-            // Columns are divided first, so that B is packed once; then rows.
+            // Many rows are divided among the threads evenly, unless each part would pack B for
+            // itself; else columns first, and then rows.
             let wanted = threads * 3;
-            columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
-            let across = n.div_ceil(columns);
-            if across < wanted && !is_thin {
-                let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
-                rows = m.div_ceil(down).next_multiple_of(most);
-            } else if is_thin {
-                columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
+            let even = m.div_ceil(threads * 4).next_multiple_of(most);
+            let is_packed = !matches!(product.b, Right::Plain(..));
+            if even >= MANY_BLOCKS * most && is_packed {
+                rows = even;
+            } else {
+                columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
+                let across = n.div_ceil(columns);
+                if across < wanted && !is_thin {
+                    let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
+                    rows = m.div_ceil(down).next_multiple_of(most);
+                } else if is_thin {
+                    columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
+                }
             }
         }
         Tiles { m, n, size: (rows.max(1), columns), is_thin }
@@ -388,6 +445,11 @@ impl Tiles {
 
     fn count(&self) -> usize {
         self.m.div_ceil(self.size.0) * self.n.div_ceil(self.size.1)
+    }
+
+    /// Tiles side by side.
+    fn across(&self) -> usize {
+        self.n.div_ceil(self.size.1)
     }
 
     fn get(&self, tile: usize) -> Tile {
@@ -405,7 +467,7 @@ impl Tiles {
         match product.b {
             Right::Plain(..) if !self.is_thin => {
                 let (_, width) = micro::shape();
-                self.size.1.min(self.n).next_multiple_of(width) * product.k
+                self.size.1.min(self.n).next_multiple_of(width) * product.lanes()
             }
             _ => 0,
         }

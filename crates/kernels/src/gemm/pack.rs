@@ -1,6 +1,7 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
 use super::micro;
+use super::pairs::{Precision, pair_rows};
 use crate::memory::Lines;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
@@ -45,27 +46,29 @@ pub struct Packed {
     k: usize,
     n: usize,
     width: usize,
+    precision: Precision,
 }
 
 impl Packed {
-    /// Packs a matrix.
+    /// Packs a matrix of `k` rows and `n` columns.
     ///
     /// # Panics
     /// When the slice is too short.
-    pub fn new(threads: &Threads, b: &[Loose], layout: Layout, k: usize, n: usize) -> Packed {
-        let mut data = Lines::zeroed(panels_len(k, n) * size_of::<f32>());
-        pack_into(threads, b, layout, (k, n), data.elements_mut());
-        Packed { data, k, n, width: micro::shape().1 }
+    pub fn new(
+        threads: &Threads,
+        b: &[Loose],
+        layout: Layout,
+        (k, n): (usize, usize),
+        precision: Precision,
+    ) -> Packed {
+        let mut data = Lines::zeroed(panels_len(k, n, precision) * size_of::<f32>());
+        pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
+        Packed { data, k, n, width: micro::shape().1, precision }
     }
 
-    /// Rows of the matrix.
-    pub fn k(&self) -> usize {
-        self.k
-    }
-
-    /// Columns of the matrix.
-    pub fn n(&self) -> usize {
-        self.n
+    /// Whether it has `k` rows and `n` columns, rounded so.
+    pub(super) fn is(&self, k: usize, n: usize, precision: Precision) -> bool {
+        (self.k, self.n, self.precision) == (k, n, precision)
     }
 
     /// The panels, one after the other.
@@ -81,9 +84,9 @@ impl std::fmt::Debug for Packed {
     }
 }
 
-/// Elements that a matrix of `k` rows and `n` columns takes when it is packed.
-pub fn panels_len(k: usize, n: usize) -> usize {
-    n.next_multiple_of(micro::shape().1) * k
+/// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
+pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
+    n.next_multiple_of(micro::shape().1) * precision.lanes(k)
 }
 
 /// Packs a matrix into memory of [`panels_len`] elements.
@@ -95,17 +98,18 @@ pub fn pack_into(
     b: &[Loose],
     layout: Layout,
     (k, n): (usize, usize),
+    precision: Precision,
     to: &mut [f32],
 ) {
     let (_, width) = micro::shape();
-    let len = width * k;
-    assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n));
+    let len = width * precision.lanes(k);
+    assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
     let out = Slice::new(to);
     threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (len + 1), |range| {
         for panel in range {
             // SAFETY: panels are disjoint parts of the buffer.
             let to = unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) };
-            pack_panel(b, layout, k, n, panel * width, width, to);
+            pack_panel(b, layout, (k, n), (panel * width, width), precision, to);
         }
     });
 }
@@ -114,12 +118,16 @@ pub fn pack_into(
 pub(super) fn pack_panel(
     b: &[Loose],
     layout: Layout,
-    k: usize,
-    n: usize,
-    first: usize,
-    width: usize,
+    (k, n): (usize, usize),
+    (first, width): (usize, usize),
+    precision: Precision,
     to: &mut [f32],
 ) {
+    if precision == Precision::Bf16 {
+        let mut rows = vec![0f32; k.next_multiple_of(2) * width];
+        pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
+        return pair_rows(&rows, width, to);
+    }
     let columns = width.min(n - first);
     match layout {
         Layout::Rows { stride } => {

@@ -106,7 +106,12 @@ impl Windows<'_> {
     /// Whether the taps of the last axis lie side by side without a gap.
     fn is_dense(&self) -> bool {
         let [_, _, width] = self.axes;
-        self.place.channel == 1 && width.dilation == 1 && self.channels.1 == self.place.position
+        width.dilation == 1 && self.reads_all()
+    }
+
+    /// Whether all channels are read, and lie side by side.
+    pub(super) fn reads_all(&self) -> bool {
+        self.place.channel == 1 && self.channels.1 == self.place.position
     }
 
     /// Panics unless there are `m` windows of `k` elements.

@@ -12,7 +12,8 @@ pub(crate) struct Attention {
 }
 
 impl Made for Attention {
-    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        Ok(Box::new(Float { heads: self.heads.clone(), halves: None }))
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let heads = self.heads.clone().rounded(cx.precision());
+        Ok(Box::new(Float { heads, halves: None }))
     }
 }

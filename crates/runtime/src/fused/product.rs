@@ -31,7 +31,7 @@ impl Made for Product {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (turn_a, turn_b) = self.turned;
         let a = self.through.as_ref().map_or(cx.sizes(0), |t| &t.sizes);
-        let shape = Shape::new(a, cx.sizes(1), turn_a, turn_b);
+        let shape = Shape::new(a, cx.sizes(1), turn_a, turn_b).rounded(cx.precision());
         let mut kernel = Float32::new(shape, cx, self.then.clone());
         kernel.through = self.through.clone();
         Ok(Box::new(kernel))

@@ -176,6 +176,10 @@ impl Plan {
         Ok(Plan { steps, last: Stage::new(&so_far, output) })
     }
 
+    fn flops(&self) -> u64 {
+        self.steps.iter().map(|step| step.shape.flops()).sum()
+    }
+
     fn run<T: Factor>(&self, cx: &RunCx<'_>, inputs: &[&[T]], output: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
@@ -245,6 +249,10 @@ impl<L: Factor<Wide: Arithmetic + Scale>> Kernel for Einsum<L> {
         let inputs: Vec<&[L]> = inputs.iter().map(|input| &input[..]).collect();
         self.lanes.output(cx, 0, |cx, output| self.plan.run(cx, &inputs, output));
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.plan.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -24,6 +24,14 @@ struct Groups {
 }
 
 impl Groups {
+    /// Floating-point operations, as if every token were in a group.
+    fn flops(&self) -> u64 {
+        match (&self.a[..], &self.b[..]) {
+            (&[tokens, depth], &[_, width, ..]) => 2 * (tokens * depth * width) as u64,
+            (a, b) => Shape::new(a, b, false, true).flops(),
+        }
+    }
+
     fn run<T: Factor>(
         &self,
         cx: &RunCx<'_>,
@@ -63,6 +71,10 @@ impl<L: Factor> Kernel for Grouped<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
         self.lanes.output(cx, 0, |cx, c| self.groups.run(cx, &a, &b, c))
+    }
+
+    fn flops(&self) -> u64 {
+        self.groups.flops()
     }
 
     fn name(&self) -> &'static str {

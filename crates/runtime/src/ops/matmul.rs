@@ -1,23 +1,23 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::again::Again;
 use crate::batch::{offsets, together};
 use crate::dispatch::with_type;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
 use crate::ops::convert::Lanes;
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{Layout, Left, Packed, Product, Right, Step, plain, run_many};
+use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many};
 use kernels::num::{Loose, Stored};
 
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (a, b) = (cx.sizes(0), cx.sizes(1));
         let (turn_a, turn_b) = self.transposed(a.len(), b.len());
-        let shape = Shape::new(a, b, turn_a, turn_b);
+        let shape = Shape::new(a, b, turn_a, turn_b).rounded(cx.precision());
         let element_type = cx.element_type(0);
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
@@ -38,6 +38,7 @@ pub(crate) struct Shape {
     turn_b: bool,
     /// For each product the first elements of A and B.
     batches: Vec<(usize, usize)>,
+    precision: Precision,
 }
 
 impl Shape {
@@ -54,17 +55,23 @@ impl Shape {
             let (r, c) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
             if turn { (c, r) } else { (r, c) }
         };
+        let precision = Precision::F32;
         let ((m, k), (_, n)) = (split(&a, turn_a), split(&b, turn_b));
         let (outer_a, outer_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         // Batches that share B are one product with more rows.
         if outer_b.iter().all(|s| *s == 1) && !turn_a {
             let m = m * outer_a.iter().product::<usize>();
-            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)] };
+            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)], precision };
         }
         let all = together(&[outer_a, outer_b]);
         let batches = offsets(&all, outer_a, m * k).into_iter().zip(offsets(&all, outer_b, k * n));
         let batches = batches.collect();
-        Shape { m, n, k, turn_a, turn_b, batches }
+        Shape { m, n, k, turn_a, turn_b, batches, precision }
+    }
+
+    /// The same products of operands that are rounded first, if they are real numbers.
+    pub(crate) fn rounded(self, precision: Precision) -> Shape {
+        Shape { precision, ..self }
     }
 
     fn layout(&self) -> Layout {
@@ -95,6 +102,11 @@ impl Shape {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
+    }
+
     /// Terms of each sum.
     pub(crate) fn terms(&self) -> usize {
         self.k
@@ -121,6 +133,7 @@ impl Shape {
             a: Left::Rows { values: &a[self.batches[i].0..], stride: k },
             b: right(self.batches[i].1),
             c_stride: n,
+            precision: self.precision,
             steps: &all[i],
         };
         if !one_by_one && m * n > 0 {
@@ -137,7 +150,7 @@ impl Shape {
     where
         T::Wide: Arithmetic,
     {
-        let Shape { m, n, k, turn_a, turn_b, ref batches } = *self;
+        let Shape { m, n, k, turn_a, turn_b, ref batches, .. } = *self;
         let mut left = cx.scratch::<T>(m * k);
         let mut right = cx.scratch::<T>(k * n);
         let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
@@ -157,31 +170,33 @@ impl Shape {
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
-    packed: Again<Packed>,
+    packed: Ahead<Packed>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
 }
 
 impl Float32 {
     pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
-        let packed = Again::new(cx.is_invariant(1) && shape.packs());
+        let packed = Ahead::new(1, cx.is_invariant(1) && shape.packs());
         Float32 { shape, then, packed, through: None }
     }
 }
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Shape { n, k, .. } = self.shape;
+        let Shape { n, k, precision, .. } = self.shape;
         let (a, b) = (cx.input(0), cx.input::<Loose>(1));
         let c = cx.output(0);
         let layout = self.shape.layout();
-        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, k, n));
+        let form = || format!("{layout:?}");
+        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
+        let packed = self.packed.again(cx, form, pack);
         let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
         let steps = steps(&self.then, cx, n);
         if let Some(Through { runs, run, .. }) = &self.through {
             let a = Left::Runs { values: a, runs, run: *run };
             let (m, b) = (self.shape.m, right(0));
-            let product = Product { m, n, k, a, b, c_stride: n, steps: &steps };
+            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &steps };
             product.run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }
@@ -191,6 +206,10 @@ impl Kernel for Float32 {
 
     fn loose(&self) -> u64 {
         0b10
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -209,6 +228,10 @@ impl<L: Factor> Kernel for Plain<L> {
         let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
         self.lanes.output(cx, 0, |cx, c| L::products(&self.shape, cx, &a, &b, c));
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -6,14 +6,14 @@ use crate::prelude::*;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention as Rule;
 use kernels::attention::{Attention, Head, Mask};
 use kernels::copy::CopyPlan;
-use kernels::gemm::plain;
+use kernels::gemm::{Precision, plain};
 use kernels::slices::Slices;
 use kernels::softmax::softmax;
 use kernels::{InOut, Scratch};
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let heads = Heads::of_rule(self, cx)?;
+        let heads = Heads::of_rule(self, cx)?.rounded(cx.precision());
         let element_type = cx.element_type(0);
         match element_type {
             ElementType::F32 => Ok(Box::new(Float { heads, halves: None })),
@@ -111,15 +111,28 @@ impl Heads {
         let strides = [if query.1 == 1 { 0 } else { depth }, depth, width, width];
         let scale = 1.0 / (depth as f32).sqrt();
         let at = [starts(query), starts(key), starts(value)];
+        let (causal, precision) = (false, Precision::F32);
         Heads {
             to: (0..at[0].len()).map(|i| i * rows * width).collect(),
             at,
-            attention: Attention { rows, terms, depth, width, scale, causal: false, strides },
+            attention: Attention { rows, terms, depth, width, scale, causal, strides, precision },
             masks: Vec::new(),
             hidden: f32::NEG_INFINITY,
             has_scale: false,
             sink: None,
         }
+    }
+
+    /// The same with operands that are rounded first.
+    pub(crate) fn rounded(mut self, precision: Precision) -> Heads {
+        self.attention.precision = precision;
+        self
+    }
+
+    /// Floating-point operations of both products.
+    fn flops(&self) -> u64 {
+        let Attention { rows, terms, depth, width, .. } = self.attention;
+        [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
     }
 
     fn count(&self) -> usize {
@@ -228,6 +241,10 @@ impl Kernel for Float {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.heads.flops()
+    }
+
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -299,6 +316,10 @@ impl Kernel for Double {
             plain(threads, (rows, width, terms), &scores, values, out);
         }
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.heads.flops()
     }
 
     fn name(&self) -> &'static str {
