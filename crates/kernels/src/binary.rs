@@ -10,8 +10,9 @@ use crate::multiversion;
 use crate::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
 use crate::par::{Slice, Threads};
 
-/// Lanes computed together.
-const LANES: usize = 16;
+/// Elements computed together: so many that each group becomes a loop of vectors. Of fewer, the
+/// compiler unrolls the group and makes vectors of one element of each, which are slow to store.
+const LANES: usize = 64;
 
 /// Elements converted at a time.
 const BLOCK: usize = 128;

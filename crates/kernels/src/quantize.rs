@@ -8,8 +8,8 @@ use crate::num::{F8E4M3, F8E5M2, Wide};
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
 
-/// Lanes computed together.
-const LANES: usize = 16;
+/// Elements computed together: a loop of vectors, not unrolled.
+const LANES: usize = 64;
 
 /// What happens to the elements that share parameters.
 trait Rounding<R>: Copy {
