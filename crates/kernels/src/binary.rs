@@ -10,9 +10,12 @@ use crate::multiversion;
 use crate::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
 use crate::par::{Slice, Threads};
 
-/// Elements computed together: so many that each group becomes a loop of vectors. Of fewer, the
-/// compiler unrolls the group and makes vectors of one element of each, which are slow to store.
-const LANES: usize = 64;
+/// Elements computed together where there are wide vectors: so many that each group stays a loop.
+/// Of fewer, the compiler makes vectors of one element of each group, which are slow to store.
+const MANY: usize = 64;
+
+/// Elements computed together elsewhere.
+const FEW: usize = 16;
 
 /// Elements converted at a time.
 const BLOCK: usize = 128;
@@ -90,7 +93,7 @@ macro_rules! scalar_rows {
         $(impl Lane for $t {
             unsafe fn row<U: Plain, F: Formula<$t, U>>(row: Row<$t, U>) {
                 // SAFETY: the caller's promise.
-                unsafe { lanes::<$t, U, F>(row) }
+                unsafe { lanes::<FEW, $t, U, F>(row) }
             }
         })*
     };
@@ -232,14 +235,14 @@ impl<T: Lane, U: Plain> Untyped<T, U> {
 multiversion! {
     fn vector_row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
         // SAFETY: the promise of `Lane::row`, which alone calls this.
-        unsafe { lanes::<f32, U, F>(row) }
+        unsafe { lanes::<MANY, f32, U, F>(row) }
     }
 }
 
 /// # Safety
 /// The row lies within its operands, and nobody else uses its part of the output.
 #[inline(always)]
-unsafe fn lanes<T: Plain, U: Plain, F: Formula<T, U>>(row: Row<T, U>) {
+unsafe fn lanes<const LANES: usize, T: Plain, U: Plain, F: Formula<T, U>>(row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
     // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
     // is only what is inlined here.
