@@ -25,7 +25,9 @@ impl Case {
         g.result("y", y);
         let graph = g.finish().unwrap();
         let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-        let plan = runtime::compile_with(&graph, &facts, &Options { optimize }).unwrap();
+        let plan =
+            runtime::compile_with(&graph, &facts, &Options { optimize, ..Options::default() })
+                .unwrap();
         plan.session().run(&[input]).unwrap().remove(0)
     }
 

@@ -41,12 +41,12 @@ impl Col2Im {
 
     /// The rows and columns that an input holds, as far as they are known; at least `least` each.
     fn pair(&self, cx: &InferCx<'_>, input: usize, least: i64) -> Result<[Dim; 2], RuleError> {
-        cx.expect_type(input, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+        cx.expect_index(input)?;
         cx.expect_rank(input, 1..=1)?;
         let count = cx.shape(input).dim(0);
         require!(input; count.contains(2), "must hold 2 values, not {count}");
         let sizes = Dim::range(least, i64::from(i32::MAX));
-        let Some([rows, columns]) = cx.value(input).and_then(|v| v.intervals()) else {
+        let Some([rows, columns]) = cx.intervals(input) else {
             return Ok([Dim::range(least, Dim::INF); 2]);
         };
         let size = |v: &Interval| {

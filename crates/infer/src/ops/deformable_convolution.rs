@@ -35,11 +35,7 @@ impl Parse for DeformableConvolution {
             let message = format!("{} values; there are 2 axes", windows.len());
             return Err(AttrError::new("strides", message));
         }
-        let mut count = |name: &str| {
-            let value = attrs.int_in(name, Some(1), 1..)?;
-            usize::try_from(value)
-                .map_err(|_| AttrError::new(name, format!("{value} is too large")))
-        };
+        let mut count = |name| attrs.count_in(name, Some(1), 1..);
         let (groups, offset_groups) = (count("group")?, count("deformable_group")?);
         let padded = kind == Kind::V8 && attrs.bool_or("bilinear_interpolation_pad", false);
         Ok(DeformableConvolution { kind, windows, groups, offset_groups, padded })
@@ -93,7 +89,7 @@ impl Op for DeformableConvolution {
         cx.expect_inputs(if self.kind == Kind::V8 { 3..=4 } else { 3..=3 })?;
         let inputs = cx.input_count();
         for input in 0..inputs {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
+            cx.expect_number(input)?;
             cx.expect_rank(input, 4..=4)?;
         }
         let element_type = cx.same_type(0..inputs)?;

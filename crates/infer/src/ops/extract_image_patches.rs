@@ -54,7 +54,8 @@ impl Op for ExtractImagePatches {
         let patches = outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?;
         let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
         let head = [shape.dim(0), shape.dim(1).times(taps)];
-        cx.set(0, cx.element_type(0), head.into_iter().chain(patches).collect());
+        let out: PartialShape = head.into_iter().chain(patches).collect();
+        cx.set(0, cx.element_type(0), out);
         Ok(())
     }
 

@@ -33,7 +33,7 @@ impl Op for Inverse {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        let element_type = cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        let element_type = cx.expect_real(0)?;
         cx.expect_rank(0, 2..=usize::MAX)?;
         let mut shape = cx.shape(0).clone();
         if let Some([batch @ .., rows, columns]) = shape.dims() {

@@ -126,8 +126,7 @@ impl Op for Pool {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        let element_type = cx.expect_number(0)?;
         let rank = self.windows.len() + 2;
         cx.expect_rank(0, rank..=rank)?;
         self.first_axis(rank)?;

@@ -47,7 +47,7 @@ impl Op for ReorgYolo {
             })
         };
         let out = [shape.dim(0), channels.scaled(area), divided(2)?, divided(3)?];
-        cx.set(0, cx.element_type(0), out.into_iter().collect());
+        cx.set(0, cx.element_type(0), out);
         Ok(())
     }
 

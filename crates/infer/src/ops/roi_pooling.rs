@@ -50,7 +50,7 @@ impl Op for RoiPooling {
         let (element_type, count) = boxes::boxes(cx, 5)?;
         let (height, width) = self.bins;
         let out = [count, cx.shape(0).dim(1), Dim::of(height), Dim::of(width)];
-        cx.set(0, element_type, out.into_iter().collect());
+        cx.set(0, element_type, out);
         Ok(())
     }
 }

@@ -69,8 +69,7 @@ impl ScaledDotProductAttention {
             require!(3; fits, "has {terms_m} columns for {terms} keys");
         }
         let Some(batch) = batch.dims() else {
-            cx.because("the rank of an input is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of an input is unknown"));
         };
         let dims: Dims = batch.iter().copied().chain([rows, width]).collect();
         Ok(PartialShape::Ranked(dims))
@@ -112,7 +111,7 @@ impl Op for ScaledDotProductAttention {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=6)?;
         for input in (0..cx.input_count()).filter(|i| *i != 3) {
-            cx.expect_type(input, "a floating-point type", |t| t.is_real())?;
+            cx.expect_real(input)?;
         }
         let element_type = cx.same_type((0..cx.input_count()).filter(|i| *i != 3))?;
         if cx.input_count() > 3 && !self.causal {

@@ -31,9 +31,9 @@ impl Op for StringTensorPack {
         cx.expect_type(2, "u8", |t| t == ElementType::U8)?;
         cx.expect_rank(2, 1..=1)?;
         let (begins, ends) = (cx.shape(0), cx.shape(1));
-        let shape = begins.meet(ends);
-        require!(1; shape.is_some(), "is {ends}: it must have the shape of begins, {begins}");
-        cx.set(0, ElementType::String, shape.unwrap_or_else(PartialShape::unranked));
+        let message = || format!("is {ends}: it must have the shape of begins, {begins}");
+        let shape = begins.meet(ends).ok_or_else(|| RuleError::at(1, message()))?;
+        cx.set(0, ElementType::String, shape);
         Ok(())
     }
 }

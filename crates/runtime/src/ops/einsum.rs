@@ -3,7 +3,7 @@
 //! summed over. f16 and bf16 in f32.
 
 use super::matmul::{Factor, Shape};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
 use infer::ops::einsum::Einsum as Rule;
@@ -25,10 +25,7 @@ impl Lower for Rule {
         if let Some(halves) = halves {
             return Ok(Box::new(Half { plan, halves }));
         }
-        with_type!(element_type, number T => {
-            Box::new(Einsum::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => Einsum::<T> { plan, of: PhantomData })
     }
 }
 

@@ -1,6 +1,6 @@
 //! FakeConvert-13: f16 and bf16 in f32.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fake_convert::FakeConvert;
 use kernels::broadcast::Broadcast;
@@ -17,10 +17,7 @@ impl Lower for FakeConvert {
             ElementType::F8E5M2 => Float8::E5M2,
             _ => Float8::E4M3,
         };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(Rounded::<T> { plan, to, has_shift, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => Rounded::<T> { plan, to, has_shift, of: PhantomData })
     }
 }
 

@@ -1,7 +1,7 @@
 //! GroupNormalization-12: f16 and bf16 in f32.
 
 use super::batch_norm::channels;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
 use kernels::normalize::{Channels, normalize_groups};
@@ -11,11 +11,7 @@ use std::marker::PhantomData;
 impl Lower for GroupNormalization {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (channels, groups) = (channels(cx.sizes(0)), (self.groups(), self.epsilon()));
-        with_type!(cx.element_type(0), float T => {
-            let of = PhantomData;
-            Box::new(GroupKernel::<T> { channels, groups, of }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => GroupKernel::<T> { channels, groups, of: PhantomData })
     }
 }
 

@@ -1,7 +1,7 @@
 //! GroupedMatMul-17: one product for each group. f16 and bf16 in f32.
 
 use super::matmul::{Factor, Shape};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
 use infer::ops::grouped_matmul::GroupedMatMul;
@@ -14,10 +14,7 @@ impl Lower for GroupedMatMul {
         if let Some(halves) = Halves::of(element_type) {
             return Ok(Box::new(Half { groups, halves }));
         }
-        with_type!(element_type, number T => {
-            Box::new(Grouped::<T> { groups, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => Grouped::<T> { groups, of: PhantomData })
     }
 }
 

@@ -1,6 +1,6 @@
 //! LRN-1: f16 and bf16 in f32.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::lrn::Lrn as Rule;
 use infer::rules::axes;
@@ -18,10 +18,7 @@ impl Lower for Rule {
         let (alpha, beta, bias) = self.form();
         let alpha = alpha / (self.size() as f64).powi(axes.len() as i32);
         let plan = Lrn { sizes, axes, reach: self.size() / 2, alpha, beta, bias };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(LrnKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => LrnKernel::<T> { plan, of: PhantomData })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::again::Again;
 use crate::batch::{offsets, together};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
 use crate::ops::convert::Halves;
@@ -25,10 +25,7 @@ impl Lower for MatMul {
         }
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
-            _ => with_type!(element_type, number T => {
-                Box::new(Plain::<T> { shape, of: PhantomData }) as Box<dyn Kernel>
-            })
-            .ok_or_else(|| LowerError::element_type(0, element_type)),
+            _ => kernel_for!(cx, 0, number T => Plain::<T> { shape, of: PhantomData }),
         }
     }
 }

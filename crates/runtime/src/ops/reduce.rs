@@ -1,7 +1,7 @@
 //! Reductions: f16 and bf16 in f32, integers in 64 bits.
 
 use super::SameBytes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes;
@@ -33,10 +33,7 @@ impl Lower for Reduce {
         if element_type == ElementType::Boolean {
             return Ok(Box::new(ReduceKernel::<Bool> { plan, reduction, of: PhantomData }));
         }
-        with_type!(element_type, number T => {
-            Box::new(ReduceKernel::<T> { plan, reduction, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => ReduceKernel::<T> { plan, reduction, of: PhantomData })
     }
 }
 
