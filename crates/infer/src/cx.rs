@@ -264,6 +264,23 @@ impl<'a> InferCx<'a> {
         Ok(())
     }
 
+    /// What an axis of an input and a dim, which it must be able to equal, both allow; `name` is
+    /// what the axis counts, for messages.
+    ///
+    /// # Errors
+    /// When there is no such size.
+    pub fn expect_dim(
+        &self,
+        input: usize,
+        axis: usize,
+        name: &str,
+        expected: Dim,
+    ) -> Result<Dim, RuleError> {
+        let shape = self.shape(input);
+        let message = || format!("is {shape}: axis {axis}, {name}, must be {expected}");
+        expected.meet(shape.dim(axis)).ok_or_else(|| RuleError::at(input, message()))
+    }
+
     /// The one size that an axis of each of some inputs has; `what` it counts is for messages.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! MatrixNms-8, MulticlassNms-8, -9: of boxes that overlap, the best of each class and image.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
+//!
 //! As in OpenVINO, MatrixNms sorts by class only across the batch, and where classes have boxes of
 //! their own MulticlassNms numbers them box by box, all classes of one before the next.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
 
 use crate::prelude::*;
 use crate::rules::detection::{capped, rows};

@@ -1,10 +1,10 @@
 //! Col2Im-15: the sum of windows where they lie in an image, the way back from the patches of an
 //! image.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/col2im-15.html>
+//!
 //! The specification has `output_size` and `kernel_size` among the attributes; models have them as
 //! inputs, and the attribute `strides` by this name.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/col2im-15.html>
 
 use crate::prelude::*;
 use crate::rules::window::{Rounding, Windows, outputs, parse_or};

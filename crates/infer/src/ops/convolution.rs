@@ -6,7 +6,7 @@
 
 use crate::prelude::*;
 use crate::rules::sizes;
-use crate::rules::window::{Rounding, Window, Windows, outputs, parse};
+use crate::rules::window::{Rounding, Window, Windows, outputs, parse, spatial};
 use crate::shape::Dims;
 
 /// The operations of this file.
@@ -169,7 +169,7 @@ impl Convolution {
             expected.meet(channels).is_some(),
             "has {channels} channels, the filters are for {expected}"
         );
-        let spatial: Dims = (2..axes + 2).map(|axis| data.dim(axis)).collect();
+        let spatial = spatial(data, &self.windows);
         let sizes = match (self.demanded(cx)?, self.kind.is_backward()) {
             (Some(demanded), _) => demanded,
             (None, false) => outputs(&self.windows, &spatial, &filters.taps, Rounding::Floor)?,

@@ -59,14 +59,8 @@ impl Parse for Ctc {
 
 /// The dim that axes of several inputs share.
 fn agreed(cx: &InferCx<'_>, name: &str, axes: &[(usize, usize)]) -> Result<Dim, RuleError> {
-    axes.iter().try_fold(Dim::any(), |known, (input, axis)| {
-        let shape = cx.shape(*input);
-        let met = known.meet(shape.dim(*axis));
-        met.ok_or_else(|| {
-            let message = format!("is {shape}: axis {axis}, {name}, must be {known}");
-            RuleError::at(*input, message)
-        })
-    })
+    let dim = |known, (input, axis): &(usize, usize)| cx.expect_dim(*input, *axis, name, known);
+    axes.iter().try_fold(Dim::any(), dim)
 }
 
 impl Ctc {

@@ -4,7 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/deformable-convolution-8.html>
 
 use crate::prelude::*;
-use crate::rules::window::{Rounding, Windows, outputs, parse};
+use crate::rules::window::{Rounding, Windows, outputs, parse, spatial};
 use crate::shape::Dims;
 
 /// The versions.
@@ -95,10 +95,10 @@ impl Op for DeformableConvolution {
         let element_type = cx.same_type(0..inputs)?;
         self.check_channels(cx)?;
         let (data, filters) = (cx.shape(0), cx.shape(2));
-        let pair = |shape: &PartialShape| [shape.dim(2), shape.dim(3)];
-        let spatial = outputs(&self.windows, &pair(data), &pair(filters), Rounding::Floor)?;
+        let (image, kernel) = (spatial(data, &self.windows), spatial(filters, &self.windows));
+        let places = outputs(&self.windows, &image, &kernel, Rounding::Floor)?;
         let taps = filters.dim(2).times(filters.dim(3)).times(Dim::of(self.offset_groups));
-        let mut result: Dims = [data.dim(0)].into_iter().chain(spatial).collect();
+        let mut result: Dims = [data.dim(0)].into_iter().chain(places).collect();
         for (input, planes) in [(1, taps.scaled(2)), (3, taps)].into_iter().take(inputs - 2) {
             let own = cx.shape(input);
             let found = own.dim(1);

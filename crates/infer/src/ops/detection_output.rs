@@ -1,9 +1,9 @@
 //! DetectionOutput-1, -8: decodes boxes, suppresses those that overlap and lists the best.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/detectionoutput-8.html>
+//!
 //! `top_k` limits the candidates of a class before suppression, as in the original
 //! implementation, where the specification speaks of results after it.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/detectionoutput-8.html>
 
 use crate::prelude::*;
 use crate::rules::detection::divided;

@@ -1,9 +1,9 @@
 //! ExperimentalDetectronDetectionOutput-6: refines regions class by class and lists the best.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-detection-output-6.html>
+//!
 //! Class 0 is the background and never listed, and boxes are clipped at 0 alone: OpenVINO does so
 //! whatever `class_agnostic_box_regression` and the size of the image say.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-detection-output-6.html>
 
 use crate::prelude::*;
 use crate::rules::detection::rows;

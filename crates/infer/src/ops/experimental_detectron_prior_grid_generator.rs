@@ -1,8 +1,8 @@
 //! ExperimentalDetectronPriorGridGenerator-6: boxes repeated around every cell of a feature map.
 //!
-//! What the grid leaves of the output is zero, where the specification says undefined.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-prior-grid-generator-6.html>
+//!
+//! What the grid leaves of the output is zero, where the specification says undefined.
 
 use crate::prelude::*;
 use crate::rules::detection::rows;

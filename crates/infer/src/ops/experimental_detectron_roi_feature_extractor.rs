@@ -1,10 +1,10 @@
 //! ExperimentalDetectronROIFeatureExtractor-6: ROIAlign over a pyramid of feature maps, of which
 //! the size of a region chooses one.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-roi-feature-extractor-6.html>
+//!
 //! The second output repeats the regions in their order, as OpenVINO has it, where the
 //! specification speaks of reordered ones. A region without an area has no features.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-roi-feature-extractor-6.html>
 
 use crate::prelude::*;
 use crate::rules::detection::rows;

@@ -1,12 +1,12 @@
 //! NonMaxSuppression-1, -3, -4, -5, -9, NMSRotated-13: of boxes that overlap, the one with the best
 //! score stays.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
+//!
 //! The specification of versions 1 to 4 fills the output up with -1 to a size that for version 1
 //! and 3 may be less than the number of boxes selected. OpenVINO's files declare that size, but
 //! what it returns are the selected boxes alone, as versions 5 and 9 say. So do we: the
 //! specified size is the nominal one, for reports alone.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
 
 use crate::prelude::*;
 use crate::rules::detection::{rows, up_to};

@@ -1,10 +1,10 @@
 //! PriorBox-1, -8: boxes of given sizes and aspect ratios around every cell of a grid.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-8.html>
+//!
 //! The number of boxes of a cell is what OpenVINO counts, which is not always the number of boxes
 //! that the attributes describe (`scale_all_sizes` without `max_size`, `fixed_ratio` with
 //! `density`). Boxes follow each other without a gap and the output ends where it is full.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-8.html>
 
 use crate::prelude::*;
 use crate::rules::detection::{prior_shape, variances};

@@ -302,15 +302,10 @@ impl Recurrent {
         for (input, port) in self.kind.inputs().0.iter().enumerate().take(cx.input_count()) {
             let rank = self.axes(*port).count();
             cx.expect_rank(input, rank..=rank)?;
-            let shape = cx.shape(input);
-            let dims = shape.dims().unwrap_or_default();
-            for (axis, (what, dim)) in self.axes(*port).zip(dims).enumerate() {
-                let expected = self.size(what, &open);
-                let met = expected.meet(*dim);
-                let name = what.name();
-                require!(input; met.is_some(), "is {shape}: axis {axis}, {name}, must be {expected}");
+            for (axis, what) in self.axes(*port).enumerate() {
+                let met = cx.expect_dim(input, axis, what.name(), self.size(what, &open))?;
                 let slot = [Axis::Batch, Axis::Steps, Axis::Width].iter().position(|a| *a == what);
-                if let (Some(slot), Some(met)) = (slot.and_then(|i| open.get_mut(i)), met) {
+                if let Some(slot) = slot.and_then(|i| open.get_mut(i)) {
                     *slot = met;
                 }
             }

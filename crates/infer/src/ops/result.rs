@@ -1,4 +1,6 @@
 //! Result-1: an output of the graph.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/result-1.html>
 
 use crate::prelude::*;
 

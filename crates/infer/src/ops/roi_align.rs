@@ -1,10 +1,10 @@
 //! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: boxes of feature maps, pooled from samples
 //! between the elements.
 //!
-//! As in OpenVINO, the largest of the samples is 0 where all are negative.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-9.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-rotated-15.html>
+//!
+//! As in OpenVINO, the largest of the samples is 0 where all are negative.
 
 use crate::prelude::*;
 use crate::rules::boxes;

@@ -1,8 +1,8 @@
 //! ROIPooling-1: boxes of feature maps, pooled into as many bins each.
 //!
-//! The operation came with opset 2; files that name opset 1 mean the same.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-pooling-1.html>
+//!
+//! The operation came with opset 2; files that name opset 1 mean the same.
 
 use crate::prelude::*;
 use crate::rules::boxes;
