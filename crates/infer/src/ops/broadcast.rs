@@ -161,13 +161,7 @@ impl Op for Broadcast {
 #[derive(Debug)]
 pub struct Tile;
 
-impl Parse for Tile {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Tile)
-    }
-}
+no_attributes!(Tile);
 
 impl Op for Tile {
     fn input_names(&self) -> &'static [&'static str] {

@@ -8,7 +8,6 @@
 
 use crate::prelude::*;
 use crate::rules::window::{Rounding, Windows, outputs, parse_or};
-use crate::shape::Dims;
 use crate::value::Interval;
 
 /// Col2Im-15.
@@ -75,8 +74,7 @@ impl Col2Im {
             expected.meet(*blocks).is_some(),
             "holds {blocks} blocks, the image has {expected}"
         );
-        let out: Dims = batch.iter().copied().chain([channels]).chain(image).collect();
-        Ok(PartialShape::Ranked(out))
+        Ok(batch.iter().copied().chain([channels]).chain(image).collect())
     }
 }
 

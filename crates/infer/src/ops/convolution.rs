@@ -176,7 +176,7 @@ impl Convolution {
             (None, true) => self.way_back(&spatial, &filters.taps)?,
         };
         let head = [data.dim(0), groups.times(filters.outputs)];
-        Ok(PartialShape::Ranked(head.into_iter().chain(sizes).collect()))
+        Ok(head.into_iter().chain(sizes).collect())
     }
 
     fn way_back(&self, spatial: &Dims, taps: &Dims) -> Result<Dims, RuleError> {

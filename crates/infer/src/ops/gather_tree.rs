@@ -8,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct GatherTree;
 
-impl Parse for GatherTree {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(GatherTree)
-    }
-}
+no_attributes!(GatherTree);
 
 impl Op for GatherTree {
     fn input_names(&self) -> &'static [&'static str] {

@@ -11,13 +11,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct GroupedMatMul;
 
-impl Parse for GroupedMatMul {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(GroupedMatMul)
-    }
-}
+no_attributes!(GroupedMatMul);
 
 impl Op for GroupedMatMul {
     fn input_names(&self) -> &'static [&'static str] {

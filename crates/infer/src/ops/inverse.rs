@@ -3,7 +3,6 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/inverse-14.html>
 
 use crate::prelude::*;
-use crate::shape::Dims;
 
 /// Inverse-14.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ impl Op for Inverse {
             let Some(side) = rows.meet(*columns) else {
                 return Err(RuleError::at(0, format!("is {shape}; its matrices are not square")));
             };
-            shape = PartialShape::Ranked(batch.iter().copied().chain([side; 2]).collect::<Dims>());
+            shape = batch.iter().copied().chain([side; 2]).collect();
         }
         cx.set(0, element_type, shape);
         Ok(())

@@ -10,13 +10,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct PRelu;
 
-impl Parse for PRelu {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(PRelu)
-    }
-}
+no_attributes!(PRelu);
 
 impl PRelu {
     /// The sizes of the slope as NumPy's rule needs them: a list of as many slopes as there are

@@ -8,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct ResultOp;
 
-impl Parse for ResultOp {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(ResultOp)
-    }
-}
+no_attributes!(ResultOp);
 
 impl Op for ResultOp {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {

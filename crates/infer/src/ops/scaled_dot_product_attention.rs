@@ -7,7 +7,6 @@
 
 use crate::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
-use crate::shape::Dims;
 
 /// ScaledDotProductAttention-13.
 #[derive(Debug)]
@@ -71,8 +70,7 @@ impl ScaledDotProductAttention {
         let Some(batch) = batch.dims() else {
             return Ok(cx.unranked("the rank of an input is unknown"));
         };
-        let dims: Dims = batch.iter().copied().chain([rows, width]).collect();
-        Ok(PartialShape::Ranked(dims))
+        Ok(batch.iter().copied().chain([rows, width]).collect())
     }
 
     fn scale_and_sink(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {

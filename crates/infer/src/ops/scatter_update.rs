@@ -10,13 +10,7 @@ use crate::rules::scatter::{self, Reduction};
 #[derive(Debug)]
 pub struct ScatterUpdate;
 
-impl Parse for ScatterUpdate {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(ScatterUpdate)
-    }
-}
+no_attributes!(ScatterUpdate);
 
 impl Op for ScatterUpdate {
     fn input_names(&self) -> &'static [&'static str] {

@@ -13,13 +13,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct Slice;
 
-impl Parse for Slice {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Slice)
-    }
-}
+no_attributes!(Slice);
 
 /// What a slice does to each axis it names, with its step.
 pub type Named = SmallVec<[(usize, Range); 4]>;

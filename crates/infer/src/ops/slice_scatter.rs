@@ -10,13 +10,7 @@ use crate::rules::scatter::{self, Reduction};
 #[derive(Debug)]
 pub struct SliceScatter;
 
-impl Parse for SliceScatter {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(SliceScatter)
-    }
-}
+no_attributes!(SliceScatter);
 
 impl SliceScatter {
     /// What starts, stops, steps and axes mean for data of a rank.

@@ -8,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct SparseFillEmptyRows;
 
-impl Parse for SparseFillEmptyRows {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(SparseFillEmptyRows)
-    }
-}
+no_attributes!(SparseFillEmptyRows);
 
 impl Op for SparseFillEmptyRows {
     fn input_names(&self) -> &'static [&'static str] {

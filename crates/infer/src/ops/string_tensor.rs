@@ -9,13 +9,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct StringTensorPack;
 
-impl Parse for StringTensorPack {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(StringTensorPack)
-    }
-}
+no_attributes!(StringTensorPack);
 
 impl Op for StringTensorPack {
     fn input_names(&self) -> &'static [&'static str] {
@@ -42,13 +36,7 @@ impl Op for StringTensorPack {
 #[derive(Debug)]
 pub struct StringTensorUnpack;
 
-impl Parse for StringTensorUnpack {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(StringTensorUnpack)
-    }
-}
+no_attributes!(StringTensorUnpack);
 
 impl Op for StringTensorUnpack {
     fn input_names(&self) -> &'static [&'static str] {

@@ -10,13 +10,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct Transpose;
 
-impl Parse for Transpose {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Transpose)
-    }
-}
+no_attributes!(Transpose);
 
 /// The order that input 1 means: an empty list reverses the axes.
 ///
