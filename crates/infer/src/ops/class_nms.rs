@@ -6,7 +6,7 @@
 //! their own MulticlassNms numbers them box by box, all classes of one before the next.
 
 use crate::prelude::*;
-use crate::rules::detection::{capped, rows};
+use crate::rules::detection::{capped, rows, up_to};
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +129,8 @@ impl Op for ClassNms {
             let images = cx.same_dim("images", [(0, 0), (1, 0)])?;
             (images, cx.shape(1).dim(1), cx.same_dim("boxes", [(0, 1), (1, 2)])?)
         };
-        let of_image = capped(boxes, self.nms_top_k).times(capped(classes, -1));
-        let count = capped(of_image, self.keep_top_k).times(capped(images, -1));
+        let of_image = capped(boxes, self.nms_top_k).times(up_to(classes));
+        let count = capped(of_image, self.keep_top_k).times(up_to(images));
         cx.because("the number of selected boxes depends on the data");
         cx.set(0, element_type, rows(count, 6));
         cx.set(1, self.output_type, rows(count, 1));

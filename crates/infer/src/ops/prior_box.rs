@@ -7,7 +7,7 @@
 //! `density`). Boxes follow each other without a gap and the output ends where it is full.
 
 use crate::prelude::*;
-use crate::rules::detection::{prior_shape, variances};
+use crate::rules::detection::{infer_prior_boxes, variances};
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,7 @@ impl Op for PriorBox {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        let shape = prior_shape(cx, self.per_cell())?;
-        cx.set(0, ElementType::F32, shape);
-        Ok(())
+        infer_prior_boxes(cx, self.per_cell())
     }
 }
 

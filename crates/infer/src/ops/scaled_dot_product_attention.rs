@@ -61,9 +61,9 @@ impl ScaledDotProductAttention {
             cx.expect_rank(3, 2..=usize::MAX)?;
             let (batch_m, rows_m, terms_m) = matrix(mask);
             batch = together(cx, 3, &batch, &batch_m)?;
+            let message = || format!("has {rows_m} rows, the query {rows}");
             let merged = merge(rows, rows_m, cx.symbols());
-            require!(3; merged.is_some(), "has {rows_m} rows, the query {rows}");
-            rows = merged.unwrap_or(rows);
+            rows = merged.ok_or_else(|| RuleError::at(3, message()))?;
             let fits = terms_m.contains(1) || terms_m.meet(terms).is_some();
             require!(3; fits, "has {terms_m} columns for {terms} keys");
         }

@@ -7,13 +7,14 @@ use crate::error::{AttrError, RuleError};
 use crate::require;
 use crate::rules::sizes;
 use crate::shape::PartialShape;
+use ir::ElementType;
 
 /// Any number up to the largest that `dim` allows.
 pub fn up_to(dim: Dim) -> Dim {
     Dim::range(0, dim.max()).with_why(dim.why())
 }
 
-/// The smaller of two upper bounds.
+/// As [`up_to`], but at most `limit`, of which a negative one is none.
 pub fn capped(dim: Dim, limit: i64) -> Dim {
     match limit < 0 {
         true => up_to(dim),
@@ -39,26 +40,31 @@ pub fn rows(count: Dim, columns: i64) -> PartialShape {
     [count, Dim::fixed(columns)].into()
 }
 
-/// The shape of prior boxes and their variances: `priors` boxes for each cell of the grid whose
-/// height and width input 0 holds.
+/// Sets the prior boxes and their variances: `priors` boxes for each cell of the grid whose height
+/// and width input 0 holds.
 ///
 /// # Errors
 /// When an input is not a list of two integers.
-pub fn prior_shape(cx: &mut InferCx<'_>, priors: Dim) -> Result<PartialShape, RuleError> {
+pub fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(), RuleError> {
     cx.expect_inputs(2..=2)?;
     for input in 0..2 {
         cx.expect_integer(input)?;
         cx.expect_rows(input, 1, 2)?;
     }
-    let Some(sizes) = cx.intervals(0) else {
-        cx.because("the value of output_size is unknown");
-        return Ok([Dim::fixed(2), Dim::any()].into());
-    };
     let mut count = priors.scaled(4);
-    for size in sizes {
-        count = sizes::size(0, *size)?.unlabelled().times(count);
+    match cx.intervals(0) {
+        Some(sizes) => {
+            for size in sizes {
+                count = sizes::size(0, *size)?.unlabelled().times(count);
+            }
+        }
+        None => {
+            cx.because("the value of output_size is unknown");
+            count = Dim::any();
+        }
     }
-    Ok([Dim::fixed(2), count].into())
+    cx.set(0, ElementType::F32, [Dim::fixed(2), count]);
+    Ok(())
 }
 
 /// The variances of prior boxes: none, one or four; none stands for 0.1.
