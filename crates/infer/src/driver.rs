@@ -33,7 +33,7 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
     let mut findings = missing_weights_once(graph, findings);
-    findings.sort_by_key(|p| p.at.0);
+    Problem::sort(&mut findings);
     let (reasons, variables) = (Arc::new(world.reasons), inputs.variables.clone());
     Analysis { facts: Facts { nodes, reasons, variables }, findings }
 }

@@ -75,7 +75,7 @@ pub struct Layer {
     /// Output ports.
     pub outputs: Vec<Port>,
     /// `<rt_info>` of the layer, kept as written.
-    pub rt_info: Option<Element>,
+    pub rt_info: Option<Box<Element>>,
     /// Bodies of TensorIterator, Loop and If.
     pub bodies: Vec<Body>,
     /// Where the layer begins.
@@ -111,7 +111,7 @@ pub struct Port {
     /// Tensor names.
     pub names: Vec<String>,
     /// `<rt_info>` of the port, kept as written.
-    pub rt_info: Option<Element>,
+    pub rt_info: Option<Box<Element>>,
     /// Where the port begins.
     pub at: At,
 }

@@ -126,11 +126,8 @@ pub struct Source {
 impl Source {
     /// Remembers where each line of `text` begins.
     pub fn new(path: &Path, text: &[u8]) -> Source {
-        let newline = |(i, byte): (usize, &u8)| (*byte == b'\n').then_some(i + 1);
-        Source {
-            path: path.to_owned(),
-            lines: text.iter().enumerate().filter_map(newline).collect(),
-        }
+        let lines = memchr::memchr_iter(b'\n', text).map(|i| i + 1).collect();
+        Source { path: path.to_owned(), lines }
     }
 
     /// The XML file; empty for a graph built in memory.
@@ -174,6 +171,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Puts problems in the order of the file.
+    pub fn sort(problems: &mut [Problem]) {
+        problems.sort_by_key(|p| p.at.0);
+    }
+
     /// An error at a place in the XML.
     pub fn error(code: Code, at: At, message: impl Into<String>) -> Problem {
         Problem {

@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes of XML that hardly any layer does without.
+const SHORTEST_LAYER: usize = 256;
+
 /// Reads `model.xml` and maps the `.bin` beside it.
 ///
 /// # Errors
@@ -45,14 +48,14 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
         Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
             problems.extend_from_slice(&graph.warnings);
             problems.extend(unused_weights(&graph));
-            problems.sort_by_key(|p| p.at.0);
+            Problem::sort(&mut problems);
             graph.warnings = Arc::new(problems);
             Ok(graph)
         }
         Ok(_) => Err(ReadError::new(source, problems)),
         Err(more) => {
             problems.extend(more);
-            problems.sort_by_key(|p| p.at.0);
+            Problem::sort(&mut problems);
             Err(ReadError::new(source, problems))
         }
     }
@@ -81,6 +84,9 @@ impl Reader {
         }
         let (name, version) = self.net_tag(&root)?;
         let mut parts = Parts { name, version, ..Parts::default() };
+        // Memory that is not used is never touched.
+        parts.layers.reserve(text.len() / SHORTEST_LAYER);
+        parts.edges.reserve(text.len() / SHORTEST_LAYER);
         self.graph_content(&mut xml, &mut parts)?;
         Ok(parts)
     }
@@ -172,7 +178,7 @@ impl Reader {
                 }
                 "input" => layer.inputs = self.ports(xml, false)?,
                 "output" => layer.outputs = self.ports(xml, true)?,
-                "rt_info" => layer.rt_info = Some(xml.element(tag)?),
+                "rt_info" => layer.rt_info = Some(xml.element(tag)?.into()),
                 "body" => maps.bodies.push((Role::Body, self.body(xml, version)?)),
                 "then_body" => maps.bodies.push((Role::Then, self.body(xml, version)?)),
                 "else_body" => maps.bodies.push((Role::Else, self.body(xml, version)?)),
@@ -192,18 +198,15 @@ impl Reader {
         let mut layer = Layer { at: tag.at, ..Layer::default() };
         let (mut id, mut name, mut kind, mut version) = (None, None, None, None);
         tag.each_attribute(|key, value| match key {
-            "id" => id = Some(value.into_owned()),
+            "id" => id = Some(self.unsigned("layer", key, &value, tag.at)),
             "name" => name = Some(value.into_owned()),
             "type" => kind = Some(value.into_owned()),
             "version" => version = Some(value.into_owned()),
             _ => layer.tags.push((key.to_owned(), value.into_owned())),
         })?;
-        let missing: Vec<&str> =
-            [("id", &id), ("name", &name), ("type", &kind), ("version", &version)]
-                .iter()
-                .filter(|(_, value)| value.is_none())
-                .map(|(key, _)| *key)
-                .collect();
+        let there = [id.is_some(), name.is_some(), kind.is_some(), version.is_some()];
+        let keys = ["id", "name", "type", "version"].into_iter().zip(there);
+        let missing: Vec<&str> = keys.filter(|(_, there)| !there).map(|(key, _)| key).collect();
         if !missing.is_empty() {
             let who = name.as_deref().unwrap_or("without a name");
             let message = format!("layer \"{who}\" has no {}", missing.join(" and no "));
@@ -212,38 +215,38 @@ impl Reader {
         layer.name = name.unwrap_or_default();
         layer.kind = kind.unwrap_or_default();
         layer.version = version.unwrap_or_default();
-        if let Some(id) = id {
-            layer.id = self.unsigned("layer", "id", &id, tag.at);
-        }
+        layer.id = id.unwrap_or_default();
         Ok(layer)
     }
 
     fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, Fatal> {
-        let mut ports = Vec::new();
+        let mut ports = SmallVec::<[Port; 4]>::new();
         xml.children(|xml, tag| {
             if tag.name() != "port" {
                 return xml.skip();
             }
             let mut port = Port { at: tag.at, ..Port::default() };
-            let (mut id, mut precision) = (None, None);
+            let (mut id, mut unknown) = (None, None);
             tag.each_attribute(|key, value| match key {
-                "id" => id = Some(value.into_owned()),
-                "precision" => precision = Some(value.into_owned()),
+                "id" => id = Some(self.unsigned("port", key, &value, tag.at)),
+                "precision" => {
+                    port.precision = ElementType::from_precision(&value);
+                    unknown = port.precision.is_none().then(|| value.into_owned());
+                }
                 "names" => port.names = split_names(&value),
                 _ => {}
             })?;
             match id {
-                Some(id) => port.id = self.unsigned("port", "id", &id, tag.at),
+                Some(id) => port.id = id,
                 None => self.missing("port", "id", tag.at),
             }
-            port.precision = precision.as_deref().and_then(ElementType::from_precision);
             if output && port.precision.is_none() {
-                self.bad_precision(precision, tag.at);
+                self.bad_precision(unknown, tag.at);
             }
             xml.children(|xml, tag| {
                 match tag.name() {
                     "dim" => port.dims.push(self.dim(&xml.text()?, tag.at)),
-                    "rt_info" => port.rt_info = Some(xml.element(tag)?),
+                    "rt_info" => port.rt_info = Some(xml.element(tag)?.into()),
                     _ => xml.skip()?,
                 }
                 Ok(())
@@ -251,7 +254,7 @@ impl Reader {
             ports.push(port);
             Ok(())
         })?;
-        Ok(ports)
+        Ok(ports.into_vec())
     }
 
     fn bad_precision(&mut self, precision: Option<String>, at: At) {

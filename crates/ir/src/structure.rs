@@ -202,7 +202,7 @@ impl<'a> Check<'a> {
             }
             problems.push(problem);
         }
-        problems.sort_by_key(|p| p.at.0);
+        Problem::sort(&mut problems);
         let of_kind = |kind: &str| {
             let matching = self.parts.layers.iter().enumerate().filter(|(_, l)| l.is(kind));
             matching.map(|(i, _)| i).collect()

@@ -13,6 +13,9 @@ pub fn leading_integer(text: &str) -> Option<i64> {
 /// Splits the `names` of a port. A comma inside a name is written `\,`; nothing else is escaped,
 /// so a name that ends in a backslash cannot be told from one that holds a comma.
 pub fn split_names(text: &str) -> Vec<String> {
+    if !text.contains(',') {
+        return if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
+    }
     let mut names = vec![String::new()];
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

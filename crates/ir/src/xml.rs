@@ -4,6 +4,7 @@ use crate::graph::Element;
 use crate::problem::{At, Code, Problem};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// No converter nests elements deeper than bodies in bodies; this bounds the recursion.
@@ -31,6 +32,9 @@ pub(crate) struct Tag<'a> {
     pub(crate) at: At,
 }
 
+/// Takes the text of an element piece by piece.
+type Text<'t, 'a> = &'t mut dyn FnMut(Cow<'a, str>);
+
 /// The attributes of a tag, in order.
 pub(crate) type Attributes = Vec<(String, String)>;
 
@@ -42,11 +46,7 @@ impl Tag<'_> {
     /// Every attribute, unescaped.
     pub(crate) fn attributes(&self) -> Result<Attributes, Fatal> {
         let mut out = Vec::new();
-        for attribute in self.start.attributes() {
-            let attribute = attribute.map_err(|e| self.syntax(&e))?;
-            let value = attribute.normalized_value(XML_VERSION).map_err(|e| self.syntax(&e))?;
-            out.push((attribute.key.0.to_owned(), value.into_owned()));
-        }
+        self.each_attribute(|key, value| out.push((key.to_owned(), value.into_owned())))?;
         Ok(out)
     }
 
@@ -55,12 +55,19 @@ impl Tag<'_> {
         &self,
         mut f: impl FnMut(&str, Cow<'_, str>),
     ) -> Result<(), Fatal> {
-        for attribute in self.start.attributes() {
+        // The reader's own search for doubled keys makes a list for each tag. It is left to name
+        // those that were found here.
+        let mut seen = SmallVec::<[&str; 8]>::new();
+        for attribute in self.start.attributes().with_checks(false) {
             let attribute = attribute.map_err(|e| self.syntax(&e))?;
-            f(
-                attribute.key.0,
-                attribute.normalized_value(XML_VERSION).map_err(|e| self.syntax(&e))?,
-            );
+            let key = attribute.key.0;
+            if seen.contains(&key)
+                && let Some(doubled) = self.start.attributes().find_map(Result::err)
+            {
+                return Err(self.syntax(&doubled));
+            }
+            seen.push(key);
+            f(key, attribute.normalized_value(XML_VERSION).map_err(|e| self.syntax(&e))?);
         }
         Ok(())
     }
@@ -106,13 +113,17 @@ impl<'a> Xml<'a> {
         &mut self,
         mut f: impl FnMut(&mut Self, &Tag<'a>) -> Result<(), Fatal>,
     ) -> Result<(), Fatal> {
-        self.content(&mut f, &mut |_| {})
+        self.content(&mut f, None)
     }
 
     /// The text of the element just opened; elements inside are skipped.
-    pub(crate) fn text(&mut self) -> Result<String, Fatal> {
-        let mut out = String::new();
-        self.content(&mut |xml, _| xml.skip(), &mut |text| out.push_str(text))?;
+    pub(crate) fn text(&mut self) -> Result<Cow<'a, str>, Fatal> {
+        let mut out = Cow::Borrowed("");
+        let mut add = |piece: Cow<'a, str>| match out.is_empty() {
+            true => out = piece,
+            false => out.to_mut().push_str(&piece),
+        };
+        self.content(&mut |xml, _| xml.skip(), Some(&mut add))?;
         Ok(out)
     }
 
@@ -131,7 +142,7 @@ impl<'a> Xml<'a> {
                 children.push(xml.element(child)?);
                 Ok(())
             },
-            &mut |piece| text.push_str(piece),
+            Some(&mut |piece| text.push_str(&piece)),
         )?;
         let text = text.trim().to_owned();
         Ok(Element { name: tag.name().to_owned(), attributes, children, text })
@@ -140,7 +151,7 @@ impl<'a> Xml<'a> {
     fn content(
         &mut self,
         child: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), Fatal>,
-        text: &mut dyn FnMut(&str),
+        mut text: Option<Text<'_, 'a>>,
     ) -> Result<(), Fatal> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -151,13 +162,26 @@ impl<'a> Xml<'a> {
             let at = At(self.position());
             match self.event()? {
                 Event::Start(start) => child(self, &Tag { start, at })?,
-                Event::Text(t) => text(&t.xml_content(XML_VERSION)),
-                Event::CData(t) => text(&t.xml_content(XML_VERSION)),
-                Event::GeneralRef(name) => text(&reference(&name, at)?),
                 Event::End(_) => break,
                 Event::Eof => {
                     let message = "the file ends inside an element; it has been cut short";
                     return Err(Fatal::new(Code::Syntax, at, message));
+                }
+                Event::GeneralRef(name) => {
+                    let character = reference(&name, at)?;
+                    if let Some(text) = &mut text {
+                        text(character.into());
+                    }
+                }
+                Event::Text(piece) => {
+                    if let Some(text) = &mut text {
+                        text(piece.xml_content(XML_VERSION));
+                    }
+                }
+                Event::CData(piece) => {
+                    if let Some(text) = &mut text {
+                        text(piece.xml_content(XML_VERSION));
+                    }
                 }
                 _ => {}
             }

@@ -53,7 +53,7 @@ fn port() -> impl Strategy<Value = Port> {
             precision: Some(precision),
             dims: dims.into(),
             names,
-            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }),
+            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }.into()),
             ..Port::default()
         })
 }
@@ -67,7 +67,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             version: "opset1".into(),
             data,
             outputs,
-            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }),
+            rt_info: rt_info.map(|e| Element { name: "rt_info".into(), ..e }.into()),
             ..Layer::default()
         },
     )

@@ -45,6 +45,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         session.start_profile();
     }
     let mut times = Vec::new();
+    let flops = session.flops();
     let begin = Instant::now();
     while times.len() < args.runs.max(1)
         && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
@@ -54,8 +55,9 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         times.push(time);
     }
     times.sort();
+    let flops = (session.flops() - flops) as f64 / times.len() as f64;
     let precision = args.common.precision;
-    let report = Report { load, check, planning, first, times, threads: count, precision };
+    let report = Report { load, check, planning, first, times, flops, threads: count, precision };
     match args.common.json {
         true => println!("{}", report.json(&session)),
         false => print!("{}{}", report.text(), profile::text(&session.profile())),
@@ -123,6 +125,8 @@ struct Report {
     first: Duration,
     /// Of the timed runs, shortest first.
     times: Vec<Duration>,
+    /// Floating-point operations of a run, as [`Session::flops`] counts them.
+    flops: f64,
     threads: usize,
     precision: Precision,
 }
@@ -131,6 +135,11 @@ impl Report {
     fn percentile(&self, percent: usize) -> f64 {
         let at = (self.times.len() - 1) * percent / 100;
         self.times.get(at).copied().map_or(f64::NAN, ms)
+    }
+
+    /// Billions of floating-point operations in a second.
+    fn gflops(&self) -> f64 {
+        (self.flops / self.percentile(50) / 1e3).round() / 1e3
     }
 
     fn json(&self, session: &Session) -> Value {
@@ -143,6 +152,7 @@ impl Report {
             "median_ms": self.percentile(50),
             "p10_ms": self.percentile(10),
             "p90_ms": self.percentile(90),
+            "gflops": self.gflops(),
             "runs": self.times.len(),
             "threads": self.threads,
             "precision": self.precision.name(),
@@ -162,6 +172,7 @@ impl Report {
             line("10 %", self.percentile(10)),
             line("90 %", self.percentile(90)),
         ];
+        rows.push(vec!["speed".to_owned(), format!("{:.3} GFLOP/s", self.gflops())]);
         rows.push(vec!["runs".to_owned(), self.times.len().to_string()]);
         rows.push(vec!["threads".to_owned(), self.threads.to_string()]);
         rows.push(vec!["precision".to_owned(), self.precision.name().to_owned()]);

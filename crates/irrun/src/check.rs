@@ -10,6 +10,7 @@ use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Graph, Layer, Port, Problem, Severity, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 
 /// Checks a model.
 ///
@@ -24,16 +25,19 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         }
         Err(problems) => return Err(problems).or_exit(Exit::Model),
     };
+    // The process ends with the check: the system takes back the memory as a whole.
+    let graph = ManuallyDrop::new(graph);
     let declared = Declared::new(&graph, &args.shape)?;
     let Analysis { facts, findings } =
         infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
+    let facts = ManuallyDrop::new(facts);
     let mut all: Vec<Problem> = graph.warnings().to_vec();
     all.extend(findings);
     if !args.shape.is_empty() {
         // What a file declares is for the shapes it declares.
         all.retain(|p| p.code != Code::Declared);
     }
-    all.sort_by_key(|p| p.at.0);
+    Problem::sort(&mut all);
     if args.json {
         println!("{}", report(&layers(&graph, &facts), &all, graph.source()));
     } else {

@@ -10,6 +10,7 @@ use infer::{Fact, Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
 use serde_json::{Value, json};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Runs a model once.
@@ -20,7 +21,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let Some(model) = &args.model else {
         return Err(Failure { exit: Exit::Usage, error: anyhow!("give a MODEL.xml") });
     };
-    let graph = ir::read(model).or_exit(Exit::Model)?;
+    // They start while the model is read.
+    let threads = Arc::new(threads(args.common.threads));
+    // The process ends with the run: the system takes back the memory as a whole.
+    let graph = ManuallyDrop::new(ir::read(model).or_exit(Exit::Model)?);
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
@@ -34,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if args.explain {
         plan.explain().iter().for_each(|line| eprintln!("{line}"));
     }
-    let mut session = plan.session_on(Arc::new(threads(args.common.threads)));
+    let mut session = ManuallyDrop::new(plan.session_on(threads));
     for (id, value) in values {
         session.set_variable(&id, value).or_exit(Exit::Input)?;
     }

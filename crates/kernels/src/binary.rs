@@ -1,18 +1,25 @@
 //! Functions of two elements, each written once for all types.
+//!
+//! Rows are compiled for the types that networks compute in. Elements of other types are
+//! converted to one of those and back, block by block in the cache.
 
 use crate::arithmetic::Arithmetic;
 use crate::broadcast::Broadcast;
+use crate::convert::{Decoder, Element, Encoder};
 use crate::multiversion;
-use crate::num::{Bool, Plain, Stored, Wide};
+use crate::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
 use crate::par::{Slice, Threads};
 
 /// Lanes computed together.
 const LANES: usize = 16;
 
+/// Elements converted at a time.
+const BLOCK: usize = 128;
+
 /// A function of two elements of one type.
-pub trait Formula<T: Stored, U: Plain>: Copy + Send + Sync {
+pub trait Formula<T: Plain, U: Plain> {
     /// The value for one pair.
-    fn apply(self, a: T, b: T) -> U;
+    fn apply(a: T, b: T) -> U;
 }
 
 /// Declares functions of two elements: a formula over the wide type, and what it gives.
@@ -26,16 +33,12 @@ macro_rules! formulas {
         }
 
         mod $module {
-            $(#[derive(Clone, Copy)]
-            pub struct $name;)*
+            $(pub struct $name;)*
         }
 
-        $(impl<T: Stored> Formula<T, formulas!(@ $out, T)> for $module::$name
-        where
-            T::Wide: Arithmetic,
-        {
+        $(impl<T: Lane> Formula<T, formulas!(@ $out, T)> for $module::$name {
             #[inline(always)]
-            fn apply(self, a: T, b: T) -> formulas!(@ $out, T) {
+            fn apply(a: T, b: T) -> formulas!(@ $out, T) {
                 let ($a, $b) = (a.widen(), b.widen());
                 $narrow($body)
             }
@@ -46,16 +49,20 @@ macro_rules! formulas {
             ///
             /// # Panics
             /// When the operands are not those of the plan.
-            pub fn run<T: Stored>(
+            pub fn run<T: Element<Lane: Lane>>(
                 self,
                 threads: &Threads,
                 plan: &Broadcast<2>,
                 operands: Operands<'_, T, formulas!(@ $out, T)>,
-            ) where
-                T::Wide: Arithmetic + RowCompiler,
-            {
+            ) {
+                operands.check(plan);
+                run(threads, plan, &operands.untyped(), self.row());
+            }
+
+            /// The function for a row.
+            fn row<T: Lane>(self) -> RowFn<T, formulas!(@ $out, T)> {
                 match self {
-                    $($enum::$name => run(threads, plan, operands, $module::$name),)*
+                    $($enum::$name => T::row::<formulas!(@ $out, T), $module::$name>,)*
                 }
             }
         }
@@ -63,6 +70,32 @@ macro_rules! formulas {
     (@ same, $t:ident) => { $t };
     (@ truth, $t:ident) => { Bool };
 }
+
+/// A type that rows are computed in.
+pub trait Lane: Stored<Wide: Arithmetic> {
+    #[doc(hidden)]
+    #[allow(clippy::missing_safety_doc)]
+    unsafe fn row<U: Plain, F: Formula<Self, U>>(row: Row<Self, U>);
+}
+
+impl Lane for f32 {
+    unsafe fn row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+        vector_row::<U, F>(row);
+    }
+}
+
+macro_rules! scalar_rows {
+    ($($t:ty)*) => {
+        $(impl Lane for $t {
+            unsafe fn row<U: Plain, F: Formula<$t, U>>(row: Row<$t, U>) {
+                // SAFETY: the caller's promise.
+                unsafe { lanes::<$t, U, F>(row) }
+            }
+        })*
+    };
+}
+
+scalar_rows!(f64 i32 i64 u64 Bool);
 
 /// Two inputs and an output. The output may lie where an input does, if that input is walked
 /// from its first element to its last.
@@ -78,6 +111,15 @@ impl<'a, T: Plain, U: Plain> Operands<'a, T, U> {
     pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
         Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out }
     }
+
+    fn check(&self, plan: &Broadcast<2>) {
+        let out = &self.out;
+        assert_eq!(out.len(), plan.count(), "the output is not that of the plan");
+        let same = |p: *const T| p.addr() == out.as_ptr().addr() && !out.is_empty();
+        assert!((!same(self.a) || plan.is_dense(0)) && (!same(self.b) || plan.is_dense(1)));
+        let within = (0..2).all(|k| plan.reach(k) <= self.lens[k]);
+        assert!(within, "an operand is not that of the plan");
+    }
 }
 
 impl<'a, T: Plain> Operands<'a, T, T> {
@@ -92,48 +134,31 @@ impl<'a, T: Plain> Operands<'a, T, T> {
     }
 }
 
-/// What all rows share.
-struct Rows<T, U> {
-    a: *const T,
-    b: *const T,
-    out: Slice<U>,
+impl<T: Element, U: Element> Operands<'_, T, U> {
+    fn untyped(self) -> Untyped<T::Lane, U::Lane> {
+        Untyped {
+            inputs: [self.a.cast(), self.b.cast()],
+            size: size_of::<T>(),
+            decode: T::WAYS.map(|(decode, _)| decode),
+            out: Slice::new(bytes_mut(self.out)),
+            out_size: size_of::<U>(),
+            encode: U::WAYS.map(|(_, encode)| encode),
+        }
+    }
+}
+
+/// Operands as bytes, and how to read and write them.
+struct Untyped<T, U> {
+    inputs: [*const u8; 2],
+    size: usize,
+    decode: Option<Decoder<T>>,
+    out: Slice<u8>,
+    out_size: usize,
+    encode: Option<Encoder<U>>,
 }
 
 // SAFETY: the inputs are only read, and rows write disjoint parts of the output.
-unsafe impl<T: Sync, U: Send> Sync for Rows<T, U> {}
-
-fn run<T: Stored, U: Plain, F: Formula<T, U>>(
-    threads: &Threads,
-    plan: &Broadcast<2>,
-    operands: Operands<'_, T, U>,
-    f: F,
-) where
-    T::Wide: RowCompiler,
-{
-    let Operands { a, b, lens, out } = operands;
-    assert_eq!(out.len(), plan.count(), "the output is not that of the plan");
-    let same = |p: *const T| p.addr() == out.as_ptr().addr() && !out.is_empty();
-    assert!((!same(a) || plan.is_dense(0)) && (!same(b) || plan.is_dense(1)));
-    assert!((0..2).all(|k| plan.reach(k) <= lens[k]), "an operand is not that of the plan");
-    let shared = Rows { a, b, out: Slice::new(out) };
-    plan.rows(threads, |first, len, [at_a, at_b]| {
-        let shared = &shared;
-        // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
-        // rows write disjoint parts of the output. Where the output lies over an input, element
-        // `i` is written after element `i` of that input has been read, as both are dense.
-        unsafe {
-            let (a, b, out) = (shared.a.add(at_a), shared.b.add(at_b), shared.out.at(first));
-            T::Wide::row(f, Row { a, b, out, len, steps: plan.steps() });
-        }
-    });
-}
-
-/// How rows are compiled for a wide type.
-pub trait RowCompiler: Wide {
-    #[doc(hidden)]
-    #[allow(clippy::missing_safety_doc)]
-    unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>);
-}
+unsafe impl<T, U> Sync for Untyped<T, U> {}
 
 /// One row: where it begins in each operand, how far a step moves, and its length.
 #[derive(Clone, Copy)]
@@ -146,36 +171,74 @@ pub struct Row<T, U> {
     steps: [usize; 2],
 }
 
-impl RowCompiler for f32 {
-    unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
-        vector_row(f, row);
+/// Computes a row that lies within its operands, and whose part of the output nobody else uses.
+type RowFn<T, U> = unsafe fn(Row<T, U>);
+
+fn run<T: Lane, U: Plain>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    operands: &Untyped<T, U>,
+    row: RowFn<T, U>,
+) {
+    let steps = plan.steps();
+    plan.rows(threads, |first, len, at| {
+        // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
+        // rows write disjoint parts of the output. Where the output lies over an input, element
+        // `i` is written after element `i` of that input has been read, as both are dense.
+        unsafe {
+            let [a, b] = [0, 1].map(|k| operands.inputs[k].add(at[k] * operands.size));
+            let out = operands.out.at(first * operands.out_size);
+            match operands.decode {
+                None => row(Row { a: a.cast(), b: b.cast(), out: out.cast(), len, steps }),
+                Some(decode) => operands.blocks(decode, row, Row { a, b, out, len, steps }),
+            }
+        }
+    });
+}
+
+impl<T: Lane, U: Plain> Untyped<T, U> {
+    /// Computes a row through blocks of another type.
+    ///
+    /// # Safety
+    /// That of [`RowFn`].
+    unsafe fn blocks(&self, decode: Decoder<T>, row: RowFn<T, U>, bytes: Row<u8, u8>) {
+        let (mut a, mut b) = ([T::default(); BLOCK], [T::default(); BLOCK]);
+        let mut results = [U::default(); BLOCK];
+        let steps = bytes.steps;
+        for start in (0..bytes.len).step_by(BLOCK) {
+            let len = BLOCK.min(bytes.len - start);
+            // SAFETY: the caller's promise; an operand that does not move has one element.
+            unsafe {
+                let read = |from: *const u8, step: usize, to: &mut [T; BLOCK]| {
+                    let to = &mut to[..if step == 0 { 1 } else { len }];
+                    let from = from.add(start * step * self.size);
+                    decode(std::slice::from_raw_parts(from, to.len() * self.size), to);
+                };
+                read(bytes.a, steps[0], &mut a);
+                read(bytes.b, steps[1], &mut b);
+                let out = bytes.out.add(start * self.out_size);
+                let to = if self.encode.is_some() { results.as_mut_ptr() } else { out.cast() };
+                row(Row { a: a.as_ptr(), b: b.as_ptr(), out: to, len, steps });
+                if let Some(encode) = self.encode {
+                    let out = std::slice::from_raw_parts_mut(out, len * self.out_size);
+                    encode(&results[..len], out);
+                }
+            }
+        }
     }
 }
 
-macro_rules! scalar_rows {
-    ($($t:ty),*) => {
-        $(impl RowCompiler for $t {
-            unsafe fn row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
-                // SAFETY: the caller's promise.
-                unsafe { lanes(f, row) }
-            }
-        })*
-    };
-}
-
-scalar_rows!(f64, i64, u64);
-
 multiversion! {
-    fn vector_row<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
-        // SAFETY: the promise of `RowCompiler::row`, which alone calls this.
-        unsafe { lanes(f, row) }
+    fn vector_row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+        // SAFETY: the promise of `Lane::row`, which alone calls this.
+        unsafe { lanes::<f32, U, F>(row) }
     }
 }
 
 /// # Safety
 /// The row lies within its operands, and nobody else uses its part of the output.
 #[inline(always)]
-unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
+unsafe fn lanes<T: Plain, U: Plain, F: Formula<T, U>>(row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
     // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
     // is only what is inlined here.
@@ -187,11 +250,11 @@ unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
                 for i in (0..whole).step_by(LANES) {
                     let (x, y) = (load(a, i), load(b, i));
                     for k in 0..LANES {
-                        *out.add(i + k) = f.apply(x[k], y[k]);
+                        *out.add(i + k) = F::apply(x[k], y[k]);
                     }
                 }
                 for i in whole..len {
-                    *out.add(i) = f.apply(*a.add(i), *b.add(i));
+                    *out.add(i) = F::apply(*a.add(i), *b.add(i));
                 }
             }
             [1, _] => {
@@ -199,11 +262,11 @@ unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
                 for i in (0..whole).step_by(LANES) {
                     let x = load(a, i);
                     for k in 0..LANES {
-                        *out.add(i + k) = f.apply(x[k], y);
+                        *out.add(i + k) = F::apply(x[k], y);
                     }
                 }
                 for i in whole..len {
-                    *out.add(i) = f.apply(*a.add(i), y);
+                    *out.add(i) = F::apply(*a.add(i), y);
                 }
             }
             [_, 1] => {
@@ -211,15 +274,15 @@ unsafe fn lanes<T: Stored, U: Plain, F: Formula<T, U>>(f: F, row: Row<T, U>) {
                 for i in (0..whole).step_by(LANES) {
                     let y = load(b, i);
                     for k in 0..LANES {
-                        *out.add(i + k) = f.apply(x, y[k]);
+                        *out.add(i + k) = F::apply(x, y[k]);
                     }
                 }
                 for i in whole..len {
-                    *out.add(i) = f.apply(x, *b.add(i));
+                    *out.add(i) = F::apply(x, *b.add(i));
                 }
             }
             _ => {
-                let value = f.apply(*a, *b);
+                let value = F::apply(*a, *b);
                 for i in 0..len {
                     *out.add(i) = value;
                 }
@@ -307,10 +370,7 @@ mod tests {
     use super::*;
     use crate::num::f16;
 
-    fn apply<T: Stored>(op: Binary, a: &[T], b: &[T]) -> Vec<T>
-    where
-        T::Wide: Arithmetic + RowCompiler,
-    {
+    fn apply<T: Element<Lane: Lane>>(op: Binary, a: &[T], b: &[T]) -> Vec<T> {
         let count = a.len().max(b.len());
         let mut out = vec![T::default(); count];
         let plan = Broadcast::new(&[count], [&[a.len()], &[b.len()]]);
@@ -349,6 +409,8 @@ mod tests {
         let many: Vec<f16> = (0..100).map(|i| h(i as f32)).collect();
         let doubled = apply(Binary::Add, &many, &many);
         assert!(doubled.iter().zip(&many).all(|(d, v)| d.to_f32() == 2.0 * v.to_f32()));
+        let many = vec![h(1.5); 300];
+        assert_eq!(apply(Binary::Subtract, &[h(4.0)], &many), vec![h(2.5); 300]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! wherever the file has them.
 
 use crate::multiversion;
-use crate::num::{Stored, Wide};
+use crate::num::{Bool, Plain, Stored, Wide, bf16, f16};
 use crate::par::Threads;
 
 /// Elements converted at a time.
@@ -18,6 +18,37 @@ pub type Decoder<W> = fn(&[u8], &mut [W]);
 
 /// Narrows values to bytes.
 pub type Encoder<W> = fn(&[W], &mut [u8]);
+
+/// The way from stored elements to those of another type and back; `None` if it is the same.
+pub type Ways<W> = Option<(Decoder<W>, Encoder<W>)>;
+
+/// A type of elements, and the one that they are computed in: kernels are compiled for few types,
+/// and elements of others are converted to one of them and back.
+pub trait Element: Stored {
+    /// The type itself or, where networks hardly compute in it, its wide type.
+    type Lane: Stored;
+    /// The way there and back.
+    const WAYS: Ways<Self::Lane>;
+}
+
+macro_rules! elements {
+    (own $($t:ty)*) => {
+        $(impl Element for $t {
+            type Lane = $t;
+            const WAYS: Ways<$t> = None;
+        })*
+    };
+    (wide $($t:ty)*) => {
+        $(impl Element for $t {
+            type Lane = <$t as Stored>::Wide;
+            const WAYS: Ways<Self::Lane> =
+                Some((decode::<$t>, encode::<Self::Lane, $t>));
+        })*
+    };
+}
+
+elements!(own f32 f64 i32 i64 u64 Bool);
+elements!(wide f16 bf16 u8 u16 u32 i8 i16);
 
 multiversion! {
     /// Widens each value.
@@ -71,10 +102,37 @@ pub fn convert<W: Wide>(
     });
 }
 
+/// Reads `to.len()` elements of `size` bytes.
+///
+/// # Panics
+/// When there are too few bytes.
+pub fn decode_all<L: Plain>(
+    threads: &Threads,
+    (from, size, decode): (&[u8], usize, Decoder<L>),
+    to: &mut [L],
+) {
+    threads.chunks(to, 1, GRAIN, |first, to| {
+        decode(&from[first * size..][..to.len() * size], to);
+    });
+}
+
+/// Writes `to.len() / size` elements of `size` bytes.
+///
+/// # Panics
+/// When there are fewer.
+pub fn encode_all<L: Plain>(
+    threads: &Threads,
+    from: &[L],
+    (to, size, encode): (&mut [u8], usize, Encoder<L>),
+) {
+    threads.chunks(to, size, GRAIN * size, |first, to| {
+        encode(&from[first..][..to.len() / size], to);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::num::{bf16, f16};
 
     #[test]
     fn blocks_are_converted_whole() {

@@ -38,23 +38,36 @@ impl GatherPlan {
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
         threads.ranges(batch * outer * count, grain, |entries| {
-            for entry in entries {
-                let (slice, i) = (entry / count, entry % count);
-                let index = indices[slice / outer * count + i];
+            let mut entry = entries.start;
+            while entry < entries.end {
+                let (slice, first) = (entry / count, entry % count);
+                let some = (count - first).min(entries.end - entry);
+                let from = &data[slice * size * inner..][..size * inner];
+                let indices = &indices[slice / outer * count + first..][..some];
                 // SAFETY: entries are disjoint parts of the output.
-                let to = unsafe { std::slice::from_raw_parts_mut(shared.at(entry * inner), inner) };
-                if index >= size {
-                    to.fill(T::default());
-                    continue;
-                }
-                let from = &data[(slice * size + index) * inner..][..inner];
-                if inner == 1 {
-                    to[0] = from[0];
-                } else {
-                    to.copy_from_slice(from);
-                }
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(shared.at(entry * inner), some * inner)
+                };
+                take(from, indices, inner, to);
+                entry += some;
             }
         });
+    }
+}
+
+/// Copies the entries of one slice that the indices choose.
+fn take<T: Plain>(from: &[T], indices: &[usize], inner: usize, to: &mut [T]) {
+    if inner == 1 {
+        for (to, index) in to.iter_mut().zip(indices) {
+            *to = from.get(*index).copied().unwrap_or_default();
+        }
+        return;
+    }
+    for (to, index) in to.chunks_exact_mut(inner).zip(indices) {
+        match index.checked_mul(inner).and_then(|at| from.get(at..)?.get(..inner)) {
+            Some(entry) => to.copy_from_slice(entry),
+            None => to.fill(T::default()),
+        }
     }
 }
 

@@ -141,15 +141,16 @@ impl<'a, T: Plain> InOut<'a, T> {
     }
 }
 
-/// Sixty-four bytes at a cache line.
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(64))]
-struct Line([u64; 8]);
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
-/// Memory at cache lines, owned.
+/// Memory at a cache line, owned.
 #[derive(Default)]
 pub struct Lines {
-    lines: Vec<Line>,
+    /// Words, since those come zeroed from the system, which takes no time until they are touched.
+    words: Vec<u64>,
+    /// The first of them at a cache line.
+    start: usize,
     bytes: usize,
 }
 
@@ -162,50 +163,47 @@ impl std::fmt::Debug for Lines {
 impl Lines {
     /// Zeroed memory of some bytes.
     pub fn zeroed(bytes: usize) -> Lines {
-        Lines { lines: vec![Line::default(); bytes.div_ceil(size_of::<Line>())], bytes }
+        let words = vec![0; (bytes + LINE).div_ceil(size_of::<u64>())];
+        let start = words.as_ptr().align_offset(LINE);
+        Lines { words, start, bytes }
     }
 
     /// The memory as elements.
     pub fn elements<T: Plain>(&self) -> &[T] {
-        // SAFETY: initialised, aligned to 64 bytes, and every bit pattern is a value.
-        unsafe {
-            std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.bytes / size_of::<T>())
-        }
+        let words = &self.words[self.start..];
+        // SAFETY: `zeroed` has made `bytes` bytes from the aligned word on, they are initialised,
+        // and every bit pattern is a value.
+        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), self.bytes / size_of::<T>()) }
     }
 
     /// The memory as elements, for writing.
     pub fn elements_mut<T: Plain>(&mut self) -> &mut [T] {
+        let (words, len) = (&mut self.words[self.start..], self.bytes / size_of::<T>());
         // SAFETY: as above, and borrowed exclusively.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.lines.as_mut_ptr().cast(),
-                self.bytes / size_of::<T>(),
-            )
-        }
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
     }
 }
 
 /// Buffers for intermediate values, kept from one use to the next.
 #[derive(Default)]
 pub struct ScratchPool {
-    free: RefCell<Vec<Vec<Line>>>,
+    free: RefCell<Vec<Lines>>,
 }
 
 impl ScratchPool {
     /// A buffer of `len` elements with arbitrary contents, aligned to a cache line.
     pub fn take<T: Plain>(&self, len: usize) -> Scratch<'_, T> {
-        let lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+        let bytes = len * size_of::<T>();
         let mut free = self.free.borrow_mut();
-        let fit = |i: &usize| free.get(*i).is_some_and(|b| b.len() >= lines);
-        let best = (0..free.len()).filter(fit).min_by_key(|i| free[*i].len());
-        let buffer = match best.or_else(|| free.len().checked_sub(1)) {
+        let fit = |i: &usize| free.get(*i).is_some_and(|b| b.bytes >= bytes);
+        let best = (0..free.len()).filter(fit).min_by_key(|i| free[*i].bytes);
+        let mut buffer = match best.or_else(|| free.len().checked_sub(1)) {
             Some(i) => free.swap_remove(i),
-            None => Vec::new(),
+            None => Lines::default(),
         };
-        let mut buffer = buffer;
-        if buffer.len() < lines {
-            // Fresh zeroed pages cost nothing until they are touched; growing would copy.
-            buffer = vec![Line::default(); lines];
+        if buffer.bytes < bytes {
+            // Growing would copy.
+            buffer = Lines::zeroed(bytes);
         }
         Scratch { pool: self, buffer, len, element: PhantomData }
     }
@@ -214,7 +212,7 @@ impl ScratchPool {
 /// A borrowed scratch buffer; goes back to its pool when dropped.
 pub struct Scratch<'p, T> {
     pool: &'p ScratchPool,
-    buffer: Vec<Line>,
+    buffer: Lines,
     len: usize,
     element: PhantomData<T>,
 }
@@ -223,16 +221,13 @@ impl<T: Plain> Deref for Scratch<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the lines hold `len` elements, are initialised and aligned to 64 bytes, and
-        // every bit pattern is a value of a Plain type.
-        unsafe { std::slice::from_raw_parts(self.buffer.as_ptr().cast(), self.len) }
+        &self.buffer.elements()[..self.len]
     }
 }
 
 impl<T: Plain> DerefMut for Scratch<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and the buffer is owned.
-        unsafe { std::slice::from_raw_parts_mut(self.buffer.as_mut_ptr().cast(), self.len) }
+        &mut self.buffer.elements_mut()[..self.len]
     }
 }
 

@@ -335,6 +335,19 @@ mod tests {
     }
 
     #[test]
+    fn rows_have_the_same_bits() {
+        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21)] {
+            let from = values(rows * columns);
+            for center in [true, false] {
+                let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
+                let mut to = from.clone();
+                normalize_rows(&Threads::new(2), columns, form, &[], &InOut::in_place(&mut to));
+                assert_eq!(to, run(&[rows, columns], &[1], form, &from), "{rows} {columns}");
+            }
+        }
+    }
+
+    #[test]
     fn divisors() {
         let form = |center, divisor| Normalization { center, divisor };
         let run = |f| run(&[2], &[0], f, &[3.0, 5.0]);

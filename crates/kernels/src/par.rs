@@ -120,12 +120,19 @@ impl Threads {
 
     /// Divides `0..len` into ranges of at least `grain` and calls `f` with each. Small work stays
     /// on the calling thread.
+    #[inline]
     pub fn ranges(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
-        self.ranges_with(len, grain, |range, _| f(range));
+        self.divide(len, grain, &|range, _| f(range));
     }
 
     /// As [`Threads::ranges`], telling the worker as [`Threads::run`] does.
+    #[inline]
     pub fn ranges_with(&self, len: usize, grain: usize, f: impl Fn(Range<usize>, usize) + Sync) {
+        self.divide(len, grain, &f);
+    }
+
+    /// The one function behind all ranges: a kernel's code is there once, whoever calls it.
+    fn divide(&self, len: usize, grain: usize, f: &(dyn Fn(Range<usize>, usize) + Sync)) {
         let grain = grain.max(1);
         if len <= grain || self.count() == 1 {
             if len > 0 {
@@ -143,6 +150,7 @@ impl Threads {
 
     /// Divides `out` into runs of whole chunks, at least `grain` elements each, and calls
     /// `f(index of the first chunk, chunks)` with each run.
+    #[inline]
     pub fn chunks<T: Send>(
         &self,
         out: &mut [T],

@@ -80,6 +80,8 @@ pub struct Pool {
     /// Where the windows of the last axis slide: for each tap, the windows that have it within
     /// the input, and its position in the first of them.
     spans: Vec<(Range<usize>, usize)>,
+    /// What is below every element, if not the lowest value of the type.
+    lowest: Option<f64>,
 }
 
 impl Pool {
@@ -94,7 +96,18 @@ impl Pool {
             };
             spans = (0..window.taps).filter_map(span).collect();
         }
-        Pool { axes, spans }
+        Pool { axes, spans, lowest: None }
+    }
+
+    /// The same for elements that are computed in a wider type than they are stored in, of which
+    /// `lowest` is the lowest finite value.
+    pub fn above(self, lowest: f64) -> Pool {
+        Pool { lowest: Some(lowest), ..self }
+    }
+
+    /// What is below every element.
+    fn lowest<T: Pooled>(&self) -> T::Wide {
+        self.lowest.map_or(T::LOWEST, T::from_f64).widen()
     }
 
     /// Elements of a plane of the input and of the output.
@@ -109,7 +122,7 @@ impl Pool {
     /// When the slices do not hold as many planes.
     pub fn run<T: Pooled>(&self, threads: &Threads, pooling: Pooling, from: &[T], to: &mut [T]) {
         match pooling {
-            Pooling::Max => self.fold(threads, Largest(T::LOWEST.widen()), from, to),
+            Pooling::Max => self.fold(threads, Largest(self.lowest::<T>()), from, to),
             Pooling::Mean(divisor) => {
                 self.fold(threads, Sum(divisor.map(T::Wide::of_count)), from, to);
             }
@@ -186,7 +199,7 @@ impl Pool {
         let width = &self.axes[2];
         let (plane, windows) = self.row(row);
         for (i, (to, window)) in to.iter_mut().zip(&width.windows).enumerate() {
-            let (mut best, mut place) = (T::LOWEST.widen(), plane * self.plane().0);
+            let (mut best, mut place) = (self.lowest::<T>(), plane * self.plane().0);
             for line in self.lines(plane, windows) {
                 for at in window.positions(width.step) {
                     let x = from[line + at].widen();

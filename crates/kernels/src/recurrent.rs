@@ -163,6 +163,13 @@ pub struct Outputs<'a, R> {
 }
 
 impl Recurrence {
+    /// Floating-point operations of the products, as if every sequence were of full length.
+    pub fn flops(&self) -> u64 {
+        let rows = self.hidden * self.cell.gates();
+        let factors = [2, self.directions.len(), self.batch, self.steps, rows];
+        factors.iter().map(|n| *n as u64).product::<u64>() * (self.width + self.hidden) as u64
+    }
+
     /// Takes all steps. A sequence without any ends in a state of 0.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Weighted sums along axes, one axis after the other: how images are resized.
 
+use crate::convert::Ways;
 use crate::multiversion;
 use crate::num::{Plain, Stored, bf16, f16};
 use crate::par::{Slice, Threads};
@@ -8,19 +9,23 @@ use crate::real::Real;
 /// A number that is averaged: floats in f32 or f64, integers in f64.
 pub trait Pixel: Stored {
     /// What sums are computed in.
-    type Sum: Real + Pixel<Sum = Self::Sum>;
+    type Sum: Real + Plain;
 
     /// The value.
     fn load(self) -> Self::Sum;
 
     /// The nearest value, ties to even; integers saturate.
     fn save(sum: Self::Sum) -> Self;
+
+    /// How elements are read as sums and written.
+    const WAYS: Ways<Self::Sum>;
 }
 
 macro_rules! pixels {
-    ($($t:ty: $sum:ty, |$v:ident| $load:expr, |$s:ident| $save:expr);* $(;)?) => {
+    ($($t:ty: $sum:ty, |$v:ident| $load:expr, |$s:ident| $save:expr, $ways:expr);* $(;)?) => {
         $(impl Pixel for $t {
             type Sum = $sum;
+            const WAYS: Ways<$sum> = $ways;
 
             #[inline(always)]
             fn load(self) -> $sum {
@@ -35,17 +40,35 @@ macro_rules! pixels {
         })*
     };
     (integers $($t:ty),*) => {
-        pixels!($($t: f64, |v| v as f64, |s| s.round_even() as $t);*);
+        pixels!($($t: f64, |v| v as f64, |s| s.round_even() as $t, Some((load::<$t>, save::<$t>)));*);
     };
 }
 
 pixels! {
-    f32: f32, |v| v, |s| s;
-    f64: f64, |v| v, |s| s;
-    f16: f32, |v| v.widen(), |s| f16::from_f32(s);
-    bf16: f32, |v| v.widen(), |s| bf16::from_f32(s);
+    f32: f32, |v| v, |s| s, None;
+    f64: f64, |v| v, |s| s, None;
+    f16: f32, |v| v.widen(), |s| f16::from_f32(s), Some((load::<f16>, save::<f16>));
+    bf16: f32, |v| v.widen(), |s| bf16::from_f32(s), Some((load::<bf16>, save::<bf16>));
 }
 pixels!(integers u8, u16, u32, u64, i8, i16, i32, i64);
+
+multiversion! {
+    fn load<T: Pixel>(from: &[u8], to: &mut [T::Sum]) {
+        for (from, to) in from.chunks_exact(size_of::<T>()).zip(to) {
+            // SAFETY: as many bytes as the value has; every bit pattern is one.
+            *to = unsafe { from.as_ptr().cast::<T>().read_unaligned() }.load();
+        }
+    }
+}
+
+multiversion! {
+    fn save<T: Pixel>(from: &[T::Sum], to: &mut [u8]) {
+        for (from, to) in from.iter().zip(to.chunks_exact_mut(size_of::<T>())) {
+            // SAFETY: as many bytes as the value has.
+            unsafe { to.as_mut_ptr().cast::<T>().write_unaligned(T::save(*from)) };
+        }
+    }
+}
 
 /// What the elements of a resized axis are made of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,7 +142,7 @@ const GRAIN: usize = 16 << 10;
 /// Columns that are summed at a time.
 const COLUMNS: usize = 64;
 
-impl<W: Real + Pixel<Sum = W>> Resample<W> {
+impl<W: Real> Resample<W> {
     /// Resamples axes of a tensor of `sizes`, in the order given.
     ///
     /// # Panics
@@ -149,15 +172,16 @@ impl<W: Real + Pixel<Sum = W>> Resample<W> {
         Resample { blocks, passes: passes.collect() }
     }
 
-    /// Resamples. `M` is what the values are rounded to between two axes.
+    /// Resamples. Values are rounded by `round` between two axes.
     ///
     /// # Panics
     /// When a slice is not of the size that the resampling is for.
-    pub fn run<T: Pixel<Sum = W>, M: Pixel<Sum = W>>(
+    pub fn run(
         &self,
         threads: &Threads,
-        from: &[T],
-        to: &mut [T],
+        round: &(dyn Fn(&mut [W]) + Sync),
+        from: &[W],
+        to: &mut [W],
     ) {
         let [first, .., last] = &self.passes[..] else {
             return self.passes[0].run(threads, self.blocks, from, to);
@@ -170,16 +194,15 @@ impl<W: Real + Pixel<Sum = W>> Resample<W> {
         let grain = if few { self.blocks } else { GRAIN.div_ceil(output.max(1)) };
         let out = Slice::new(to);
         threads.ranges(self.blocks, grain, |blocks| {
-            let (mut a, mut b) = (vec![M::default(); between], vec![M::default(); between]);
+            let (mut a, mut b) = (vec![W::default(); between], vec![W::default(); between]);
             for block in blocks {
-                first.run(
-                    threads,
-                    1,
-                    &from[block * input..][..input],
-                    &mut a[..first.output_len()],
-                );
+                let to = &mut a[..first.output_len()];
+                first.run(threads, 1, &from[block * input..][..input], to);
+                round(to);
                 for pass in &self.passes[1..self.passes.len() - 1] {
-                    pass.run(threads, 1, &a[..pass.input_len()], &mut b[..pass.output_len()]);
+                    let to = &mut b[..pass.output_len()];
+                    pass.run(threads, 1, &a[..pass.input_len()], to);
+                    round(to);
                     std::mem::swap(&mut a, &mut b);
                 }
                 // SAFETY: blocks are disjoint parts of the output.
@@ -190,7 +213,7 @@ impl<W: Real + Pixel<Sum = W>> Resample<W> {
     }
 }
 
-impl<W: Real + Pixel<Sum = W>> Pass<W> {
+impl<W: Real> Pass<W> {
     fn input_len(&self) -> usize {
         self.outer * self.input * self.inner
     }
@@ -199,11 +222,7 @@ impl<W: Real + Pixel<Sum = W>> Pass<W> {
         self.outer * self.ends.len() * self.inner
     }
 
-    fn run<S, D>(&self, threads: &Threads, blocks: usize, from: &[S], to: &mut [D])
-    where
-        S: Pixel<Sum = W>,
-        D: Pixel<Sum = W>,
-    {
+    fn run(&self, threads: &Threads, blocks: usize, from: &[W], to: &mut [W]) {
         let (output, inner) = (self.ends.len(), self.inner);
         assert_eq!((from.len(), to.len()), (blocks * self.input_len(), blocks * self.output_len()));
         let taps = self.index.len().div_ceil(output.max(1)).max(1);
@@ -241,21 +260,21 @@ impl<W: Real + Pixel<Sum = W>> Pass<W> {
 
 multiversion! {
     /// Sums along a row; of pairs, where no ends are given.
-    fn along<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
-        from: &[S],
+    fn along<W: Real>(
+        from: &[W],
         ends: &[usize],
         index: &[usize],
         weight: &[W],
-        to: &mut [D],
+        to: &mut [W],
     ) {
         let sum = |index: &[usize], weight: &[W]| {
             let taps = index.iter().zip(weight);
-            D::save(taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i].load()))
+            taps.fold(W::of(0.0), |sum, (i, w)| sum + *w * from[*i])
         };
         if ends.is_empty() {
             let pairs = index.as_chunks::<2>().0.iter().zip(weight.as_chunks::<2>().0);
             for (to, (&[a, b], &[wa, wb])) in to.iter_mut().zip(pairs) {
-                *to = D::save(W::of(0.0) + wa * from[a].load() + wb * from[b].load());
+                *to = W::of(0.0) + wa * from[a] + wb * from[b];
             }
             return;
         }
@@ -269,19 +288,19 @@ multiversion! {
 
 multiversion! {
     /// Sums over pairs of rows of `inner` elements, one pair for each row of the output.
-    fn pairs<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
-        from: &[S],
+    fn pairs<W: Real>(
+        from: &[W],
         index: &[usize],
         weight: &[W],
         inner: usize,
-        to: &mut [D],
+        to: &mut [W],
     ) {
         for (row, to) in to.chunks_exact_mut(inner).enumerate() {
             let (a, b) = (index[2 * row] * inner, index[2 * row + 1] * inner);
             let (wa, wb) = (weight[2 * row], weight[2 * row + 1]);
             let both = from[a..][..inner].iter().zip(&from[b..][..inner]);
             for (to, (a, b)) in to.iter_mut().zip(both) {
-                *to = D::save(W::of(0.0) + wa * a.load() + wb * b.load());
+                *to = W::of(0.0) + wa * *a + wb * *b;
             }
         }
     }
@@ -289,11 +308,11 @@ multiversion! {
 
 multiversion! {
     /// Sums over rows that are as long as the output.
-    fn over<W: Real, S: Pixel<Sum = W>, D: Pixel<Sum = W>>(
-        from: &[S],
+    fn over<W: Real>(
+        from: &[W],
         index: &[usize],
         weight: &[W],
-        to: &mut [D],
+        to: &mut [W],
     ) {
         let len = to.len();
         for (block, to) in to.chunks_mut(COLUMNS).enumerate() {
@@ -301,12 +320,10 @@ multiversion! {
             for (i, w) in index.iter().zip(weight) {
                 let row = &from[i * len + block * COLUMNS..][..to.len()];
                 for (sum, x) in sums.iter_mut().zip(row) {
-                    *sum = *sum + *w * x.load();
+                    *sum = *sum + *w * *x;
                 }
             }
-            for (to, sum) in to.iter_mut().zip(sums) {
-                *to = D::save(sum);
-            }
+            to.copy_from_slice(&sums[..to.len()]);
         }
     }
 }
@@ -399,7 +416,8 @@ mod tests {
         let (y, x) = ((1, halves(4)), (2, halves(6)));
         for axes in [[y.clone(), x.clone()], [x, y]] {
             let mut out = vec![0.0; expected.len()];
-            Resample::new(&[2, 4, 6, 3], &axes).run::<f32, f32>(&Threads::new(3), &data, &mut out);
+            let resample = Resample::new(&[2, 4, 6, 3], &axes);
+            resample.run(&Threads::new(3), &|_| (), &data, &mut out);
             assert_eq!(out, expected);
         }
     }
@@ -410,8 +428,11 @@ mod tests {
         taps.push([(0, 0.5)]);
         taps.push([(0, 2.0), (1, 1.0)]);
         taps.push([]);
-        let mut out = [9u8; 3];
-        Resample::new(&[2], &[(0, taps)]).run::<u8, f64>(Threads::single(), &[101, 70], &mut out);
+        let ((load, save), (mut data, mut sums)) = (u8::WAYS.unwrap(), ([0.0; 2], [0.0; 3]));
+        load(&[101, 70], &mut data);
+        Resample::new(&[2], &[(0, taps)]).run(Threads::single(), &|_| (), &data, &mut sums);
+        let mut out = [9; 3];
+        save(&sums, &mut out);
         assert_eq!(out, [50, 255, 0]);
     }
 

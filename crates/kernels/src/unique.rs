@@ -35,7 +35,14 @@ where
         let equal = run.iter().all(|v| *v == *v);
         comparable[i] &= equal;
     }
+    let found = distinct(&ranks, len, &comparable);
+    if sorted { found } else { by_occurrence(&found) }
+}
+
+/// The different slices of `len` ranks, sorted; those that are not comparable differ from all.
+fn distinct(ranks: &[u64], len: usize, comparable: &[bool]) -> Unique {
     let slice = |i: usize| &ranks[i * len..][..len];
+    let size = comparable.len();
     let mut order: Vec<usize> = (0..size).collect();
     order.sort_by(|a, b| slice(*a).cmp(slice(*b)));
     let mut found = Unique { inverse: vec![0; size], ..Unique::default() };
@@ -51,7 +58,7 @@ where
         found.counts[last] += 1;
         previous = Some(i);
     }
-    if sorted { found } else { by_occurrence(&found) }
+    found
 }
 
 /// The same in the order of first occurrence.

@@ -1,14 +1,16 @@
 //! Kernels give the same bits on every instruction set that the machine has. In a process of its
 //! own, since the choice is one for the whole process and packed matrices are for one choice.
 
-use kernels::ScratchPool;
 use kernels::conv::{Convolution, Input};
 use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
 use kernels::isa::{Isa, force};
 use kernels::multiversion;
 use kernels::num::Loose;
 use kernels::par::Threads;
-use kernels::unary::Unary;
+use kernels::slices::Slices;
+use kernels::softmax::softmax;
+use kernels::unary::{Unary, unary_f32};
+use kernels::{InOut, ScratchPool};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * seed).sin()).collect()
@@ -73,14 +75,53 @@ fn convolutions(precision: Precision) -> Vec<f32> {
     all
 }
 
+/// Softmax along and across rows, in place and not.
+fn softmaxes() -> Vec<f32> {
+    let from: Vec<f32> = (0..700).map(|i| (i * 37 % 101) as f32 * 0.11).collect();
+    let mut all = Vec::new();
+    for axis in [0, 1] {
+        let slices = Slices::new(&[20, 35], &[axis]);
+        let (mut place, mut apart) = (from.clone(), vec![0.0; from.len()]);
+        softmax(Threads::single(), &slices, &InOut::in_place(&mut place));
+        softmax(Threads::single(), &slices, &InOut::separate(&from, &mut apart));
+        assert_eq!(place, apart);
+        all.extend(place);
+    }
+    all
+}
+
+fn functions() -> Vec<f32> {
+    let values: Vec<f32> = (-3000..3001).map(|i| i as f32 * 0.011).collect();
+    let mut all = Vec::new();
+    for function in [
+        Unary::Exp {},
+        Unary::Tanh {},
+        Unary::Erf {},
+        Unary::Log {},
+        Unary::GeluErf {},
+        Unary::GeluTanh {},
+        Unary::Swish { beta: 1.0 },
+        Unary::HSwish {},
+    ] {
+        let mut out = vec![0.0; values.len()];
+        unary_f32(Threads::single(), function, &InOut::separate(&values, &mut out));
+        all.extend(out);
+    }
+    all
+}
+
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    let mut results = Vec::new();
+    let mut results: Vec<Vec<u32>> = Vec::new();
     for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
         force(isa);
         let values = numbers(64, 0.37);
-        let both = [Precision::F32, Precision::Bf16].map(|p| (products(p), convolutions(p)));
-        results.push((dot(&values, &values), both));
+        let mut all = vec![dot(&values, &values)];
+        for precision in [Precision::F32, Precision::Bf16] {
+            all.extend(products(precision).into_iter().chain(convolutions(precision)));
+        }
+        all.extend(softmaxes().into_iter().chain(functions()));
+        results.push(all.into_iter().map(f32::to_bits).collect());
     }
     assert!(results.windows(2).all(|w| w[0] == w[1]));
 }

@@ -69,6 +69,10 @@ impl Kernel for Adapter {
         Reuse::Provides
     }
 
+    fn flops(&self) -> u64 {
+        self.inner.flops()
+    }
+
     fn name(&self) -> &'static str {
         self.inner.name()
     }

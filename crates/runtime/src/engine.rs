@@ -4,46 +4,50 @@ use crate::kernel::{Kernel, KernelError, Reuse, RunCx, View};
 use crate::lower::LowerCx;
 use crate::net::{Node, ValueId};
 use crate::place::Place;
-use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_with, lower_text, problem};
+use crate::plan::{Options, Plan, Step, ViewOf, Work, compile_in, lower_text, problem};
 use crate::pool::Pool;
+use crate::prepared::Store;
 use crate::profile::Profile;
+use crate::shapes::{Choice, Served, Shapes};
 use crate::tensor::{Access, Sizes, Tensor};
-use crate::variables::{Held, Variables};
-use infer::{Fact, Given, Inputs, PartialShape, PartialValue, infer_op};
+use crate::variables::Variables;
+use infer::{Fact, Inputs, PartialShape, PartialValue, infer_op};
 use ir::{Code, ElementType, Graph, Problem, Problems};
 use kernels::ScratchPool;
 use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
 const SMALL: usize = 64;
 
-/// Plans kept for different input shapes; after that, one plan for any shape is used.
-const MAX_PLANS: usize = 8;
-
 /// What all plans of a session share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) threads: Arc<Threads>,
+    pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
     pub(crate) scratch: ScratchPool,
     pub(crate) variables: RefCell<Variables>,
     pub(crate) profile: RefCell<Option<Profile>>,
+    /// Floating-point operations of all kernels so far.
+    pub(crate) flops: Cell<u64>,
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, threads: Arc<Threads>) -> Shared {
+    pub(crate) fn new(options: Options, threads: Arc<Threads>, store: Arc<Store>) -> Shared {
         Shared {
             options,
             threads,
+            store,
             pool: Pool::default(),
             scratch: ScratchPool::default(),
             variables: RefCell::default(),
             profile: RefCell::default(),
+            flops: Cell::default(),
         }
     }
 }
@@ -53,28 +57,25 @@ pub(crate) struct Engine {
     graph: Graph,
     options: Options,
     plans: Vec<Ready>,
-    /// Whether the last of `plans` serves any shape.
-    general: bool,
+    /// What each of them serves.
+    served: Served,
+    /// Floating-point operations of the last run.
+    work: u64,
     /// By layer.
     kept: HashMap<usize, Kept>,
 }
 
 /// A plan with its memory.
 struct Ready {
-    key: Key,
-    variables: Held,
     plan: Plan,
     values: Vec<Option<Tensor>>,
     /// For each step that has one, the kernel chosen last.
     memos: Vec<Option<Memo>>,
 }
 
-/// What a plan is made for: types and shapes of the inputs.
-type Key = Vec<(ElementType, Sizes)>;
-
 /// The kernel chosen last, and what it was chosen for.
 struct Memo {
-    inputs: Key,
+    inputs: Vec<(ElementType, Sizes)>,
     /// The bytes of the inputs whose values decided.
     values: Vec<(usize, Vec<u8>)>,
     outputs: Vec<Fact>,
@@ -83,26 +84,19 @@ struct Memo {
 
 impl Engine {
     pub(crate) fn new(plan: Plan) -> Engine {
-        let (graph, options) = (plan.graph.clone(), plan.options.clone());
-        let mut engine = Engine::of_graph(graph, options);
-        let static_inputs = plan.inputs().all(Fact::is_static);
-        let reads_variables = plan
-            .steps
-            .iter()
-            .any(|s| plan.graph.layers().get(s.layer).is_some_and(|l| l.is("ReadValue")));
-        let variables = plan.variables.clone().or((!reads_variables).then(Vec::new));
+        let mut engine = Engine::of_graph(plan.graph.clone(), plan.options.clone());
         // A plan for unknown inputs is kept only until the first run tells the shapes.
-        if let (true, Some(variables)) = (static_inputs, variables) {
-            let key = plan.inputs().map(|f| (f.element_type, f.shape.sizes().unwrap_or_default()));
-            let key = key.collect();
-            engine.plans.push(Ready::new(plan, key, variables));
+        if let Some(shapes) = Shapes::of_plan(&plan) {
+            engine.served.insert(0, Some(shapes));
+            engine.plans.push(Ready::new(plan));
         }
         engine
     }
 
     /// An engine that makes its first plan when it runs.
     pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
-        Engine { graph, options, plans: Vec::new(), general: false, kept: HashMap::new() }
+        let (plans, served, kept) = (Vec::new(), Served::default(), HashMap::new());
+        Engine { graph, options, plans, served, work: 0, kept }
     }
 
     /// Forgets what layers keep from run to run.
@@ -121,53 +115,31 @@ impl Engine {
         shared: &Shared,
     ) -> Result<Vec<Tensor>, Problems> {
         let index = self.plan_for(inputs, shared)?;
-        let Engine { graph, plans, kept, .. } = self;
+        let Engine { graph, plans, kept, work, .. } = self;
+        let before = shared.flops.get();
         let run = plans[index].run(inputs, shared, kept);
+        *work = shared.flops.get() - before;
         run.map_err(|p| Problems::new(Arc::clone(graph.source()), vec![*p]))
     }
 
+    /// A plan that serves a run, made if there is none.
     fn plan_for(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<usize, Problems> {
         let variables = shared.variables.borrow();
-        let matches = |ready: &Ready| {
-            let same = |(k, t): (&(ElementType, Sizes), &Tensor)| {
-                k.0 == t.element_type() && k.1[..] == *t.sizes()
-            };
-            ready.key.iter().zip(inputs).all(same) && variables.are(&ready.variables)
+        let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
+            Choice::Made(index) => return Ok(index),
+            Choice::New(at, shapes) => (at, shapes),
         };
-        if let Some(index) = self.plans.iter().position(matches) {
-            return Ok(index);
-        }
-        if self.general {
-            return Ok(self.plans.len() - 1);
-        }
-        let general = self.plans.len() == MAX_PLANS;
-        let given = match general {
-            true => Inputs::default(),
-            false => Inputs {
-                parameters: inputs.iter().map(given).collect(),
-                variables: Some(variables.facts()),
-                ..Inputs::default()
-            },
-        };
-        let key = inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect();
+        let given = shapes.as_ref().map_or_else(Inputs::default, Shapes::inputs);
         let facts = infer::propagate(&self.graph, &given)?;
-        let plan = compile_with(&self.graph, &facts, &self.options)?;
-        self.general = general;
-        self.plans.push(Ready::new(plan, key, variables.held()));
-        Ok(self.plans.len() - 1)
-    }
-}
-
-fn given(tensor: &Tensor) -> Given {
-    Given {
-        element_type: Some(tensor.element_type()),
-        shape: Some(PartialShape::fixed(tensor.sizes())),
-        value: None,
+        let plan = compile_in(&self.graph, &facts, &self.options, &shared.store)?;
+        self.served.insert(at, shapes);
+        self.plans.insert(at, Ready::new(plan));
+        Ok(at)
     }
 }
 
 impl Ready {
-    fn new(plan: Plan, key: Key, variables: Held) -> Ready {
+    fn new(plan: Plan) -> Ready {
         let arena = Tensor::zeros(ElementType::U8, &[plan.arena]).ok();
         let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
         for (v, place) in plan.places.iter().enumerate() {
@@ -189,7 +161,7 @@ impl Ready {
             }
         }
         let memos = plan.steps.iter().map(|_| None).collect();
-        Ready { key, variables, plan, values, memos }
+        Ready { plan, values, memos }
     }
 
     fn run(
@@ -280,7 +252,9 @@ impl Ready {
                     step.outputs.iter().map(|&v| &self.plan.facts[v]).collect();
                 cx.run_kernel(&**kernel, &facts)
             }
-            Work::Late(node) => cx.run_late(&self.plan.graph, node, &mut self.memos[index]),
+            Work::Late(node, invariant) => {
+                cx.run_late(&self.plan.graph, (node, *invariant), &mut self.memos[index])
+            }
         };
         let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
         let step = &self.plan.steps[index];
@@ -307,7 +281,7 @@ impl Ready {
             .iter()
             .map(|&v| self.values[v].as_ref().map_or_else(|| self.plan.facts[v].clone(), fact_of))
             .collect();
-        let Work::Late(node) = &step.work else {
+        let Work::Late(node, _) = &step.work else {
             let layer = self.plan.graph.layers().get(step.layer);
             let at = layer.map(|l| l.at).unwrap_or_default();
             let problem = Problem::error(Code::Execution, at, error.message);
@@ -364,6 +338,7 @@ impl StepCx<'_> {
         let outputs = outputs.map(|(&v, made)| made.as_ref().or(self.values[v].as_ref())).collect();
         let access = Access::new(self.inputs()?, outputs, step.in_place);
         kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        self.shared.flops.update(|sum| sum.saturating_add(kernel.flops()));
         for (slot, cell) in made.iter_mut().zip(late) {
             if let Some(tensor) = cell.into_inner() {
                 *slot = Some(tensor);
@@ -377,12 +352,12 @@ impl StepCx<'_> {
     fn run_late(
         &self,
         graph: &Graph,
-        node: &Node,
+        (node, invariant): (&Node, u64),
         memo: &mut Option<Memo>,
     ) -> Result<Made, KernelError> {
         let inputs = self.inputs()?;
         if !memo.as_ref().is_some_and(|memo| memo.serves(&inputs)) {
-            *memo = Some(choose(graph, node, &inputs, self.shared)?);
+            *memo = Some(choose(graph, (node, invariant), &inputs, self.shared)?);
         }
         let Some(memo) = memo else { return Ok(Made::new()) };
         if let Reuse::Views(views) = memo.kernel.reuse() {
@@ -418,7 +393,7 @@ pub(crate) fn evaluate(
 ) -> Result<Vec<Tensor>, KernelError> {
     let outputs = inputs.len()..inputs.len() + node.outputs.len();
     let step = Step {
-        work: Work::Late(node.clone()),
+        work: Work::Late(node.clone(), 0),
         inputs: (0..inputs.len()).collect(),
         outputs: outputs.clone().collect(),
         in_place: None,
@@ -429,7 +404,7 @@ pub(crate) fn evaluate(
     let values: Vec<Option<Tensor>> =
         inputs.iter().cloned().map(Some).chain(outputs.map(|_| None)).collect();
     let cx = StepCx { step: &step, values: &values, kept: &Kept::default(), shared };
-    let made = cx.run_late(graph, node, &mut None)?;
+    let made = cx.run_late(graph, (node, 0), &mut None)?;
     let missing = || KernelError::new("an output has not been computed");
     made.into_iter().map(|tensor| tensor.ok_or_else(missing)).collect()
 }
@@ -437,7 +412,7 @@ pub(crate) fn evaluate(
 /// Infers the outputs for inputs that are there, and chooses the kernel.
 fn choose(
     graph: &Graph,
-    node: &Node,
+    (node, invariant): (&Node, u64),
     inputs: &[&Tensor],
     shared: &Shared,
 ) -> Result<Memo, KernelError> {
@@ -450,6 +425,7 @@ fn choose(
     let constants = vec![None; inputs.len()];
     let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
     let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)
+        .with_invariant(invariant)
         .with_precision(shared.options.precision);
     let kernel = node.lower(&cx).map_err(|e| {
         let (input, message) = lower_text(e);

@@ -2,6 +2,7 @@
 
 use crate::engine::{Kept, Shared, evaluate};
 use crate::net::Node;
+use crate::prepared::Store;
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
@@ -36,6 +37,13 @@ pub trait Kernel: Send + Sync {
     /// How the outputs are made of input 0, for kernels that only move elements.
     fn movement(&self) -> Option<Movement<'_>> {
         None
+    }
+
+    /// Floating-point operations of products, convolutions, attention and recurrent cells in a run,
+    /// two for each multiplication with its addition. What is done to single elements, and the
+    /// functions of cells and attention, do not count.
+    fn flops(&self) -> u64 {
+        0
     }
 
     /// The name shown by `--explain` and `--profile`.
@@ -253,6 +261,11 @@ impl<'r> RunCx<'r> {
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, KernelError> {
         evaluate(graph, node, inputs, self.shared)
+    }
+
+    /// What the plans of the session have prepared.
+    pub(crate) fn store(&self) -> &'r Store {
+        &self.shared.store
     }
 
     /// The threads of the session.

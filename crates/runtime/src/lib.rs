@@ -16,7 +16,6 @@
 #![deny(unsafe_code)]
 
 mod adapt;
-mod again;
 mod batch;
 mod dispatch;
 mod engine;
@@ -30,9 +29,11 @@ mod passes;
 mod place;
 mod plan;
 mod pool;
+mod prepared;
 mod produce;
 mod profile;
 mod session;
+mod shapes;
 mod tensor;
 mod variables;
 

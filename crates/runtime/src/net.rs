@@ -93,6 +93,12 @@ impl Node {
         any.downcast_ref()
     }
 
+    /// The operation with all its attributes, if it is one of the graph.
+    pub(crate) fn text(&self) -> String {
+        let any: Option<&dyn Any> = self.op().map(|op| op as &dyn Any);
+        format!("{:?}{:?}", any.map(Any::type_id), self.op())
+    }
+
     /// What a pass has made, if it is a `T`.
     pub(crate) fn made<T: Made>(&self) -> Option<&T> {
         let Operation::Made(made) = &self.operation else { return None };

@@ -2,17 +2,18 @@
 
 use crate::kernel::{Kernel, Reuse};
 use crate::lower::{LowerCx, LowerError};
-use crate::net::{Net, Node, ValueId};
+use crate::net::{Net, Node, Value, ValueId};
 use crate::passes::rewrite;
 use crate::place::{Place, Placement, Use, place};
+use crate::prepared::Store;
 use crate::session::Session;
 use crate::tensor::Tensor;
-use crate::variables::{Held, held};
 use infer::{Fact, Facts, port_name};
 use ir::{Code, Graph, Problem, Problems};
 use kernels::gemm::Precision;
 use kernels::par::Threads;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How a plan is made.
@@ -34,6 +35,8 @@ impl Default for Options {
 pub struct Plan {
     pub(crate) graph: Graph,
     pub(crate) options: Options,
+    /// What is prepared while it is made and while it runs.
+    pub(crate) store: Arc<Store>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) constants: Vec<Option<Tensor>>,
     pub(crate) inputs: Vec<ValueId>,
@@ -44,7 +47,7 @@ pub struct Plan {
     /// Views into inputs and outputs, derived when a run begins.
     pub(crate) views: Vec<ViewOf>,
     /// The variables that have a value when it runs; `None` if they are not known.
-    pub(crate) variables: Option<Held>,
+    pub(crate) variables: Option<HashMap<String, Fact>>,
     /// What each pass has done.
     passes: Vec<(&'static str, usize)>,
 }
@@ -66,8 +69,9 @@ pub(crate) struct Step {
 pub(crate) enum Work {
     /// A kernel that was chosen when the plan was made.
     Kernel(Box<dyn Kernel>),
-    /// An operation whose kernel is chosen when its inputs are there.
-    Late(Node),
+    /// An operation whose kernel is chosen when its inputs are there, and which of them are the
+    /// same in every run.
+    Late(Node, u64),
 }
 
 /// A value inside another.
@@ -91,16 +95,31 @@ pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
+    compile_in(graph, facts, options, &Arc::default())
+}
+
+/// As [`compile_with`], for a session that has prepared things already.
+pub(crate) fn compile_in(
+    graph: &Graph,
+    facts: &Facts,
+    options: &Options,
+    store: &Arc<Store>,
+) -> Result<Plan, Problems> {
     let failed = |list| Problems::new(Arc::clone(graph.source()), list);
     let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
     let passes = rewrite(&mut net, graph, options);
-    let plan = Plan::new(graph, net, options).map_err(failed)?;
-    let variables = facts.variables().and_then(held);
+    let plan = Plan::new(graph, net, options, store).map_err(failed)?;
+    let variables = facts.variables().cloned();
     Ok(Plan { passes, variables, ..plan })
 }
 
 impl Plan {
-    fn new(graph: &Graph, net: Net, options: &Options) -> Result<Plan, Vec<Problem>> {
+    fn new(
+        graph: &Graph,
+        net: Net,
+        options: &Options,
+        store: &Arc<Store>,
+    ) -> Result<Plan, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut works = Vec::with_capacity(net.nodes.len());
         for node in &net.nodes {
@@ -112,7 +131,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let net = aligned(net, &works);
+        let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let Placement { places, in_place, arena, frees } = place(&net, &uses);
         let mut steps = Vec::with_capacity(works.len());
@@ -131,10 +150,12 @@ impl Plan {
         }
         let per_run = |v: &ValueId| matches!(places[*v], Place::Input(_) | Place::External);
         let views = views(&places, per_run).collect();
-        let (facts, constants) = net.values.into_iter().map(|v| (v.fact, v.constant)).unzip();
+        let constants = constants(&mut net, store);
+        let facts = net.values.into_iter().map(|v| v.fact).collect();
         Ok(Plan {
             graph: graph.clone(),
             options: options.clone(),
+            store: Arc::clone(store),
             facts,
             constants,
             inputs: net.inputs,
@@ -176,7 +197,7 @@ impl Plan {
             let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
             let kernel = match &step.work {
                 Work::Kernel(kernel) => kernel.name(),
-                Work::Late(_) => "chosen while running",
+                Work::Late(..) => "chosen while running",
             };
             let outputs: Vec<String> = step
                 .outputs
@@ -197,7 +218,7 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
     for (node, work) in net.nodes.iter().zip(works) {
         let loose = match work {
             Work::Kernel(kernel) => kernel.loose(),
-            Work::Late(_) => 0,
+            Work::Late(..) => 0,
         };
         let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
         needed.extend(strict.map(|(_, v)| *v));
@@ -210,6 +231,19 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
         }
     }
     net
+}
+
+/// The constants that are still read, those that other plans of the session have made too in one
+/// place.
+fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
+    let mut read = vec![false; net.values.len()];
+    let values = net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs);
+    values.for_each(|v| read[*v] = true);
+    let constant = |(value, read): (&mut Value, bool)| {
+        let constant = value.constant.take().filter(|_| read)?;
+        Some(store.constant(constant))
+    };
+    net.values.iter_mut().zip(read).map(constant).collect()
 }
 
 fn place_text(place: &Place) -> String {
@@ -234,7 +268,7 @@ fn views(places: &[Place], base: impl Fn(&ValueId) -> bool) -> impl Iterator<Ite
 fn memory_use((node, work): (&Node, &Work)) -> Use {
     let reuse = match work {
         Work::Kernel(kernel) => Some(kernel.reuse()),
-        Work::Late(_) => None,
+        Work::Late(..) => None,
     };
     Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
 }
@@ -247,23 +281,25 @@ fn lower_now(
     precision: Precision,
 ) -> Result<Work, Box<Problem>> {
     let inputs = net.input_facts(node);
+    let invariant = net.invariant(node);
+    let late = || Work::Late(node.clone(), invariant);
     if !inputs.iter().all(Fact::is_static) {
-        return Ok(Work::Late(node.clone()));
+        return Ok(late());
     }
     let constants = net.constants(node);
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let outputs = net.output_facts(node);
     let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
-        .with_invariant(net.invariant(node))
+        .with_invariant(invariant)
         .with_precision(precision);
     match node.lower(&cx) {
         Ok(kernel) => {
             // A view of unknown shape waits until its inputs tell the shape.
             let is_view = matches!(kernel.reuse(), Reuse::Views(_));
-            let late = is_view && !outputs.iter().all(Fact::is_static);
-            Ok(if late { Work::Late(node.clone()) } else { Work::Kernel(kernel) })
+            let is_late = is_view && !outputs.iter().all(Fact::is_static);
+            Ok(if is_late { late() } else { Work::Kernel(kernel) })
         }
-        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(Work::Late(node.clone())),
+        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(late()),
         Err(error) => {
             let text = lower_text(error);
             Err(Box::new(problem(graph, node, &inputs, Code::Lowering, text)))

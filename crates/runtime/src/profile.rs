@@ -29,7 +29,7 @@ impl Profile {
         let step = &plan.steps[step];
         let kernel = match &step.work {
             Work::Kernel(kernel) => kernel.name(),
-            Work::Late(_) => "late",
+            Work::Late(..) => "late",
         };
         let known = self.steps.iter_mut().find(|(l, s)| *l == step.layer && s.kernel == kernel);
         match known {

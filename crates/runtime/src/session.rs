@@ -24,7 +24,7 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
-        let shared = Shared::new(plan.options.clone(), threads);
+        let shared = Shared::new(plan.options.clone(), threads, Arc::clone(&plan.store));
         let graph = &plan.graph;
         let open = || (ElementType::Dynamic, PartialShape::unranked());
         let declared = |&position: &usize| {
@@ -116,6 +116,19 @@ impl Session {
         }
         self.shared.variables.borrow_mut().set(id, value);
         Ok(())
+    }
+
+    /// Floating-point operations of all runs so far, in products, convolutions, attention and
+    /// recurrent cells: two for each multiplication with its addition. What is done to single
+    /// elements is not counted.
+    pub fn flops(&self) -> u64 {
+        self.shared.flops.get()
+    }
+
+    /// Things that the plans so far have prepared.
+    #[cfg(test)]
+    pub(crate) fn prepared(&self) -> usize {
+        self.shared.store.len()
     }
 
     /// The threads that the session works on.

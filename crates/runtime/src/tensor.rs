@@ -48,8 +48,8 @@ struct Buffer {
 }
 
 enum Owner {
-    /// Allocated here.
-    Heap,
+    /// Allocated here; where the memory begins.
+    Heap(*mut u8),
     /// Kept alive by something else: a mapped file, a `Vec`.
     Kept(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
 }
@@ -68,12 +68,20 @@ impl Buffer {
         }
         let layout = Buffer::layout(len);
         // SAFETY: the layout has a size above 0.
-        let data = unsafe { alloc_zeroed(layout) };
-        (!data.is_null()).then_some(Buffer { data, len, owner: Owner::Heap })
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the layout has room for that many more bytes.
+        let data = unsafe { start.add(start.align_offset(ALIGN)) };
+        Some(Buffer { data, len, owner: Owner::Heap(start) })
     }
 
+    /// Memory with room for a start at a cache line. Asked for that alignment itself, the allocator
+    /// would write zeros to memory that comes zeroed from the system.
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, ALIGN).expect("tensor sizes are checked before allocation")
+        let room = Layout::from_size_align(len + ALIGN, align_of::<u64>());
+        room.expect("tensor sizes are checked before allocation")
     }
 
     /// Bytes owned by `keep`.
@@ -82,15 +90,15 @@ impl Buffer {
     }
 
     fn is_heap(&self) -> bool {
-        matches!(self.owner, Owner::Heap)
+        matches!(self.owner, Owner::Heap(_))
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.is_heap() {
+        if let Owner::Heap(start) = self.owner {
             // SAFETY: allocated by `zeroed` with the same layout, and dropped once.
-            unsafe { dealloc(self.data, Buffer::layout(self.len)) };
+            unsafe { dealloc(start, Buffer::layout(self.len)) };
         }
     }
 }
@@ -130,7 +138,7 @@ impl TensorError {
 /// When no memory could hold it.
 pub fn packed_len(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
     let len = count(element_type, sizes).map(|n| element_type.packed_len(n as u64));
-    let limit = isize::MAX as u64 - ALIGN as u64;
+    let limit = isize::MAX as u64 - 2 * ALIGN as u64;
     match len?.filter(|len| *len <= limit) {
         Some(len) => Ok(len as usize),
         None => Err(too_large(element_type, sizes)),

@@ -1,20 +1,8 @@
 //! What lives from run to run: the variables of a session.
 
-use crate::tensor::{Sizes, Tensor};
+use crate::tensor::Tensor;
 use infer::{Fact, PartialShape};
-use ir::ElementType;
 use std::collections::HashMap;
-
-/// Type and shape of the variables that have a value: a plan is made for these.
-pub(crate) type Held = Vec<(String, ElementType, Sizes)>;
-
-/// The variables that a plan is made for, if their shapes are known.
-pub(crate) fn held(variables: &HashMap<String, Fact>) -> Option<Held> {
-    let held = |(id, fact): (&String, &Fact)| {
-        fact.shape.sizes().map(|sizes| (id.clone(), fact.element_type, sizes))
-    };
-    variables.iter().map(held).collect()
-}
 
 /// What ReadValue reads and Assign writes. A run reads what the run before it left.
 #[derive(Default)]
@@ -52,18 +40,12 @@ impl Variables {
         self.values.iter().map(|(id, value)| (id.as_str(), value))
     }
 
-    pub(crate) fn held(&self) -> Held {
-        let held = |(id, t): (&String, &Tensor)| (id.clone(), t.element_type(), t.sizes().into());
-        self.values.iter().map(held).collect()
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
     }
 
-    /// Whether these and no others have values, of these types and shapes.
-    pub(crate) fn are(&self, held: &Held) -> bool {
-        let same = |(id, element_type, sizes): &(String, ElementType, Sizes)| {
-            let value = self.values.get(id);
-            value.is_some_and(|t| t.element_type() == *element_type && t.sizes() == &sizes[..])
-        };
-        self.values.len() == held.len() && held.iter().all(same)
+    pub(crate) fn get(&self, id: &str) -> Option<&Tensor> {
+        self.values.get(id)
     }
 
     pub(crate) fn facts(&self) -> HashMap<String, Fact> {

@@ -75,6 +75,20 @@ fn bias_activation_and_residual_join_the_product() {
     check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &["matmul"]);
 }
 
+/// The second operand is aligned at axis 1, not at the columns that the product has.
+#[test]
+fn an_operand_that_is_aligned_elsewhere_does_not_join() {
+    let mut g = GraphBuilder::new("pdpd");
+    let x = g.parameter("x", F32, "2,4,4");
+    let weights = constant(&mut g, &[4, 4], 3);
+    let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+    let rows = constant(&mut g, &[4], 4);
+    let add = g.layer("Add", "opset1").attributes(&[("auto_broadcast", "pdpd"), ("axis", "1")]);
+    let y = add.inputs(&[y, rows]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 4, 4], 0.0, &["matmul", "binary"]);
+}
+
 #[test]
 fn a_product_that_is_needed_as_it_is_stays() {
     let mut g = GraphBuilder::new("epilogue");
@@ -124,11 +138,41 @@ fn convolutions_and_what_lies_between_keep_their_channels_last() {
     ];
     let y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
     g.result("y", y);
-    let steps = ["copy", "convolution", "convolution", "pool", "copy"];
+    // The first reads its three channels as they lie.
+    let steps = ["convolution", "convolution", "pool", "copy"];
     check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
 }
 
 /// Roll and Reshape of a Swin block: shift, partition into windows, product.
+/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
+/// convolution reads the channels multiplied by the gates.
+#[test]
+fn gates_are_multiplied_while_the_convolution_reads() {
+    let mut g = GraphBuilder::new("gate");
+    let x = g.parameter("x", F32, "2,20,5,7");
+    let windows = [
+        ("strides", "1,1"),
+        ("dilations", "1,1"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "0,0"),
+        ("auto_pad", "explicit"),
+    ];
+    let conv = |g: &mut GraphBuilder, x, seed| {
+        let filters = constant(g, &[20, 20, 1, 1], seed);
+        g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
+    };
+    let x = conv(&mut g, x, 3);
+    let mean = with_ints(&mut g, "ReduceMean", x, &[2, 3]);
+    let gate = conv(&mut g, mean, 4);
+    let gate = unary(&mut g, "Sigmoid", gate);
+    let y = binary(&mut g, "Multiply", x, gate);
+    let y = conv(&mut g, y, 5);
+    g.result("y", y);
+    let steps = ["copy", "convolution", "reduce", "convolution", "convolution", "copy"];
+    // Means add in another order where channels lie last.
+    check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
+}
+
 #[test]
 fn a_chain_of_movements_is_read_through_by_the_product() {
     let mut g = GraphBuilder::new("windows");

@@ -83,6 +83,13 @@ impl Convolution {
         self.axes.iter().map(|a| a.output).product()
     }
 
+    /// Floating-point operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        let (inputs, _) = self.group();
+        let factors = [2, self.batch, self.positions(), self.outputs, inputs, self.taps()];
+        factors.iter().map(|n| *n as u64).product()
+    }
+
     /// Channels of one group: of the input, and of the output.
     fn group(&self) -> (usize, usize) {
         (self.inputs / self.groups.max(1), self.outputs / self.groups.max(1))

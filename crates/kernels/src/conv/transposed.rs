@@ -61,6 +61,11 @@ impl Transposed {
         Transposed { sizes: conv.axes.map(|a| a.output), taps: conv.axes.map(|a| a.taps), parts }
     }
 
+    /// Floating-point operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        self.parts.iter().map(|part| part.conv.flops()).sum()
+    }
+
     /// Lays out filters for each part, given for each group, for each of its input channels, for
     /// each of its output channels, tap by tap.
     ///

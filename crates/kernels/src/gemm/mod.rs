@@ -422,11 +422,12 @@ impl Tiles {
         let mut rows = m;
         let work = m * n * k.max(1);
         if threads > 1 && work > GRAIN {
-            // Many rows are divided among the threads evenly; else columns first, so that B is
-            // packed once, and then rows.
+            // Many rows are divided among the threads evenly, unless each part would pack B for
+            // itself; else columns first, and then rows.
             let wanted = threads * 3;
             let even = m.div_ceil(threads * 4).next_multiple_of(most);
-            if even >= MANY_BLOCKS * most && !is_thin {
+            let is_packed = !matches!(product.b, Right::Plain(..));
+            if even >= MANY_BLOCKS * most && is_packed {
                 rows = even;
             } else {
                 columns = columns.min(n.div_ceil(threads).next_multiple_of(width));

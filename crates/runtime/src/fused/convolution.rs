@@ -1,10 +1,10 @@
 //! Convolutions to tensors whose channels are the last axis.
 
 use super::then::{Then, steps};
-use crate::again::Again;
 use crate::net::Made;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use kernels::conv::{Convolution, Input};
 
 /// A convolution that writes its channels last: inputs are the data, the filters as the model gives
@@ -38,7 +38,7 @@ impl Made for ChannelsLast {
             channels_first: self.channels_first,
             gates: self.gates,
             then: self.then.clone(),
-            filters: Again::new(cx.is_invariant(1)),
+            filters: Ahead::new(1, cx.is_invariant(1)),
         }))
     }
 }
@@ -49,7 +49,7 @@ struct ChannelsLastKernel {
     channels_first: bool,
     gates: Option<usize>,
     then: Vec<Then>,
-    filters: Again<Prepared<'static>>,
+    filters: Ahead<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
@@ -62,7 +62,8 @@ impl Kernel for ChannelsLastKernel {
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let filters = match self.filters.get(|| self.way.prepare(cx.threads(), filters)) {
+        let prepare = || self.way.prepare(cx.threads(), filters);
+        let filters = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
                 once = self.way.prepare_once(cx.threads(), filters);
@@ -71,6 +72,10 @@ impl Kernel for ChannelsLastKernel {
         };
         self.way.run(place, input, filters, &steps, output);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.way.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -3,8 +3,10 @@
 
 use crate::net::{Made, Node, ValueId};
 use crate::prelude::*;
+use crate::prepared::Slot;
 use ir::Graph;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 /// A value that is computed in the first run and kept.
@@ -16,16 +18,31 @@ pub(crate) struct Once {
     /// The constants that they read: the inputs.
     pub(crate) constants: Vec<ValueId>,
     pub(crate) value: ValueId,
-    pub(crate) kept: Arc<OnceLock<Tensor>>,
 }
 
 impl Made for Once {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        Ok(Box::new(self.clone()))
+        Ok(Box::new(OnceKernel { once: self.clone(), slot: OnceLock::new() }))
     }
 }
 
 impl Once {
+    /// The computation as text: operations with all their attributes, and what each reads.
+    fn form(&self) -> String {
+        let mut numbers: HashMap<ValueId, usize> = HashMap::new();
+        let made = self.nodes.iter().flat_map(|n| &n.outputs);
+        for &value in self.constants.iter().chain(made) {
+            let next = numbers.len();
+            numbers.entry(value).or_insert(next);
+        }
+        let mut form = String::new();
+        for op in &self.nodes {
+            let inputs: Vec<_> = op.inputs.iter().map(|v| numbers.get(v)).collect();
+            let _ = write!(form, "{}{inputs:?}", op.text());
+        }
+        form
+    }
+
     fn compute(&self, cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
         let inputs = self.constants.iter().enumerate();
         let mut known: HashMap<ValueId, Tensor> =
@@ -41,16 +58,18 @@ impl Once {
     }
 }
 
-impl Kernel for Once {
+struct OnceKernel {
+    once: Once,
+    slot: OnceLock<Arc<Slot<Tensor>>>,
+}
+
+impl Kernel for OnceKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let value = match self.kept.get() {
-            Some(value) => value.clone(),
-            None => {
-                let value = self.compute(cx)?;
-                self.kept.get_or_init(|| value).clone()
-            }
-        };
-        cx.provide(0, value);
+        let slot = self.slot.get_or_init(|| {
+            let inputs: Vec<&Tensor> = (0..cx.input_count()).map(|i| cx.tensor(i)).collect();
+            cx.store().slot(&inputs, self.once.form())
+        });
+        cx.provide(0, slot.made_or(|| self.once.compute(cx))?.clone());
         Ok(())
     }
 

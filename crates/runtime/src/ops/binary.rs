@@ -3,10 +3,9 @@
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::binary::{Binary, Kind};
-use kernels::arithmetic::Arithmetic;
-use kernels::binary::{self as k, Operands, RowCompiler};
+use kernels::binary::{self as k, Lane, Operands};
 use kernels::broadcast::Broadcast;
-use kernels::num::Stored;
+use kernels::convert::Element;
 use std::marker::PhantomData;
 
 impl Lower for Binary {
@@ -70,10 +69,7 @@ struct BinaryKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Stored> Kernel for BinaryKernel<T>
-where
-    T::Wide: Arithmetic + RowCompiler,
-{
+impl<T: Element<Lane: Lane>> Kernel for BinaryKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         if self.checked && cx.tensor(1).cast::<T>().is_some_and(|b| b.contains(&T::default())) {
             return Err(KernelError::at(1, "holds a 0, by which integers cannot be divided"));
@@ -108,10 +104,7 @@ struct Square<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Stored> Kernel for Square<T>
-where
-    T::Wide: Arithmetic + RowCompiler,
-{
+impl<T: Element<Lane: Lane>> Kernel for Square<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let x = cx.input::<T>(0);
         let operands = Operands::separate(x, x, cx.output(0));

@@ -42,6 +42,10 @@ impl Kernel for Binary {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.conv.flops()
+    }
+
     fn name(&self) -> &'static str {
         "binary convolution"
     }

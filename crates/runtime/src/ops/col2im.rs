@@ -1,5 +1,6 @@
 //! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
 
+use super::convert::Lanes;
 use crate::dispatch::kernel_for;
 use crate::ops::pool::kernel_window;
 use crate::prelude::*;
@@ -7,7 +8,6 @@ use infer::ops::col2im::Col2Im;
 use kernels::arithmetic::Arithmetic;
 use kernels::gemm::Window;
 use kernels::num::Stored;
-use std::marker::PhantomData;
 
 impl Lower for Col2Im {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -18,24 +18,23 @@ impl Lower for Col2Im {
             let count = window.output(infer::Dim::of(size), infer::Dim::fixed(kernel[i]), FLOOR)?;
             *axis = kernel_window(window, size, count.size().unwrap_or(0), kernel[i]);
         }
-        kernel_for!(cx, 0, number T => Col2ImKernel::<T> { axes, of: PhantomData })
+        kernel_for!(cx, 0, number T => Col2ImKernel { axes, lanes: Lanes::of::<T>() })
     }
 }
 
 const FLOOR: infer::rules::window::Rounding = infer::rules::window::Rounding::Floor;
 
-struct Col2ImKernel<T> {
+struct Col2ImKernel<L> {
     axes: [Window; 2],
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored> Kernel for Col2ImKernel<T>
-where
-    T::Wide: Arithmetic,
-{
+impl<L: Stored<Wide: Arithmetic>> Kernel for Col2ImKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let to = cx.output::<T>(0);
-        kernels::col2im::col2im(cx.threads(), &self.axes, cx.input(0), to);
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| {
+            kernels::col2im::col2im(cx.threads(), &self.axes, &from, to);
+        });
         Ok(())
     }
 

@@ -3,10 +3,10 @@
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::comparison::{Comparison, Kind};
-use kernels::arithmetic::Arithmetic;
-use kernels::binary::{self as k, Operands, RowCompiler};
+use kernels::binary::{self as k, Lane, Operands};
 use kernels::broadcast::Broadcast;
-use kernels::num::{Bool, Stored};
+use kernels::convert::Element;
+use kernels::num::Bool;
 use std::marker::PhantomData;
 
 impl Lower for Comparison {
@@ -38,10 +38,7 @@ struct ComparisonKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Stored> Kernel for ComparisonKernel<T>
-where
-    T::Wide: Arithmetic + RowCompiler,
-{
+impl<T: Element<Lane: Lane>> Kernel for ComparisonKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let operands = Operands::separate(cx.input::<T>(0), cx.input::<T>(1), cx.output::<Bool>(0));
         self.op.run(cx.threads(), &self.plan, operands);

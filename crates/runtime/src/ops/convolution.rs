@@ -2,8 +2,9 @@
 //! bf16 in f32; other types as the definition says.
 
 use crate::dispatch::kernel_for;
-use crate::ops::convert::{Halves, convert_tensor};
+use crate::ops::convert::Halves;
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
 use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Transposed, plain};
@@ -20,10 +21,8 @@ impl Lower for Rule {
         let element_type = cx.element_type(0);
         if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
             let halves = Halves::of(element_type);
-            let constant = cx.constant(1).and_then(|c| convert_tensor(c, ElementType::F32).ok());
-            let filters = constant.as_ref().and_then(|c| c.cast());
             let conv = Convolution { precision: cx.precision(), ..conv };
-            let turned = Turned::new(conv, self.kind(), filters);
+            let turned = Turned::new(conv, self.kind(), Ahead::new(1, cx.is_invariant(1)));
             return Ok(Box::new(Float { turned, halves }));
         }
         let direction = match self.kind().is_backward() {
@@ -79,6 +78,25 @@ impl Way {
         }
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        match self {
+            Way::Forward(conv) => conv.flops(),
+            Way::Back(conv) => conv.flops(),
+        }
+    }
+
+    /// All that decides how filters are laid out, besides their sizes.
+    pub(crate) fn form(&self) -> String {
+        match self {
+            Way::Forward(conv) => {
+                let window = |w: Window| (w.taps, w.stride, w.dilation);
+                format!("{} {:?}", conv.groups, conv.axes.map(window))
+            }
+            Way::Back(conv) => format!("{conv:?}"),
+        }
+    }
+
     /// Lays out filters that are used again and again.
     pub(crate) fn prepare(&self, threads: &Threads, filters: &[f32]) -> Prepared<'static> {
         match self {
@@ -118,7 +136,7 @@ impl Way {
 /// A convolution between tensors whose channels lie before the spatial axes.
 struct Turned {
     way: Way,
-    filters: Option<Prepared<'static>>,
+    filters: Ahead<Prepared<'static>>,
     /// Moves the channels last, unless they are read where they are.
     to_last: Option<CopyPlan>,
     /// Moves them back.
@@ -126,7 +144,7 @@ struct Turned {
 }
 
 impl Turned {
-    fn new(conv: Convolution, kind: Kind, filters: Option<&[f32]>) -> Turned {
+    fn new(conv: Convolution, kind: Kind, filters: Ahead<Prepared<'static>>) -> Turned {
         let positions: usize = conv.axes.iter().map(|a| a.input).product();
         let stays = !kind.is_backward() && conv.reads_channels_first();
         let turn = || CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
@@ -134,13 +152,13 @@ impl Turned {
         let sizes = [conv.batch, conv.positions(), conv.outputs];
         let to_first = CopyPlan::transpose(&sizes, &[0, 2, 1]);
         let way = Way::new(&conv, kind.is_backward());
-        let filters = filters.map(|f| way.prepare(Threads::single(), f));
         Turned { way, filters, to_last, to_first }
     }
 
     fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
         let own;
-        let prepared = match &self.filters {
+        let prepare = || self.way.prepare(cx.threads(), filters);
+        let prepared = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
                 own = self.way.prepare_once(cx.threads(), filters);
@@ -175,9 +193,8 @@ struct Float {
 impl Kernel for Float {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Some(halves) = &self.halves else {
-            let filters: &[f32] = if self.turned.filters.is_some() { &[] } else { cx.input(1) };
             let output = cx.output(0);
-            self.turned.run(cx, cx.input(0), filters, output);
+            self.turned.run(cx, cx.input(0), cx.input(1), output);
             return Ok(());
         };
         let (input, filters) = (halves.widen(cx, 0), halves.widen(cx, 1));
@@ -186,6 +203,10 @@ impl Kernel for Float {
         self.turned.run(cx, &input, &filters, &mut output);
         halves.narrow(cx.threads(), &output, to);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.turned.way.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -206,6 +227,10 @@ where
         let output = cx.output::<T>(0);
         plain(&self.definition, cx.threads(), (cx.input(0), cx.input(1)), output);
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.definition.conv.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! CumSum-3: f16 and bf16 in f32, integers in 64 bits.
 
+use super::convert::Lanes;
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::cum_sum::CumSum as Rule;
@@ -7,7 +8,6 @@ use infer::rules::axes;
 use kernels::arithmetic::Arithmetic;
 use kernels::cum_sum::CumSum;
 use kernels::num::Stored;
-use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -17,21 +17,19 @@ impl Lower for Rule {
         let (outer, inner) = (data[..axis].iter().product(), data[axis + 1..].iter().product());
         let sizes = [outer, data[axis], inner];
         let plan = CumSum { sizes, exclusive: self.is_exclusive(), reverse: self.is_reverse() };
-        kernel_for!(cx, 0, number T => CumSumKernel::<T> { plan, of: PhantomData })
+        kernel_for!(cx, 0, number T => CumSumKernel { plan, lanes: Lanes::of::<T>() })
     }
 }
 
-struct CumSumKernel<T> {
+struct CumSumKernel<L> {
     plan: CumSum,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored> Kernel for CumSumKernel<T>
-where
-    T::Wide: Arithmetic,
-{
+impl<L: Stored<Wide: Arithmetic>> Kernel for CumSumKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        self.plan.run::<T>(cx.threads(), cx.input(0), cx.output(0));
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| self.plan.run(cx.threads(), &from, to));
         Ok(())
     }
 

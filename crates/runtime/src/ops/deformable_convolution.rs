@@ -122,6 +122,12 @@ impl<R: Factor + Real> Kernel for DeformableKernel<R> {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        let (positions, taps) = (self.plan.positions(), self.plan.taps());
+        let depth = self.plan.channels / self.groups * taps;
+        [2, self.batch, self.outputs, positions, depth].iter().map(|n| *n as u64).product()
+    }
+
     fn name(&self) -> &'static str {
         "deformable convolution"
     }

@@ -2,9 +2,9 @@
 //! matrices: labels of both operands that are needed later are the batch, those that are not are
 //! summed over. f16 and bf16 in f32.
 
+use super::convert::Lanes;
 use super::matmul::{Factor, Shape};
 use crate::dispatch::kernel_for;
-use crate::ops::convert::Halves;
 use crate::prelude::*;
 use infer::ops::einsum::Einsum as Rule;
 use kernels::Scratch;
@@ -12,20 +12,15 @@ use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::num::Stored;
 use kernels::reduce::{ReducePlan, Reduction, Scale};
-use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let ranks: Vec<usize> = (0..cx.input_count()).map(|i| cx.sizes(i).len()).collect();
         let (labels, output) = self.axes(&ranks)?;
         let element_type = cx.element_type(0);
-        let halves = Halves::of(element_type);
-        let turned = halves.is_some() || element_type == ElementType::F32;
+        let turned = element_type.is_real() && element_type != ElementType::F64;
         let plan = Plan::new(views(cx, &labels), &output, turned)?;
-        if let Some(halves) = halves {
-            return Ok(Box::new(Half { plan, halves }));
-        }
-        kernel_for!(cx, 0, number T => Einsum::<T> { plan, of: PhantomData })
+        kernel_for!(cx, 0, number T => Einsum { plan, lanes: Lanes::of::<T>() })
     }
 }
 
@@ -178,6 +173,10 @@ impl Plan {
         Ok(Plan { steps, last: Stage::new(&so_far, output) })
     }
 
+    fn flops(&self) -> u64 {
+        self.steps.iter().map(|step| step.shape.flops()).sum()
+    }
+
     fn run<T: Factor>(&self, cx: &RunCx<'_>, inputs: &[&[T]], output: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
@@ -236,42 +235,21 @@ fn joined(a: &View, b: &View, order: &[usize]) -> Result<View, LowerError> {
     Ok(axes.map(|((&label, &size), stride)| Axis { label, size, stride }).collect())
 }
 
-struct Einsum<T> {
+struct Einsum<L> {
     plan: Plan,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Factor> Kernel for Einsum<T>
-where
-    T::Wide: Arithmetic + Scale,
-{
+impl<L: Factor<Wide: Arithmetic + Scale>> Kernel for Einsum<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let output = cx.output::<T>(0);
-        let inputs: Vec<&[T]> = (0..cx.input_count()).map(|i| cx.input(i)).collect();
-        self.plan.run(cx, &inputs, output);
+        let inputs: Vec<_> = (0..cx.input_count()).map(|i| self.lanes.input(cx, i)).collect();
+        let inputs: Vec<&[L]> = inputs.iter().map(|input| &input[..]).collect();
+        self.lanes.output(cx, 0, |cx, output| self.plan.run(cx, &inputs, output));
         Ok(())
     }
 
-    fn name(&self) -> &'static str {
-        "einsum"
-    }
-}
-
-/// f16 or bf16, computed in f32 and rounded once.
-struct Half {
-    plan: Plan,
-    halves: Halves,
-}
-
-impl Kernel for Half {
-    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let inputs: Vec<_> = (0..cx.input_count()).map(|i| self.halves.widen(cx, i)).collect();
-        let inputs: Vec<&[f32]> = inputs.iter().map(|input| &input[..]).collect();
-        let to = cx.output_bytes(0);
-        let mut output = cx.scratch::<f32>(to.len() / 2);
-        self.plan.run(cx, &inputs, &mut output);
-        self.halves.narrow(cx.threads(), &output, to);
-        Ok(())
+    fn flops(&self) -> u64 {
+        self.plan.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -1,12 +1,12 @@
 //! FakeConvert-13: f16 and bf16 in f32.
 
+use super::convert::Lanes;
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fake_convert::FakeConvert;
 use kernels::broadcast::Broadcast;
 use kernels::quantize::{Float8, fake_convert};
 use kernels::real::StoredReal;
-use std::marker::PhantomData;
 
 impl Lower for FakeConvert {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -17,27 +17,28 @@ impl Lower for FakeConvert {
             ElementType::F8E5M2 => Float8::E5M2,
             _ => Float8::E4M3,
         };
-        kernel_for!(cx, 0, float T => Rounded::<T> { plan, to, has_shift, of: PhantomData })
+        kernel_for!(cx, 0, float T => Rounded { plan, to, has_shift, lanes: Lanes::of::<T>() })
     }
 }
 
-struct Rounded<T> {
+struct Rounded<L> {
     plan: Broadcast<2>,
     to: Float8,
     has_shift: bool,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: StoredReal> Kernel for Rounded<T> {
+impl<L: StoredReal> Kernel for Rounded<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let params = (cx.input::<T>(1), self.has_shift.then(|| cx.input(2)));
-        let io = cx.in_out(0, 0);
-        fake_convert(cx.threads(), &self.plan, self.to, params, &io);
+        let (threads, scale) = (cx.threads(), self.lanes.input(cx, 1));
+        let shift = self.has_shift.then(|| self.lanes.input(cx, 2));
+        let params = (&*scale, shift.as_deref());
+        self.lanes.in_out(cx, 0, |io| fake_convert(threads, &self.plan, self.to, params, io));
         Ok(())
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        self.lanes.reuse(0)
     }
 
     fn name(&self) -> &'static str {

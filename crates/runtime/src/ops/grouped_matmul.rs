@@ -2,19 +2,14 @@
 
 use super::matmul::{Factor, Shape};
 use crate::dispatch::kernel_for;
-use crate::ops::convert::Halves;
+use crate::ops::convert::Lanes;
 use crate::prelude::*;
 use infer::ops::grouped_matmul::GroupedMatMul;
-use std::marker::PhantomData;
 
 impl Lower for GroupedMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let groups = Groups { a: cx.sizes(0).into(), b: cx.sizes(1).into() };
-        let element_type = cx.element_type(0);
-        if let Some(halves) = Halves::of(element_type) {
-            return Ok(Box::new(Half { groups, halves }));
-        }
-        kernel_for!(cx, 0, number T => Grouped::<T> { groups, of: PhantomData })
+        kernel_for!(cx, 0, number T => Grouped { groups, lanes: Lanes::of::<T>() })
     }
 }
 
@@ -25,6 +20,14 @@ struct Groups {
 }
 
 impl Groups {
+    /// Floating-point operations, as if every token were in a group.
+    fn flops(&self) -> u64 {
+        match (&self.a[..], &self.b[..]) {
+            (&[tokens, depth], &[_, width, ..]) => 2 * (tokens * depth * width) as u64,
+            (a, b) => Shape::new(a, b, false, true).flops(),
+        }
+    }
+
     fn run<T: Factor>(
         &self,
         cx: &RunCx<'_>,
@@ -55,36 +58,19 @@ impl Groups {
     }
 }
 
-struct Grouped<T> {
+struct Grouped<L> {
     groups: Groups,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Factor> Kernel for Grouped<T> {
+impl<L: Factor> Kernel for Grouped<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let c = cx.output::<T>(0);
-        self.groups.run(cx, cx.input(0), cx.input(1), c)
+        let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
+        self.lanes.output(cx, 0, |cx, c| self.groups.run(cx, &a, &b, c))
     }
 
-    fn name(&self) -> &'static str {
-        "grouped matmul"
-    }
-}
-
-/// f16 or bf16, computed in f32 and rounded once.
-struct Half {
-    groups: Groups,
-    halves: Halves,
-}
-
-impl Kernel for Half {
-    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
-        let to = cx.output_bytes(0);
-        let mut c = cx.scratch::<f32>(to.len() / 2);
-        self.groups.run(cx, &a, &b, &mut c)?;
-        self.halves.narrow(cx.threads(), &c, to);
-        Ok(())
+    fn flops(&self) -> u64 {
+        self.groups.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -3,12 +3,14 @@
 //! Positions are computed in f32 as OpenVINO computes them, because they decide between
 //! neighbours; weights of the Pillow modes in f64.
 
+use super::convert::Lanes;
 use crate::dispatch::{kernel_for, with_type};
 use crate::prelude::*;
 use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
 use kernels::Scratch;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::num::Plain;
+use kernels::real::Real;
 use kernels::resample::{Pick, Pixel, Resample, Taps};
 use std::marker::PhantomData;
 
@@ -65,7 +67,7 @@ fn kernel<T: Pixel>(pad: Padding, tables: &[(usize, Taps)], rounds: bool) -> Box
         return Box::new(PickKernel::<T> { pad, pick, of: PhantomData });
     }
     let resample = Resample::new(&pad.sizes, tables);
-    Box::new(ResampleKernel::<T> { pad, resample, rounds })
+    Box::new(ResampleKernel { pad, resample, rounds, lanes: Lanes::through::<T>(T::WAYS) })
 }
 
 /// Zeros around the data.
@@ -98,11 +100,11 @@ impl Padding {
     }
 
     /// The data with its padding, where there is one.
-    fn padded<'r, T: Plain>(&self, cx: &RunCx<'r>) -> Option<Scratch<'r, T>> {
+    fn padded<'r, T: Plain>(&self, cx: &RunCx<'r>, data: &[T]) -> Option<Scratch<'r, T>> {
         let copy = self.copy.as_ref()?;
         let mut padded = cx.scratch::<T>(self.sizes.iter().product());
         padded.fill(T::default());
-        copy.run(cx.threads(), cx.input(0), &mut padded);
+        copy.run(cx.threads(), data, &mut padded);
         Some(padded)
     }
 }
@@ -252,9 +254,9 @@ struct PickKernel<T> {
 
 impl<T: Plain> Kernel for PickKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let padded = self.pad.padded::<T>(cx);
-        let from = padded.as_deref().unwrap_or_else(|| cx.input(0));
-        self.pick.run(cx.threads(), from, cx.output(0));
+        let data = cx.input::<T>(0);
+        let padded = self.pad.padded(cx, data);
+        self.pick.run(cx.threads(), padded.as_deref().unwrap_or(data), cx.output(0));
         Ok(())
     }
 
@@ -263,22 +265,25 @@ impl<T: Plain> Kernel for PickKernel<T> {
     }
 }
 
-struct ResampleKernel<T: Pixel> {
+struct ResampleKernel<W> {
     pad: Padding,
-    resample: Resample<T::Sum>,
+    resample: Resample<W>,
     /// Whether values are rounded between two axes.
     rounds: bool,
+    lanes: Lanes<W>,
 }
 
-impl<T: Pixel> Kernel for ResampleKernel<T> {
+impl<W: Real + Plain> Kernel for ResampleKernel<W> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let padded = self.pad.padded::<T>(cx);
-        let from = padded.as_deref().unwrap_or_else(|| cx.input(0));
-        let to = cx.output(0);
-        match self.rounds {
-            true => self.resample.run::<T, T>(cx.threads(), from, to),
-            false => self.resample.run::<T, T::Sum>(cx.threads(), from, to),
-        }
+        let data = self.lanes.input(cx, 0);
+        let padded = self.pad.padded(cx, &data);
+        let from = padded.as_deref().unwrap_or(&data);
+        let round = |values: &mut [W]| {
+            if self.rounds {
+                self.lanes.round(values);
+            }
+        };
+        self.lanes.output(cx, 0, |cx, to| self.resample.run(cx.threads(), &round, from, to));
         Ok(())
     }
 

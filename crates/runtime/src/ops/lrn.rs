@@ -1,13 +1,12 @@
 //! LRN-1: f16 and bf16 in f32.
 
+use super::convert::Lanes;
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::lrn::Lrn as Rule;
 use infer::rules::axes;
 use kernels::lrn::Lrn;
-use kernels::num::Stored;
 use kernels::real::StoredReal;
-use std::marker::PhantomData;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -18,21 +17,23 @@ impl Lower for Rule {
         let (alpha, beta, bias) = self.form();
         let alpha = alpha / (self.size() as f64).powi(axes.len() as i32);
         let plan = Lrn { sizes, axes, reach: self.size() / 2, alpha, beta, bias };
-        kernel_for!(cx, 0, float T => LrnKernel::<T> { plan, of: PhantomData })
+        kernel_for!(cx, 0, float T => LrnKernel { plan, lanes: Lanes::of::<T>() })
     }
 }
 
-struct LrnKernel<T> {
+struct LrnKernel<L> {
     plan: Lrn,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: StoredReal> Kernel for LrnKernel<T> {
+impl<L: StoredReal> Kernel for LrnKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let from = cx.input::<T>(0);
-        let mut sums = cx.scratch::<<T as Stored>::Wide>(from.len());
-        let mut next = cx.scratch::<<T as Stored>::Wide>(from.len());
-        self.plan.run(cx.threads(), from, [&mut sums, &mut next], cx.output(0));
+        let from = self.lanes.input(cx, 0);
+        let mut sums = cx.scratch::<L::Wide>(from.len());
+        let mut next = cx.scratch::<L::Wide>(from.len());
+        self.lanes.output(cx, 0, |cx, to| {
+            self.plan.run(cx.threads(), &from, [&mut sums, &mut next], to);
+        });
         Ok(())
     }
 

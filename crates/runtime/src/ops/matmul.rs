@@ -1,18 +1,17 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::again::Again;
 use crate::batch::{offsets, together};
 use crate::dispatch::kernel_for;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
-use crate::ops::convert::Halves;
+use crate::ops::convert::Lanes;
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many};
-use kernels::num::{Loose, Stored, bf16, f16};
-use std::marker::PhantomData;
+use kernels::num::{Loose, Stored};
 
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -20,12 +19,9 @@ impl Lower for MatMul {
         let (turn_a, turn_b) = self.transposed(a.len(), b.len());
         let shape = Shape::new(a, b, turn_a, turn_b).rounded(cx.precision());
         let element_type = cx.element_type(0);
-        if let Some(halves) = Halves::of(element_type) {
-            return Ok(Box::new(Half { shape, halves }));
-        }
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
-            _ => kernel_for!(cx, 0, number T => Plain::<T> { shape, of: PhantomData }),
+            _ => kernel_for!(cx, 0, number T => Plain { shape, lanes: Lanes::of::<T>() }),
         }
     }
 }
@@ -103,6 +99,11 @@ impl Shape {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
     }
 
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> u64 {
+        [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
+    }
+
     /// Terms of each sum.
     pub(crate) fn terms(&self) -> usize {
         self.k
@@ -166,14 +167,14 @@ impl Shape {
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
-    packed: Again<Packed>,
+    packed: Ahead<Packed>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
 }
 
 impl Float32 {
     pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
-        let packed = Again::new(cx.is_invariant(1) && shape.packs());
+        let packed = Ahead::new(1, cx.is_invariant(1) && shape.packs());
         Float32 { shape, then, packed, through: None }
     }
 }
@@ -184,7 +185,9 @@ impl Kernel for Float32 {
         let (a, b) = (cx.input(0), cx.input::<Loose>(1));
         let c = cx.output(0);
         let layout = self.shape.layout();
-        let packed = self.packed.get(|| Packed::new(cx.threads(), b, layout, (k, n), precision));
+        let form = || format!("{layout:?}");
+        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
+        let packed = self.packed.again(cx, form, pack);
         let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
         let steps = steps(&self.then, cx, n);
         if let Some(Through { runs, run, .. }) = &self.through {
@@ -202,27 +205,8 @@ impl Kernel for Float32 {
         0b10
     }
 
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-}
-
-/// f16 or bf16, computed in f32 and rounded once.
-struct Half {
-    shape: Shape,
-    halves: Halves,
-}
-
-impl Kernel for Half {
-    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (a, b) = (self.halves.widen(cx, 0), self.halves.widen(cx, 1));
-        let to = cx.output_bytes(0);
-        let mut c = cx.scratch::<f32>(to.len() / 2);
-        let (values, layout) = (Loose::of(&b), self.shape.layout());
-        let right = |at: usize| Right::Plain(&values[at..], layout);
-        self.shape.run(cx, &a, right, &[], &mut c);
-        self.halves.narrow(cx.threads(), &c, to);
-        Ok(())
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -230,19 +214,21 @@ impl Kernel for Half {
     }
 }
 
-struct Plain<T> {
+/// Other types, in those that they are computed in.
+struct Plain<L> {
     shape: Shape,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored> Kernel for Plain<T>
-where
-    T::Wide: Arithmetic,
-{
+impl<L: Factor> Kernel for Plain<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let c = cx.output::<T>(0);
-        self.shape.run_plain(cx, cx.input(0), cx.input(1), c);
+        let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
+        self.lanes.output(cx, 0, |cx, c| L::products(&self.shape, cx, &a, &b, c));
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.shape.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -273,4 +259,4 @@ macro_rules! plain_factors {
     };
 }
 
-plain_factors!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f64);
+plain_factors!(i32, i64, u64, f64);

@@ -1,8 +1,10 @@
 //! NonZero: counted first, then written.
 
+use super::convert::Lanes;
 use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::nonzero::NonZero;
+use kernels::convert::Element;
 use kernels::num::{Bool, Plain, Stored};
 use std::marker::PhantomData;
 
@@ -18,22 +20,23 @@ impl Lower for NonZero {
     }
 }
 
-fn kernel<T: Plain, I: Stored>() -> Box<dyn Kernel> {
-    Box::new(NonZeroKernel::<T, I> { of: PhantomData })
+fn kernel<T: Element, I: Stored>() -> Box<dyn Kernel> {
+    Box::new(NonZeroKernel { lanes: Lanes::of::<T>(), of: PhantomData::<I> })
 }
 
-struct NonZeroKernel<T, I> {
-    of: PhantomData<(T, I)>,
+struct NonZeroKernel<L, I> {
+    lanes: Lanes<L>,
+    of: PhantomData<I>,
 }
 
-impl<T: Plain, I: Stored> Kernel for NonZeroKernel<T, I> {
+impl<L: Plain, I: Stored> Kernel for NonZeroKernel<L, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let data = cx.input::<T>(0);
+        let data = self.lanes.input(cx, 0);
         let sizes = if cx.sizes(0).is_empty() { &[1][..] } else { cx.sizes(0) };
-        let counts = kernels::nonzero::count(cx.threads(), data);
+        let counts = kernels::nonzero::count(cx.threads(), &data);
         cx.allocate(0, &[sizes.len(), counts.iter().sum()])?;
         let out = cx.output::<I>(0);
-        kernels::nonzero::positions(cx.threads(), sizes, data, &counts, out);
+        kernels::nonzero::positions(cx.threads(), sizes, &data, &counts, out);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! MVN, NormalizeL2 and GRN: f16 and bf16 in f32.
 
+use super::convert::Lanes;
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
@@ -7,7 +8,6 @@ use infer::rules::axes;
 use kernels::normalize::{Divisor, Normalization, normalize};
 use kernels::real::StoredReal;
 use kernels::slices::Slices;
-use std::marker::PhantomData;
 
 impl Lower for Normalize {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -17,7 +17,7 @@ impl Lower for Normalize {
             None => Slices::new(sizes, &axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?),
         };
         let form = form(self);
-        kernel_for!(cx, 0, float T => NormalizeKernel::<T> { slices, form, of: PhantomData })
+        kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
     }
 }
 
@@ -33,20 +33,21 @@ pub(crate) fn form(rule: &Normalize) -> Normalization {
     Normalization { center: rule.is_centered(), divisor }
 }
 
-struct NormalizeKernel<T> {
+struct NormalizeKernel<L> {
     slices: Slices,
     form: Normalization,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: StoredReal> Kernel for NormalizeKernel<T> {
+impl<L: StoredReal> Kernel for NormalizeKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        normalize(cx.threads(), &self.slices, self.form, &cx.in_out::<T>(0, 0));
+        let threads = cx.threads();
+        self.lanes.in_out(cx, 0, |io| normalize(threads, &self.slices, self.form, io));
         Ok(())
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        self.lanes.reuse(0)
     }
 
     fn name(&self) -> &'static str {

@@ -1,11 +1,12 @@
 //! MaxPool-1, -8, -14 and AvgPool-1, -14, -16: f16 and bf16 in f32, integers in 64 bits.
 
+use super::convert::Lanes;
 use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::pool::Pool as Rule;
 use infer::rules::window::Window as RuleWindow;
 use kernels::gemm::Window;
-use kernels::num::Stored;
+use kernels::num::{Stored, Wide as _};
 use kernels::pool::{Axis, Pool, Pooled, Pooling};
 use std::marker::PhantomData;
 
@@ -59,26 +60,32 @@ pub(crate) fn lower(
     pooling: Pooling,
     modulus: usize,
 ) -> Result<Box<dyn Kernel>, LowerError> {
-    with_type!(cx.element_type(0), number T => match (cx.output_count(), cx.output_type(1)) {
-        (2, ElementType::I32) => {
-            Box::new(ArgMax::<T, i32> { pool, modulus, of: PhantomData }) as Box<dyn Kernel>
+    with_type!(cx.element_type(0), number T => {
+        let pool = pool.above(T::LOWEST.widen().narrow());
+        let lanes = Lanes::of::<T>();
+        match (cx.output_count(), cx.output_type(1)) {
+            (2, ElementType::I32) => {
+                Box::new(ArgMax { pool, modulus, lanes, of: PhantomData::<i32> }) as Box<dyn Kernel>
+            }
+            (2, _) => Box::new(ArgMax { pool, modulus, lanes, of: PhantomData::<i64> }),
+            _ => Box::new(PoolKernel { pool, pooling, lanes }),
         }
-        (2, _) => Box::new(ArgMax::<T, i64> { pool, modulus, of: PhantomData }),
-        _ => Box::new(PoolKernel::<T> { pool, pooling, of: PhantomData }),
     })
     .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
 }
 
-struct PoolKernel<T> {
+struct PoolKernel<L> {
     pool: Pool,
     pooling: Pooling,
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Pooled> Kernel for PoolKernel<T> {
+impl<L: Pooled> Kernel for PoolKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let to = cx.output::<T>(0);
-        self.pool.run(cx.threads(), self.pooling, cx.input(0), to);
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| {
+            self.pool.run(cx.threads(), self.pooling, &from, to);
+        });
         Ok(())
     }
 
@@ -87,16 +94,20 @@ impl<T: Pooled> Kernel for PoolKernel<T> {
     }
 }
 
-struct ArgMax<T, I> {
+struct ArgMax<L, I> {
     pool: Pool,
     modulus: usize,
-    of: PhantomData<(T, I)>,
+    lanes: Lanes<L>,
+    of: PhantomData<I>,
 }
 
-impl<T: Pooled, I: Stored> Kernel for ArgMax<T, I> {
+impl<L: Pooled, I: Stored> Kernel for ArgMax<L, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let to = (cx.output::<T>(0), cx.output::<I>(1));
-        self.pool.arg_max(cx.threads(), self.modulus, cx.input(0), to);
+        let from = self.lanes.input(cx, 0);
+        let indices = cx.output::<I>(1);
+        self.lanes.output(cx, 0, |cx, to| {
+            self.pool.arg_max(cx.threads(), self.modulus, &from, (to, indices));
+        });
         Ok(())
     }
 

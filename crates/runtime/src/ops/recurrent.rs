@@ -1,8 +1,9 @@
 //! Recurrent cells and sequences: f32 by the blocked product, f16 and bf16 in f32, f64 by the
 //! plain one.
 
-use crate::ops::convert::{Halves, convert_tensor};
+use crate::ops::convert::Halves;
 use crate::prelude::*;
+use crate::prepared::Ahead;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::Scratch;
 use kernels::copy::CopyPlan;
@@ -164,23 +165,18 @@ impl Plan {
     }
 }
 
-/// Matrices in f32, packed ahead if they are the same in every run.
+/// Matrices in f32, packed once if they are the same in every run.
 struct Weights {
     stack: Stack,
     /// Whether they meet so many rows that packing pays.
     packs: bool,
-    packed: Vec<Packed>,
+    packed: Ahead<Vec<Packed>>,
 }
 
 impl Weights {
     fn new(cx: &LowerCx<'_>, stack: &Stack, packs: bool) -> Weights {
-        let mut weights = Weights { stack: stack.clone(), packs, packed: Vec::new() };
-        let constant = cx.constant(stack.input).filter(|_| packs);
-        let constant = constant.and_then(|c| convert_tensor(c, ElementType::F32).ok());
-        if let Some(values) = constant.as_ref().and_then(|c| c.cast()) {
-            weights.packed = weights.pack(Threads::single(), values);
-        }
-        weights
+        let packed = Ahead::new(stack.input, packs && cx.is_invariant(stack.input));
+        Weights { stack: stack.clone(), packs, packed }
     }
 
     fn layout(&self) -> Layout {
@@ -199,7 +195,7 @@ impl Weights {
     /// The matrices for a run; `space` holds those that are packed only now.
     fn matrices<'a>(
         &'a self,
-        threads: &Threads,
+        cx: &RunCx<'_>,
         values: &'a [f32],
         space: &'a mut Vec<Packed>,
     ) -> Vec<Right<'a>> {
@@ -209,11 +205,15 @@ impl Weights {
             };
             return self.stack.parts.iter().map(part).collect();
         }
-        if self.packed.is_empty() {
-            *space = self.pack(threads, values);
-            return space.iter().map(Right::Packed).collect();
-        }
-        self.packed.iter().map(Right::Packed).collect()
+        let pack = || self.pack(cx.threads(), values);
+        let packed = match self.packed.now(cx, || format!("{:?}", self.stack.parts), pack) {
+            Some(packed) => packed,
+            None => {
+                *space = pack();
+                space
+            }
+        };
+        packed.iter().map(Right::Packed).collect()
     }
 }
 
@@ -229,7 +229,7 @@ impl Float {
     /// The inputs in f32, by position, without those that are packed already.
     fn widened<'r>(&self, halves: &Halves, cx: &RunCx<'r>) -> Vec<Option<Scratch<'r, f32>>> {
         let is_needed = |input: &usize| {
-            let ahead = |w: &Weights| w.stack.input == *input && !w.packed.is_empty();
+            let ahead = |w: &Weights| w.stack.input == *input && w.packed.is_made();
             Some(*input) != self.plan.lengths && !ahead(&self.weights) && !ahead(&self.recurrent)
         };
         let widen = |input: usize| Some(input).filter(is_needed).map(|i| halves.widen(cx, i));
@@ -243,9 +243,9 @@ impl Float {
         outputs: Vec<&mut [f32]>,
     ) -> Result<(), KernelError> {
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        let (w, r, threads) = (&self.weights, &self.recurrent, cx.threads());
-        let w = w.matrices(threads, input(w.stack.input), &mut first);
-        let r = r.matrices(threads, input(r.stack.input), &mut second);
+        let (w, r) = (&self.weights, &self.recurrent);
+        let w = w.matrices(cx, input(w.stack.input), &mut first);
+        let r = r.matrices(cx, input(r.stack.input), &mut second);
         self.plan.run(cx, |i| input(i), (&w, &r), outputs)
     }
 }
@@ -267,6 +267,10 @@ impl Kernel for Float {
             halves.narrow(cx.threads(), from, to);
         }
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.plan.of.flops()
     }
 
     fn name(&self) -> &'static str {
@@ -299,6 +303,10 @@ impl Kernel for Double {
         let weights: Vec<&[f64]> = weights.iter().map(|w| &w[..]).collect();
         let recurrent: Vec<&[f64]> = recurrent.iter().map(|r| &r[..]).collect();
         self.plan.run(cx, |i| cx.input(i), (&weights, &recurrent), outputs)
+    }
+
+    fn flops(&self) -> u64 {
+        self.plan.of.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -1,14 +1,14 @@
 //! Reductions: f16 and bf16 in f32, integers in 64 bits.
 
 use super::SameBytes;
-use crate::dispatch::kernel_for;
+use super::convert::Lanes;
+use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes;
-use kernels::arithmetic::Arithmetic;
+use kernels::convert::Element;
 use kernels::num::{Bool, Stored};
 use kernels::reduce::{ReducePlan, Reduction, Scale};
-use std::marker::PhantomData;
 
 impl Lower for Reduce {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -31,24 +31,33 @@ impl Lower for Reduce {
         }
         let element_type = cx.element_type(0);
         if element_type == ElementType::Boolean {
-            return Ok(Box::new(ReduceKernel::<Bool> { plan, reduction, of: PhantomData }));
+            return Ok(lower_as::<Bool>(plan, reduction));
         }
-        kernel_for!(cx, 0, number T => ReduceKernel::<T> { plan, reduction, of: PhantomData })
+        with_type!(element_type, number T => lower_as::<T>(plan, reduction))
+            .ok_or_else(|| LowerError::element_type(0, element_type))
     }
 }
 
-struct ReduceKernel<T> {
+/// The kernel for elements of type `T`.
+fn lower_as<T: Element<Lane: Stored<Wide: Scale>>>(
     plan: ReducePlan,
     reduction: Reduction,
-    of: PhantomData<T>,
+) -> Box<dyn Kernel> {
+    Box::new(ReduceKernel { plan, reduction, lanes: Lanes::of::<T>() })
 }
 
-impl<T: Stored> Kernel for ReduceKernel<T>
-where
-    T::Wide: Arithmetic + Scale,
-{
+struct ReduceKernel<L> {
+    plan: ReducePlan,
+    reduction: Reduction,
+    lanes: Lanes<L>,
+}
+
+impl<L: Stored<Wide: Scale>> Kernel for ReduceKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        self.plan.run::<T>(cx.threads(), self.reduction, cx.input(0), cx.output(0));
+        let from = self.lanes.input(cx, 0);
+        self.lanes.output(cx, 0, |cx, to| {
+            self.plan.run(cx.threads(), self.reduction, &from, to);
+        });
         Ok(())
     }
 

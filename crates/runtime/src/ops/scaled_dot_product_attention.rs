@@ -129,6 +129,12 @@ impl Heads {
         self
     }
 
+    /// Floating-point operations of both products.
+    fn flops(&self) -> u64 {
+        let Attention { rows, terms, depth, width, .. } = self.attention;
+        [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
+    }
+
     fn count(&self) -> usize {
         self.at[0].len()
     }
@@ -235,6 +241,10 @@ impl Kernel for Float {
         Ok(())
     }
 
+    fn flops(&self) -> u64 {
+        self.heads.flops()
+    }
+
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -306,6 +316,10 @@ impl Kernel for Double {
             plain(threads, (rows, width, terms), &scores, values, out);
         }
         Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.heads.flops()
     }
 
     fn name(&self) -> &'static str {

@@ -1,12 +1,14 @@
 //! What the scatter operations share: a copy of the data, unless they may be overwritten, and
 //! updates at positions that follow from the indices.
 
+use super::convert::Lanes;
 use crate::dispatch::with_type;
 use crate::prelude::*;
 use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
 use kernels::num::{Bool, Plain, Stored};
+use kernels::par::Threads;
 use kernels::scatter::{Reduction, Runs, reduce, replace};
 use std::marker::PhantomData;
 
@@ -19,9 +21,12 @@ pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
         return cx.output(0);
     }
     let (from, to) = (cx.input::<T>(0), cx.output::<T>(0));
-    let copy = |first: usize, part: &mut [T]| part.copy_from_slice(&from[first..][..part.len()]);
-    cx.threads().chunks(to, 1, COPIED, copy);
+    copy(cx.threads(), from, to);
     to
+}
+
+fn copy<T: Plain>(threads: &Threads, from: &[T], to: &mut [T]) {
+    threads.chunks(to, 1, COPIED, |first, part| part.copy_from_slice(&from[first..][..part.len()]));
 }
 
 /// The error of an index of input 1.
@@ -78,10 +83,10 @@ where
         };
         let how = (reduction, initial);
         if element_type == ElementType::Boolean {
-            return Ok(Box::new(Reduce::<Bool, F> { scatter: self, how, of: PhantomData }));
+            return Ok(Box::new(Reduce { scatter: self, how, lanes: Lanes::of::<Bool>() }));
         }
         with_type!(element_type, number T => {
-            Box::new(Reduce::<T, F> { scatter: self, how, of: PhantomData }) as Box<dyn Kernel>
+            Box::new(Reduce { scatter: self, how, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
         })
         .ok_or_else(refused)
     }
@@ -112,26 +117,36 @@ where
     }
 }
 
-struct Reduce<T, F> {
+struct Reduce<L, F> {
     scatter: Scatter<F>,
     how: (Reduction, bool),
-    of: PhantomData<T>,
+    lanes: Lanes<L>,
 }
 
-impl<T: Stored, F> Kernel for Reduce<T, F>
+impl<L: Stored, F> Kernel for Reduce<L, F>
 where
-    T::Wide: Arithmetic + Stored<Wide = T::Wide>,
+    L::Wide: Arithmetic + Stored<Wide = L::Wide>,
     F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let positions = (self.scatter.positions)(cx)?;
-        let (positions, updates, inner) = (&positions[..], cx.input(2), self.scatter.inner);
-        reduce(cx.threads(), data::<T>(cx), Runs { positions, updates, inner }, self.how);
+        let (threads, updates) = (cx.threads(), self.lanes.input(cx, 2));
+        let runs = Runs { positions: &positions, updates: &updates, inner: self.scatter.inner };
+        self.lanes.in_out(cx, 0, |io| {
+            let data = match io.slices() {
+                Err(data) => data,
+                Ok((from, to)) => {
+                    copy(threads, from, to);
+                    to
+                }
+            };
+            reduce(threads, data, runs, self.how);
+        });
         Ok(())
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        self.lanes.reuse(0)
     }
 
     fn name(&self) -> &'static str {

@@ -4,6 +4,7 @@
 use super::convert::convert_tensor;
 use crate::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::Element as _;
 use infer::ops::search_sorted::{Bucketize, SearchSorted};
 use kernels::num::Stored;
 use kernels::order::Order;
@@ -48,7 +49,9 @@ fn kernel(
     output: ElementType,
 ) -> Result<Box<dyn Kernel>, LowerError> {
     with_type!(common, number T => with_type!(output, index I => {
-        Box::new(SearchKernel::<T, I> { search, common, of: PhantomData }) as Box<dyn Kernel>
+        type W = <T as Stored>::Wide;
+        let (common, of) = (W::TYPE, PhantomData::<(W, I)>);
+        Box::new(SearchKernel { search, common, of }) as Box<dyn Kernel>
     }))
     .flatten()
     .ok_or_else(|| LowerError::element_type(0, common))
@@ -56,7 +59,7 @@ fn kernel(
 
 struct SearchKernel<T, I> {
     search: Search,
-    /// The type that values are compared in.
+    /// The type that values are compared in, a wide one.
     common: ElementType,
     of: PhantomData<(T, I)>,
 }

@@ -9,10 +9,10 @@ impl Lower for Variable {
         if !self.reads() {
             return Ok(Box::new(Assign { id }));
         }
-        let initial = match cx.input_count() {
-            0 => Some(cx.output_sizes(0)?.into()),
-            _ => None,
-        };
+        // Not what the variable holds now: the kernel may serve when it holds nothing.
+        let dims = self.shape().dims().unwrap_or_default();
+        let empty = || dims.iter().map(|dim| dim.size().unwrap_or(0)).collect();
+        let initial = (cx.input_count() == 0).then(empty);
         Ok(Box::new(Read { id, element_type: cx.output_type(0), initial }))
     }
 }

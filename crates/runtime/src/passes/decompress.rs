@@ -156,8 +156,8 @@ fn join(net: &Net, cx: &PassCx<'_>, makers: &HashMap<ValueId, usize>, value: Val
     own.sort_unstable();
     let nodes: Vec<Node> = own.iter().map(|&i| net.nodes[i].clone()).collect();
     let layer = nodes.last().map_or(0, |n| n.layer);
-    let (graph, kept) = (cx.graph.clone(), Arc::default());
-    let once = Once { graph, nodes, constants: constants.clone(), value, kept };
+    let graph = cx.graph.clone();
+    let once = Once { graph, nodes, constants: constants.clone(), value };
     let operation = Operation::Made(Arc::new(once));
     Node { operation, inputs: constants.into(), outputs: smallvec![value], layer }
 }

@@ -18,6 +18,7 @@ use infer::ops::normalize::Normalize;
 use infer::ops::prelu::PRelu;
 use infer::ops::unary::Unary;
 use infer::rules::axes;
+use infer::rules::broadcast::AutoBroadcast;
 use kernels::unary::Unary as Function;
 use std::sync::Arc;
 
@@ -91,8 +92,9 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
         return feeds(input).then_some((input, Step::Apply(function)));
     }
-    let kind = node.is::<Binary>()?.kind();
-    let make = match kind {
+    let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
+    let binary = node.is::<Binary>().filter(aligned_last)?;
+    let make = match binary.kind() {
         Kind::Add => Then::Add,
         Kind::Multiply => Then::Multiply,
         _ => return None,
@@ -116,7 +118,7 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
         return Some(Place::Number(*constant.as_slice::<f32>()?.first()?));
     }
     let lead = own.iter().position(|s| *s != 1)?;
-    if own[lead..] == all[all.len() - (own.len() - lead)..] && count == all.iter().product() {
+    if all.ends_with(&own[lead..]) && count == all.iter().product() {
         return Some(Place::Matrix);
     }
     (lead + 1 == own.len() && count == columns).then_some(Place::Columns)

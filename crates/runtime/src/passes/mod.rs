@@ -61,7 +61,7 @@ pub(crate) fn rewrite(
     graph: &Graph,
     options: &Options,
 ) -> Vec<(&'static str, usize)> {
-    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)));
+    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
     let cx = PassCx { graph, shared };
     let wanted = if options.optimize { PASSES } else { &[] };
     MEANING.iter().chain(wanted).map(|(name, pass)| (*name, pass(net, &cx))).collect()
