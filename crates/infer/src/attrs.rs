@@ -105,10 +105,20 @@ impl<'a> Attrs<'a> {
         Ok(value)
     }
 
+    /// A number of things with a default, in a range of numbers from 0 on.
+    pub fn count_in(
+        &mut self,
+        name: &str,
+        default: Option<i64>,
+        range: impl RangeBounds<i64> + std::fmt::Debug,
+    ) -> Result<usize> {
+        let value = self.int_in(name, default, range)?;
+        usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
+    }
+
     /// A size that must be there and at least 1.
     pub fn size(&mut self, name: &str) -> Result<usize> {
-        let value = self.int_in(name, None, 1..)?;
-        usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
+        self.count_in(name, None, 1..)
     }
 
     /// A floating-point number that must be there.
@@ -171,6 +181,14 @@ impl<'a> Attrs<'a> {
     /// An element type with a default.
     pub fn element_type_or(&mut self, name: &str, default: ElementType) -> Result<ElementType> {
         Ok(self.optional(name, element_type)?.unwrap_or(default))
+    }
+
+    /// The element type of indices, i32 or i64, with a default.
+    pub fn index_type_or(&mut self, name: &str, default: ElementType) -> Result<ElementType> {
+        match self.element_type_or(name, default)? {
+            found @ (ElementType::I32 | ElementType::I64) => Ok(found),
+            found => Err(AttrError::new(name, format!("must be i32 or i64, not {found}"))),
+        }
     }
 
     /// A partial shape, or nothing.

@@ -4,9 +4,10 @@ use crate::dim::{Dim, Why};
 use crate::driver::{World, analyse_body};
 use crate::error::RuleError;
 use crate::fact::{Fact, Facts};
+use crate::require;
 use crate::shape::PartialShape;
 use crate::symbols::Symbols;
-use crate::value::PartialValue;
+use crate::value::{Interval, PartialValue};
 use ir::{Body, ElementType, Problem};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -98,6 +99,16 @@ impl<'a> InferCx<'a> {
         self.inputs.get(input)?.value.as_deref()
     }
 
+    /// The values of an input of integers as far as they are known.
+    pub fn intervals(&self, input: usize) -> Option<&'a [Interval]> {
+        self.value(input)?.intervals()
+    }
+
+    /// The first value of an input of integers, as far as it is known.
+    pub fn interval(&self, input: usize) -> Option<Interval> {
+        self.intervals(input)?.first().copied()
+    }
+
     /// The values of an input as exact integers, if all are known.
     pub fn ints(&self, input: usize) -> Option<Vec<i64>> {
         self.value(input)?.i64s()
@@ -136,6 +147,22 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())
     }
 
+    /// The element type of an input of floating-point values.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_real(&self, input: usize) -> Result<ElementType, RuleError> {
+        self.expect_type(input, "a floating-point type", ElementType::is_real)
+    }
+
+    /// The element type of an input of integers of any width.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_integer(&self, input: usize) -> Result<ElementType, RuleError> {
+        self.expect_type(input, "an integer type", ElementType::is_integral)
+    }
+
     /// The element type of an input of indices or sizes: i32 or i64.
     ///
     /// # Errors
@@ -143,6 +170,14 @@ impl<'a> InferCx<'a> {
     pub fn expect_index(&self, input: usize) -> Result<ElementType, RuleError> {
         let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
         self.expect_type(input, "i32 or i64", index)
+    }
+
+    /// The element type of an input of truth values.
+    ///
+    /// # Errors
+    /// When it is anything but boolean.
+    pub fn expect_boolean(&self, input: usize) -> Result<ElementType, RuleError> {
+        self.expect_type(input, "boolean", |t| t == ElementType::Boolean)
     }
 
     /// The one element type that the given inputs share.
@@ -166,6 +201,30 @@ impl<'a> InferCx<'a> {
         Ok(common)
     }
 
+    /// The one element type that the given inputs of numbers share.
+    ///
+    /// # Errors
+    /// When one is not of numbers, or two of them differ.
+    pub fn same_number(
+        &self,
+        inputs: impl IntoIterator<Item = usize> + Clone,
+    ) -> Result<ElementType, RuleError> {
+        inputs.clone().into_iter().try_for_each(|input| self.expect_number(input).map(drop))?;
+        self.same_type(inputs)
+    }
+
+    /// The one element type that the given inputs of floating-point values share.
+    ///
+    /// # Errors
+    /// When one is of another type, or two of them differ.
+    pub fn same_real(
+        &self,
+        inputs: impl IntoIterator<Item = usize> + Clone,
+    ) -> Result<ElementType, RuleError> {
+        inputs.clone().into_iter().try_for_each(|input| self.expect_real(input).map(drop))?;
+        self.same_type(inputs)
+    }
+
     /// Checks the rank of an input if it is known.
     ///
     /// # Errors
@@ -183,9 +242,69 @@ impl<'a> InferCx<'a> {
         Err(RuleError::at(input, format!("must have rank {wanted}, not {rank}")))
     }
 
+    /// Checks that an input has `rank` axes, the last of which can hold `size`.
+    ///
+    /// # Errors
+    /// When it has not.
+    pub fn expect_rows(&self, input: usize, rank: usize, size: i64) -> Result<(), RuleError> {
+        self.expect_rank(input, rank..=rank)?;
+        let shape = self.shape(input);
+        let fits = shape.dim(rank.saturating_sub(1)).contains(size);
+        require!(input; fits, "is {shape}, the last axis must have {size} elements");
+        Ok(())
+    }
+
+    /// Checks that an input can hold one element, which the message calls `what`.
+    ///
+    /// # Errors
+    /// When it holds more or none.
+    pub fn expect_one(&self, input: usize, what: &str) -> Result<(), RuleError> {
+        let shape = self.shape(input);
+        require!(input; shape.volume().contains(1), "must hold one {what}, but is {shape}");
+        Ok(())
+    }
+
+    /// What an axis of an input and a dim, which it must be able to equal, both allow; `name` is
+    /// what the axis counts, for messages.
+    ///
+    /// # Errors
+    /// When there is no such size.
+    pub fn expect_dim(
+        &self,
+        input: usize,
+        axis: usize,
+        name: &str,
+        expected: Dim,
+    ) -> Result<Dim, RuleError> {
+        let shape = self.shape(input);
+        let message = || format!("is {shape}: axis {axis}, {name}, must be {expected}");
+        expected.meet(shape.dim(axis)).ok_or_else(|| RuleError::at(input, message()))
+    }
+
+    /// The one size that an axis of each of some inputs has; `what` it counts is for messages.
+    ///
+    /// # Errors
+    /// When two of them differ.
+    pub fn same_dim(
+        &self,
+        what: &str,
+        axes: impl IntoIterator<Item = (usize, usize)>,
+    ) -> Result<Dim, RuleError> {
+        axes.into_iter().try_fold(Dim::any(), |common, (input, axis)| {
+            let found = self.shape(input).dim(axis);
+            let message = || format!("has {found} {what}, an earlier input has {common}");
+            common.meet(found).ok_or_else(|| RuleError::at(input, message()))
+        })
+    }
+
     /// Sets an output.
-    pub fn set(&mut self, output: usize, element_type: ElementType, shape: PartialShape) {
-        self.set_fact(output, Fact::new(element_type, shape));
+    pub fn set(
+        &mut self,
+        output: usize,
+        element_type: ElementType,
+        shape: impl Into<PartialShape>,
+    ) {
+        self.set_fact(output, Fact::new(element_type, shape.into()));
     }
 
     /// Sets an output together with its value.
@@ -200,14 +319,15 @@ impl<'a> InferCx<'a> {
         self.reason = Some(reason.into());
     }
 
+    /// A shape of unknown rank, and why it is unknown.
+    pub fn unranked(&mut self, reason: &str) -> PartialShape {
+        self.because(reason);
+        PartialShape::unranked()
+    }
+
     /// Which dims are known to be equal.
     pub fn symbols(&mut self) -> &mut Symbols {
         &mut self.world.symbols
-    }
-
-    /// Whether two dims are known to be the same size in every run.
-    pub fn same_dim(&self, a: Dim, b: Dim) -> bool {
-        (a.is_static() && a == b) || self.world.symbols.same(a.symbol(), b.symbol())
     }
 
     /// What variables hold when the run begins, if a run is about to begin.

@@ -54,6 +54,7 @@ mod prelude {
     pub use crate::cx::{InferCx, ValueCx};
     pub use crate::dim::Dim;
     pub use crate::error::{AttrError, RuleError};
+    pub(crate) use crate::op::no_attributes;
     pub use crate::op::{Op, OpTraits, Parse};
     pub use crate::require;
     pub use crate::shape::PartialShape;

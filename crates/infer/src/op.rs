@@ -46,6 +46,21 @@ pub trait Parse: Op + Sized {
     fn parse(kind: Self::Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError>;
 }
 
+/// Implements [`Parse`] for an operation of its own that has no attributes.
+macro_rules! no_attributes {
+    ($op:ident) => {
+        impl Parse for $op {
+            type Kind = ();
+
+            fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+                Ok($op)
+            }
+        }
+    };
+}
+
+pub(crate) use no_attributes;
+
 /// What holds for every use of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpTraits {

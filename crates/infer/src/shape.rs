@@ -63,6 +63,16 @@ impl PartialShape {
         self.dims().and_then(|d| d.get(axis)).copied().unwrap_or(Dim::any())
     }
 
+    /// The same shape with another dim on an axis, if that axis is known to be there.
+    pub fn with_dim(mut self, axis: usize, dim: Dim) -> PartialShape {
+        if let Ranked(dims) = &mut self
+            && let Some(slot) = dims.get_mut(axis)
+        {
+            *slot = dim;
+        }
+        self
+    }
+
     /// The sizes, if all are known.
     pub fn sizes(&self) -> Option<SmallVec<[usize; 6]>> {
         self.dims()?.iter().map(|d| d.size()).collect()
@@ -123,6 +133,12 @@ impl PartialShape {
 impl FromIterator<Dim> for PartialShape {
     fn from_iter<I: IntoIterator<Item = Dim>>(dims: I) -> PartialShape {
         Ranked(dims.into_iter().collect())
+    }
+}
+
+impl<const RANK: usize> From<[Dim; RANK]> for PartialShape {
+    fn from(dims: [Dim; RANK]) -> PartialShape {
+        dims.into_iter().collect()
     }
 }
 

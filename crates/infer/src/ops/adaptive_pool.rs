@@ -6,8 +6,8 @@
 
 use crate::ops::pool::index_type;
 use crate::prelude::*;
+use crate::rules::sizes;
 use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,7 @@ impl AdaptivePool {
         let (data, count) = (cx.shape(0), cx.shape(1).dim(0));
         let Some(dims) = data.dims() else {
             let Some(axes) = count.value() else {
-                cx.because("the rank of the data is unknown");
-                return Ok(PartialShape::unranked());
+                return Ok(cx.unranked("the rank of the data is unknown"));
             };
             let rank = usize::try_from(axes).map_or(2, |axes| axes.saturating_add(2));
             require!(1; (3..=5).contains(&rank), "holds {axes} sizes; there are 1 to 3 axes");
@@ -68,17 +67,13 @@ impl AdaptivePool {
         axes: usize,
     ) -> Result<PartialShape, RuleError> {
         let mut out: Dims = head.iter().copied().collect();
-        let Some(values) = cx.value(1).and_then(|v| v.intervals()) else {
+        let Some(values) = cx.intervals(1) else {
             cx.because("the sizes of the output are known only when running");
             out.extend(std::iter::repeat_n(Dim::any(), axes));
             return Ok(PartialShape::Ranked(out));
         };
-        let size = |v: &Interval| {
-            require!(1; v.hi >= 0, "holds the negative size {}", v.hi);
-            Ok(Dim::from(*v))
-        };
         for value in values {
-            out.push(size(value)?);
+            out.push(sizes::size(1, *value)?);
         }
         Ok(PartialShape::Ranked(out))
     }
@@ -91,9 +86,8 @@ impl Op for AdaptivePool {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        let element_type = cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
-        let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-        cx.expect_type(1, "i32 or i64", index)?;
+        let element_type = cx.expect_real(0)?;
+        cx.expect_index(1)?;
         cx.expect_rank(0, 3..=5)?;
         cx.expect_rank(1, 1..=1)?;
         let shape = self.shape(cx)?;

@@ -4,7 +4,6 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/batch-norm-inference-5.html>
 
 use crate::prelude::*;
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +58,14 @@ impl Op for BatchNorm {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(5..=5)?;
-        for input in 0..5 {
-            cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
-        }
-        let element_type = cx.same_type(0..5)?;
+        let element_type = cx.same_real(0..5)?;
         let [data, channel_inputs @ ..] = self.inputs();
         cx.expect_rank(data, 2..=usize::MAX)?;
         let mut channels = cx.shape(data).dim(1);
         for input in channel_inputs {
             channels = per_channel(cx, input, channels)?;
         }
-        cx.set(0, element_type, with_channels(cx.shape(data), channels));
+        cx.set(0, element_type, cx.shape(data).clone().with_dim(1, channels));
         Ok(())
     }
 }
@@ -83,16 +79,6 @@ pub(crate) fn per_channel(cx: &InferCx<'_>, input: usize, channels: Dim) -> Resu
     let count = cx.shape(input).dim(0);
     let message = || format!("holds {count} elements for {channels} channels");
     channels.meet(count).ok_or_else(|| RuleError::at(input, message()))
-}
-
-/// A shape whose axis 1 is the channels.
-pub(crate) fn with_channels(shape: &PartialShape, channels: Dim) -> PartialShape {
-    let Some(dims) = shape.dims() else { return shape.clone() };
-    let mut dims = Dims::from(dims);
-    if let Some(dim) = dims.get_mut(1) {
-        *dim = channels;
-    }
-    PartialShape::Ranked(dims)
 }
 
 #[cfg(test)]

@@ -89,16 +89,13 @@ impl Op for Binary {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
         let integral = |t: ElementType| t.is_integral() || t == ElementType::Boolean;
-        let number = |t: ElementType| t.is_integral() || t.is_real();
         for input in 0..2 {
             match self.kind {
                 Kind::BitwiseAnd | Kind::BitwiseOr | Kind::BitwiseXor => {
                     cx.expect_type(input, "an integer or boolean type", integral)?
                 }
-                Kind::BitwiseLeftShift | Kind::BitwiseRightShift => {
-                    cx.expect_type(input, "an integer type", ElementType::is_integral)?
-                }
-                _ => cx.expect_type(input, "a numeric type", number)?,
+                Kind::BitwiseLeftShift | Kind::BitwiseRightShift => cx.expect_integer(input)?,
+                _ => cx.expect_number(input)?,
             };
         }
         let element_type = cx.same_type(0..2)?;

@@ -48,8 +48,7 @@ impl Op for BinaryConvolution {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        let number = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", number)?;
+        let element_type = cx.expect_number(0)?;
         cx.expect_type(1, "u1", |t| t == ElementType::U1)?;
         let shape = self.convolution.shape(cx)?;
         cx.set(0, element_type, shape);

@@ -6,6 +6,7 @@ use crate::prelude::*;
 use crate::rules::axes;
 use crate::rules::broadcast::{merge, numpy};
 use crate::rules::interval::positions;
+use crate::rules::sizes;
 use crate::shape::Dims;
 use crate::value::Interval;
 
@@ -87,18 +88,7 @@ impl Broadcast {
     }
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
-        let target = match cx.value(1).and_then(PartialValue::intervals) {
-            Some(values) => {
-                let negative = values.iter().find(|v| v.hi < 0);
-                require!(1; negative.is_none(), "{} is not a size", negative.map_or(0, |v| v.lo));
-                values.iter().map(|v| Dim::from(*v)).collect()
-            }
-            None => {
-                cx.because("the target shape is known only when running");
-                let rank = cx.shape(1).volume().size();
-                rank.map_or_else(PartialShape::unranked, PartialShape::of_rank)
-            }
-        };
+        let target = sizes::shape(cx, 1, "the target shape is known only when running")?;
         let data = cx.shape(0);
         let (Some(d), Some(t)) = (data.dims(), target.dims()) else {
             return Ok(match self.mode {
@@ -138,10 +128,10 @@ impl Op for Broadcast {
         let inputs = if self.mode == Mode::Explicit { 3 } else { 2 };
         // OpenVINO tolerates axes that the mode does not use.
         cx.expect_inputs(inputs..=3)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 1..=1)?;
         if cx.input_count() == 3 {
-            cx.expect_type(2, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(2)?;
         }
         let shape = self.shape(cx)?;
         cx.set(0, cx.element_type(0), shape);
@@ -171,13 +161,7 @@ impl Op for Broadcast {
 #[derive(Debug)]
 pub struct Tile;
 
-impl Parse for Tile {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Tile)
-    }
-}
+no_attributes!(Tile);
 
 impl Op for Tile {
     fn input_names(&self) -> &'static [&'static str] {
@@ -186,9 +170,9 @@ impl Op for Tile {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 0..=1)?;
-        let repeats = cx.value(1).and_then(PartialValue::intervals);
+        let repeats = cx.intervals(1);
         let count = cx.shape(1).volume().size();
         let shape = match (cx.shape(0).dims(), repeats, count) {
             (Some(dims), Some(repeats), _) => {
@@ -208,10 +192,7 @@ impl Op for Tile {
                 cx.because("the repeats are known only when running");
                 PartialShape::of_rank(dims.len().max(count))
             }
-            _ => {
-                cx.because("the rank of the result is known only when running");
-                PartialShape::unranked()
-            }
+            _ => cx.unranked("the rank of the result is known only when running"),
         };
         cx.set(0, cx.element_type(0), shape);
         Ok(())

@@ -41,10 +41,7 @@ impl Op for CaffeReshape {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
         let shape = match cx.shape(0).dims() {
-            None => {
-                cx.because("the rank of the input is unknown");
-                PartialShape::unranked()
-            }
+            None => cx.unranked("the rank of the input is unknown"),
             Some(dims) => {
                 let targets = self.targets(dims)?;
                 let shape = reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())?;

@@ -1,12 +1,12 @@
 //! MatrixNms-8, MulticlassNms-8, -9: of boxes that overlap, the best of each class and image.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
+//!
 //! As in OpenVINO, MatrixNms sorts by class only across the batch, and where classes have boxes of
 //! their own MulticlassNms numbers them box by box, all classes of one before the next.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{capped, expect_real, expect_rows, rows, same_dim};
+use crate::rules::detection::{capped, rows, up_to};
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,27 +115,26 @@ impl Op for ClassNms {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=if self.kind == Kind::V9 { 3 } else { 2 })?;
-        expect_real(cx, 0..2)?;
-        let element_type = cx.same_type(0..2)?;
-        expect_rows(cx, 0, 3, 4)?;
+        let element_type = cx.same_real(0..2)?;
+        cx.expect_rows(0, 3, 4)?;
         let own_boxes = cx.input_count() == 3;
         let (images, classes, boxes) = if own_boxes {
-            cx.expect_type(2, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(2)?;
             cx.expect_rank(1, 2..=2)?;
             cx.expect_rank(2, 1..=1)?;
-            let classes = same_dim(cx, "classes", [(0, 0), (1, 0)])?;
-            (cx.shape(2).dim(0), classes, same_dim(cx, "boxes", [(0, 1), (1, 1)])?)
+            let classes = cx.same_dim("classes", [(0, 0), (1, 0)])?;
+            (cx.shape(2).dim(0), classes, cx.same_dim("boxes", [(0, 1), (1, 1)])?)
         } else {
             cx.expect_rank(1, 3..=3)?;
-            let images = same_dim(cx, "images", [(0, 0), (1, 0)])?;
-            (images, cx.shape(1).dim(1), same_dim(cx, "boxes", [(0, 1), (1, 2)])?)
+            let images = cx.same_dim("images", [(0, 0), (1, 0)])?;
+            (images, cx.shape(1).dim(1), cx.same_dim("boxes", [(0, 1), (1, 2)])?)
         };
-        let of_image = capped(boxes, self.nms_top_k).times(capped(classes, -1));
-        let count = capped(of_image, self.keep_top_k).times(capped(images, -1));
+        let of_image = capped(boxes, self.nms_top_k).times(up_to(classes));
+        let count = capped(of_image, self.keep_top_k).times(up_to(images));
         cx.because("the number of selected boxes depends on the data");
         cx.set(0, element_type, rows(count, 6));
         cx.set(1, self.output_type, rows(count, 1));
-        cx.set(2, self.output_type, [images].into_iter().collect());
+        cx.set(2, self.output_type, [images]);
         Ok(())
     }
 }

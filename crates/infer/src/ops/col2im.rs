@@ -1,14 +1,13 @@
 //! Col2Im-15: the sum of windows where they lie in an image, the way back from the patches of an
 //! image.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/col2im-15.html>
+//!
 //! The specification has `output_size` and `kernel_size` among the attributes; models have them as
 //! inputs, and the attribute `strides` by this name.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/col2im-15.html>
 
 use crate::prelude::*;
 use crate::rules::window::{Rounding, Windows, outputs, parse_or};
-use crate::shape::Dims;
 use crate::value::Interval;
 
 /// Col2Im-15.
@@ -41,12 +40,12 @@ impl Col2Im {
 
     /// The rows and columns that an input holds, as far as they are known; at least `least` each.
     fn pair(&self, cx: &InferCx<'_>, input: usize, least: i64) -> Result<[Dim; 2], RuleError> {
-        cx.expect_type(input, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+        cx.expect_index(input)?;
         cx.expect_rank(input, 1..=1)?;
         let count = cx.shape(input).dim(0);
         require!(input; count.contains(2), "must hold 2 values, not {count}");
         let sizes = Dim::range(least, i64::from(i32::MAX));
-        let Some([rows, columns]) = cx.value(input).and_then(|v| v.intervals()) else {
+        let Some([rows, columns]) = cx.intervals(input) else {
             return Ok([Dim::range(least, Dim::INF); 2]);
         };
         let size = |v: &Interval| {
@@ -75,8 +74,7 @@ impl Col2Im {
             expected.meet(*blocks).is_some(),
             "holds {blocks} blocks, the image has {expected}"
         );
-        let out: Dims = batch.iter().copied().chain([channels]).chain(image).collect();
-        Ok(PartialShape::Ranked(out))
+        Ok(batch.iter().copied().chain([channels]).chain(image).collect())
     }
 }
 

@@ -88,10 +88,10 @@ impl Color {
                 *dim = both;
             }
         }
-        let [_, height, width] = image;
+        let [batch, height, width] = image;
         require_even(0, &[height, width])?;
         let element_type = cx.same_type(0..count)?;
-        cx.set(0, element_type, image.into_iter().chain([Dim::fixed(3)]).collect());
+        cx.set(0, element_type, [batch, height, width, Dim::fixed(3)]);
         Ok(())
     }
 
@@ -100,13 +100,13 @@ impl Color {
         let [batch, height, width] = Color::image(cx, 0, 3)?;
         require_even(0, &[height, width])?;
         let element_type = cx.element_type(0);
-        let mut set =
-            |output, dims: [Dim; 4]| cx.set(output, element_type, dims.into_iter().collect());
         if self.single_plane {
-            set(0, [batch, height.scaled(3).div_floor(2), width, Dim::fixed(1)]);
+            let rows = height.scaled(3).div_floor(2);
+            cx.set(0, element_type, [batch, rows, width, Dim::fixed(1)]);
         } else {
-            set(0, [batch, height, width, Dim::fixed(1)]);
-            set(1, [batch, height.div_floor(2), width.div_floor(2), Dim::fixed(2)]);
+            let [rows, columns] = [height, width].map(|side| side.div_floor(2));
+            cx.set(0, element_type, [batch, height, width, Dim::fixed(1)]);
+            cx.set(1, element_type, [batch, rows, columns, Dim::fixed(2)]);
         }
         Ok(())
     }

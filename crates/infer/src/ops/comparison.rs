@@ -88,7 +88,7 @@ impl Op for Comparison {
         cx.expect_inputs(2..=2)?;
         if matches!(self.kind, Kind::LogicalAnd | Kind::LogicalOr | Kind::LogicalXor) {
             for input in 0..2 {
-                cx.expect_type(input, "boolean", |t| t == ElementType::Boolean)?;
+                cx.expect_boolean(input)?;
             }
         }
         cx.same_type(0..2)?;

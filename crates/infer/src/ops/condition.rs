@@ -69,9 +69,8 @@ impl Op for If {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=usize::MAX)?;
-        cx.expect_type(0, "boolean", |t| t == ElementType::Boolean)?;
-        let one = cx.shape(0).volume().contains(1);
-        require!(0; one, "must hold one element, but is {}", cx.shape(0));
+        cx.expect_boolean(0)?;
+        cx.expect_one(0, "element")?;
         let count = cx.output_count();
         let (then, other) = (self.outputs(cx, true, count)?, self.outputs(cx, false, count)?);
         let known = cx.int(0);

@@ -1,5 +1,7 @@
 //! Constant-1: a tensor that lies in the `.bin`.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/constant-1.html>
+//!
 //! The bytes are checked for length and left where they are; only values small enough to decide
 //! a shape are read here.
 

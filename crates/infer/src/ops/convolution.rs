@@ -5,9 +5,9 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/convolution-1.html>
 
 use crate::prelude::*;
-use crate::rules::window::{Rounding, Window, Windows, outputs, parse};
+use crate::rules::sizes;
+use crate::rules::window::{Rounding, Window, Windows, outputs, parse, spatial};
 use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,15 +147,11 @@ impl Convolution {
         let axes = self.windows.len();
         let count = cx.shape(2).dim(0);
         require!(2; count.contains(Dim::of(axes).min()), "holds {count} sizes for {axes} axes");
-        let Some(values) = cx.value(2).and_then(|v| v.intervals().map(<[Interval]>::to_vec)) else {
+        let Some(values) = cx.intervals(2) else {
             cx.because("the value of output_shape is unknown");
             return Ok(Some(std::iter::repeat_n(Dim::any(), axes).collect()));
         };
-        let size = |v: &Interval| {
-            require!(2; v.hi >= 0, "holds the negative size {}", v.hi);
-            Ok(Dim::from(*v))
-        };
-        values.iter().map(size).collect::<Result<Dims, _>>().map(Some)
+        values.iter().map(|v| sizes::size(2, *v)).collect::<Result<Dims, _>>().map(Some)
     }
 
     /// The shape of the output.
@@ -173,14 +169,14 @@ impl Convolution {
             expected.meet(channels).is_some(),
             "has {channels} channels, the filters are for {expected}"
         );
-        let spatial: Dims = (2..axes + 2).map(|axis| data.dim(axis)).collect();
+        let spatial = spatial(data, &self.windows);
         let sizes = match (self.demanded(cx)?, self.kind.is_backward()) {
             (Some(demanded), _) => demanded,
             (None, false) => outputs(&self.windows, &spatial, &filters.taps, Rounding::Floor)?,
             (None, true) => self.way_back(&spatial, &filters.taps)?,
         };
         let head = [data.dim(0), groups.times(filters.outputs)];
-        Ok(PartialShape::Ranked(head.into_iter().chain(sizes).collect()))
+        Ok(head.into_iter().chain(sizes).collect())
     }
 
     fn way_back(&self, spatial: &Dims, taps: &Dims) -> Result<Dims, RuleError> {
@@ -201,10 +197,7 @@ impl Op for Convolution {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(if self.kind.is_backward() { 2..=3 } else { 2..=2 })?;
-        for input in 0..2 {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
-        }
-        let element_type = cx.same_type(0..2)?;
+        let element_type = cx.same_number(0..2)?;
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape);
         Ok(())

@@ -43,8 +43,8 @@ impl Parse for Ctc {
             Kind::GreedyDecoderSeqLen => {
                 op.merges = attrs.bool_or("merge_repeated", true);
                 op.types = [
-                    index_type(attrs, "classes_index_type")?,
-                    index_type(attrs, "sequence_length_type")?,
+                    attrs.index_type_or("classes_index_type", ElementType::I32)?,
+                    attrs.index_type_or("sequence_length_type", ElementType::I32)?,
                 ];
             }
             Kind::Loss => {
@@ -57,28 +57,10 @@ impl Parse for Ctc {
     }
 }
 
-fn is_index(element_type: ElementType) -> bool {
-    matches!(element_type, ElementType::I32 | ElementType::I64)
-}
-
-fn index_type(attrs: &mut Attrs<'_>, name: &str) -> Result<ElementType, AttrError> {
-    let found = attrs.element_type_or(name, ElementType::I32)?;
-    match is_index(found) {
-        true => Ok(found),
-        false => Err(AttrError::new(name, format!("must be i32 or i64, not {found}"))),
-    }
-}
-
 /// The dim that axes of several inputs share.
 fn agreed(cx: &InferCx<'_>, name: &str, axes: &[(usize, usize)]) -> Result<Dim, RuleError> {
-    axes.iter().try_fold(Dim::any(), |known, (input, axis)| {
-        let shape = cx.shape(*input);
-        let met = known.meet(shape.dim(*axis));
-        met.ok_or_else(|| {
-            let message = format!("is {shape}: axis {axis}, {name}, must be {known}");
-            RuleError::at(*input, message)
-        })
-    })
+    let dim = |known, (input, axis): &(usize, usize)| cx.expect_dim(*input, *axis, name, known);
+    axes.iter().try_fold(Dim::any(), dim)
 }
 
 impl Ctc {
@@ -104,44 +86,44 @@ impl Ctc {
 
     fn decoder(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "a floating-point type", ElementType::is_real)?;
+        cx.expect_real(1)?;
         cx.expect_rank(1, 2..=2)?;
         let element_type = cx.same_type(0..2)?;
         let steps = agreed(cx, "the steps", &[(0, 0), (1, 0)])?;
         let batch = agreed(cx, "the batch", &[(0, 1), (1, 1)])?;
         let one = Dim::fixed(1);
-        cx.set(0, element_type, [batch, steps, one, one].into_iter().collect());
+        cx.set(0, element_type, [batch, steps, one, one]);
         Ok(())
     }
 
     fn decoder_with_lengths(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=3)?;
         cx.expect_rank(1, 1..=1)?;
-        cx.expect_type(1, "i32 or i64", is_index)?;
+        cx.expect_index(1)?;
         if cx.input_count() > 2 {
-            cx.expect_type(2, "i32 or i64", is_index)?;
+            cx.expect_index(2)?;
             cx.expect_rank(2, 0..=1)?;
             require!(2; cx.shape(2).volume().contains(1), "is {}, not one class", cx.shape(2));
         }
         cx.same_type(1..cx.input_count())?;
         let batch = agreed(cx, "the batch", &[(0, 0), (1, 0)])?;
         let steps = cx.shape(0).dim(1);
-        cx.set(0, self.types[0], [batch, steps].into_iter().collect());
-        cx.set(1, self.types[1], [batch].into_iter().collect());
+        cx.set(0, self.types[0], [batch, steps]);
+        cx.set(1, self.types[1], [batch]);
         Ok(())
     }
 
     fn loss(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=5)?;
         for (input, rank) in (1..cx.input_count()).zip([1, 2, 1, 0]) {
-            cx.expect_type(input, "i32 or i64", is_index)?;
+            cx.expect_index(input)?;
             cx.expect_rank(input, rank..=rank)?;
         }
         cx.same_type([1, 3])?;
         cx.same_type([2, 4])?;
         let batch = agreed(cx, "the batch", &[(0, 0), (1, 0), (2, 0), (3, 0)])?;
         agreed(cx, "the steps", &[(0, 1), (2, 1)])?;
-        cx.set(0, cx.element_type(0), [batch].into_iter().collect());
+        cx.set(0, cx.element_type(0), [batch]);
         Ok(())
     }
 }
@@ -156,7 +138,7 @@ impl Op for Ctc {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        cx.expect_real(0)?;
         cx.expect_rank(0, 3..=3)?;
         cx.because("the shapes of the inputs leave it open");
         match self.kind {

@@ -40,8 +40,7 @@ impl Op for CumSum {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=2)?;
-        let number = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", number)?;
+        let element_type = cx.expect_number(0)?;
         cx.expect_rank(0, 1..=usize::MAX)?;
         if cx.input_count() > 1 {
             let count = cx.shape(1).volume();

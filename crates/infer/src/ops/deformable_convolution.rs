@@ -4,7 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/deformable-convolution-8.html>
 
 use crate::prelude::*;
-use crate::rules::window::{Rounding, Windows, outputs, parse};
+use crate::rules::window::{Rounding, Windows, outputs, parse, spatial};
 use crate::shape::Dims;
 
 /// The versions.
@@ -35,11 +35,7 @@ impl Parse for DeformableConvolution {
             let message = format!("{} values; there are 2 axes", windows.len());
             return Err(AttrError::new("strides", message));
         }
-        let mut count = |name: &str| {
-            let value = attrs.int_in(name, Some(1), 1..)?;
-            usize::try_from(value)
-                .map_err(|_| AttrError::new(name, format!("{value} is too large")))
-        };
+        let mut count = |name| attrs.count_in(name, Some(1), 1..);
         let (groups, offset_groups) = (count("group")?, count("deformable_group")?);
         let padded = kind == Kind::V8 && attrs.bool_or("bilinear_interpolation_pad", false);
         Ok(DeformableConvolution { kind, windows, groups, offset_groups, padded })
@@ -93,16 +89,16 @@ impl Op for DeformableConvolution {
         cx.expect_inputs(if self.kind == Kind::V8 { 3..=4 } else { 3..=3 })?;
         let inputs = cx.input_count();
         for input in 0..inputs {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
+            cx.expect_number(input)?;
             cx.expect_rank(input, 4..=4)?;
         }
         let element_type = cx.same_type(0..inputs)?;
         self.check_channels(cx)?;
         let (data, filters) = (cx.shape(0), cx.shape(2));
-        let pair = |shape: &PartialShape| [shape.dim(2), shape.dim(3)];
-        let spatial = outputs(&self.windows, &pair(data), &pair(filters), Rounding::Floor)?;
+        let (image, kernel) = (spatial(data, &self.windows), spatial(filters, &self.windows));
+        let places = outputs(&self.windows, &image, &kernel, Rounding::Floor)?;
         let taps = filters.dim(2).times(filters.dim(3)).times(Dim::of(self.offset_groups));
-        let mut result: Dims = [data.dim(0)].into_iter().chain(spatial).collect();
+        let mut result: Dims = [data.dim(0)].into_iter().chain(places).collect();
         for (input, planes) in [(1, taps.scaled(2)), (3, taps)].into_iter().take(inputs - 2) {
             let own = cx.shape(input);
             let found = own.dim(1);

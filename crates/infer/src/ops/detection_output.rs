@@ -1,12 +1,12 @@
 //! DetectionOutput-1, -8: decodes boxes, suppresses those that overlap and lists the best.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/detectionoutput-8.html>
+//!
 //! `top_k` limits the candidates of a class before suppression, as in the original
 //! implementation, where the specification speaks of results after it.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/detectionoutput-8.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{divided, expect_real, same_dim};
+use crate::rules::detection::divided;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,21 +119,20 @@ impl Op for DetectionOutput {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=5)?;
         require!(cx.input_count() != 4, "it takes 3 or 5 inputs, not 4");
-        expect_real(cx, 0..cx.input_count())?;
-        let element_type = cx.same_type(0..cx.input_count())?;
+        let element_type = cx.same_real(0..cx.input_count())?;
         for input in 0..cx.input_count() {
             let rank = if input == 2 { 3 } else { 2 };
             cx.expect_rank(input, rank..=rank)?;
         }
         let items = (0..cx.input_count()).filter(|i| *i != 2).map(|i| (i, 0));
-        let batch = same_dim(cx, "items", items)?;
+        let batch = cx.same_dim("items", items)?;
         let own = cx.shape(2);
         let fits = own.dim(0).contains(1) || own.dim(0).meet(batch).is_some();
         require!(2; fits, "has {} items, must have 1 or {batch}", own.dim(0));
         let rows = if self.variance_encoded_in_target { 1 } else { 2 };
         require!(2; own.dim(1).contains(rows), "is {own}, axis 1 must have {rows} elements");
         if cx.input_count() == 5 {
-            same_dim(cx, "box predictions", [(0, 1), (4, 1)])?;
+            cx.same_dim("box predictions", [(0, 1), (4, 1)])?;
         }
         let (priors, classes) = self.counts(cx)?;
         let each = match (self.keep_top_k, self.top_k) {
@@ -142,7 +141,7 @@ impl Op for DetectionOutput {
             _ => priors.times(classes),
         };
         let dims = [Dim::fixed(1), Dim::fixed(1), batch.times(each), Dim::fixed(7)];
-        cx.set(0, element_type, dims.into_iter().collect());
+        cx.set(0, element_type, dims);
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/embedding-bag-offsets-15.html>
 
 use crate::prelude::*;
+use crate::rules::sizes;
 
 /// How indices are divided into bags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +86,7 @@ impl EmbeddingBag {
             "is {ids}: there must be one for each of the indices {indices}"
         );
         cx.expect_rank(3, 0..=0)?;
-        cx.because("the number of segments is known only when running");
-        let Some(count) = cx.value(3).and_then(PartialValue::intervals).and_then(|v| v.first())
-        else {
-            return Ok(Dim::any());
-        };
-        require!(3; count.hi >= 0, "{} is not a number of segments", count.lo);
-        Ok(Dim::from(*count))
+        sizes::count(cx, 3, "segments")
     }
 }
 
@@ -136,10 +131,7 @@ impl Op for EmbeddingBag {
         }
         let shape = match cx.shape(0).dims() {
             Some([_, rest @ ..]) => std::iter::once(bags).chain(rest.iter().copied()).collect(),
-            _ => {
-                cx.because("the rank of the table is unknown");
-                PartialShape::unranked()
-            }
+            _ => cx.unranked("the rank of the table is unknown"),
         };
         cx.set(0, element_type, shape);
         Ok(())

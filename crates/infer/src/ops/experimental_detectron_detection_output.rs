@@ -1,12 +1,12 @@
 //! ExperimentalDetectronDetectionOutput-6: refines regions class by class and lists the best.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-detection-output-6.html>
+//!
 //! Class 0 is the background and never listed, and boxes are clipped at 0 alone: OpenVINO does so
 //! whatever `class_agnostic_box_regression` and the size of the image say.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-detection-output-6.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim};
+use crate::rules::detection::rows;
 
 /// ExperimentalDetectronDetectionOutput-6.
 #[derive(Clone, Debug)]
@@ -49,15 +49,14 @@ impl Op for ExperimentalDetectronDetectionOutput {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
-        expect_real(cx, 0..4)?;
-        let element_type = cx.same_type(0..4)?;
-        expect_rows(cx, 0, 2, 4)?;
-        expect_rows(cx, 1, 2, self.num_classes.saturating_mul(4))?;
-        expect_rows(cx, 2, 2, self.num_classes)?;
-        expect_rows(cx, 3, 2, 3)?;
+        let element_type = cx.same_real(0..4)?;
+        cx.expect_rows(0, 2, 4)?;
+        cx.expect_rows(1, 2, self.num_classes.saturating_mul(4))?;
+        cx.expect_rows(2, 2, self.num_classes)?;
+        cx.expect_rows(3, 2, 3)?;
         let images = cx.shape(3).dim(0);
         require!(3; images.contains(1), "is of {images} images, must be of one");
-        same_dim(cx, "regions", [(0, 0), (1, 0), (2, 0)])?;
+        cx.same_dim("regions", [(0, 0), (1, 0), (2, 0)])?;
         let count = Dim::of(self.max_detections_per_image);
         let list: PartialShape = [count].into_iter().collect();
         cx.set(0, element_type, rows(count, 4));

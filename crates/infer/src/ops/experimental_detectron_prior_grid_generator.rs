@@ -1,11 +1,11 @@
 //! ExperimentalDetectronPriorGridGenerator-6: boxes repeated around every cell of a feature map.
 //!
-//! What the grid leaves of the output is zero, where the specification says undefined.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-prior-grid-generator-6.html>
+//!
+//! What the grid leaves of the output is zero, where the specification says undefined.
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim};
+use crate::rules::detection::rows;
 
 /// ExperimentalDetectronPriorGridGenerator-6.
 #[derive(Clone, Debug)]
@@ -21,11 +21,7 @@ impl Parse for ExperimentalDetectronPriorGridGenerator {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let mut count = |name| {
-            let value = attrs.int_in(name, Some(0), 0..)?;
-            usize::try_from(value).map_err(|e| AttrError::new(name, e.to_string()))
-        };
-        let cells = (count("h")?, count("w")?);
+        let cells = (attrs.count_in("h", Some(0), 0..)?, attrs.count_in("w", Some(0), 0..)?);
         let stride = (attrs.single("stride_y", Some(0.0))?, attrs.single("stride_x", Some(0.0))?);
         let flatten = attrs.bool_or("flatten", true);
         Ok(ExperimentalDetectronPriorGridGenerator { flatten, cells, stride })
@@ -39,12 +35,11 @@ impl Op for ExperimentalDetectronPriorGridGenerator {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        expect_real(cx, 0..3)?;
-        let element_type = cx.same_type(0..3)?;
-        expect_rows(cx, 0, 2, 4)?;
+        let element_type = cx.same_real(0..3)?;
+        cx.expect_rows(0, 2, 4)?;
         cx.expect_rank(1, 4..=4)?;
         cx.expect_rank(2, 4..=4)?;
-        same_dim(cx, "items", [(1, 0), (2, 0)])?;
+        cx.same_dim("items", [(1, 0), (2, 0)])?;
         let (height, width) = (cx.shape(1).dim(2), cx.shape(1).dim(3));
         for (cells, size) in [(self.cells.0, height), (self.cells.1, width)] {
             let fits = Dim::of(cells).max() <= size.max();

@@ -1,13 +1,13 @@
 //! ExperimentalDetectronROIFeatureExtractor-6: ROIAlign over a pyramid of feature maps, of which
 //! the size of a region chooses one.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-roi-feature-extractor-6.html>
+//!
 //! The second output repeats the regions in their order, as OpenVINO has it, where the
 //! specification speaks of reordered ones. A region without an area has no features.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-roi-feature-extractor-6.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim};
+use crate::rules::detection::rows;
 
 /// ExperimentalDetectronROIFeatureExtractor-6.
 #[derive(Clone, Debug)]
@@ -24,7 +24,6 @@ impl Parse for ExperimentalDetectronRoiFeatureExtractor {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let ratio = attrs.int_in("sampling_ratio", None, 0..1 << 10)?;
         let pyramid_scales: Vec<f32> = attrs.list("pyramid_scales")?;
         let levels = attrs.input_count().saturating_sub(1);
         if pyramid_scales.len() < levels {
@@ -33,7 +32,7 @@ impl Parse for ExperimentalDetectronRoiFeatureExtractor {
         }
         Ok(ExperimentalDetectronRoiFeatureExtractor {
             output_size: attrs.size("output_size")?,
-            sampling_ratio: usize::try_from(ratio).unwrap_or_default(),
+            sampling_ratio: attrs.count_in("sampling_ratio", None, 0..1 << 10)?,
             pyramid_scales,
             aligned: attrs.bool_or("aligned", false),
         })
@@ -48,17 +47,16 @@ impl Op for ExperimentalDetectronRoiFeatureExtractor {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=usize::MAX)?;
         let inputs = cx.input_count();
-        expect_real(cx, 0..inputs)?;
-        let element_type = cx.same_type(0..inputs)?;
-        expect_rows(cx, 0, 2, 4)?;
+        let element_type = cx.same_real(0..inputs)?;
+        cx.expect_rows(0, 2, 4)?;
         for level in 1..inputs {
             cx.expect_rank(level, 4..=4)?;
             let items = cx.shape(level).dim(0);
             require!(level; items.contains(1), "holds {items} items, must hold one");
         }
-        let channels = same_dim(cx, "channels", (1..inputs).map(|level| (level, 1)))?;
+        let channels = cx.same_dim("channels", (1..inputs).map(|level| (level, 1)))?;
         let (count, side) = (cx.shape(0).dim(0), Dim::of(self.output_size));
-        cx.set(0, element_type, [count, channels, side, side].into_iter().collect());
+        cx.set(0, element_type, [count, channels, side, side]);
         cx.set(1, element_type, rows(count, 4));
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! ExperimentalDetectronTopKROIs-6: the regions of the greatest probabilities.
 //!
-//! Where there are too few regions the rest is zero, which the specification leaves undefined.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/experimental-detectron-top-krois-6.html>
+//!
+//! Where there are too few regions the rest is zero, which the specification leaves undefined.
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim};
+use crate::rules::detection::rows;
 
 /// ExperimentalDetectronTopKROIs-6.
 #[derive(Debug)]
@@ -17,9 +17,7 @@ impl Parse for ExperimentalDetectronTopKRois {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let value = attrs.int_in("max_rois", Some(0), 0..)?;
-        let max_rois = usize::try_from(value);
-        let max_rois = max_rois.map_err(|e| AttrError::new("max_rois", e.to_string()))?;
+        let max_rois = attrs.count_in("max_rois", Some(0), 0..)?;
         Ok(ExperimentalDetectronTopKRois { max_rois })
     }
 }
@@ -38,11 +36,10 @@ impl Op for ExperimentalDetectronTopKRois {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        expect_real(cx, 0..2)?;
-        let element_type = cx.same_type(0..2)?;
-        expect_rows(cx, 0, 2, 4)?;
+        let element_type = cx.same_real(0..2)?;
+        cx.expect_rows(0, 2, 4)?;
         cx.expect_rank(1, 1..=1)?;
-        same_dim(cx, "regions", [(0, 0), (1, 0)])?;
+        cx.same_dim("regions", [(0, 0), (1, 0)])?;
         cx.set(0, element_type, rows(Dim::of(self.max_rois), 4));
         Ok(())
     }

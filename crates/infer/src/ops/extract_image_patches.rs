@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/extract-image-patches-3.html>
 
 use crate::prelude::*;
-use crate::rules::window::{Rounding, Windows, kernel, outputs, parse};
+use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, spatial};
 
 /// ExtractImagePatches-3.
 #[derive(Debug)]
@@ -50,11 +50,12 @@ impl Op for ExtractImagePatches {
         cx.expect_rank(0, 4..=4)?;
         let shape = cx.shape(0);
         let sizes: Vec<Dim> = self.sizes.iter().map(|size| Dim::fixed(*size)).collect();
-        let spatial = [shape.dim(2), shape.dim(3)];
+        let spatial = spatial(shape, &self.windows);
         let patches = outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?;
         let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
         let head = [shape.dim(0), shape.dim(1).times(taps)];
-        cx.set(0, cx.element_type(0), head.into_iter().chain(patches).collect());
+        let out: PartialShape = head.into_iter().chain(patches).collect();
+        cx.set(0, cx.element_type(0), out);
         Ok(())
     }
 

@@ -28,8 +28,7 @@ impl Op for Eye {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=4)?;
         for input in 0..cx.input_count() {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
             cx.expect_rank(input, if input < 3 { 0..=1 } else { 1..=1 })?;
             let one = input == 3 || cx.shape(input).volume().contains(1);
             require!(input; one, "must hold one number, but is {}", cx.shape(input));
@@ -55,7 +54,7 @@ impl Op for Eye {
 
 /// The `count` sizes that an input holds, as far as they are known.
 fn sizes(cx: &InferCx<'_>, input: usize, count: usize) -> Result<Dims, RuleError> {
-    let known = cx.value(input).and_then(PartialValue::intervals).unwrap_or_default();
+    let known = cx.intervals(input).unwrap_or_default();
     let size = |i: usize| {
         let Some(v) = known.get(i) else { return Ok(Dim::any()) };
         require!(input; v.hi >= 0, "{} is no size", v.hi);

@@ -39,10 +39,7 @@ impl Op for FakeConvert {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=3)?;
         let inputs = cx.input_count();
-        for input in 0..inputs {
-            cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
-        }
-        let element_type = cx.same_type(0..inputs)?;
+        let element_type = cx.same_real(0..inputs)?;
         let mut shape = cx.shape(0).clone();
         for input in 1..inputs {
             shape = repeated(cx, AutoBroadcast::Numpy, &shape, input)?;

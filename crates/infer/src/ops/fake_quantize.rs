@@ -16,8 +16,7 @@ impl Parse for FakeQuantize {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let _ = attrs.int_in("levels", None, 2..)?;
-        let levels = attrs.size("levels")?;
+        let levels = attrs.count_in("levels", None, 2..)?;
         Ok(FakeQuantize { levels, broadcast: AutoBroadcast::parse(attrs, AutoBroadcast::Numpy)? })
     }
 }
@@ -41,10 +40,7 @@ impl Op for FakeQuantize {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(5..=5)?;
-        for input in 0..5 {
-            cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
-        }
-        let element_type = cx.same_type(0..5)?;
+        let element_type = cx.same_real(0..5)?;
         let mut shape = cx.shape(0).clone();
         for input in 1..5 {
             shape = repeated(cx, self.broadcast, &shape, input)?;

@@ -51,8 +51,7 @@ impl Fourier {
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let Some(dims) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
         let mut out: Dims = dims.into();
         if self.kind != Kind::Rdft {
@@ -108,7 +107,7 @@ fn signal_sizes(
     let count = cx.shape(2).dim(0);
     let expected = Dim::of(axes.len());
     require!(2; count.meet(expected).is_some(), "holds {count} sizes for {expected} axes");
-    let Some(values) = cx.value(2).and_then(|v| v.intervals().map(<[Interval]>::to_vec)) else {
+    let Some(values) = cx.intervals(2) else {
         cx.because("the signal sizes are known only when running");
         return Ok(vec![Some(Dim::any()); axes.len()]);
     };
@@ -134,8 +133,7 @@ impl Op for Fourier {
         let element_type = cx.expect_type(0, "a real type", ElementType::is_real)?;
         cx.expect_rank(0, if self.kind == Kind::Rdft { 1 } else { 2 }..=usize::MAX)?;
         for input in 1..cx.input_count() {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
         let shape = self.shape(cx)?;

@@ -55,10 +55,9 @@ impl Op for Gather {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
-        cx.expect_type(2, "an integer type", ElementType::is_integral)?;
-        let one = cx.shape(2).volume().contains(1);
-        require!(2; one, "must hold one axis, but is {}", cx.shape(2));
+        cx.expect_integer(1)?;
+        cx.expect_integer(2)?;
+        cx.expect_one(2, "axis")?;
         let shape = self.shape(cx)?;
         cx.set(0, cx.element_type(0), shape);
         Ok(())
@@ -77,8 +76,7 @@ impl Gather {
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let (data, indices) = (cx.shape(0), cx.shape(1));
         let (Some(d), Some(i)) = (data.dims(), indices.dims()) else {
-            cx.because("the rank of data or indices is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of data or indices is unknown"));
         };
         let batch = self.batch_dims(i.len())?;
         require!(
@@ -99,7 +97,7 @@ impl Gather {
             let open = std::iter::repeat_n(Dim::any(), rank - batch);
             return Ok(known.chain(open).collect());
         };
-        let axis = axes::normalize(axis, d.len()).map_err(|e| RuleError { input: Some(2), ..e })?;
+        let axis = axes::normalize_of(2, axis, d.len())?;
         require!(2; axis >= batch, "axis {axis} lies before batch_dims, {batch}");
         let mut out: Dims = d.iter().take(axis).copied().collect();
         for (slot, other) in out.iter_mut().zip(i).take(batch) {

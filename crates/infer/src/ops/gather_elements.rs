@@ -36,26 +36,19 @@ impl Op for GatherElements {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 1..=usize::MAX)?;
         let (data, indices) = (cx.shape(0), cx.shape(1));
-        let shape = match data.dims() {
+        let shape = match data.rank() {
             None => indices.clone(),
-            Some(d) => {
-                let axis = self.axis(d.len())?;
-                let mut bounds: PartialShape = d.iter().copied().collect();
-                if let PartialShape::Ranked(bounds) = &mut bounds
-                    && let Some(dim) = bounds.get_mut(axis)
-                {
-                    *dim = Dim::any();
-                }
-                let message = "must be as the data on all axes but";
-                let shape = indices.meet(&bounds);
-                let Some(shape) = shape else {
-                    let text = format!("is {indices}, data {data}: {message} {axis}");
-                    return Err(RuleError::at(1, text));
+            Some(rank) => {
+                let axis = self.axis(rank)?;
+                let message = || {
+                    let rule = "must be as the data on all axes but";
+                    format!("is {indices}, data {data}: {rule} {axis}")
                 };
-                shape
+                let others = data.clone().with_dim(axis, Dim::any());
+                indices.meet(&others).ok_or_else(|| RuleError::at(1, message()))?
             }
         };
         cx.because("the shape of the indices is unknown");

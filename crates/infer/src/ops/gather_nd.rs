@@ -29,8 +29,7 @@ impl Parse for GatherNd {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let batch_dims = attrs.int_in("batch_dims", Some(0), 0..)?;
-        Ok(GatherNd { kind, batch_dims: usize::try_from(batch_dims).unwrap_or(usize::MAX) })
+        Ok(GatherNd { kind, batch_dims: attrs.count_in("batch_dims", Some(0), 0..)? })
     }
 }
 
@@ -48,7 +47,7 @@ impl Op for GatherNd {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         for input in 0..2 {
             cx.expect_rank(input, 1..=usize::MAX)?;
             let (shape, batch) = (cx.shape(input), self.batch_dims);
@@ -85,8 +84,7 @@ impl GatherNd {
         let (data, indices, batch) = (cx.shape(0), cx.shape(1), self.batch_dims);
         let places = indices.dims().and_then(<[Dim]>::split_last);
         let (Some(d), Some((tuple, places))) = (data.dims(), places) else {
-            cx.because("the rank of data or indices is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of data or indices is unknown"));
         };
         let (least, rank) = (tuple.min(), Dim::of(d.len() - batch).min());
         require!(1; least <= rank, "is {indices}: {least} indices are too many for data {data}");
@@ -107,8 +105,7 @@ impl GatherNd {
             out.push(all);
         }
         let Some(tuple) = tuple.size() else {
-            cx.because("how many indices make a tuple is known only when running");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("how many indices make a tuple is known only when running"));
         };
         out.extend(places.iter().skip(batch).chain(d.iter().skip(batch + tuple)).copied());
         Ok(PartialShape::Ranked(out))

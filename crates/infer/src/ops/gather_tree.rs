@@ -8,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct GatherTree;
 
-impl Parse for GatherTree {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(GatherTree)
-    }
-}
+no_attributes!(GatherTree);
 
 impl Op for GatherTree {
     fn input_names(&self) -> &'static [&'static str] {
@@ -23,23 +17,20 @@ impl Op for GatherTree {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
-        let number = |t: ElementType| t.is_integral() || t.is_real();
-        cx.expect_type(0, "a numeric type", number)?;
+        cx.expect_number(0)?;
         let element_type = cx.same_type(0..4)?;
         for (input, rank) in [(0, 3), (1, 3), (2, 1), (3, 0)] {
             cx.expect_rank(input, rank..=rank)?;
         }
         let (steps, parents, lengths) = (cx.shape(0), cx.shape(1), cx.shape(2));
         let shape = steps.meet(parents).and_then(|s| s.meet(&PartialShape::of_rank(3)));
-        let Some(PartialShape::Ranked(mut dims)) = shape else {
+        let Some(shape) = shape else {
             return Err(RuleError::at(1, format!("is {parents}, but step_ids are {steps}")));
         };
-        if let Some(batch) = dims.get_mut(1) {
-            let both = batch.meet(lengths.dim(0));
-            require!(2; both.is_some(), "is {lengths}, but the batch is {batch}");
-            *batch = both.unwrap_or(*batch);
-        }
-        cx.set(0, element_type, PartialShape::Ranked(dims));
+        let batch = shape.dim(1);
+        let message = || format!("is {lengths}, but the batch is {batch}");
+        let batch = batch.meet(lengths.dim(0)).ok_or_else(|| RuleError::at(2, message()))?;
+        cx.set(0, element_type, shape.with_dim(1, batch));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/generate-proposals-9.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim, up_to};
+use crate::rules::detection::{rows, up_to};
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +34,13 @@ impl Parse for GenerateProposals {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let mut count = |name| {
-            let value = attrs.int_in(name, None, 0..)?;
-            usize::try_from(value).map_err(|e| AttrError::new(name, e.to_string()))
-        };
-        let (pre_nms_count, post_nms_count) = (count("pre_nms_count")?, count("post_nms_count")?);
         let batch = kind == Kind::Batch;
         Ok(GenerateProposals {
             kind,
             min_size: attrs.single("min_size", None)?,
             nms_threshold: attrs.single("nms_threshold", None)?,
-            pre_nms_count,
-            post_nms_count,
+            pre_nms_count: attrs.count_in("pre_nms_count", None, 0..)?,
+            post_nms_count: attrs.count_in("post_nms_count", None, 0..)?,
             normalized: batch && attrs.bool_or("normalized", true),
             nms_eta: if batch { attrs.single("nms_eta", Some(1.0))? } else { 1.0 },
             roi_num_type: match kind {
@@ -61,18 +56,18 @@ impl GenerateProposals {
         cx.expect_rank(0, 1..=1)?;
         let info = cx.shape(0).dim(0);
         require!(0; info.contains(3) || info.contains(4), "holds {info} elements, not 3 or 4");
-        expect_rows(cx, 1, 2, 4)?;
+        cx.expect_rows(1, 2, 4)?;
         cx.expect_rank(2, 3..=3)?;
         cx.expect_rank(3, 3..=3)?;
         anchors_agree(cx, [(2, 0), (3, 0)])?;
-        let height = same_dim(cx, "rows", [(2, 1), (3, 1)])?;
-        let width = same_dim(cx, "columns", [(2, 2), (3, 2)])?;
+        let height = cx.same_dim("rows", [(2, 1), (3, 1)])?;
+        let width = cx.same_dim("columns", [(2, 2), (3, 2)])?;
         let all = height.times(width).times(cx.shape(3).dim(0));
         let own = cx.shape(1).dim(0);
         require!(1; own.meet(all).is_some(), "holds {own} anchors, there are {all} scores");
         let (element_type, count) = (cx.same_type(0..4)?, Dim::of(self.post_nms_count));
         cx.set(0, element_type, rows(count, 4));
-        cx.set(1, element_type, [count].into_iter().collect());
+        cx.set(1, element_type, [count]);
         Ok(())
     }
 
@@ -80,20 +75,20 @@ impl GenerateProposals {
         cx.expect_rank(0, 2..=2)?;
         let info = cx.shape(0).dim(1);
         require!(0; info.contains(3) || info.contains(4), "is {}, the last axis must have 3 or 4 elements", cx.shape(0));
-        expect_rows(cx, 1, 4, 4)?;
+        cx.expect_rows(1, 4, 4)?;
         cx.expect_rank(2, 4..=4)?;
         cx.expect_rank(3, 4..=4)?;
         anchors_agree(cx, [(2, 1), (3, 1)])?;
-        same_dim(cx, "anchors", [(1, 2), (3, 1)])?;
-        same_dim(cx, "rows", [(1, 0), (2, 2), (3, 2)])?;
-        same_dim(cx, "columns", [(1, 1), (2, 3), (3, 3)])?;
-        let images = same_dim(cx, "images", [(0, 0), (2, 0), (3, 0)])?;
+        cx.same_dim("anchors", [(1, 2), (3, 1)])?;
+        cx.same_dim("rows", [(1, 0), (2, 2), (3, 2)])?;
+        cx.same_dim("columns", [(1, 1), (2, 3), (3, 3)])?;
+        let images = cx.same_dim("images", [(0, 0), (2, 0), (3, 0)])?;
         let count = up_to(images).times(up_to(Dim::of(self.post_nms_count)));
         let element_type = cx.same_type(0..4)?;
         cx.because("the number of proposals depends on the data");
         cx.set(0, element_type, rows(count, 4));
-        cx.set(1, element_type, [count].into_iter().collect());
-        cx.set(2, self.roi_num_type, [images].into_iter().collect());
+        cx.set(1, element_type, [count]);
+        cx.set(2, self.roi_num_type, [images]);
         Ok(())
     }
 }
@@ -114,7 +109,9 @@ impl Op for GenerateProposals {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
-        expect_real(cx, 0..4)?;
+        for input in 0..4 {
+            cx.expect_real(input)?;
+        }
         match self.kind {
             Kind::Batch => self.batch(cx),
             Kind::Single => self.single(cx),

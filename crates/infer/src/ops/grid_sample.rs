@@ -88,7 +88,7 @@ impl Op for GridSample {
             return Err(RuleError::at(1, format!("is {grid}, the data {data}: the batch differs")));
         };
         let shape = [batch, data.dim(1), grid.dim(1), grid.dim(2)];
-        cx.set(0, element_type, shape.into_iter().collect());
+        cx.set(0, element_type, shape);
         Ok(())
     }
 }

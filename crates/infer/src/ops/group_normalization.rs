@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/group-normalization-12.html>
 
-use crate::ops::batch_norm::{per_channel, with_channels};
+use crate::ops::batch_norm::per_channel;
 use crate::prelude::*;
 
 /// GroupNormalization-12.
@@ -43,10 +43,7 @@ impl Op for GroupNormalization {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        for input in 0..3 {
-            cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
-        }
-        let element_type = cx.same_type(0..3)?;
+        let element_type = cx.same_real(0..3)?;
         cx.expect_rank(0, 2..=usize::MAX)?;
         let channels = per_channel(cx, 1, cx.shape(0).dim(1))?;
         let channels = per_channel(cx, 2, channels)?;
@@ -54,7 +51,7 @@ impl Op for GroupNormalization {
             let groups = self.groups;
             require!(0; count % groups == 0, "has {count} channels for {groups} groups");
         }
-        cx.set(0, element_type, with_channels(cx.shape(0), channels));
+        cx.set(0, element_type, cx.shape(0).clone().with_dim(1, channels));
         Ok(())
     }
 }

@@ -11,13 +11,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct GroupedMatMul;
 
-impl Parse for GroupedMatMul {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(GroupedMatMul)
-    }
-}
+no_attributes!(GroupedMatMul);
 
 impl Op for GroupedMatMul {
     fn input_names(&self) -> &'static [&'static str] {
@@ -26,10 +20,7 @@ impl Op for GroupedMatMul {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=3)?;
-        for input in 0..2 {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
-        }
-        let element_type = cx.same_type(0..2)?;
+        let element_type = cx.same_number(0..2)?;
         cx.expect_rank(0, 2..=3)?;
         cx.expect_rank(1, 3..=3)?;
         let (a, b) = (cx.shape(0), cx.shape(1));
@@ -44,7 +35,7 @@ impl Op for GroupedMatMul {
         if dims.len() == 2 {
             require!(cx.input_count() == 3, "a 2-D mat_a needs offsets");
             offsets(cx, b.dim(0))?;
-            cx.set(0, element_type, [head, b.dim(1)].into_iter().collect());
+            cx.set(0, element_type, [head, b.dim(1)]);
             return Ok(());
         }
         require!(cx.input_count() == 2, "a 3-D mat_a has one matrix for each group, not offsets");
@@ -53,14 +44,14 @@ impl Op for GroupedMatMul {
             return Err(RuleError::at(1, format!("has {groups} groups, mat_a has {head}")));
         };
         head = both;
-        cx.set(0, element_type, [head, a.dim(1), b.dim(1)].into_iter().collect());
+        cx.set(0, element_type, [head, a.dim(1), b.dim(1)]);
         Ok(())
     }
 }
 
 /// Checks the ends of the groups.
 fn offsets(cx: &InferCx<'_>, groups: Dim) -> Result<(), RuleError> {
-    cx.expect_type(2, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
+    cx.expect_index(2)?;
     cx.expect_rank(2, 1..=1)?;
     let count = cx.shape(2).dim(0);
     require!(2; count.meet(groups).is_some(), "holds {count} offsets for {groups} groups");

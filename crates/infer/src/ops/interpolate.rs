@@ -6,9 +6,8 @@
 //! when it rewrites version 1 as version 4.
 
 use crate::prelude::*;
-use crate::rules::axes;
+use crate::rules::{axes, sizes};
 use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +204,7 @@ impl Interpolate {
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let Some(dims) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
         let values = match self.axes_input(cx.input_count()) {
             None => None,
@@ -256,15 +254,14 @@ impl Interpolate {
 
 /// The sizes that an input demands.
 fn resize(cx: &mut InferCx<'_>, axes: &[usize], out: &mut [Dim]) -> Result<(), RuleError> {
-    let Some(sizes) = cx.value(1).and_then(|v| v.intervals().map(<[Interval]>::to_vec)) else {
+    let Some(wanted) = cx.intervals(1) else {
         cx.because("the sizes are known only when running");
         axes.iter().for_each(|axis| out[*axis] = Dim::any());
         return Ok(());
     };
-    require!(1; sizes.len() >= axes.len(), "holds {} sizes for {} axes", sizes.len(), axes.len());
-    for (axis, size) in axes.iter().zip(sizes) {
-        require!(1; size.hi >= 0, "holds the negative size {}", size.hi);
-        out[*axis] = Dim::from(size);
+    require!(1; wanted.len() >= axes.len(), "holds {} sizes for {} axes", wanted.len(), axes.len());
+    for (axis, size) in axes.iter().zip(wanted) {
+        out[*axis] = sizes::size(1, *size)?;
     }
     Ok(())
 }
@@ -295,15 +292,14 @@ impl Op for Interpolate {
             Kind::V4 => 3..=4,
             Kind::V11 => 2..=3,
         })?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        let element_type = cx.expect_number(0)?;
         match self.scales_input() {
             Some(input) => cx.expect_type(input, "a real type", ElementType::is_real)?,
-            None => cx.expect_type(1, "an integer type", ElementType::is_integral)?,
+            None => cx.expect_integer(1)?,
         };
         cx.expect_rank(self.scales_input().unwrap_or(1), 1..=1)?;
         if let Some(input) = self.axes_input(cx.input_count()) {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
         let shape = self.shape(cx)?;

@@ -3,7 +3,6 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/inverse-14.html>
 
 use crate::prelude::*;
-use crate::shape::Dims;
 
 /// Inverse-14.
 #[derive(Debug)]
@@ -33,14 +32,14 @@ impl Op for Inverse {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        let element_type = cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        let element_type = cx.expect_real(0)?;
         cx.expect_rank(0, 2..=usize::MAX)?;
         let mut shape = cx.shape(0).clone();
         if let Some([batch @ .., rows, columns]) = shape.dims() {
             let Some(side) = rows.meet(*columns) else {
                 return Err(RuleError::at(0, format!("is {shape}; its matrices are not square")));
             };
-            shape = PartialShape::Ranked(batch.iter().copied().chain([side; 2]).collect::<Dims>());
+            shape = batch.iter().copied().chain([side; 2]).collect();
         }
         cx.set(0, element_type, shape);
         Ok(())

@@ -6,7 +6,6 @@ use crate::fact::Fact;
 use crate::prelude::*;
 use crate::rules::axes;
 use crate::rules::bodies::{Feed, Map, without_value};
-use crate::shape::Dims;
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,13 +119,9 @@ impl Iteration {
                     let Some(dims) = whole.shape.dims() else {
                         return Ok(Some(without_value(whole)));
                     };
-                    let axis = axes::normalize(slice.axis, dims.len())
-                        .map_err(|e| RuleError { input: Some(*input), ..e })?;
-                    let mut part: Dims = dims.into();
-                    if let Some(slot) = part.get_mut(axis) {
-                        *slot = Dim::fixed(slice.part_size);
-                    }
-                    Some(Fact::new(whole.element_type, PartialShape::Ranked(part)))
+                    let axis = axes::normalize_of(*input, slice.axis, dims.len())?;
+                    let part = whole.shape.with_dim(axis, Dim::fixed(slice.part_size));
+                    Some(Fact::new(whole.element_type, part))
                 }
             })
         };
@@ -185,8 +180,8 @@ impl Op for Iteration {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         if self.kind == Kind::Loop {
             cx.expect_inputs(2..=usize::MAX)?;
-            cx.expect_type(0, "i32 or i64", |t| matches!(t, ElementType::I32 | ElementType::I64))?;
-            cx.expect_type(1, "boolean", |t| t == ElementType::Boolean)?;
+            cx.expect_index(0)?;
+            cx.expect_boolean(1)?;
         }
         let mut trips = self.trips(cx)?;
         let given = self.given(cx)?;
@@ -209,11 +204,8 @@ impl Op for Iteration {
                 (None, _) => self.last(source.result, fact, trips, cx),
                 (Some(slice), Some(dims)) => {
                     let axis = axes::normalize(slice.axis, dims.len())?;
-                    let mut whole: Dims = dims.into();
-                    if let Some(slot) = whole.get_mut(axis) {
-                        *slot = slot.times(trips).unlabelled();
-                    }
-                    Fact::new(fact.element_type, PartialShape::Ranked(whole))
+                    let size = fact.shape.dim(axis).times(trips).unlabelled();
+                    Fact::new(fact.element_type, fact.shape.with_dim(axis, size))
                 }
                 (Some(_), None) => fact,
             };

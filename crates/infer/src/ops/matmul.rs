@@ -33,8 +33,7 @@ impl MatMul {
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let (a, b) = (cx.shape(0), cx.shape(1));
         let (Some(x), Some(y)) = (a.dims(), b.dims()) else {
-            cx.because("the rank of an input is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of an input is unknown"));
         };
         require!(0; !x.is_empty(), "is a scalar; a vector or matrix is needed");
         require!(1; !y.is_empty(), "is a scalar; a vector or matrix is needed");
@@ -83,10 +82,7 @@ impl Op for MatMul {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        for input in 0..2 {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
-        }
-        let element_type = cx.same_type(0..2)?;
+        let element_type = cx.same_number(0..2)?;
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape);
         Ok(())

@@ -1,15 +1,15 @@
 //! NonMaxSuppression-1, -3, -4, -5, -9, NMSRotated-13: of boxes that overlap, the one with the best
 //! score stays.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
+//!
 //! The specification of versions 1 to 4 fills the output up with -1 to a size that for version 1
 //! and 3 may be less than the number of boxes selected. OpenVINO's files declare that size, but
 //! what it returns are the selected boxes alone, as versions 5 and 9 say. So do we: the
 //! specified size is the nominal one, for reports alone.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{expect_real, expect_rows, rows, same_dim, up_to};
+use crate::rules::detection::{rows, up_to};
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +77,13 @@ impl NonMaxSuppression {
 
     fn expect_scalars(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
         let rank = if matches!(self.kind, Kind::V5 | Kind::Rotated) { 1 } else { 0 };
-        cx.expect_type(2, "an integer type", ElementType::is_integral)?;
-        expect_real(cx, 3..cx.input_count())?;
+        cx.expect_integer(2)?;
+        for input in 3..cx.input_count() {
+            cx.expect_real(input)?;
+        }
         for input in 2..cx.input_count() {
             cx.expect_rank(input, 0..=rank)?;
-            let one = cx.shape(input).volume().contains(1);
-            require!(input; one, "must hold one element, but is {}", cx.shape(input));
+            cx.expect_one(input, "element")?;
         }
         Ok(())
     }
@@ -106,13 +107,15 @@ impl Op for NonMaxSuppression {
             Kind::V5 => 2..=6,
             Kind::Rotated => 5..=5,
         })?;
-        expect_real(cx, 0..2)?;
+        for input in 0..2 {
+            cx.expect_real(input)?;
+        }
         self.expect_scalars(cx)?;
         let turned = matches!(self.encoding, Encoding::Turned(_));
-        expect_rows(cx, 0, 3, if turned { 5 } else { 4 })?;
+        cx.expect_rows(0, 3, if turned { 5 } else { 4 })?;
         cx.expect_rank(1, 3..=3)?;
-        let batch = same_dim(cx, "batches", [(0, 0), (1, 0)])?;
-        let boxes = same_dim(cx, "boxes", [(0, 1), (1, 2)])?;
+        let batch = cx.same_dim("batches", [(0, 0), (1, 0)])?;
+        let boxes = cx.same_dim("boxes", [(0, 1), (1, 2)])?;
         let classes = cx.shape(1).dim(1);
         cx.because("the number of selected boxes depends on the data");
         let most = most(cx);
@@ -134,8 +137,8 @@ fn most(cx: &InferCx<'_>) -> Dim {
     if cx.input_count() <= 2 {
         return Dim::fixed(0);
     }
-    let value = cx.value(2).and_then(PartialValue::intervals).and_then(|v| v.first());
-    value.filter(|v| v.lo >= 0).map_or(Dim::any(), |v| Dim::from(*v).unlabelled())
+    let value = cx.interval(2);
+    value.filter(|v| v.lo >= 0).map_or(Dim::any(), |v| Dim::from(v).unlabelled())
 }
 
 fn least(a: Dim, b: Dim) -> Dim {

@@ -4,7 +4,6 @@
 //!
 //! A scalar is taken as a list of one element, as OpenVINO and ONNX do.
 
-use super::shape_of::index_type;
 use crate::prelude::*;
 
 /// NonZero-3.
@@ -17,7 +16,7 @@ impl Parse for NonZero {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(NonZero { output_type: index_type(attrs, "output_type", ElementType::I64)? })
+        Ok(NonZero { output_type: attrs.index_type_or("output_type", ElementType::I64)? })
     }
 }
 
@@ -33,7 +32,7 @@ impl Op for NonZero {
         let rank = cx.rank(0).map_or(Dim::any(), |rank| Dim::of(rank.max(1)));
         let count = Dim::range(0, cx.shape(0).volume().max());
         cx.because("how many elements are not 0 is known only when running");
-        cx.set(0, self.output_type, PartialShape::from_iter([rank, count]));
+        cx.set(0, self.output_type, [rank, count]);
         Ok(())
     }
 }

@@ -131,7 +131,7 @@ impl Op for Normalize {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        let element_type = cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        let element_type = cx.expect_real(0)?;
         if let Axes::Input = self.axes {
             cx.expect_inputs(2..=2)?;
             axes::of_input(cx, 1)?;

@@ -63,13 +63,13 @@ impl Op for OneHot {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
-        cx.expect_type(0, "an integer type", ElementType::is_integral)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(0)?;
+        cx.expect_integer(1)?;
         for input in 1..4 {
             cx.expect_rank(input, 0..=0)?;
         }
         let element_type = cx.same_type([2, 3])?;
-        let depth = cx.value(1).and_then(|v| v.intervals()?.first().copied());
+        let depth = cx.interval(1);
         if let Some(depth) = depth {
             require!(1; depth.hi >= 0, "is {}, which is no number of classes", depth.hi);
         }
@@ -80,10 +80,7 @@ impl Op for OneHot {
                 out.insert(self.axis(dims.len())?, depth.map_or(Dim::any(), Dim::from));
                 PartialShape::Ranked(out)
             }
-            None => {
-                cx.because("the rank of the indices is unknown");
-                PartialShape::unranked()
-            }
+            None => cx.unranked("the rank of the indices is unknown"),
         };
         cx.set(0, element_type, shape);
         Ok(())

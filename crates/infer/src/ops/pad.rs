@@ -76,7 +76,7 @@ impl Op for Pad {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=4)?;
         for input in 1..=2 {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
             if let Some(rank) = cx.rank(0) {
                 let fits = cx.shape(input).dim(0).contains(Dim::of(rank).min());
@@ -92,10 +92,7 @@ impl Op for Pad {
         require!(0; !text, "strings are padded in mode constant only");
         let shape = match cx.shape(0).dims() {
             Some(dims) => PartialShape::Ranked(self.padded(cx, dims)?),
-            None => {
-                cx.because("the rank of the data is unknown");
-                PartialShape::unranked()
-            }
+            None => cx.unranked("the rank of the data is unknown"),
         };
         cx.set(0, element_type, shape);
         Ok(())
@@ -129,8 +126,7 @@ impl Op for Pad {
 
 impl Pad {
     fn padded(&self, cx: &mut InferCx<'_>, dims: &[Dim]) -> Result<Dims, RuleError> {
-        let list = |input: usize| cx.value(input).and_then(PartialValue::intervals);
-        let (begins, ends) = (list(1), list(2));
+        let (begins, ends) = (cx.intervals(1), cx.intervals(2));
         cx.because("the pads are known only when running");
         let mut out = Dims::new();
         for (axis, &dim) in dims.iter().enumerate() {

@@ -1,4 +1,6 @@
 //! Parameter-1: an input of the graph, with the type and shape the model declares.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/parameter-1.html>
 
 use crate::prelude::*;
 

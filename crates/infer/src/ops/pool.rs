@@ -6,7 +6,7 @@
 
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, rounding};
+use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, rounding, spatial};
 use crate::shape::Dims;
 
 /// The operations and their versions.
@@ -111,8 +111,7 @@ impl Pool {
     }
 
     fn shape(&self, data: &PartialShape) -> Result<PartialShape, RuleError> {
-        let axes = self.windows.len();
-        let spatial: Dims = (2..axes + 2).map(|axis| data.dim(axis)).collect();
+        let spatial = spatial(data, &self.windows);
         let kernel: Dims = self.kernel.iter().map(|k| Dim::fixed(*k)).collect();
         let sizes = outputs(&self.windows, &spatial, &kernel, self.rounding)?;
         Ok([data.dim(0), data.dim(1)].into_iter().chain(sizes).collect())
@@ -126,8 +125,7 @@ impl Op for Pool {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        let numeric = |t: ElementType| t.is_integral() || t.is_real();
-        let element_type = cx.expect_type(0, "a numeric type", numeric)?;
+        let element_type = cx.expect_number(0)?;
         let rank = self.windows.len() + 2;
         cx.expect_rank(0, rank..=rank)?;
         self.first_axis(rank)?;

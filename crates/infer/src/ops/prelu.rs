@@ -10,13 +10,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct PRelu;
 
-impl Parse for PRelu {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(PRelu)
-    }
-}
+no_attributes!(PRelu);
 
 impl PRelu {
     /// The sizes of the slope as NumPy's rule needs them: a list of as many slopes as there are
@@ -39,10 +33,7 @@ impl Op for PRelu {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        for input in 0..2 {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
-        }
-        let element_type = cx.same_type(0..2)?;
+        let element_type = cx.same_number(0..2)?;
         let (data, slope) = (cx.shape(0), cx.shape(1));
         let along_channels = slope.rank().is_none_or(|rank| rank == 1)
             && data.rank().is_none_or(|rank| rank > 1)

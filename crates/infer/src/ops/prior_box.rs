@@ -1,13 +1,13 @@
 //! PriorBox-1, -8: boxes of given sizes and aspect ratios around every cell of a grid.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-8.html>
+//!
 //! The number of boxes of a cell is what OpenVINO counts, which is not always the number of boxes
 //! that the attributes describe (`scale_all_sizes` without `max_size`, `fixed_ratio` with
 //! `density`). Boxes follow each other without a gap and the output ends where it is full.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-8.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{prior_shape, variances};
+use crate::rules::detection::{infer_prior_boxes, variances};
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,7 @@ impl Op for PriorBox {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        let shape = prior_shape(cx, self.per_cell())?;
-        cx.set(0, ElementType::F32, shape);
-        Ok(())
+        infer_prior_boxes(cx, self.per_cell())
     }
 }
 

@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-clustered-1.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{prior_shape, variances};
+use crate::rules::detection::{infer_prior_boxes, variances};
 
 /// PriorBoxClustered-1.
 #[derive(Clone, Debug)]
@@ -45,9 +45,7 @@ impl Op for PriorBoxClustered {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        let shape = prior_shape(cx, Dim::of(self.sizes.len()))?;
-        cx.set(0, ElementType::F32, shape);
-        Ok(())
+        infer_prior_boxes(cx, Dim::of(self.sizes.len()))
     }
 }
 

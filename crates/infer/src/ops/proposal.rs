@@ -1,13 +1,13 @@
 //! Proposal-1, -4: boxes that a network proposes around anchors, the best of each image; from
 //! version 4 on with their scores.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/proposal-4.html>
+//!
 //! With `framework="tensorflow"` x and y are exchanged, as the specification leaves to the
 //! framework: the first coordinate of a box runs along the height of the image.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/proposal-4.html>
 
 use crate::prelude::*;
-use crate::rules::detection::{divided, expect_real, rows, same_dim};
+use crate::rules::detection::{divided, rows};
 
 /// Proposal of all versions.
 #[derive(Clone, Debug)]
@@ -63,14 +63,13 @@ impl Op for Proposal {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        expect_real(cx, 0..3)?;
-        let element_type = cx.same_type(0..3)?;
+        let element_type = cx.same_real(0..3)?;
         cx.expect_rank(0, 4..=4)?;
         cx.expect_rank(1, 4..=4)?;
         cx.expect_rank(2, 1..=1)?;
-        let batch = same_dim(cx, "items", [(0, 0), (1, 0)])?;
-        same_dim(cx, "rows", [(0, 2), (1, 2)])?;
-        same_dim(cx, "columns", [(0, 3), (1, 3)])?;
+        let batch = cx.same_dim("items", [(0, 0), (1, 0)])?;
+        cx.same_dim("rows", [(0, 2), (1, 2)])?;
+        cx.same_dim("columns", [(0, 3), (1, 3)])?;
         let anchors = divided(0, cx.shape(0).dim(1), Dim::fixed(2))?;
         let deltas = divided(1, cx.shape(1).dim(1), Dim::fixed(4))?;
         let own = Dim::of(self.ratio.len().saturating_mul(self.scale.len()));
@@ -81,7 +80,7 @@ impl Op for Proposal {
         require!(2; info.contains(3) || info.contains(4), "holds {info} elements, not 3 or 4");
         let count = batch.times(Dim::of(self.post_nms_topn));
         cx.set(0, element_type, rows(count, 5));
-        cx.set(1, element_type, [count].into_iter().collect());
+        cx.set(1, element_type, [count]);
         Ok(())
     }
 }

@@ -100,7 +100,7 @@ impl PsroiPooling {
 
     /// Checks the offsets: for each box two channels for each class.
     fn offsets(&self, cx: &InferCx<'_>, count: Dim) -> Result<(), RuleError> {
-        cx.expect_type(2, "a floating-point type", ElementType::is_real)?;
+        cx.expect_real(2)?;
         cx.same_type(0..3)?;
         cx.expect_rank(2, 4..=4)?;
         let shape = cx.shape(2);
@@ -138,7 +138,7 @@ impl Op for PsroiPooling {
         if cx.input_count() == 3 {
             self.offsets(cx, count)?;
         }
-        cx.set(0, element_type, [count, outputs, group, group].into_iter().collect());
+        cx.set(0, element_type, [count, outputs, group, group]);
         Ok(())
     }
 }

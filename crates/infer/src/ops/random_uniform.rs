@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/random-uniform-8.html>
 
-use super::shape_of::index_type;
 use crate::prelude::*;
+use crate::rules::sizes;
 
 /// The seeds; both 0 ask for different numbers each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,18 +81,7 @@ impl Op for RandomUniform {
             let above = low < high;
             require!(2; above, "{high} is not above minval, {low}");
         }
-        let shape = match cx.value(0).and_then(PartialValue::intervals) {
-            Some(sizes) => {
-                let negative = sizes.iter().find(|v| v.hi < 0);
-                require!(0; negative.is_none(), "{} is not a size", negative.map_or(0, |v| v.lo));
-                sizes.iter().map(|v| Dim::from(*v)).collect()
-            }
-            None => {
-                cx.because("the shape is known only when running");
-                let rank = cx.shape(0).volume().size();
-                rank.map_or_else(PartialShape::unranked, PartialShape::of_rank)
-            }
-        };
+        let shape = sizes::shape(cx, 0, "the shape is known only when running")?;
         cx.set(0, self.output_type, shape);
         Ok(())
     }
@@ -105,9 +94,7 @@ impl Op for RandomUniform {
 /// Checks that an input is a scalar or a list of one element.
 fn expect_one(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_rank(input, 0..=1)?;
-    let shape = cx.shape(input);
-    require!(input; shape.volume().contains(1), "must hold one element, but is {shape}");
-    Ok(())
+    cx.expect_one(input, "element")
 }
 
 /// Multinomial-13: classes drawn by their probabilities.
@@ -126,7 +113,7 @@ impl Parse for Multinomial {
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         Ok(Multinomial {
-            convert_type: index_type(attrs, "convert_type", ElementType::I64)?,
+            convert_type: attrs.index_type_or("convert_type", ElementType::I64)?,
             with_replacement: attrs.bool_or("with_replacement", false),
             log_probs: attrs.bool_or("log_probs", false),
             seeds: Seeds::parse(attrs)?,
@@ -158,22 +145,17 @@ impl Op for Multinomial {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        cx.expect_real(0)?;
         cx.expect_index(1)?;
         cx.expect_rank(0, 2..=2)?;
         expect_one(cx, 1)?;
-        let samples = cx.value(1).and_then(PartialValue::intervals).and_then(|v| v.first());
-        if let Some(samples) = samples {
-            require!(1; samples.hi >= 0, "{} is not a number of samples", samples.lo);
-        }
-        cx.because("the number of samples is known only when running");
-        let samples = samples.map_or(Dim::any(), |v| Dim::from(*v));
+        let samples = sizes::count(cx, 1, "samples")?;
         let (batch, classes) = (cx.shape(0).dim(0), cx.shape(0).dim(1));
         require!(
             1; self.with_replacement || samples.min() <= classes.max(),
             "{samples} samples cannot be drawn of {classes} classes without replacement"
         );
-        cx.set(0, self.convert_type, PartialShape::from_iter([batch, samples]));
+        cx.set(0, self.convert_type, [batch, samples]);
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Op for Range {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
         for input in 0..3 {
-            cx.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())?;
+            cx.expect_number(input)?;
             cx.expect_rank(input, 0..=0)?;
         }
         let element_type = match self.output_type {
@@ -53,7 +53,7 @@ impl Op for Range {
             None => cx.same_type(0..3)?,
         };
         let size = size(cx, element_type)?;
-        cx.set(0, element_type, [size].into_iter().collect());
+        cx.set(0, element_type, [size]);
         Ok(())
     }
 

@@ -302,15 +302,10 @@ impl Recurrent {
         for (input, port) in self.kind.inputs().0.iter().enumerate().take(cx.input_count()) {
             let rank = self.axes(*port).count();
             cx.expect_rank(input, rank..=rank)?;
-            let shape = cx.shape(input);
-            let dims = shape.dims().unwrap_or_default();
-            for (axis, (what, dim)) in self.axes(*port).zip(dims).enumerate() {
-                let expected = self.size(what, &open);
-                let met = expected.meet(*dim);
-                let name = what.name();
-                require!(input; met.is_some(), "is {shape}: axis {axis}, {name}, must be {expected}");
+            for (axis, what) in self.axes(*port).enumerate() {
+                let met = cx.expect_dim(input, axis, what.name(), self.size(what, &open))?;
                 let slot = [Axis::Batch, Axis::Steps, Axis::Width].iter().position(|a| *a == what);
-                if let (Some(slot), Some(met)) = (slot.and_then(|i| open.get_mut(i)), met) {
+                if let Some(slot) = slot.and_then(|i| open.get_mut(i)) {
                     *slot = met;
                 }
             }
@@ -337,8 +332,8 @@ impl Recurrent {
         let is_lengths = |input: usize| self.port(Port::Lengths) == Some(input);
         for input in 0..cx.input_count() {
             match is_lengths(input) {
-                true => cx.expect_type(input, "an integer type", ElementType::is_integral)?,
-                false => cx.expect_type(input, "a floating-point type", ElementType::is_real)?,
+                true => cx.expect_integer(input)?,
+                false => cx.expect_real(input)?,
             };
         }
         cx.same_type((0..cx.input_count()).filter(|input| !is_lengths(*input)))
@@ -379,16 +374,15 @@ impl Op for Recurrent {
         cx.because("the shapes of the inputs leave it open");
         let (directions, hidden) = (Dim::of(self.directions.len()), Dim::of(self.hidden_size));
         let state: PartialShape = match self.is_sequence() {
-            true => [batch, directions, hidden].into_iter().collect(),
-            false => [batch, hidden].into_iter().collect(),
+            true => [batch, directions, hidden].into(),
+            false => [batch, hidden].into(),
         };
         let states = if self.cell == Cell::Lstm { 2 } else { 1 };
         let first = usize::from(self.is_sequence());
         let outputs = cx.output_count();
         require!(outputs == first + states, "it has {} outputs, not {outputs}", first + states);
         if self.is_sequence() {
-            let every = [batch, directions, steps, hidden].into_iter().collect();
-            cx.set(0, element_type, every);
+            cx.set(0, element_type, [batch, directions, steps, hidden]);
         }
         for output in first..first + states {
             cx.set(output, element_type, state.clone());

@@ -59,12 +59,10 @@ impl Op for Reduce {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
         let element_type = match self.kind {
-            Kind::LogicalAnd | Kind::LogicalOr => {
-                cx.expect_type(0, "boolean", |t| t == ElementType::Boolean)?
-            }
-            _ => cx.expect_type(0, "a numeric type", |t| t.is_integral() || t.is_real())?,
+            Kind::LogicalAnd | Kind::LogicalOr => cx.expect_boolean(0)?,
+            _ => cx.expect_number(0)?,
         };
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 0..=1)?;
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape);
@@ -93,8 +91,7 @@ impl Op for Reduce {
 impl Reduce {
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let Some(dims) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
         let Some(values) = cx.ints(1) else {
             cx.because("the axes are known only when running");

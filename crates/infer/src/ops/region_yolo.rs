@@ -4,7 +4,6 @@
 
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::rules::detection::expect_real;
 
 /// RegionYolo-1.
 #[derive(Debug)]
@@ -22,10 +21,7 @@ impl Parse for RegionYolo {
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         attrs.ignore(&["anchors"]);
-        let mut count = |name| {
-            let value = attrs.int_in(name, None, 0..1 << 31)?;
-            usize::try_from(value).map_err(|e| AttrError::new(name, e.to_string()))
-        };
+        let mut count = |name| attrs.count_in(name, None, 0..1 << 31);
         let (coords, classes, num) = (count("coords")?, count("classes")?, count("num")?);
         let mask: Vec<i64> = attrs.list_opt("mask")?.unwrap_or_default();
         let softmax = attrs.bool_or("do_softmax", true);
@@ -64,7 +60,7 @@ impl RegionYolo {
     fn shape(&self, data: &PartialShape) -> Result<PartialShape, RuleError> {
         let dim = |axis| data.dim(axis);
         if !self.softmax {
-            return Ok([dim(0), Dim::of(self.channels()), dim(2), dim(3)].into_iter().collect());
+            return Ok([dim(0), Dim::of(self.channels()), dim(2), dim(3)].into());
         }
         let (first, last) = (axes::normalize(self.axes.0, 4)?, axes::normalize(self.axes.1, 4)?);
         let last = last.max(first);
@@ -80,7 +76,7 @@ impl Op for RegionYolo {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        expect_real(cx, 0..1)?;
+        cx.expect_real(0)?;
         cx.expect_rank(0, 4..=4)?;
         let (channels, found) = (self.channels(), cx.shape(0).dim(1));
         let enough = found.max() >= Dim::of(channels).min();

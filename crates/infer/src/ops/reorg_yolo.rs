@@ -1,10 +1,10 @@
 //! ReorgYolo-1: moves blocks of neighbours to channels as the YOLO v2 network does.
 //!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/reorg-yolo-1.html>
+//!
 //! The specification gives the shapes only. The data goes the way it does in Darknet, whose
 //! layer reads its input as if it were the output of the way back: as planes of `C / stride²`
 //! channels, `stride` times as high and wide.
-//!
-//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/reorg-yolo-1.html>
 
 use crate::prelude::*;
 
@@ -47,7 +47,7 @@ impl Op for ReorgYolo {
             })
         };
         let out = [shape.dim(0), channels.scaled(area), divided(2)?, divided(3)?];
-        cx.set(0, cx.element_type(0), out.into_iter().collect());
+        cx.set(0, cx.element_type(0), out);
         Ok(())
     }
 

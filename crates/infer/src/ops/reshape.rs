@@ -31,9 +31,9 @@ impl Op for Reshape {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 0..=1)?;
-        let shape = match cx.value(1).and_then(PartialValue::intervals) {
+        let shape = match cx.intervals(1) {
             Some(pattern) => self.with_pattern(cx, pattern)?,
             None => {
                 cx.because("the requested shape is known only when running");

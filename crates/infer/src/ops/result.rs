@@ -1,4 +1,6 @@
 //! Result-1: an output of the graph.
+//!
+//! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/result-1.html>
 
 use crate::prelude::*;
 
@@ -6,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct ResultOp;
 
-impl Parse for ResultOp {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(ResultOp)
-    }
-}
+no_attributes!(ResultOp);
 
 impl Op for ResultOp {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {

@@ -53,8 +53,8 @@ impl Op for Reverse {
         cx.expect_rank(1, 1..=1)?;
         let named = cx.shape(1);
         match self.mode {
-            Mode::Index => cx.expect_type(1, "an integer type", ElementType::is_integral)?,
-            Mode::Mask => cx.expect_type(1, "boolean", |t| t == ElementType::Boolean)?,
+            Mode::Index => cx.expect_integer(1)?,
+            Mode::Mask => cx.expect_boolean(1)?,
         };
         if let Some(rank) = cx.rank(0) {
             let (count, size) = (named.dim(0), Dim::of(rank).min());

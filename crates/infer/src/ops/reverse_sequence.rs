@@ -41,18 +41,16 @@ impl Op for ReverseSequence {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "a numeric type", |t| t.is_integral() || t.is_real())?;
+        cx.expect_number(1)?;
         cx.expect_rank(0, 2..=usize::MAX)?;
         cx.expect_rank(1, 1..=1)?;
         let mut shape = cx.shape(0).clone();
-        if let PartialShape::Ranked(dims) = &mut shape {
-            let (batch, _) = self.axes(dims.len())?;
-            let lengths = cx.shape(1);
-            if let Some(dim) = dims.get_mut(batch) {
-                let both = dim.meet(lengths.dim(0));
-                require!(1; both.is_some(), "is {lengths}, but the batch is {dim}");
-                *dim = both.unwrap_or(*dim);
-            }
+        if let Some(rank) = shape.rank() {
+            let (axis, _) = self.axes(rank)?;
+            let (batch, lengths) = (shape.dim(axis), cx.shape(1));
+            let message = || format!("is {lengths}, but the batch is {batch}");
+            let batch = batch.meet(lengths.dim(0)).ok_or_else(|| RuleError::at(1, message()))?;
+            shape = shape.with_dim(axis, batch);
         }
         cx.set(0, cx.element_type(0), shape);
         Ok(())

@@ -1,10 +1,10 @@
 //! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: boxes of feature maps, pooled from samples
 //! between the elements.
 //!
-//! As in OpenVINO, the largest of the samples is 0 where all are negative.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-9.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-rotated-15.html>
+//!
+//! As in OpenVINO, the largest of the samples is 0 where all are negative.
 
 use crate::prelude::*;
 use crate::rules::boxes;
@@ -109,15 +109,14 @@ impl Op for RoiAlign {
         cx.expect_inputs(3..=3)?;
         let size = if matches!(self.alignment, Alignment::Rotated { .. }) { 5 } else { 4 };
         let (element_type, count) = boxes::boxes(cx, size)?;
-        cx.expect_type(2, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(2)?;
         cx.expect_rank(2, 1..=1)?;
         let batches = cx.shape(2).dim(0);
-        let met = count.meet(batches);
-        require!(2; met.is_some(), "holds {batches} indices for {count} boxes");
+        let message = || format!("holds {batches} indices for {count} boxes");
+        let count = count.meet(batches).ok_or_else(|| RuleError::at(2, message()))?;
         let (height, width) = self.bins;
-        let head = [met.unwrap_or(count), cx.shape(0).dim(1)];
-        let out = head.into_iter().chain([Dim::of(height), Dim::of(width)]);
-        cx.set(0, element_type, out.collect());
+        let out = [count, cx.shape(0).dim(1), Dim::of(height), Dim::of(width)];
+        cx.set(0, element_type, out);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! ROIPooling-1: boxes of feature maps, pooled into as many bins each.
 //!
-//! The operation came with opset 2; files that name opset 1 mean the same.
-//!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-pooling-1.html>
+//!
+//! The operation came with opset 2; files that name opset 1 mean the same.
 
 use crate::prelude::*;
 use crate::rules::boxes;
@@ -50,7 +50,7 @@ impl Op for RoiPooling {
         let (element_type, count) = boxes::boxes(cx, 5)?;
         let (height, width) = self.bins;
         let out = [count, cx.shape(0).dim(1), Dim::of(height), Dim::of(width)];
-        cx.set(0, element_type, out.into_iter().collect());
+        cx.set(0, element_type, out);
         Ok(())
     }
 }

@@ -9,13 +9,7 @@ use crate::rules::axes;
 #[derive(Debug)]
 pub struct Roll;
 
-impl Parse for Roll {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Roll)
-    }
-}
+no_attributes!(Roll);
 
 impl Op for Roll {
     fn input_names(&self) -> &'static [&'static str] {

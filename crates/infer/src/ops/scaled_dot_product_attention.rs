@@ -7,7 +7,6 @@
 
 use crate::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
-use crate::shape::Dims;
 
 /// ScaledDotProductAttention-13.
 #[derive(Debug)]
@@ -62,18 +61,16 @@ impl ScaledDotProductAttention {
             cx.expect_rank(3, 2..=usize::MAX)?;
             let (batch_m, rows_m, terms_m) = matrix(mask);
             batch = together(cx, 3, &batch, &batch_m)?;
+            let message = || format!("has {rows_m} rows, the query {rows}");
             let merged = merge(rows, rows_m, cx.symbols());
-            require!(3; merged.is_some(), "has {rows_m} rows, the query {rows}");
-            rows = merged.unwrap_or(rows);
+            rows = merged.ok_or_else(|| RuleError::at(3, message()))?;
             let fits = terms_m.contains(1) || terms_m.meet(terms).is_some();
             require!(3; fits, "has {terms_m} columns for {terms} keys");
         }
         let Some(batch) = batch.dims() else {
-            cx.because("the rank of an input is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of an input is unknown"));
         };
-        let dims: Dims = batch.iter().copied().chain([rows, width]).collect();
-        Ok(PartialShape::Ranked(dims))
+        Ok(batch.iter().copied().chain([rows, width]).collect())
     }
 
     fn scale_and_sink(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
@@ -112,7 +109,7 @@ impl Op for ScaledDotProductAttention {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=6)?;
         for input in (0..cx.input_count()).filter(|i| *i != 3) {
-            cx.expect_type(input, "a floating-point type", |t| t.is_real())?;
+            cx.expect_real(input)?;
         }
         let element_type = cx.same_type((0..cx.input_count()).filter(|i| *i != 3))?;
         if cx.input_count() > 3 && !self.causal {

@@ -55,18 +55,17 @@ impl Op for ScatterElementsUpdate {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
         let element_type = scatter::element_type(cx, 2, self.reduction)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
-        cx.expect_type(3, "an integer type", ElementType::is_integral)?;
-        let (data, indices, updates, axis) = (cx.shape(0), cx.shape(1), cx.shape(2), cx.shape(3));
-        require!(3; axis.volume().contains(1), "must hold one axis, but is {axis}");
+        cx.expect_integer(1)?;
+        cx.expect_integer(3)?;
+        let (data, indices, updates) = (cx.shape(0), cx.shape(1), cx.shape(2));
+        cx.expect_one(3, "axis")?;
         require!(2; updates.is_compatible(indices), "is {updates}, but the indices are {indices}");
         if let Some(rank) = data.rank() {
             cx.expect_rank(1, rank..=rank)?;
             cx.expect_rank(2, rank..=rank)?;
         }
         if let (Some(d), Some(axis)) = (data.dims(), cx.int(3)) {
-            let stamp = |e: RuleError| RuleError { input: Some(3), ..e };
-            let axis = axes::normalize(axis, d.len()).map_err(stamp)?;
+            let axis = axes::normalize_of(3, axis, d.len())?;
             for (other, dim) in d.iter().enumerate().filter(|(other, _)| *other != axis) {
                 let least = indices.dim(other).min().max(updates.dim(other).min());
                 let fits = least <= dim.max();
@@ -82,10 +81,7 @@ impl Op for ScatterElementsUpdate {
     }
 
     fn traits(&self) -> OpTraits {
-        match self.reduction {
-            Reduction::None => OpTraits::moving(0b101),
-            _ => OpTraits::PURE,
-        }
+        self.reduction.traits()
     }
 }
 

@@ -47,7 +47,7 @@ impl Op for ScatterNdUpdate {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
         let element_type = scatter::element_type(cx, 2, self.reduction)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(0, 1..=usize::MAX)?;
         cx.expect_rank(1, 1..=usize::MAX)?;
         let (data, indices, updates) = (cx.shape(0), cx.shape(1), cx.shape(2));
@@ -78,10 +78,7 @@ impl Op for ScatterNdUpdate {
     }
 
     fn traits(&self) -> OpTraits {
-        match self.reduction {
-            Reduction::None => OpTraits::moving(0b101),
-            _ => OpTraits::PURE,
-        }
+        self.reduction.traits()
     }
 }
 

@@ -10,13 +10,7 @@ use crate::rules::scatter::{self, Reduction};
 #[derive(Debug)]
 pub struct ScatterUpdate;
 
-impl Parse for ScatterUpdate {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(ScatterUpdate)
-    }
-}
+no_attributes!(ScatterUpdate);
 
 impl Op for ScatterUpdate {
     fn input_names(&self) -> &'static [&'static str] {
@@ -26,17 +20,16 @@ impl Op for ScatterUpdate {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
         let element_type = scatter::element_type(cx, 2, Reduction::None)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
-        cx.expect_type(3, "an integer type", ElementType::is_integral)?;
-        let (data, indices, updates, axis) = (cx.shape(0), cx.shape(1), cx.shape(2), cx.shape(3));
-        require!(3; axis.volume().contains(1), "must hold one axis, but is {axis}");
+        cx.expect_integer(1)?;
+        cx.expect_integer(3)?;
+        let (data, indices, updates) = (cx.shape(0), cx.shape(1), cx.shape(2));
+        cx.expect_one(3, "axis")?;
         require!(0; data.rank() != Some(0), "is a scalar, which has no slices");
         if let (Some(d), Some(i)) = (data.dims(), indices.dims()) {
             let rank = d.len() + i.len() - 1;
             cx.expect_rank(2, rank..=rank)?;
             if let Some(axis) = cx.int(3) {
-                let stamp = |e: RuleError| RuleError { input: Some(3), ..e };
-                let axis = axes::normalize(axis, d.len()).map_err(stamp)?;
+                let axis = axes::normalize_of(3, axis, d.len())?;
                 let (before, behind) = (d.iter().take(axis), d.iter().skip(axis + 1));
                 let expected: PartialShape = before.chain(i).chain(behind).copied().collect();
                 let fits = updates.is_compatible(&expected);
@@ -52,7 +45,7 @@ impl Op for ScatterUpdate {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b101)
+        Reduction::None.traits()
     }
 }
 

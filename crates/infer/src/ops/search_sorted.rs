@@ -2,7 +2,6 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/search-sorted-15.html>
 
-use super::shape_of::index_type;
 use crate::prelude::*;
 
 /// SearchSorted-15.
@@ -17,7 +16,7 @@ impl Parse for SearchSorted {
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let right = attrs.bool_or("right_mode", false);
-        let output_type = index_type(attrs, "output_type", ElementType::I64)?;
+        let output_type = attrs.index_type_or("output_type", ElementType::I64)?;
         Ok(SearchSorted { right, output_type })
     }
 }
@@ -57,9 +56,11 @@ impl Op for SearchSorted {
                     false => v.meet(*s),
                 };
                 let merged: Option<PartialShape> = s.iter().zip(v).enumerate().map(merge).collect();
-                let message = "all axes but the last must be those of the sequences";
-                require!(1; merged.is_some(), "is {values}: {message}, {sorted}");
-                merged.unwrap_or_else(|| values.clone())
+                let message = || {
+                    let rule = "all axes but the last must be those of the sequences";
+                    format!("is {values}: {rule}, {sorted}")
+                };
+                merged.ok_or_else(|| RuleError::at(1, message()))?
             }
         };
         cx.set(0, self.output_type, shape);
@@ -80,7 +81,7 @@ impl Parse for Bucketize {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let output_type = index_type(attrs, "output_type", ElementType::I64)?;
+        let output_type = attrs.index_type_or("output_type", ElementType::I64)?;
         let with_right_bound = attrs.bool_or("with_right_bound", true);
         Ok(Bucketize { output_type, with_right_bound })
     }

@@ -5,7 +5,7 @@
 //! Slices of segments beyond `num_segments` are left out, as OpenVINO does.
 
 use crate::prelude::*;
-use crate::shape::Dims;
+use crate::rules::sizes;
 
 /// SegmentMax-16.
 #[derive(Debug)]
@@ -48,16 +48,11 @@ impl Op for SegmentMax {
             "is {ids}: there must be one for each slice of the data {data}"
         );
         let segments = segments(cx)?;
-        let Some(dims) = data.dims() else {
-            cx.because("the rank of the data is unknown");
-            cx.set(0, element_type, PartialShape::unranked());
-            return Ok(());
+        let shape = match data.rank() {
+            Some(_) => data.clone().with_dim(0, segments),
+            None => cx.unranked("the rank of the data is unknown"),
         };
-        let mut out: Dims = dims.into();
-        if let Some(first) = out.first_mut() {
-            *first = segments;
-        }
-        cx.set(0, element_type, PartialShape::Ranked(out));
+        cx.set(0, element_type, shape);
         Ok(())
     }
 }
@@ -75,12 +70,7 @@ fn segments(cx: &mut InferCx<'_>) -> Result<Dim, RuleError> {
         let last = |ids: Vec<i64>| ids.last().map_or(0, |last| last.saturating_add(1));
         return Ok(ids.map_or(Dim::any(), |ids| Dim::fixed(last(ids))));
     }
-    cx.because("the number of segments is known only when running");
-    let Some(count) = cx.value(2).and_then(PartialValue::intervals).and_then(|v| v.first()) else {
-        return Ok(Dim::any());
-    };
-    require!(2; count.hi >= 0, "{} is not a number of segments", count.lo);
-    Ok(Dim::from(*count))
+    sizes::count(cx, 2, "segments")
 }
 
 #[cfg(test)]

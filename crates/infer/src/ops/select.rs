@@ -35,7 +35,7 @@ impl Op for Select {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        cx.expect_type(0, "boolean", |t| t == ElementType::Boolean)?;
+        cx.expect_boolean(0)?;
         let element_type = cx.same_type(1..3)?;
         let (cond, then, other) = (cx.shape(0), cx.shape(1), cx.shape(2));
         let shape = match self.broadcast {

@@ -25,26 +25,10 @@ impl Parse for ShapeOf {
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         // OpenVINO writes output_type for version 1, too, where it means nothing.
-        let output_type = index_type(attrs, "output_type", ElementType::I64)?;
+        let output_type = attrs.index_type_or("output_type", ElementType::I64)?;
         let output_type = if kind == Kind::V1 { ElementType::I64 } else { output_type };
         Ok(ShapeOf { output_type })
     }
-}
-
-/// An attribute that is i32 or i64.
-///
-/// # Errors
-/// When it is something else.
-pub(crate) fn index_type(
-    attrs: &mut Attrs<'_>,
-    name: &str,
-    default: ElementType,
-) -> Result<ElementType, AttrError> {
-    let found = attrs.element_type_or(name, default)?;
-    if !matches!(found, ElementType::I32 | ElementType::I64) {
-        return Err(AttrError::new(name, format!("must be i32 or i64, not {found}")));
-    }
-    Ok(found)
 }
 
 impl Op for ShapeOf {

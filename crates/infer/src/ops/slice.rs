@@ -13,13 +13,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct Slice;
 
-impl Parse for Slice {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Slice)
-    }
-}
+no_attributes!(Slice);
 
 /// What a slice does to each axis it names, with its step.
 pub type Named = SmallVec<[(usize, Range); 4]>;
@@ -59,16 +53,13 @@ impl Op for Slice {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=5)?;
         for input in 1..cx.input_count() {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
         let scalar = cx.rank(0) == Some(0);
         require!(0; !scalar, "is a scalar, which cannot be sliced");
         let shape = match cx.shape(0).dims() {
-            None => {
-                cx.because("the rank of the data is unknown");
-                PartialShape::unranked()
-            }
+            None => cx.unranked("the rank of the data is unknown"),
             Some(dims) => PartialShape::Ranked(sliced(cx, dims)?),
         };
         cx.set(0, cx.element_type(0), shape);
@@ -90,8 +81,7 @@ impl Op for Slice {
 }
 
 fn sliced(cx: &mut InferCx<'_>, dims: &[Dim]) -> Result<Dims, RuleError> {
-    let lists: Vec<Option<&[Interval]>> =
-        (1..=3).map(|i| cx.value(i).and_then(PartialValue::intervals)).collect();
+    let lists: Vec<Option<&[Interval]>> = (1..=3).map(|i| cx.intervals(i)).collect();
     let mut out: Dims = dims.into();
     let axes = match cx.input_count() {
         5 => cx.ints(4),

@@ -5,19 +5,12 @@
 use super::slice::{Named, ranges};
 use crate::prelude::*;
 use crate::rules::scatter::{self, Reduction};
-use crate::shape::Dims;
 
 /// SliceScatter-15.
 #[derive(Debug)]
 pub struct SliceScatter;
 
-impl Parse for SliceScatter {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(SliceScatter)
-    }
-}
+no_attributes!(SliceScatter);
 
 impl SliceScatter {
     /// What starts, stops, steps and axes mean for data of a rank.
@@ -55,23 +48,22 @@ impl Op for SliceScatter {
         cx.expect_inputs(5..=6)?;
         let element_type = scatter::element_type(cx, 1, Reduction::None)?;
         for input in 2..cx.input_count() {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
         cx.expect_rank(0, 1..=usize::MAX)?;
         let data = cx.shape(0);
-        if let Some(dims) = data.dims() {
-            cx.expect_rank(1, dims.len()..=dims.len())?;
+        if let Some(rank) = data.rank() {
+            cx.expect_rank(1, rank..=rank)?;
             let axes = cx.ints(5);
             let known = axes.is_some() == (cx.input_count() == 6);
             if let (Some(a), Some(b), Some(c), true) = (cx.ints(2), cx.ints(3), cx.ints(4), known) {
-                let mut slice: Dims = dims.into();
-                for (axis, range) in self.ranges([&a, &b, &c], axes.as_deref(), dims.len())? {
-                    if let Some(dim) = slice.get_mut(axis) {
-                        *dim = range.apply(*dim);
-                    }
+                let mut slice = data.clone();
+                for (axis, range) in self.ranges([&a, &b, &c], axes.as_deref(), rank)? {
+                    let size = range.apply(slice.dim(axis));
+                    slice = slice.with_dim(axis, size);
                 }
-                self.check(cx.shape(1), &PartialShape::Ranked(slice))?;
+                self.check(cx.shape(1), &slice)?;
             }
         }
         cx.set(0, element_type, data.clone());

@@ -58,7 +58,7 @@ impl Op for Softmax {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
-        let element_type = cx.expect_type(0, "a floating-point type", ElementType::is_real)?;
+        let element_type = cx.expect_real(0)?;
         if let Some(rank) = cx.rank(0) {
             self.axis(rank)?;
         }

@@ -101,12 +101,11 @@ impl Op for SpaceToBatch {
         cx.expect_rank(0, 2..=usize::MAX)?;
         let mut count = cx.rank(0).map_or(Dim::any(), Dim::of);
         for input in 1..4 {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
             let found = cx.shape(input).dim(0);
-            let met = count.meet(found);
-            require!(input; met.is_some(), "holds {found} values, but there are {count} axes");
-            count = met.unwrap_or(count);
+            let message = || format!("holds {found} values, but there are {count} axes");
+            count = count.meet(found).ok_or_else(|| RuleError::at(input, message()))?;
         }
         let rank = count.value().and_then(|rank| usize::try_from(rank).ok());
         let shape = match (rank, cx.shape(0)) {

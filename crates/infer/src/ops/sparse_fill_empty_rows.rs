@@ -8,13 +8,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct SparseFillEmptyRows;
 
-impl Parse for SparseFillEmptyRows {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(SparseFillEmptyRows)
-    }
-}
+no_attributes!(SparseFillEmptyRows);
 
 impl Op for SparseFillEmptyRows {
     fn input_names(&self) -> &'static [&'static str] {
@@ -34,14 +28,15 @@ impl Op for SparseFillEmptyRows {
         let (values, dense, indices) = (cx.shape(0), cx.shape(1), cx.shape(2));
         require!(1; dense.dim(0).contains(2), "is {dense}: only matrices can be filled");
         let given = values.dim(0).meet(indices.dim(0)).filter(|_| indices.dim(1).contains(2));
-        let message = "there must be a row and a column for each of the values";
-        require!(2; given.is_some(), "is {indices}: {message}, {values}");
+        let Some(given) = given else {
+            let message = "there must be a row and a column for each of the values";
+            return Err(RuleError::at(2, format!("is {indices}: {message}, {values}")));
+        };
         cx.because("which rows are empty is known only when running");
-        let given = given.unwrap_or(Dim::any());
         let (rows, filled) = rows(cx, given)?;
-        cx.set(0, index_type, PartialShape::from_iter([filled, Dim::fixed(2)]));
-        cx.set(1, element_type, PartialShape::from_iter([filled]));
-        cx.set(2, ElementType::Boolean, PartialShape::from_iter([rows]));
+        cx.set(0, index_type, [filled, Dim::fixed(2)]);
+        cx.set(1, element_type, [filled]);
+        cx.set(2, ElementType::Boolean, [rows]);
         Ok(())
     }
 
@@ -52,7 +47,7 @@ impl Op for SparseFillEmptyRows {
 
 /// The number of rows, and that of elements when the empty ones are filled.
 fn rows(cx: &InferCx<'_>, given: Dim) -> Result<(Dim, Dim), RuleError> {
-    let Some(sizes) = cx.value(1).and_then(PartialValue::intervals) else {
+    let Some(sizes) = cx.intervals(1) else {
         return Ok((Dim::any(), Dim::range(given.min(), Dim::INF)));
     };
     let bound = |axis: usize| sizes.get(axis).copied().map_or(Dim::any(), Dim::from);

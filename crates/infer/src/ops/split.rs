@@ -4,7 +4,6 @@
 
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
 use crate::value::Interval;
 
 /// The operations.
@@ -84,7 +83,7 @@ impl Op for Split {
         let inputs = if self.parts.is_some() { 2 } else { 3 };
         cx.expect_inputs(inputs..=inputs)?;
         for input in 1..inputs {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
         }
         if inputs == 3 {
             cx.expect_rank(2, 1..=1)?;
@@ -106,8 +105,7 @@ impl Op for Split {
             (0..outputs).for_each(|o| cx.set(o, element_type, shape.clone()));
             return Ok(());
         };
-        let axis =
-            axes::normalize(axis, dims.len()).map_err(|e| RuleError { input: Some(1), ..e })?;
+        let axis = axes::normalize_of(1, axis, dims.len())?;
         let dim = dims.get(axis).copied().unwrap_or(Dim::any());
         let parts = match dim.size() {
             Some(size) if self.parts.is_some() || cx.ints(2).is_some() => {
@@ -117,11 +115,7 @@ impl Op for Split {
             _ => self.open_parts(cx, dim)?,
         };
         for (output, part) in parts.into_iter().enumerate() {
-            let mut out: Dims = dims.into();
-            if let Some(slot) = out.get_mut(axis) {
-                *slot = part;
-            }
-            cx.set(output, element_type, PartialShape::Ranked(out));
+            cx.set(output, element_type, cx.shape(0).clone().with_dim(axis, part));
         }
         Ok(())
     }
@@ -154,7 +148,7 @@ impl Split {
             return Ok(vec![part.with_why(dim.why()); parts]);
         }
         cx.because("the lengths are known only when running");
-        let Some(lengths) = cx.value(2).and_then(PartialValue::intervals) else {
+        let Some(lengths) = cx.intervals(2) else {
             return Ok(vec![Dim::range(0, dim.max()); cx.output_count()]);
         };
         let known = lengths.iter().filter(|l| l.lo >= 0);

@@ -43,7 +43,7 @@ impl Op for Squeeze {
         let least = if self.kind == Kind::Unsqueeze { 2 } else { 1 };
         cx.expect_inputs(least..=2)?;
         if cx.input_count() == 2 {
-            cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(1)?;
             cx.expect_rank(1, 0..=1)?;
         }
         let shape = match self.kind {
@@ -66,15 +66,13 @@ impl Op for Squeeze {
 impl Squeeze {
     fn squeezed(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let Some(dims) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
         // No axes, or an empty list of them, means every axis of size 1.
         let all = cx.input_count() == 1 || cx.shape(1).volume().value() == Some(0);
         if all {
             if dims.iter().any(|d| !d.is_static() && d.contains(1)) {
-                cx.because("it depends on which sizes turn out to be 1");
-                return Ok(PartialShape::unranked());
+                return Ok(cx.unranked("it depends on which sizes turn out to be 1"));
             }
             return Ok(dims.iter().copied().filter(|d| d.value() != Some(1)).collect());
         }
@@ -97,8 +95,7 @@ impl Squeeze {
             }
             let open = !dim.is_static() && dim.contains(1);
             if self.allow_axis_skip && open {
-                cx.because("it depends on which sizes turn out to be 1");
-                return Ok(PartialShape::unranked());
+                return Ok(cx.unranked("it depends on which sizes turn out to be 1"));
             }
             if !dim.contains(1) {
                 let shape = cx.shape(0);
@@ -116,8 +113,7 @@ impl Squeeze {
 fn unsqueezed(cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
     let count = cx.shape(1).volume();
     let (Some(dims), Some(added)) = (cx.shape(0).dims(), count.size()) else {
-        cx.because("the rank of the result is known only when running");
-        return Ok(PartialShape::unranked());
+        return Ok(cx.unranked("the rank of the result is known only when running"));
     };
     require!(1; added > 0, "names no axis");
     let Some(values) = cx.ints(1) else {

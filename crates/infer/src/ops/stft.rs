@@ -6,7 +6,6 @@
 //! the squared windows, as OpenVINO and PyTorch do; the specification leaves it open.
 
 use crate::prelude::*;
-use crate::value::Interval;
 
 /// The directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +99,7 @@ impl Stft {
         cx.expect_rank(0, 1..=2)?;
         let (size, step) = self.known_frames(cx)?;
         let Some((signal, batch)) = cx.shape(0).dims().and_then(<[Dim]>::split_last) else {
-            cx.because("the rank of the signal is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the signal is unknown"));
         };
         let (mut count, mut bins) = (Dim::any(), Dim::any());
         if let Some(size) = size {
@@ -124,8 +122,7 @@ impl Stft {
         let (size, step) = self.known_frames(cx)?;
         let length = self.given_length(cx)?;
         let Some([batch @ .., bins, count, pair]) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
         let pairs = pair.contains(2);
         require!(0; pairs, "is {}; the last axis must hold pairs", cx.shape(0));
@@ -153,10 +150,8 @@ impl Stft {
         if cx.input_count() < 5 {
             return Ok(None);
         }
-        let one = cx.shape(4).volume().contains(1);
-        require!(4; one, "must hold one length, but is {}", cx.shape(4));
-        let length = cx.value(4).and_then(PartialValue::intervals).and_then(<[Interval]>::first);
-        let Some(length) = length.copied() else {
+        cx.expect_one(4, "length")?;
+        let Some(length) = cx.interval(4) else {
             cx.because("the length is known only when running");
             return Ok(Some(Dim::any()));
         };
@@ -179,8 +174,7 @@ impl Op for Stft {
             cx.expect_type(input, "a real type", ElementType::is_real)?;
         }
         for input in 2..cx.input_count() {
-            let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
-            cx.expect_type(input, "i32 or i64", index)?;
+            cx.expect_index(input)?;
             cx.expect_rank(input, 0..=usize::from(input == 4))?;
         }
         cx.expect_rank(1, 1..=1)?;

@@ -121,7 +121,7 @@ impl StridedSlice {
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         let values = |input: usize| {
-            let list = cx.value(input).and_then(PartialValue::intervals);
+            let list = cx.intervals(input);
             let exact = |v: &[Interval]| v.iter().map(|v| bound(*v)).collect::<Vec<_>>();
             let count = cx.shape(input).volume().size().filter(|n| *n <= MAX_ELEMENTS);
             list.map(exact).or_else(|| count.map(|n| vec![None; n]))
@@ -130,8 +130,7 @@ impl StridedSlice {
         let strides = if cx.input_count() == 4 { Some(values(3)) } else { None };
         let dims = cx.shape(0).dims();
         let (Some(dims), Some(begin), Some(end)) = (dims, begin, end) else {
-            cx.because("the rank of the result is known only when running");
-            return Ok(PartialShape::unranked());
+            return Ok(cx.unranked("the rank of the result is known only when running"));
         };
         let (a, b) = (begin.len(), end.len());
         require!(2; a == b, "holds {b} values, begin holds {a}");
@@ -175,7 +174,7 @@ impl Op for StridedSlice {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=4)?;
         for input in 1..cx.input_count() {
-            cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 0..=1)?;
         }
         let shape = self.shape(cx)?;

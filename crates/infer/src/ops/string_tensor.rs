@@ -9,13 +9,7 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct StringTensorPack;
 
-impl Parse for StringTensorPack {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(StringTensorPack)
-    }
-}
+no_attributes!(StringTensorPack);
 
 impl Op for StringTensorPack {
     fn input_names(&self) -> &'static [&'static str] {
@@ -31,9 +25,9 @@ impl Op for StringTensorPack {
         cx.expect_type(2, "u8", |t| t == ElementType::U8)?;
         cx.expect_rank(2, 1..=1)?;
         let (begins, ends) = (cx.shape(0), cx.shape(1));
-        let shape = begins.meet(ends);
-        require!(1; shape.is_some(), "is {ends}: it must have the shape of begins, {begins}");
-        cx.set(0, ElementType::String, shape.unwrap_or_else(PartialShape::unranked));
+        let message = || format!("is {ends}: it must have the shape of begins, {begins}");
+        let shape = begins.meet(ends).ok_or_else(|| RuleError::at(1, message()))?;
+        cx.set(0, ElementType::String, shape);
         Ok(())
     }
 }
@@ -42,13 +36,7 @@ impl Op for StringTensorPack {
 #[derive(Debug)]
 pub struct StringTensorUnpack;
 
-impl Parse for StringTensorUnpack {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(StringTensorUnpack)
-    }
-}
+no_attributes!(StringTensorUnpack);
 
 impl Op for StringTensorUnpack {
     fn input_names(&self) -> &'static [&'static str] {

@@ -4,10 +4,8 @@
 //!
 //! Equal elements keep their order, whether `stable` asks for it or not.
 
-use super::shape_of::index_type;
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ impl Parse for TopK {
             axis: attrs.int("axis")?,
             largest: attrs.choice("mode", &[("max", true), ("min", false)])?,
             sort: attrs.choice("sort", &orders)?,
-            index_type: index_type(attrs, "index_element_type", ElementType::I32)?,
+            index_type: attrs.index_type_or("index_element_type", ElementType::I32)?,
         })
     }
 }
@@ -74,23 +72,19 @@ impl TopK {
     }
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
-        let k = cx.value(1).and_then(PartialValue::intervals).and_then(|v| v.first()).copied();
+        let k = cx.interval(1);
         if let Some(k) = k {
             require!(1; k.hi >= 0, "{} is not a number of elements", k.lo);
         }
-        let Some(dims) = cx.shape(0).dims() else {
-            cx.because("the rank of the data is unknown");
-            return Ok(PartialShape::unranked());
+        let Some(rank) = cx.rank(0) else {
+            return Ok(cx.unranked("the rank of the data is unknown"));
         };
-        let axis = self.axis(dims.len())?;
-        let mut out: Dims = dims.into();
-        if let Some(slot) = out.get_mut(axis) {
-            cx.because("K is known only when running");
-            let k = k.map_or(Dim::any(), Dim::from);
-            require!(1; k.min() <= slot.max(), "{k} is more than the axis has, {slot}");
-            *slot = k.meet(Dim::range(0, slot.max())).unwrap_or(k);
-        }
-        Ok(PartialShape::Ranked(out))
+        let axis = self.axis(rank)?;
+        cx.because("K is known only when running");
+        let (k, size) = (k.map_or(Dim::any(), Dim::from), cx.shape(0).dim(axis));
+        require!(1; k.min() <= size.max(), "{k} is more than the axis has, {size}");
+        let found = k.meet(Dim::range(0, size.max())).unwrap_or(k);
+        Ok(cx.shape(0).clone().with_dim(axis, found))
     }
 }
 
@@ -102,7 +96,7 @@ impl Op for TopK {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
         let element_type = cx.expect_number(0)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 0..=0)?;
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape.clone());

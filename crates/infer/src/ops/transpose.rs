@@ -10,13 +10,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct Transpose;
 
-impl Parse for Transpose {
-    type Kind = ();
-
-    fn parse((): (), _attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(Transpose)
-    }
-}
+no_attributes!(Transpose);
 
 /// The order that input 1 means: an empty list reverses the axes.
 ///
@@ -38,7 +32,7 @@ impl Op for Transpose {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_type(1, "an integer type", ElementType::is_integral)?;
+        cx.expect_integer(1)?;
         cx.expect_rank(1, 1..=1)?;
         let (Some(dims), count) = (cx.shape(0).dims(), cx.shape(1).volume()) else {
             let rank = cx.shape(1).volume().size().filter(|n| *n > 0);

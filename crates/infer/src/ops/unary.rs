@@ -149,10 +149,8 @@ impl Unary {
     }
 
     fn expect_types(&self, cx: &InferCx<'_>) -> Result<ElementType, RuleError> {
-        let number = |t: ElementType| t.is_integral() || t.is_real();
-        let real = ElementType::is_real;
         match self.kind {
-            Kind::LogicalNot => cx.expect_type(0, "boolean", |t| t == ElementType::Boolean),
+            Kind::LogicalNot => cx.expect_boolean(0),
             Kind::BitwiseNot => cx.expect_type(0, "an integer or boolean type", |t| {
                 t.is_integral() || t == ElementType::Boolean
             }),
@@ -170,8 +168,8 @@ impl Unary {
             | Kind::Swish
             | Kind::ErfInv
             | Kind::Selu
-            | Kind::HardSigmoid => cx.expect_type(0, "a floating-point type", real),
-            _ => cx.expect_type(0, "a numeric type", number),
+            | Kind::HardSigmoid => cx.expect_real(0),
+            _ => cx.expect_number(0),
         }
     }
 }
@@ -189,13 +187,7 @@ impl Op for Unary {
         cx.same_type(0..cx.input_count())?;
         for input in 1..cx.input_count() {
             match self.kind {
-                Kind::Selu => {
-                    let shape = cx.shape(input);
-                    require!(
-                        input; shape.volume().contains(1),
-                        "must hold one element, but is {shape}"
-                    );
-                }
+                Kind::Selu => cx.expect_one(input, "element")?,
                 _ => cx.expect_rank(input, 0..=0)?,
             }
         }

@@ -2,10 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/unique-10.html>
 
-use super::shape_of::index_type;
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
 
 /// Unique-10.
 #[derive(Debug)]
@@ -21,8 +19,8 @@ impl Parse for Unique {
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         Ok(Unique {
             sorted: attrs.bool_or("sorted", true),
-            index_type: index_type(attrs, "index_element_type", ElementType::I64)?,
-            count_type: index_type(attrs, "count_element_type", ElementType::I64)?,
+            index_type: attrs.index_type_or("index_element_type", ElementType::I64)?,
+            count_type: attrs.index_type_or("count_element_type", ElementType::I64)?,
         })
     }
 }
@@ -44,18 +42,13 @@ impl Unique {
         let Some(dims) = cx.shape(0).dims() else {
             return Ok((PartialShape::unranked(), Dim::any()));
         };
-        let mut out: Dims = dims.into();
         let Some(axis) = cx.int(1) else {
-            out.iter_mut().for_each(|d| *d = Dim::range(0, d.max()));
-            return Ok((PartialShape::Ranked(out), Dim::any()));
+            let out = dims.iter().map(|d| Dim::range(0, d.max())).collect();
+            return Ok((out, Dim::any()));
         };
-        let axis =
-            axes::normalize(axis, dims.len()).map_err(|e| RuleError { input: Some(1), ..e })?;
+        let axis = axes::normalize_of(1, axis, dims.len())?;
         let searched = cx.shape(0).dim(axis);
-        if let Some(slot) = out.get_mut(axis) {
-            *slot = found(searched);
-        }
-        Ok((PartialShape::Ranked(out), searched))
+        Ok((cx.shape(0).clone().with_dim(axis, found(searched)), searched))
     }
 }
 
@@ -67,14 +60,13 @@ impl Op for Unique {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=2)?;
         cx.expect_index(1)?;
-        let one = cx.input_count() < 2 || cx.shape(1).volume().contains(1);
-        require!(1; one, "must hold one axis, but is {}", cx.shape(1));
+        cx.expect_one(1, "axis")?;
         cx.because("how many elements are different is known only when running");
         let (shape, searched) = self.shape(cx)?;
         let found = PartialShape::from_iter([Dim::range(searched.min().min(1), searched.max())]);
         cx.set(0, cx.element_type(0), shape);
         cx.set(1, self.index_type, found.clone());
-        cx.set(2, self.index_type, PartialShape::from_iter([searched]));
+        cx.set(2, self.index_type, [searched]);
         cx.set(3, self.count_type, found);
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use crate::cx::InferCx;
 use crate::error::RuleError;
-use ir::ElementType;
 use smallvec::SmallVec;
 
 /// The axis `0..rank` that `axis` means, or the range it had to be in.
@@ -24,17 +23,24 @@ pub fn normalize(axis: i64, rank: usize) -> Result<usize, RuleError> {
     }
 }
 
+/// As [`normalize`], for an axis that an input holds.
+///
+/// # Errors
+/// As [`normalize`], about that input.
+pub fn normalize_of(input: usize, axis: i64, rank: usize) -> Result<usize, RuleError> {
+    normalize(axis, rank).map_err(|e| RuleError { input: Some(input), ..e })
+}
+
 /// The axes that a list of axes means, in its order.
 ///
 /// # Errors
-/// As [`normalize`], stamped with the input that held the list.
+/// As [`normalize_of`] the input that holds the list.
 pub fn normalize_all(
     axes: &[i64],
     rank: usize,
     input: usize,
 ) -> Result<SmallVec<[usize; 6]>, RuleError> {
-    let stamp = |e: RuleError| RuleError { input: Some(input), ..e };
-    axes.iter().map(|&axis| normalize(axis, rank).map_err(stamp)).collect()
+    axes.iter().map(|&axis| normalize_of(input, axis, rank)).collect()
 }
 
 /// As [`normalize_all`], refusing an axis that is named twice.
@@ -60,7 +66,7 @@ pub fn normalize_unique(
 /// # Errors
 /// When that input is no list of integers, and as [`normalize_all`].
 pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
-    cx.expect_type(input, "an integer type", ElementType::is_integral)?;
+    cx.expect_integer(input)?;
     cx.expect_rank(input, 0..=1)?;
     let (Some(rank), Some(values)) = (cx.rank(0), cx.ints(input)) else { return Ok(None) };
     normalize_all(&values, rank, input).map(Some)

@@ -14,7 +14,7 @@ use ir::ElementType;
 /// When their types are not floating-point or differ, or their shapes are others.
 pub fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
     for (input, rank) in [(0, 4), (1, 2)] {
-        cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
+        cx.expect_real(input)?;
         cx.expect_rank(input, rank..=rank)?;
     }
     let element_type = cx.same_type(0..2)?;
@@ -45,8 +45,7 @@ pub fn count(
     required: bool,
     least: i64,
 ) -> Result<usize, AttrError> {
-    let value = attrs.int_in(name, (!required).then_some(1), least..=MOST)?;
-    usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
+    attrs.count_in(name, (!required).then_some(1), least..=MOST)
 }
 
 /// Squares of counts up to here fit 32 bits.

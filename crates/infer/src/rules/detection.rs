@@ -5,6 +5,7 @@ use crate::cx::InferCx;
 use crate::dim::Dim;
 use crate::error::{AttrError, RuleError};
 use crate::require;
+use crate::rules::sizes;
 use crate::shape::PartialShape;
 use ir::ElementType;
 
@@ -13,61 +14,12 @@ pub fn up_to(dim: Dim) -> Dim {
     Dim::range(0, dim.max()).with_why(dim.why())
 }
 
-/// The smaller of two upper bounds.
+/// As [`up_to`], but at most `limit`, of which a negative one is none.
 pub fn capped(dim: Dim, limit: i64) -> Dim {
     match limit < 0 {
         true => up_to(dim),
         false => Dim::range(0, dim.max().min(limit)).with_why(dim.why()),
     }
-}
-
-/// Checks that the given inputs are of floating-point types.
-///
-/// # Errors
-/// Naming the first that is not.
-pub fn expect_real(
-    cx: &InferCx<'_>,
-    inputs: impl IntoIterator<Item = usize>,
-) -> Result<(), RuleError> {
-    for input in inputs {
-        cx.expect_type(input, "a floating-point type", ElementType::is_real)?;
-    }
-    Ok(())
-}
-
-/// Checks that an input has `rank` axes, the last of which can hold `size`.
-///
-/// # Errors
-/// When it has not.
-pub fn expect_rows(
-    cx: &InferCx<'_>,
-    input: usize,
-    rank: usize,
-    size: i64,
-) -> Result<(), RuleError> {
-    cx.expect_rank(input, rank..=rank)?;
-    let fits = cx.shape(input).dim(rank.saturating_sub(1)).contains(size);
-    require!(input; fits, "is {}, the last axis must have {size} elements", cx.shape(input));
-    Ok(())
-}
-
-/// The one size that an axis of each of some inputs has.
-///
-/// # Errors
-/// When two of them differ.
-pub fn same_dim(
-    cx: &InferCx<'_>,
-    what: &str,
-    axes: impl IntoIterator<Item = (usize, usize)>,
-) -> Result<Dim, RuleError> {
-    let mut common = Dim::any();
-    for (input, axis) in axes {
-        let found = cx.shape(input).dim(axis);
-        let met = common.meet(found);
-        require!(input; met.is_some(), "has {found} {what}, an earlier input has {common}");
-        common = met.unwrap_or(common);
-    }
-    Ok(common)
 }
 
 /// How many times `each` goes into an axis of an input, which must be without remainder.
@@ -85,31 +37,34 @@ pub fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
 
 /// Rows of `columns` elements, whose number only the data decides.
 pub fn rows(count: Dim, columns: i64) -> PartialShape {
-    [count, Dim::fixed(columns)].into_iter().collect()
+    [count, Dim::fixed(columns)].into()
 }
 
-/// The shape of prior boxes and their variances: `priors` boxes for each cell of the grid whose
-/// height and width input 0 holds.
+/// Sets the prior boxes and their variances: `priors` boxes for each cell of the grid whose height
+/// and width input 0 holds.
 ///
 /// # Errors
 /// When an input is not a list of two integers.
-pub fn prior_shape(cx: &mut InferCx<'_>, priors: Dim) -> Result<PartialShape, RuleError> {
+pub fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(), RuleError> {
     cx.expect_inputs(2..=2)?;
     for input in 0..2 {
-        cx.expect_type(input, "an integer type", ElementType::is_integral)?;
-        expect_rows(cx, input, 1, 2)?;
+        cx.expect_integer(input)?;
+        cx.expect_rows(input, 1, 2)?;
     }
-    let dims = [Dim::fixed(2), Dim::any()].into_iter().collect();
-    let Some(sizes) = cx.value(0).and_then(|v| v.intervals()) else {
-        cx.because("the value of output_size is unknown");
-        return Ok(dims);
-    };
     let mut count = priors.scaled(4);
-    for size in sizes {
-        require!(0; size.hi >= 0, "holds the negative size {}", size.hi);
-        count = Dim::from(*size).unlabelled().times(count);
+    match cx.intervals(0) {
+        Some(sizes) => {
+            for size in sizes {
+                count = sizes::size(0, *size)?.unlabelled().times(count);
+            }
+        }
+        None => {
+            cx.because("the value of output_size is unknown");
+            count = Dim::any();
+        }
     }
-    Ok([Dim::fixed(2), count].into_iter().collect())
+    cx.set(0, ElementType::F32, [Dim::fixed(2), count]);
+    Ok(())
 }
 
 /// The variances of prior boxes: none, one or four; none stands for 0.1.

@@ -9,5 +9,6 @@ pub mod gather;
 pub mod interval;
 pub mod reshape;
 pub mod scatter;
+pub mod sizes;
 pub mod slicing;
 pub mod window;

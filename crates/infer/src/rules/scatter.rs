@@ -3,6 +3,7 @@
 use crate::attrs::Attrs;
 use crate::cx::{InferCx, ValueCx};
 use crate::error::{AttrError, RuleError};
+use crate::op::OpTraits;
 use crate::value::{Elements, PartialValue, wrap_i64};
 use ir::ElementType;
 
@@ -35,6 +36,11 @@ impl Reduction {
         let words =
             [("none", None), ("sum", Sum), ("prod", Prod), ("min", Min), ("max", Max), others];
         attrs.choice_or("reduction", &words, None)
+    }
+
+    /// Whether elements of data (input 0) and updates (input 2) are only moved.
+    pub fn traits(self) -> OpTraits {
+        if self == Reduction::None { OpTraits::moving(0b101) } else { OpTraits::PURE }
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::attrs::Attrs;
 use crate::dim::Dim;
 use crate::error::{AttrError, RuleError};
-use crate::shape::Dims;
+use crate::shape::{Dims, PartialShape};
 use smallvec::SmallVec;
 
 /// What becomes of the rest when the stride does not divide an axis.
@@ -152,6 +152,11 @@ fn same_length(name: &str, values: Vec<i64>, axes: usize) -> Result<Vec<i64>, At
     }
     let message = format!("holds {} values, strides holds {axes}", values.len());
     Err(AttrError::new(name, message))
+}
+
+/// The axes that windows slide over, which stand behind the first two of a shape.
+pub fn spatial(shape: &PartialShape, windows: &[Window]) -> Dims {
+    (2..windows.len() + 2).map(|axis| shape.dim(axis)).collect()
 }
 
 /// How many windows there are on each of some spatial axes.
@@ -386,7 +391,7 @@ mod tests {
 
     #[test]
     fn dims() {
-        let dim = |text: &str| text.parse::<crate::PartialShape>().unwrap().dim(0);
+        let dim = |text: &str| text.parse::<PartialShape>().unwrap().dim(0);
         let run =
             |w: Window, size, kernel, r| w.output(dim(size), dim(kernel), r).unwrap().to_string();
         use Rounding::*;

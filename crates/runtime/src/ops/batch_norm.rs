@@ -1,7 +1,7 @@
 //! BatchNormInference: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::batch_norm::BatchNorm;
 use kernels::normalize::{Batch, Channels, normalize_batch};
@@ -11,11 +11,10 @@ impl Lower for BatchNorm {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let inputs = self.inputs();
         let (channels, epsilon) = (channels(cx.sizes(inputs[0])), self.epsilon());
-        with_type!(cx.element_type(0), float T => {
+        kernel_for!(cx, 0, float T => {
             let lanes = Lanes::of::<T>();
-            Box::new(BatchNormKernel { inputs, channels, epsilon, lanes }) as Box<dyn Kernel>
+            BatchNormKernel { inputs, channels, epsilon, lanes }
         })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arithmetic on two tensors: one kernel for each element type, one walk for all shapes.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::binary::{Binary, Kind};
 use kernels::binary::{self as k, Lane, Operands};
@@ -33,19 +33,22 @@ impl Lower for Binary {
         let plan = Broadcast::new(cx.output_sizes(0)?, [cx.sizes(0), &b]);
         let is_power = op == k::Binary::Power && element_type.is_real();
         if is_power && cx.constant(1).is_some() && cx.floats(1)? == [2.0] && plan.is_dense(0) {
-            return square(element_type, plan.count())
-                .ok_or_else(|| LowerError::element_type(0, element_type));
+            return square(cx, plan.count());
         }
-        binary(element_type, op, plan).ok_or_else(|| LowerError::element_type(0, element_type))
+        binary(cx, op, plan)
     }
 }
 
-/// The kernel for a function of two elements; `None` for types that have no arithmetic.
+/// The kernel for a function of two elements of the type of input 0.
+///
+/// # Errors
+/// For types that have no arithmetic.
 pub(crate) fn binary(
-    element_type: ElementType,
+    cx: &LowerCx<'_>,
     op: k::Binary,
     plan: Broadcast<2>,
-) -> Option<Box<dyn Kernel>> {
+) -> Result<Box<dyn Kernel>, LowerError> {
+    let element_type = cx.element_type(0);
     // Divisions of integers fail by 0; floats give infinities.
     let divides = matches!(
         op,
@@ -53,11 +56,9 @@ pub(crate) fn binary(
     );
     let checked = divides && element_type.is_integral();
     if element_type == ElementType::Boolean {
-        return Some(Box::new(BinaryKernel::<u8> { op, plan, checked, of: PhantomData }));
+        return Ok(Box::new(BinaryKernel::<u8> { op, plan, checked, of: PhantomData }));
     }
-    with_type!(element_type, number T => {
-        Box::new(BinaryKernel::<T> { op, plan, checked, of: PhantomData }) as Box<dyn Kernel>
-    })
+    kernel_for!(cx, 0, number T => BinaryKernel::<T> { op, plan, checked, of: PhantomData })
 }
 
 struct BinaryKernel<T> {
@@ -93,11 +94,9 @@ impl<T: Element<Lane: Lane>> Kernel for BinaryKernel<T> {
 }
 
 /// x * x, which is what a power of 2 rounds to.
-fn square(element_type: ElementType, count: usize) -> Option<Box<dyn Kernel>> {
+fn square(cx: &LowerCx<'_>, count: usize) -> Result<Box<dyn Kernel>, LowerError> {
     let plan = Broadcast::new(&[count], [&[count], &[count]]);
-    with_type!(element_type, float T => {
-        Box::new(Square::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-    })
+    kernel_for!(cx, 0, float T => Square::<T> { plan, of: PhantomData })
 }
 
 struct Square<T> {

@@ -1,7 +1,7 @@
 //! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::ops::pool::kernel_window;
 use crate::prelude::*;
 use infer::ops::col2im::Col2Im;
@@ -18,10 +18,7 @@ impl Lower for Col2Im {
             let count = window.output(infer::Dim::of(size), infer::Dim::fixed(kernel[i]), FLOOR)?;
             *axis = kernel_window(window, size, count.size().unwrap_or(0), kernel[i]);
         }
-        with_type!(cx.element_type(0), number T => {
-            Box::new(Col2ImKernel { axes, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, number T => Col2ImKernel { axes, lanes: Lanes::of::<T>() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Comparisons and logic on two tensors.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::comparison::{Comparison, Kind};
 use kernels::binary::{self as k, Lane, Operands};
@@ -28,10 +28,7 @@ impl Lower for Comparison {
         if element_type == ElementType::Boolean {
             return Ok(Box::new(ComparisonKernel::<Bool> { op, plan, of: PhantomData }));
         }
-        with_type!(element_type, number T => {
-            Box::new(ComparisonKernel::<T> { op, plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => ComparisonKernel::<T> { op, plan, of: PhantomData })
     }
 }
 

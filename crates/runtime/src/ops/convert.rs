@@ -19,9 +19,7 @@ impl Lower for Convert {
         if from == to {
             return Ok(Box::new(SameBytes));
         }
-        let conversion = Conversion::new(from, to);
-        let conversion = conversion.ok_or_else(|| LowerError::element_type(0, from))?;
-        Ok(Box::new(ConvertKernel { conversion }))
+        Ok(Box::new(ConvertKernel { conversion: Conversion::of_input(0, from, to)? }))
     }
 }
 
@@ -69,9 +67,11 @@ enum Functions {
 
 /// Wide types know which of the [`Functions`] they are.
 pub(crate) trait Pair: Wide {
+    /// The functions by way of this type.
     fn pair(decoder: Decoder<Self>, encoder: Encoder<Self>) -> PairOf;
 }
 
+/// The functions between two element types by way of a wide type.
 pub(crate) struct PairOf(Functions);
 
 macro_rules! pairs {
@@ -95,6 +95,19 @@ where
 }
 
 impl Conversion {
+    /// The conversion of an input, or of an output that has its type.
+    ///
+    /// # Errors
+    /// When there is none between the types.
+    pub(crate) fn of_input(
+        input: usize,
+        from: ElementType,
+        to: ElementType,
+    ) -> Result<Conversion, LowerError> {
+        Conversion::new(from, to).ok_or_else(|| LowerError::element_type(input, from))
+    }
+
+    /// The conversion between two types; `None` for types that are not numbers.
     pub(crate) fn new(from: ElementType, to: ElementType) -> Option<Conversion> {
         let side = |t: ElementType| {
             let packed = t.bits().filter(|_| t.is_packed());

@@ -11,10 +11,7 @@ impl Lower for ConvertPromoteTypes {
             let (from, to) = (cx.element_type(i), cx.output_type(i));
             match from == to {
                 true => Ok(None),
-                false => match Conversion::new(from, to) {
-                    None => Err(LowerError::element_type(i, from)),
-                    conversion => Ok(conversion),
-                },
+                false => Conversion::of_input(i, from, to).map(Some),
             }
         };
         Ok(Box::new(Promotion { conversions: [conversion(0)?, conversion(1)?] }))

@@ -1,7 +1,7 @@
 //! Convolution-1, GroupConvolution-1 and the ways back: f32 with the channels moved last; f16 and
 //! bf16 in f32; other types as the definition says.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
 use crate::prepared::Ahead;
@@ -30,10 +30,7 @@ impl Lower for Rule {
             false => Direction::Forward,
         };
         let definition = Definition { conv, direction };
-        with_type!(element_type, number T => {
-            Box::new(Plain::<T> { definition, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => Plain::<T> { definition, of: PhantomData })
     }
 }
 

@@ -1,7 +1,7 @@
 //! CumSum-3: f16 and bf16 in f32, integers in 64 bits.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::cum_sum::CumSum as Rule;
 use infer::rules::axes;
@@ -17,10 +17,7 @@ impl Lower for Rule {
         let (outer, inner) = (data[..axis].iter().product(), data[axis + 1..].iter().product());
         let sizes = [outer, data[axis], inner];
         let plan = CumSum { sizes, exclusive: self.is_exclusive(), reverse: self.is_reverse() };
-        with_type!(cx.element_type(0), number T => {
-            Box::new(CumSumKernel { plan, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, number T => CumSumKernel { plan, lanes: Lanes::of::<T>() })
     }
 }
 

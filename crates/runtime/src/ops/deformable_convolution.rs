@@ -50,11 +50,10 @@ impl<R: Factor + Real> DeformableKernel<R> {
             }
         };
         let element_type = cx.element_type(0);
-        let both = (Conversion::new(element_type, wide), Conversion::new(wide, element_type));
-        let conversions = match both {
-            _ if element_type == wide => None,
-            (Some(up), Some(down)) => Some((up, down)),
-            _ => return Err(LowerError::element_type(0, element_type)),
+        let conversion = |from, to| Conversion::of_input(0, from, to);
+        let conversions = match element_type == wide {
+            true => None,
+            false => Some((conversion(element_type, wide)?, conversion(wide, element_type)?)),
         };
         Ok(DeformableKernel {
             batch: data[0],

@@ -4,7 +4,7 @@
 
 use super::convert::Lanes;
 use super::matmul::{Factor, Shape};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::einsum::Einsum as Rule;
 use kernels::Scratch;
@@ -20,10 +20,7 @@ impl Lower for Rule {
         let element_type = cx.element_type(0);
         let turned = element_type.is_real() && element_type != ElementType::F64;
         let plan = Plan::new(views(cx, &labels), &output, turned)?;
-        with_type!(element_type, number T => {
-            Box::new(Einsum { plan, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => Einsum { plan, lanes: Lanes::of::<T>() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sums and means of embeddings: every way to divide indices into bags becomes runs of indices.
 
 use super::segment_max::starts;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::embedding_bag::{EmbeddingBag, Kind};
 use kernels::num::Stored;
@@ -18,10 +18,7 @@ impl Lower for EmbeddingBag {
             default: self.default_index().filter(|input| *input < cx.input_count()),
             weights: Some(self.weights()).filter(|input| *input < cx.input_count()),
         };
-        with_type!(cx.element_type(0), number T => {
-            Box::new(BagKernel::<T> { bag, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, number T => BagKernel::<T> { bag, of: PhantomData })
     }
 }
 

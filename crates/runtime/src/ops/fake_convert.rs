@@ -1,7 +1,7 @@
 //! FakeConvert-13: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fake_convert::FakeConvert;
 use kernels::broadcast::Broadcast;
@@ -17,10 +17,7 @@ impl Lower for FakeConvert {
             ElementType::F8E5M2 => Float8::E5M2,
             _ => Float8::E4M3,
         };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(Rounded { plan, to, has_shift, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => Rounded { plan, to, has_shift, lanes: Lanes::of::<T>() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! FakeQuantize-1: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fake_quantize::FakeQuantize;
 use kernels::broadcast::Broadcast;
@@ -13,10 +13,7 @@ impl Lower for FakeQuantize {
         let (data, levels) = (cx.sizes(0), self.levels());
         let limits = [1, 2, 3, 4].map(|input| self.broadcast().aligned(data, cx.sizes(input)));
         let plan = Broadcast::new(data, limits.each_ref().map(Vec::as_slice));
-        with_type!(cx.element_type(0), float T => {
-            Box::new(Quantize { plan, levels, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => Quantize { plan, levels, lanes: Lanes::of::<T>() })
     }
 }
 

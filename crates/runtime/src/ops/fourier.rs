@@ -1,6 +1,6 @@
 //! DFT, IDFT, RDFT and IRDFT: one axis after the other, in f64.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
 use kernels::fourier::{AxisTransform, Complex, Direction, Fft, load, store};
@@ -49,11 +49,9 @@ impl Lower for Fourier {
             sizes[axis] = output[axis];
         }
         let (pairs_in, pairs_out) = (self.kind() != Kind::Rdft, self.kind() != Kind::Irdft);
-        with_type!(cx.element_type(0), float T => {
-            Box::new(FourierKernel::<T> { passes, pairs_in, pairs_out, of: PhantomData })
-                as Box<dyn Kernel>
+        kernel_for!(cx, 0, float T => {
+            FourierKernel::<T> { passes, pairs_in, pairs_out, of: PhantomData }
         })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 

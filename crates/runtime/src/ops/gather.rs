@@ -1,6 +1,6 @@
 //! Gather: by element size. An index out of range gives zeros, as the specification says.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::rules::axes;
@@ -24,10 +24,7 @@ impl Lower for Gather {
         if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
             return Ok(Box::new(GatherKernel::<Loose> { plan, of: PhantomData }));
         }
-        with_type!(cx.element_type(0), size T => {
-            Box::new(GatherKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, of: PhantomData })
     }
 }
 

@@ -1,6 +1,6 @@
 //! GatherElements: single elements by their position.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_elements::GatherElements;
 use kernels::gather::at_positions;
@@ -11,10 +11,7 @@ use std::marker::PhantomData;
 impl Lower for GatherElements {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let axis = self.axis(cx.sizes(0).len())?;
-        with_type!(cx.element_type(0), size T => {
-            Box::new(GatherElementsKernel::<T> { axis, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => GatherElementsKernel::<T> { axis, of: PhantomData })
     }
 }
 

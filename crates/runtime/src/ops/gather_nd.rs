@@ -1,7 +1,7 @@
 //! GatherND: runs from positions that the tuples mean, batch by batch.
 
 use super::scatter::out_of_range;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_nd::GatherNd;
 use infer::rules::interval::positions;
@@ -23,11 +23,9 @@ impl Lower for GatherNd {
         let (axes, slice) = data.split_at(*tuple);
         let (axes, inner) = (Sizes::from(axes), slice.iter().product());
         let tuples = places.iter().product();
-        with_type!(cx.element_type(0), size T => {
-            Box::new(GatherNdKernel::<T> { batches, axes, tuples, inner, of: PhantomData })
-                as Box<dyn Kernel>
+        kernel_for!(cx, 0, size T => {
+            GatherNdKernel::<T> { batches, axes, tuples, inner, of: PhantomData }
         })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! GatherTree: tokens move, parents and lengths are read as integers whatever their type.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_tree::GatherTree;
 use kernels::gather_tree::Beams;
@@ -13,10 +13,7 @@ impl Lower for GatherTree {
             return Err(RuleError::at(0, "must have rank 3").into());
         };
         let beams = Beams { steps, batches, beams };
-        with_type!(cx.element_type(0), size T => {
-            Box::new(GatherTreeKernel::<T> { beams, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => GatherTreeKernel::<T> { beams, of: PhantomData })
     }
 }
 

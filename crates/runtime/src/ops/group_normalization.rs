@@ -2,7 +2,7 @@
 
 use super::batch_norm::channels;
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
 use kernels::normalize::{Channels, normalize_groups};
@@ -11,11 +11,10 @@ use kernels::real::StoredReal;
 impl Lower for GroupNormalization {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (channels, groups) = (channels(cx.sizes(0)), (self.groups(), self.epsilon()));
-        with_type!(cx.element_type(0), float T => {
+        kernel_for!(cx, 0, float T => {
             let lanes = Lanes::of::<T>();
-            Box::new(GroupKernel { channels, groups, lanes }) as Box<dyn Kernel>
+            GroupKernel { channels, groups, lanes }
         })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 

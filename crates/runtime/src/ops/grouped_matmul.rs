@@ -1,7 +1,7 @@
 //! GroupedMatMul-17: one product for each group. f16 and bf16 in f32.
 
 use super::matmul::{Factor, Shape};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::ops::convert::Lanes;
 use crate::prelude::*;
 use infer::ops::grouped_matmul::GroupedMatMul;
@@ -9,11 +9,7 @@ use infer::ops::grouped_matmul::GroupedMatMul;
 impl Lower for GroupedMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let groups = Groups { a: cx.sizes(0).into(), b: cx.sizes(1).into() };
-        let element_type = cx.element_type(0);
-        with_type!(element_type, number T => {
-            Box::new(Grouped { groups, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => Grouped { groups, lanes: Lanes::of::<T>() })
     }
 }
 

@@ -4,7 +4,7 @@
 //! neighbours; weights of the Pillow modes in f64.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::{kernel_for, with_type};
 use crate::prelude::*;
 use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
 use kernels::Scratch;
@@ -41,10 +41,7 @@ impl Lower for Interpolate {
             let mut choices = vec![None; sizes.len()];
             resized.for_each(|axis| choices[axis.axis] = Some(axis.nearest(sampling)));
             let pick = Pick::new(&pad.sizes, &choices);
-            return with_type!(cx.element_type(0), size T => {
-                Box::new(PickKernel::<T> { pad, pick, of: PhantomData }) as Box<dyn Kernel>
-            })
-            .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)));
+            return kernel_for!(cx, 0, size T => PickKernel::<T> { pad, pick, of: PhantomData });
         }
         let shrinks = all.iter().any(|a| a.scale < 1.0);
         let table = |axis: &Axis| (axis.axis, axis.taps(sampling, shrinks));

@@ -1,6 +1,6 @@
 //! Inverse-14: f16 and bf16 in f32.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::inverse::Inverse;
 use kernels::inverse::inverse;
@@ -10,10 +10,7 @@ use std::marker::PhantomData;
 impl Lower for Inverse {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (side, transposed) = (cx.sizes(0)[cx.sizes(0).len() - 1], self.is_adjoint());
-        with_type!(cx.element_type(0), float T => {
-            Box::new(InverseKernel::<T> { side, transposed, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => InverseKernel::<T> { side, transposed, of: PhantomData })
     }
 }
 

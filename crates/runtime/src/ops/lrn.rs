@@ -1,7 +1,7 @@
 //! LRN-1: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::lrn::Lrn as Rule;
 use infer::rules::axes;
@@ -17,10 +17,7 @@ impl Lower for Rule {
         let (alpha, beta, bias) = self.form();
         let alpha = alpha / (self.size() as f64).powi(axes.len() as i32);
         let plan = Lrn { sizes, axes, reach: self.size() / 2, alpha, beta, bias };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(LrnKernel { plan, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => LrnKernel { plan, lanes: Lanes::of::<T>() })
     }
 }
 

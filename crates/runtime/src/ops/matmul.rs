@@ -1,7 +1,7 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
 use crate::batch::{offsets, together};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
 use crate::ops::convert::Lanes;
@@ -21,10 +21,7 @@ impl Lower for MatMul {
         let element_type = cx.element_type(0);
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
-            _ => with_type!(element_type, number T => {
-                Box::new(Plain { shape, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-            })
-            .ok_or_else(|| LowerError::element_type(0, element_type)),
+            _ => kernel_for!(cx, 0, number T => Plain { shape, lanes: Lanes::of::<T>() }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! MVN, NormalizeL2 and GRN: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes;
@@ -17,10 +17,7 @@ impl Lower for Normalize {
             None => Slices::new(sizes, &axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?),
         };
         let form = form(self);
-        with_type!(cx.element_type(0), float T => {
-            Box::new(NormalizeKernel { slices, form, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
     }
 }
 

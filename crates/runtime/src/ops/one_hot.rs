@@ -1,6 +1,6 @@
 //! OneHot: by element size.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::one_hot::OneHot;
 use kernels::mark::one_hot;
@@ -13,11 +13,9 @@ impl Lower for OneHot {
         let axis = self.axis(indices.len())?;
         let (depth, inner) = (out[axis], indices[axis..].iter().product());
         let op = *self;
-        with_type!(cx.element_type(2), size T => {
-            let lies = (depth, inner);
-            Box::new(OneHotKernel::<T> { op, lies, of: PhantomData }) as Box<dyn Kernel>
+        kernel_for!(cx, 2, size T => {
+            OneHotKernel::<T> { op, lies: (depth, inner), of: PhantomData }
         })
-        .ok_or_else(|| LowerError::element_type(2, cx.element_type(2)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pad: rows are copied, what is new is filled by the rule of the mode.
 
 use super::SameBytes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::pad::{Mode, Pad};
 use kernels::num::Plain;
@@ -17,10 +17,7 @@ impl Lower for Pad {
         }
         let mode = self.mode();
         let has_value = cx.input_count() == 4 && mode == Mode::Constant;
-        with_type!(cx.element_type(0), size T => {
-            Box::new(PadKernel::<T> { plan, mode, has_value, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => PadKernel::<T> { plan, mode, has_value, of: PhantomData })
     }
 }
 

@@ -10,8 +10,6 @@ impl Lower for PRelu {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let data = cx.sizes(0);
         let plan = Broadcast::new(data, [data, &PRelu::aligned(data, cx.sizes(1))]);
-        let element_type = cx.element_type(0);
-        binary(element_type, Binary::PRelu, plan)
-            .ok_or_else(|| LowerError::element_type(0, element_type))
+        binary(cx, Binary::PRelu, plan)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::roi_align::maps;
 use super::roi_pooling::box_batches;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::psroi_pooling::{Mode, PsroiPooling};
 use kernels::real::StoredReal;
@@ -22,11 +22,9 @@ impl Lower for PsroiPooling {
         let pool = PositionPool { outputs, group, scale: self.scale(), mode };
         let classes = if cx.input_count() == 3 { cx.sizes(2)[1] / 2 } else { 0 };
         let parts = self.parts();
-        with_type!(cx.element_type(0), float T => {
-            let kernel = PsroiKernel::<T> { pool, classes, parts, of: PhantomData };
-            Box::new(kernel) as Box<dyn Kernel>
+        kernel_for!(cx, 0, float T => {
+            PsroiKernel::<T> { pool, classes, parts, of: PhantomData }
         })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
     }
 }
 

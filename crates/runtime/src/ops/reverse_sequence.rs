@@ -1,6 +1,6 @@
 //! ReverseSequence: by element size.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::reverse_sequence::ReverseSequence;
 use kernels::num::Plain;
@@ -20,11 +20,7 @@ impl Lower for ReverseSequence {
             batch_first: batch < sequence,
         };
         let length = sizes[sequence];
-        with_type!(cx.element_type(0), size T => {
-            Box::new(ReverseSequenceKernel::<T> { plan, length, of: PhantomData })
-                as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => ReverseSequenceKernel::<T> { plan, length, of: PhantomData })
     }
 }
 

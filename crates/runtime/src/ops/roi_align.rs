@@ -1,7 +1,7 @@
 //! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: f16 and bf16 in f32. A batch index of -1 ends
 //! the boxes, as in OpenVINO: it and those behind it give zeros.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::roi_align::{Alignment as Rule, RoiAlign};
 use kernels::real::StoredReal;
@@ -18,10 +18,7 @@ impl Lower for RoiAlign {
         };
         let (bins, samples, scale) = (self.bins(), self.samples(), self.scale());
         let align = Align { bins, samples, scale, alignment, max: self.is_max() };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(AlignKernel::<T> { align, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => AlignKernel::<T> { align, of: PhantomData })
     }
 }
 

@@ -1,7 +1,7 @@
 //! ROIPooling-1: f16 and bf16 in f32. A batch index of -1 ends the boxes.
 
 use super::roi_align::{batches, maps};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::roi_pooling::RoiPooling;
 use kernels::real::{Real, StoredReal};
@@ -11,10 +11,7 @@ use std::marker::PhantomData;
 impl Lower for RoiPooling {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let pool = BoxPool { bins: self.bins(), scale: self.scale() };
-        with_type!(cx.element_type(0), float T => {
-            Box::new(RoiPoolingKernel::<T> { pool, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => RoiPoolingKernel::<T> { pool, of: PhantomData })
     }
 }
 

@@ -1,6 +1,6 @@
 //! SegmentMax: segments are runs of slices, because their ids are sorted.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::segment_max::SegmentMax;
 use kernels::num::Stored;
@@ -11,11 +11,10 @@ impl Lower for SegmentMax {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let element_type = cx.element_type(0);
         let counted = cx.input_count() == 3;
-        with_type!(element_type, number T => {
+        kernel_for!(cx, 0, number T => {
             let fill = if self.lowest() { lowest::<T>(element_type) } else { T::default() };
-            Box::new(SegmentMaxKernel::<T> { counted, fill }) as Box<dyn Kernel>
+            SegmentMaxKernel::<T> { counted, fill }
         })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Select-1: by element size.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::select::Select;
 use kernels::broadcast::Broadcast;
@@ -14,10 +14,7 @@ impl Lower for Select {
         let condition = self.broadcast().aligned(cx.sizes(1), cx.sizes(0));
         let other = self.broadcast().aligned(cx.sizes(1), cx.sizes(2));
         let plan = Broadcast::new(out, [&condition, cx.sizes(1), &other]);
-        with_type!(cx.element_type(1), size T => {
-            Box::new(SelectKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(1, cx.element_type(1)))
+        kernel_for!(cx, 1, size T => SelectKernel::<T> { plan, of: PhantomData })
     }
 }
 

@@ -1,7 +1,7 @@
 //! SliceScatter: one strided copy into the data, in place where nothing else needs them.
 
 use super::{scatter, slice};
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::PartialShape;
 use infer::ops::slice_scatter::SliceScatter;
@@ -19,10 +19,7 @@ impl Lower for SliceScatter {
         // Where the slice was not known before, nothing has compared it with the updates.
         self.check(&PartialShape::fixed(cx.sizes(1)), &PartialShape::fixed(&slice))?;
         let plan = CopyPlan::scatter(&slice, &strides, to);
-        with_type!(cx.element_type(0), size T => {
-            Box::new(SliceScatterKernel::<T> { plan, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, size T => SliceScatterKernel::<T> { plan, of: PhantomData })
     }
 }
 

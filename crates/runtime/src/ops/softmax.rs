@@ -1,7 +1,7 @@
 //! SoftMax and LogSoftmax: f16 and bf16 in f32.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::softmax::Softmax;
 use kernels::real::StoredReal;
@@ -13,10 +13,7 @@ impl Lower for Softmax {
         let sizes = cx.sizes(0);
         let slices = Slices::new(sizes, &[self.axis(sizes.len())?]);
         let log = self.is_log();
-        with_type!(cx.element_type(0), float T => {
-            Box::new(SoftmaxKernel { slices, log, lanes: Lanes::of::<T>() }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => SoftmaxKernel { slices, log, lanes: Lanes::of::<T>() })
     }
 }
 

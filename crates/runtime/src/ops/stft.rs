@@ -1,6 +1,6 @@
 //! STFT and ISTFT, in f64.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::Dim;
 use infer::ops::stft::{Kind, Stft};
@@ -41,10 +41,7 @@ impl Lower for Stft {
         let scale = if self.normalized() { (rule.size as f64).sqrt() } else { 1.0 };
         let place = (start, scale);
         let kind = self.kind();
-        with_type!(cx.element_type(0), float T => {
-            Box::new(StftKernel::<T> { frames, kind, place, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, cx.element_type(0)))
+        kernel_for!(cx, 0, float T => StftKernel::<T> { frames, kind, place, of: PhantomData })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Unique: sorts, then gathers the first occurrences.
 
-use crate::dispatch::with_type;
+use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::unique::Unique;
 use infer::rules::axes;
@@ -27,10 +27,7 @@ impl Lower for Unique {
         if element_type == ElementType::Boolean {
             return Ok(Box::new(UniqueKernel::<Bool> { found, of: PhantomData }));
         }
-        with_type!(element_type, number T => {
-            Box::new(UniqueKernel::<T> { found, of: PhantomData }) as Box<dyn Kernel>
-        })
-        .ok_or_else(|| LowerError::element_type(0, element_type))
+        kernel_for!(cx, 0, number T => UniqueKernel::<T> { found, of: PhantomData })
     }
 }
 

@@ -1,0 +1,43 @@
+//! Sizes that are values of an input.
+
+use crate::cx::InferCx;
+use crate::dim::Dim;
+use crate::error::RuleError;
+use crate::require;
+use crate::shape::PartialShape;
+use crate::value::Interval;
+
+/// The size that a value is.
+///
+/// # Errors
+/// When it is negative, about the input that holds it.
+pub fn size(input: usize, value: Interval) -> Result<Dim, RuleError> {
+    require!(input; value.hi >= 0, "holds the negative size {}", value.hi);
+    Ok(Dim::from(value))
+}
+
+/// How many `what` there are, as the first value of an input says.
+///
+/// # Errors
+/// When it is negative.
+pub fn count(cx: &mut InferCx<'_>, input: usize, what: &str) -> Result<Dim, RuleError> {
+    cx.because(format!("the number of {what} is known only when running"));
+    let Some(count) = cx.interval(input) else { return Ok(Dim::any()) };
+    require!(input; count.hi >= 0, "{} is not a number of {what}", count.lo);
+    Ok(Dim::from(count))
+}
+
+/// The shape that an input lists; `unknown` says why it may be open.
+///
+/// # Errors
+/// When a size is negative.
+pub fn shape(cx: &mut InferCx<'_>, input: usize, unknown: &str) -> Result<PartialShape, RuleError> {
+    let Some(sizes) = cx.intervals(input) else {
+        cx.because(unknown);
+        let rank = cx.shape(input).volume().size();
+        return Ok(rank.map_or_else(PartialShape::unranked, PartialShape::of_rank));
+    };
+    let negative = sizes.iter().find(|v| v.hi < 0);
+    require!(input; negative.is_none(), "{} is not a size", negative.map_or(0, |v| v.lo));
+    Ok(sizes.iter().map(|v| Dim::from(*v)).collect())
+}
