@@ -157,11 +157,11 @@ impl Windows<'_> {
     /// Pointers to the runs of windows `first..first + rows`: for each run those of all rows. The
     /// first is null where the run lies outside the input for all rows.
     pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
-        let [_, _, width] = self.axes;
+        let [depth, height, width] = self.axes;
         let (split, _) = self.split();
         assert!(to.len() >= rows * self.runs());
+        let (mut batch, [mut z, mut y, mut x]) = self.window(first);
         for i in 0..rows {
-            let (batch, [z, y, x]) = self.window(first + i);
             let mut at = i;
             self.lines(batch, z, y, |line| {
                 for kx in 0..width.taps {
@@ -174,6 +174,17 @@ impl Windows<'_> {
                     }
                 }
             });
+            // The next window, without a division.
+            x += 1;
+            if x == width.output {
+                (x, y) = (0, y + 1);
+            }
+            if y == height.output {
+                (y, z) = (0, z + 1);
+            }
+            if z == depth.output {
+                (z, batch) = (0, batch + 1);
+            }
         }
         for run in to.chunks_exact_mut(rows.max(1)).take(self.runs()) {
             if run.iter().all(|pointer| *pointer == self.zeros.as_ptr()) {
