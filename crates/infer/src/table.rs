@@ -142,7 +142,7 @@ macro_rules! opset {
             "LogicalOr", opset(1..=16) => comparison::Comparison(LogicalOr);
             "LogicalXor", opset(1..=16) => comparison::Comparison(LogicalXor);
             "Loop", opset(5..=16) => iteration::Iteration(Loop);
-            "MVN", opset(2..=5) => normalize::Normalize(Mvn1);
+            "MVN", opset(1..=5) => normalize::Normalize(Mvn1);
             "MVN", opset(6..=16) => normalize::Normalize(Mvn6);
             "MatMul", opset(1..=16) => matmul::MatMul;
             "MatrixNms", opset(8..=16) => class_nms::ClassNms(Matrix);
@@ -307,8 +307,23 @@ impl Versions {
 }
 
 fn opset_number(version: &str) -> Option<u32> {
-    version.strip_prefix("opset")?.parse().ok()
+    let digits = version.strip_prefix("opset")?;
+    // Neither `opset07` nor `opset+7`, which are numbers too.
+    digits.starts_with(|c| ('1'..='9').contains(&c)).then(|| digits.parse().ok())?
 }
+
+/// Types that files had before an opset did, with the version `experimental` or `extension`.
+/// OpenVINO reads them as those of opset6.
+const BEFORE_OPSETS: [&str; 8] = [
+    "ExperimentalDetectronDetectionOutput",
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    "ExperimentalDetectronPriorGridGenerator",
+    "ExperimentalDetectronROIFeatureExtractor",
+    "ExperimentalDetectronTopKROIs",
+    "GRUCell",
+    "Proposal",
+    "RNNCell",
+];
 
 /// One row of the table.
 #[derive(Clone, Copy)]
@@ -361,6 +376,8 @@ static BY_KIND: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| 
 pub fn find(kind: &str, version: &str) -> Result<&'static Row, String> {
     let rows = BY_KIND.get(&kind.to_ascii_lowercase());
     let rows = rows.map(Vec::as_slice).unwrap_or_default();
+    let before = matches!(version, "experimental" | "extension") && BEFORE_OPSETS.contains(&kind);
+    let version = if before { "opset6" } else { version };
     if let Some(row) = rows.iter().find(|row| row.versions.has(version)) {
         return Ok(row);
     }
@@ -401,6 +418,9 @@ mod tests {
         for (kind, version, message) in [
             ("Roll", "opset6", "Roll does not exist in opset6; it exists in opset7..opset16"),
             ("Roll", "OPSET7", "Roll does not exist in OPSET7; it exists in opset7..opset16"),
+            ("Roll", "opset07", "Roll does not exist in opset07; it exists in opset7..opset16"),
+            ("Roll", "opset+7", "Roll does not exist in opset+7; it exists in opset7..opset16"),
+            ("Roll", "", "Roll does not exist in ; it exists in opset7..opset16"),
             ("Rol", "opset7", "there is no operation Rol; `irrun ops` lists those there are"),
         ] {
             assert_eq!(find(kind, version).err().unwrap(), message);
