@@ -4,6 +4,7 @@ use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::print;
 use crate::profile::{self, ms};
 use crate::table::table;
 use anyhow::anyhow;
@@ -59,8 +60,8 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let precision = args.common.precision;
     let report = Report { load, check, planning, first, times, flops, threads: count, precision };
     match args.common.json {
-        true => println!("{}", report.json(&session)),
-        false => print!("{}{}", report.text(), profile::text(&session.profile())),
+        true => print::line(report.json(&session))?,
+        false => print::text(report.text() + &profile::text(&session.profile()))?,
     }
     Ok(Exit::Good)
 }

@@ -1,10 +1,10 @@
 //! From what people type to inputs and outputs: names, indices, shape overrides.
 
 use crate::exit::{Exit, Failure, OrExit};
-use crate::npz::Npz;
+use crate::npz::{self, Npz};
 use crate::text::nearest;
 use crate::{npy, text};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
@@ -151,9 +151,10 @@ impl Declared {
 /// Reads `NAME[1,3..8,?]`, several separated by commas, as benchmark_app writes them. Without a
 /// name the shape is that of the only input.
 fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, PartialShape)>> {
-    let mut out = Vec::new();
+    let mut out: Vec<(usize, PartialShape)> = Vec::new();
     for text in texts {
         let mut rest = text.trim();
+        ensure!(!rest.is_empty(), form(text));
         while !rest.is_empty() {
             let open = rest.find('[').with_context(|| form(text))?;
             let close = open + rest[open..].find(']').with_context(|| form(text))?;
@@ -163,6 +164,8 @@ fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, Parti
                 ("", n) => bail!("--shape {text}: which of the {n} inputs? Write NAME{text}"),
                 (name, _) => find(ports, name, "input").context("--shape")?,
             };
+            let twice = out.iter().any(|(other, _)| *other == port);
+            ensure!(!twice, "--shape: input {port} ({}) is given twice", ports[port].shown());
             let shape = rest[open..=close].parse::<PartialShape>();
             out.push((port, shape.map_err(|e| anyhow!("--shape {text}: {e}"))?));
             rest = rest[close + 1..].trim_start().trim_start_matches(',').trim_start();
@@ -189,6 +192,10 @@ pub fn read_inputs(
     for arg in args {
         let (key, file) = split(arg, ports);
         let key = key.map(|k| find(ports, k, "input")).transpose().or_exit(Exit::Usage)?;
+        if file.is_empty() {
+            let error = anyhow!("--input {arg:?} names no file; give an .npy or an .npz");
+            return Err(Failure { exit: Exit::Usage, error });
+        }
         let read = read_one(Path::new(file), key, &tensors, declared, cast)?;
         for (port, tensor) in read {
             if tensors[port].is_some() {
@@ -209,7 +216,7 @@ fn read_one(
     declared: &Declared,
     cast: bool,
 ) -> Result<Vec<(usize, Tensor)>, Failure> {
-    if file.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+    if npz::is_named(file) {
         let mut npz = Npz::open(file).or_exit(Exit::Input)?;
         let read = read_npz(&mut npz, key, declared, cast);
         return read.with_context(|| file.display().to_string()).or_exit(Exit::Input);
@@ -312,7 +319,7 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
         if file.ends_with('/') || path.is_dir() {
             let name = |i: usize| path.join(format!("{}.npy", file_name(ports, i)));
             targets.extend(selected.into_iter().map(|i| Target::Npy(i, name(i))));
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+        } else if npz::is_named(path) {
             targets.push(Target::Npz(selected, path.to_owned()));
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
             let port = key.unwrap_or(next);
@@ -323,7 +330,7 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
             next = port + 1;
             targets.push(Target::Npy(port, path.to_owned()));
         } else {
-            bail!("--output {arg}: give an .npy, an .npz, or a directory that ends in /");
+            bail!("--output {arg:?}: give an .npy, an .npz, or a directory that ends in /");
         }
     }
     let paths: Vec<&PathBuf> = targets.iter().map(Target::path).collect();

@@ -4,6 +4,7 @@
 use crate::args::CheckArgs;
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::print;
 use crate::table::table;
 use crate::text::{glob, plural};
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
@@ -20,7 +21,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let graph = match ir::read(&args.model) {
         Ok(graph) => graph,
         Err(problems) if args.json => {
-            println!("{}", report(&[], problems.list(), problems.source_file()));
+            print::line(report(&[], problems.list(), problems.source_file()))?;
             return Ok(Exit::Model);
         }
         Err(problems) => return Err(problems).or_exit(Exit::Model),
@@ -39,9 +40,9 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     }
     Problem::sort(&mut all);
     if args.json {
-        println!("{}", report(&layers(&graph, &facts), &all, graph.source()));
+        print::line(report(&layers(&graph, &facts), &all, graph.source()))?;
     } else {
-        print!("{}", text(args, &graph, &facts, &all));
+        print::text(text(args, &graph, &facts, &all))?;
     }
     Ok(if all.is_empty() { Exit::Good } else { Exit::Failed })
 }
@@ -134,7 +135,10 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) ->
         let kind = format!("{}-{}", layer.kind, layer.version);
         rows.push(vec![layer.id.to_string(), kind, layer.name.clone(), shown.join("  ")]);
     }
-    let mut out = table(&rows);
+    let mut out = match (&args.only, rows.len()) {
+        (Some(pattern), 1) => format!("no layer has a name like {pattern}\n"),
+        _ => table(&rows),
+    };
     if !unknown.is_empty() {
         out.push_str("\nunknown because\n");
         for (reason, count) in &unknown {

@@ -4,8 +4,9 @@
 use crate::args::GraphArgs;
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::npy;
 use crate::text::glob;
+use crate::{npy, print};
+use anyhow::anyhow;
 use infer::{Fact, Facts};
 use ir::{Body, Graph, Layer};
 use std::fmt::Write;
@@ -16,6 +17,10 @@ use std::fmt::Write;
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
 pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let graph = ir::read(&args.model).or_exit(Exit::Model)?;
+    if let Some(pattern) = args.only.as_ref().filter(|pattern| !any_named(&graph, pattern)) {
+        let error = anyhow!("no layer has a name like {pattern}");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let text = dot(&graph, &facts, args.only.as_deref());
@@ -24,9 +29,15 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
             let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
             npy::write_whole(path, write).or_exit(Exit::Input)?;
         }
-        None => print!("{text}"),
+        None => print::text(text)?,
     }
     Ok(Exit::Good)
+}
+
+fn any_named(graph: &Graph, pattern: &str) -> bool {
+    let named =
+        |l: &Layer| glob(pattern, &l.name) || l.bodies.iter().any(|b| any_named(&b.graph, pattern));
+    graph.layers().iter().any(named)
 }
 
 /// The layers of a graph whose name matches `only`, and the edges between them.

@@ -3,6 +3,7 @@
 use crate::args::InspectArgs;
 use crate::bind::{self, Declared, Port};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::print;
 use crate::table::table;
 use crate::text::plural;
 use infer::{Fact, Facts};
@@ -21,8 +22,8 @@ pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);
     match args.json {
-        true => println!("{}", report.json()),
-        false => print!("{}", report.text()),
+        true => print::line(report.json())?,
+        false => print::text(report.text())?,
     }
     Ok(Exit::Good)
 }

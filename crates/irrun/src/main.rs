@@ -5,7 +5,7 @@
 use clap::Parser;
 use irrun::args::{Cli, Command};
 use irrun::exit::Exit;
-use irrun::{bench, check, draw, inspect, operations, run, suite};
+use irrun::{bench, check, draw, inspect, operations, print, run, suite};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
+        print::note(&failure);
         failure.exit
     });
     ExitCode::from(match exit {

@@ -317,6 +317,7 @@ fn encode(tensor: &Tensor) -> Result<(String, std::borrow::Cow<'_, [u8]>)> {
 /// # Errors
 /// When the directory cannot be made or written; a file already there is then left as it was.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    ensure!(!path.is_dir(), "{} is a directory; give the name of a file", path.display());
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = std::fs::create_dir_all(dir);
     made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;

@@ -52,6 +52,11 @@ impl Npz {
     }
 }
 
+/// Whether a file is called an archive.
+pub fn is_named(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"))
+}
+
 /// Writes arrays under their names, whole or not at all.
 ///
 /// # Errors

@@ -2,8 +2,10 @@
 
 use crate::args::OpsArgs;
 use crate::exit::{Exit, Failure};
+use crate::print;
 use crate::table::table;
-use crate::text::glob;
+use crate::text::{glob, nearest};
+use anyhow::anyhow;
 use infer::{ROWS, Row, Versions};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -11,12 +13,18 @@ use std::collections::BTreeSet;
 /// Lists the operations.
 ///
 /// # Errors
-/// Never; the other commands have the same form.
+/// When no operation is called as asked, or the list cannot be written.
 pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
     let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| glob(pattern, row.kind));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
+    if let (Some(pattern), true, false) = (&args.only, rows.is_empty(), args.json) {
+        let near = nearest(pattern, ROWS.iter().map(|row| row.kind));
+        let hint = near.map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
+        let error = anyhow!("there is no operation {pattern}{hint}");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     if args.markdown {
-        print!("{}", page(&rows));
+        print::text(page(&rows))?;
     } else if args.json {
         let op = |row: &&Row| {
             let last = match row.versions {
@@ -26,9 +34,9 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
             json!({ "type": row.kind, "version": row.versions.introduced(), "last": last })
         };
         let list: Vec<_> = rows.iter().map(op).collect();
-        println!("{}", json!({ "schema": 1, "operations": list }));
+        print::line(json!({ "schema": 1, "operations": list }))?;
     } else {
-        print!("{}", listing(&rows));
+        print::text(listing(&rows))?;
     }
     Ok(Exit::Good)
 }

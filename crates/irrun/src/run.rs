@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
-use crate::{npy, npz, profile, state};
+use crate::{npy, npz, print, profile, state};
 use anyhow::anyhow;
 use infer::{Fact, Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
@@ -18,9 +18,11 @@ use std::sync::Arc;
 /// # Errors
 /// With the exit code that tells whose fault it is.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let Some(model) = &args.model else {
-        return Err(Failure { exit: Exit::Usage, error: anyhow!("give a MODEL.xml") });
-    };
+    let usage = |error| Failure { exit: Exit::Usage, error };
+    let model = args.model.as_ref().ok_or_else(|| usage(anyhow!("give a MODEL.xml")))?;
+    if let Some(path) = args.save_state.as_ref().filter(|path| !npz::is_named(path)) {
+        return Err(usage(anyhow!("--save-state {}: give an .npz", path.display())));
+    }
     // They start while the model is read.
     let threads = Arc::new(threads(args.common.threads));
     // The process ends with the run: the system takes back the memory as a whole.
@@ -36,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let options = Options { optimize: !args.no_optimize, precision: args.common.precision.into() };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
-        plan.explain().iter().for_each(|line| eprintln!("{line}"));
+        plan.explain().iter().for_each(print::note);
     }
     let mut session = ManuallyDrop::new(plan.session_on(threads));
     for (id, value) in values {
@@ -51,13 +53,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         state::save(path, &session.variables())?;
     }
     if args.common.json {
-        println!("{}", report(&ports, &outputs, &targets, &session));
+        print::line(report(&ports, &outputs, &targets, &session))?;
         return Ok(Exit::Good);
     }
     if targets.is_empty() {
-        print!("{}", summary(&ports, &outputs));
+        print::text(summary(&ports, &outputs))?;
     }
-    print!("{}", profile::text(&session.profile()));
+    print::text(profile::text(&session.profile()))?;
     Ok(Exit::Good)
 }
 

@@ -3,6 +3,7 @@
 use crate::args::TestArgs;
 use crate::case::{self, Case};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::print;
 use crate::text::glob;
 use anyhow::anyhow;
 use rayon::prelude::*;
@@ -18,10 +19,14 @@ use std::sync::Arc;
 pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let mut dirs = Vec::new();
     for dir in &args.dirs {
+        let usage = |error| Failure { exit: Exit::Usage, error };
+        if dir.is_file() {
+            let text = "is a file; give a directory of case folders";
+            return Err(usage(anyhow!("{} {text}", dir.display())));
+        }
         let found = case::find(dir).or_exit(Exit::Usage)?;
         if found.is_empty() {
-            let error = anyhow!("no case.json below {}", dir.display());
-            return Err(Failure { exit: Exit::Usage, error });
+            return Err(usage(anyhow!("no case.json below {}", dir.display())));
         }
         dirs.extend(found);
     }
@@ -41,22 +46,24 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
                     "outcome": outcome.name(), "message": outcome.message() })
         };
         let cases: Vec<_> = outcomes.iter().map(case).collect();
-        println!(
-            "{}",
-            json!({ "schema": 1, "passed": passed, "failed": failed, "skipped": skipped,
-                               "failed_as_expected": expected, "cases": cases })
-        );
+        print::line(json!({ "schema": 1, "passed": passed, "failed": failed, "skipped": skipped,
+                            "failed_as_expected": expected, "cases": cases }))?;
     } else {
         for (dir, outcome) in &outcomes {
             match outcome {
-                Outcome::Failed(message) => println!("FAILED {}: {message}", dir.display()),
-                other if args.verbose => println!("{} {}", other.name(), dir.display()),
+                Outcome::Failed(message) => {
+                    print::line(format_args!("FAILED {}: {message}", dir.display()))?;
+                }
+                other if args.verbose => {
+                    print::line(format_args!("{} {}", other.name(), dir.display()))?;
+                }
                 _ => {}
             }
         }
         let more = [(expected, "failed as expected"), (skipped, "skipped as unsupported")];
         let more = more.iter().filter(|(n, _)| *n > 0).map(|(n, text)| format!(", {n} {text}"));
-        println!("{passed} passed, {failed} failed{}", more.collect::<String>());
+        let more: String = more.collect();
+        print::line(format_args!("{passed} passed, {failed} failed{more}"))?;
     }
     Ok(if failed == 0 { Exit::Good } else { Exit::Failed })
 }

@@ -160,6 +160,7 @@ fn inputs_that_do_not_fit() {
     says("input_one_too_many", &room, "model.xml --input x.npy --input x.npy");
     says("input_file_missing", &room, "model.xml --input z.npy");
     says("input_is_a_directory", &room, "model.xml --input .");
+    says("input_names_no_file", &room, "model.xml --input x=");
     let zeros = [0; 48];
     for (name, bytes) in [
         ("npy_other_file", b"PK\x03\x04".to_vec()),
@@ -219,10 +220,24 @@ fn outputs_that_cannot_be_written() {
         ("output_name_mistyped", "--output r:1=y.npy"),
         ("output_one_too_many", "--output y.npy --output z.npy"),
         ("output_twice", "--output y.npy --output 0=y.npy"),
+        ("output_names_no_file", "--output y="),
+        ("save_state_twice", "--save-state s.npz --save-state t.npz"),
+        ("save_state_is_no_npz", "--save-state s.npy"),
     ] {
         says(name, &room, &format!("{RUN} {args}"));
     }
+    says("drawing_is_a_directory", &room, "graph model.xml --output .");
     assert!(!room.path("y.npy").exists());
+}
+
+#[test]
+fn names_that_match_nothing() {
+    let room = Room::new();
+    says("graph_only_nothing", &room, "graph model.xml --only z*");
+    says("ops_name_mistyped", &room, "ops Rol");
+    says("ops_only_nothing", &room, "ops Nothing*");
+    let said = room.irrun("check model.xml --only z*").good();
+    assert!(said.starts_with("no layer has a name like z*\n"), "{said}");
 }
 
 #[test]
@@ -240,6 +255,7 @@ fn flags() {
         ("shape_is_no_shape", "x[2,three]"),
         ("shape_bounds_swapped", "x[5..2,3]"),
         ("shape_contradicts_the_file", "x[1,6]"),
+        ("shape_twice", "x[2,3] --shape [2,3]"),
     ] {
         says(name, &room, &format!("{RUN} --shape {shape}"));
     }
@@ -293,6 +309,7 @@ fn case_folders() {
     let room = Room::new();
     says("test_without_cases", &room, "test .");
     says("test_of_no_directory", &room, "test nowhere");
+    says("test_of_a_file", &room, "test model.xml");
     room.write("cases/broken/case.json", b"{\"inputs\": [");
     says("test_broken_case", &room, "test cases");
     room.write(

@@ -363,6 +363,31 @@ fn ops_lists_the_table() {
     assert_eq!(report["operations"], serde_json::json!([roll]));
 }
 
+/// As in `irrun ops | head -1`, and on a full disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_output_may_be_closed_or_full() {
+    use std::process::{Command, Stdio};
+    let room = Room::new();
+    let irrun = |args: &[&str], out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
+        command.current_dir(room.path("")).args(args).stdout(out).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for args in [&["ops"][..], &["check", "model.xml"], &["ops", "--json"], &["graph", "model.xml"]]
+    {
+        let mut child = irrun(args, Stdio::piped());
+        drop(child.stdout.take());
+        let done = child.wait_with_output().unwrap();
+        assert_eq!((done.status.code(), done.stderr), (Some(0), vec![]), "{args:?}");
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let done = irrun(args, full.into()).wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(4), "{args:?}");
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(said.starts_with("error: the report cannot be written: "), "{said}");
+    }
+}
+
 #[test]
 fn exit_codes() {
     let room = Room::new();

@@ -1,0 +1,33 @@
+//! Reports on standard output, which may be a pipe that is read no further than it pleases.
+
+use crate::exit::{Exit, Failure, OrExit};
+use anyhow::Context;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+/// Prints a text. A reader that has gone, such as `head`, has had what it wanted.
+///
+/// # Errors
+/// When it cannot be written, as on a full disk.
+pub fn text(text: impl Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("the report cannot be written").or_exit(Exit::Input)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a text and ends the line.
+///
+/// # Errors
+/// As [`text()`].
+pub fn line(line: impl Display) -> Result<(), Failure> {
+    text(format_args!("{line}\n"))
+}
+
+/// Tells something on standard error, if anybody listens.
+pub fn note(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
