@@ -22,3 +22,4 @@ pub mod state;
 pub mod suite;
 pub mod table;
 pub mod text;
+pub mod usage;

@@ -2,14 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use irrun::args::{Cli, Command};
+use irrun::args::Command;
 use irrun::exit::Exit;
-use irrun::{bench, check, draw, inspect, operations, print, run, suite};
+use irrun::{bench, check, draw, inspect, operations, print, run, suite, usage};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let args: Vec<_> = std::env::args_os().collect();
+    let cli = usage::parse(&args).unwrap_or_else(|error| error.exit());
     let outcome = match &cli.command {
         None => run::run(&cli.run),
         Some(Command::Check(args)) => check::check(args),

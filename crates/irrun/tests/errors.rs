@@ -231,6 +231,24 @@ fn outputs_that_cannot_be_written() {
 }
 
 #[test]
+fn commands() {
+    let room = Room::new();
+    for (name, args) in [
+        ("command_mistyped", "chekc model.xml"),
+        ("command_mistyped_with_flags", "Bnech model.xml --runs 3"),
+        ("command_mistyped_without_model", "chekc"),
+        ("command_unknown", "run model.xml"),
+        ("command_is_a_model_without_extension", "model --input x.npy"),
+        ("command_after_the_model", "model.xml check"),
+        ("command_mistyped_after_a_flag", "--json chekc model.xml"),
+        ("input_without_flag", "model.xml x.npy"),
+        ("unknown_flag_like_no_other", "model.xml --print"),
+    ] {
+        says(name, &room, args);
+    }
+}
+
+#[test]
 fn names_that_match_nothing() {
     let room = Room::new();
     says("graph_only_nothing", &room, "graph model.xml --only z*");
