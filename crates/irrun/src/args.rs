@@ -42,7 +42,7 @@ pub enum Command {
 /// Running a model.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The model: an .xml with its .bin beside it.
+    /// The model: an .xml with its .bin beside it, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml", required = true)]
     pub model: Option<PathBuf>,
     /// An input: a tensor or layer name or an index, and a file. Without a name, the next input
@@ -80,7 +80,7 @@ pub struct RunArgs {
 /// Checking a model.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The model.
+    /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
     pub model: PathBuf,
     /// List every layer, not inputs and outputs only.
@@ -130,12 +130,16 @@ pub struct TestArgs {
 /// Measuring a model.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// The model, or a case folder, whose first run is repeated step by step.
+    /// The model, or a case folder: unless inputs are given, its first run is repeated step by
+    /// step.
     #[arg(value_name = "MODEL.xml|DIR")]
     pub model: PathBuf,
     /// Inputs, as for running. Those not given are filled with numbers between 0 and 1.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<String>,
+    /// Convert inputs whose type is not that of the model.
+    #[arg(long)]
+    pub cast: bool,
     /// Timed runs.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub runs: usize,
@@ -159,7 +163,7 @@ pub struct BenchArgs {
 /// Looking at a model.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The model.
+    /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
     pub model: PathBuf,
     /// Shapes to use in place of those the model declares.
@@ -173,7 +177,7 @@ pub struct InspectArgs {
 /// Drawing a model.
 #[derive(Debug, Args)]
 pub struct GraphArgs {
-    /// The model.
+    /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
     pub model: PathBuf,
     /// Where the drawing goes; without it, it is printed. `dot -Tsvg FILE.dot` makes a picture.

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// As running it.
 pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
-    let is_case = args.model.is_dir();
-    let model = if is_case { args.model.join("model.xml") } else { args.model.clone() };
+    let given = !args.input.is_empty() || !args.common.shape.is_empty();
+    let is_case = !given && args.model.join("case.json").is_file();
+    let model = bind::model_file(&args.model);
     let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
     let graph = graph?;
     let steps = match is_case {
@@ -91,7 +92,7 @@ fn run(session: &mut Session, steps: &[Vec<Tensor>]) -> Result<(), Failure> {
 fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
     let declared = Declared::new(graph, &args.common.shape)?;
     if !args.input.is_empty() {
-        return bind::read_inputs(&args.input, &declared, false);
+        return bind::read_inputs(&args.input, &declared, args.cast);
     }
     let each = declared.ports.iter().zip(&declared.types).zip(&declared.shapes);
     let made = each.map(|((port, element_type), shape)| {

@@ -10,6 +10,11 @@ use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
 use std::path::{Path, PathBuf};
 
+/// The file of a model: `model.xml` where a directory is named.
+pub fn model_file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("model.xml") } else { path.to_owned() }
+}
+
 /// An input or output as people may name it.
 #[derive(Clone, Debug)]
 pub struct Port {

@@ -2,7 +2,7 @@
 //! Nothing is executed.
 
 use crate::args::CheckArgs;
-use crate::bind::Declared;
+use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
 use crate::table::table;
@@ -18,7 +18,7 @@ use std::mem::ManuallyDrop;
 /// # Errors
 /// When the file is no graph at all, or a flag is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
-    let graph = match ir::read(&args.model) {
+    let graph = match ir::read(bind::model_file(&args.model)) {
         Ok(graph) => graph,
         Err(problems) if args.json => {
             print::line(report(&[], problems.list(), problems.source_file()))?;

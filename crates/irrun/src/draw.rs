@@ -2,7 +2,7 @@
 //! boxes, tensors are edges with type and shape, bodies are clusters beside their layer.
 
 use crate::args::GraphArgs;
-use crate::bind::Declared;
+use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::glob;
 use crate::{npy, print};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// # Errors
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
 pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
-    let graph = ir::read(&args.model).or_exit(Exit::Model)?;
+    let graph = ir::read(bind::model_file(&args.model)).or_exit(Exit::Model)?;
     if let Some(pattern) = args.only.as_ref().filter(|pattern| !any_named(&graph, pattern)) {
         let error = anyhow!("no layer has a name like {pattern}");
         return Err(Failure { exit: Exit::Usage, error });

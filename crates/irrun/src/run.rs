@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // They start while the model is read.
     let threads = Arc::new(threads(args.common.threads));
     // The process ends with the run: the system takes back the memory as a whole.
-    let graph = ManuallyDrop::new(ir::read(model).or_exit(Exit::Model)?);
+    let graph = ManuallyDrop::new(ir::read(bind::model_file(model)).or_exit(Exit::Model)?);
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;

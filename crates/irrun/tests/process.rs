@@ -230,6 +230,43 @@ fn results_do_not_depend_on_threads_or_optimisation() {
 }
 
 #[test]
+fn a_directory_stands_for_the_model_in_it() {
+    let room = Room::new();
+    for file in ["model.xml", "model.bin"] {
+        room.write(&format!("small/{file}"), &room.read(file));
+    }
+    for args in ["DIR -i x.npy", "check DIR", "inspect DIR", "graph DIR", "check DIR --json"] {
+        let of = |model: &str| room.irrun(&args.replace("DIR", model)).good();
+        assert_eq!(of("small"), of("small/model.xml"), "{args}");
+        assert_eq!(of("small/"), of("."), "{args}");
+    }
+    room.irrun("bench small --runs 1").good();
+    room.irrun("bench . --runs 1 -i x.npy").good();
+    let none = room.irrun("check small/nothing");
+    assert_eq!(none.code, 3, "{}", none.report());
+    std::fs::create_dir(room.path("empty")).unwrap();
+    for args in ["empty -i x.npy", "check empty", "inspect empty", "graph empty", "bench empty"] {
+        let refused = room.irrun(args);
+        assert_eq!(refused.code, 3, "{}", refused.report());
+        assert!(refused.stderr.contains("empty/model.xml cannot be read"), "{}", refused.report());
+    }
+}
+
+#[test]
+fn bench_of_a_case_takes_its_inputs_unless_others_are_given() {
+    let room = Room::new();
+    room.write("case.json", br#"{"inputs": [{}], "outputs": []}"#);
+    let refused = room.irrun("bench . --runs 1");
+    assert!(refused.stderr.contains("input_0.npy"), "{}", refused.report());
+    room.irrun("bench . --runs 1 -i x.npy").good();
+    room.irrun("bench . --runs 1 --shape [2,3]").good();
+    let doubles: Vec<u8> = (0..6).flat_map(|i| f64::from(i).to_le_bytes()).collect();
+    room.write("x.npy", &npy("<f8", false, "(2, 3)", &doubles));
+    assert_eq!(room.irrun("bench . --runs 1 -i x.npy").code, 4);
+    room.irrun("bench . --runs 1 -i x.npy --cast").good();
+}
+
+#[test]
 fn bench_reports_the_precision() {
     let room = Room::new();
     for (flags, precision) in [("", "f32"), ("--precision bf16", "bf16")] {
