@@ -120,7 +120,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
     /// Threads; the cases are divided among them.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
     /// Print one JSON object.
     #[arg(long)]
@@ -141,13 +141,16 @@ pub struct BenchArgs {
     #[arg(long)]
     pub cast: bool,
     /// Timed runs.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = runs)]
+    #[arg(allow_negative_numbers = true)]
     pub runs: usize,
     /// Runs before them.
-    #[arg(long, value_name = "W", default_value_t = 3)]
+    #[arg(long, value_name = "W", default_value_t = 3, value_parser = warmup)]
+    #[arg(allow_negative_numbers = true)]
     pub warmup: usize,
     /// Stop after so many seconds, whatever the number of runs.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
     pub seconds: f64,
     /// Run the graph as it is written.
     #[arg(long)]
@@ -216,11 +219,32 @@ pub struct Common {
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
     /// Threads; the results do not depend on it.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Threads that a process is given at most; of many more the system has not the memory.
+const MOST_THREADS: usize = 1024;
+
+fn threads(text: &str) -> Result<usize, String> {
+    let wanted = || format!("give a whole number from 1 to {MOST_THREADS}");
+    text.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wanted)
+}
+
+fn runs(text: &str) -> Result<usize, String> {
+    let wanted = || "give a whole number from 1 on".to_owned();
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(wanted)
+}
+
+fn warmup(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a whole number from 0 on".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|s| *s > 0.0).ok_or_else(|| "give a number above 0".to_owned())
 }
 
 /// What the operands of matrix products are rounded to.

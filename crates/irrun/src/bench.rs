@@ -8,7 +8,7 @@ use crate::print;
 use crate::profile::{self, ms};
 use crate::table::table;
 use anyhow::anyhow;
-use ir::{ElementType, Graph};
+use ir::Graph;
 use runtime::{Options, Session, Tensor};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let mut times = Vec::new();
     let flops = session.flops();
     let begin = Instant::now();
-    while times.len() < args.runs.max(1)
+    while times.len() < args.runs
         && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
     {
         let (done, time) = timed(|| run(&mut session, &steps));
@@ -100,24 +100,27 @@ fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
             let name = port.shown();
             usage(&format!("input \"{name}\" has the shape {shape}; fix it with --shape, or give a file with --input"))
         })?;
-        made_up(*element_type, &sizes).ok_or_else(|| {
+        let full = || format!("no memory for input \"{}\" of shape {shape}", port.shown());
+        let values = made_up(&sizes).ok_or_else(|| usage(&full()))?;
+        runtime::convert(&values, *element_type).map_err(|_| {
             usage(&format!("give a file with --input for input \"{}\" of type {element_type}", port.shown()))
         })
     });
     made.collect()
 }
 
-/// Numbers between 0 and 1; zeros for integers.
-fn made_up(element_type: ElementType, sizes: &[usize]) -> Option<Tensor> {
-    let count = sizes.iter().product();
+/// Numbers between 0 and 1, which become zeros in an integer; `None` without memory for them.
+fn made_up(sizes: &[usize]) -> Option<Tensor> {
+    let count = sizes.iter().try_fold(1usize, |n, size| n.checked_mul(*size))?;
+    let mut values: Vec<f32> = Vec::new();
+    values.try_reserve_exact(count).ok()?;
     let mut state = 1u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as f32 / (1 << 24) as f32
     };
-    let values: Vec<f32> = (0..count).map(|_| next()).collect();
-    let tensor = Tensor::from_vec(sizes, values).ok()?;
-    runtime::convert(&tensor, element_type).ok()
+    values.extend((0..count).map(|_| next()));
+    Tensor::from_vec(sizes, values).ok()
 }
 
 struct Report {

@@ -249,6 +249,28 @@ fn commands() {
 }
 
 #[test]
+fn numbers() {
+    let room = Room::new();
+    for (name, args) in [
+        ("threads_0", "model.xml --input x.npy --threads 0"),
+        ("threads_below_0", "bench model.xml --threads -1"),
+        ("threads_0_of_test", "test . --threads 0"),
+        ("threads_too_many", "bench model.xml --threads 18446744073709551615"),
+        ("runs_0", "bench model.xml --runs 0"),
+        ("runs_no_whole_number", "bench model.xml --runs 1.5"),
+        ("warmup_below_0", "bench model.xml --warmup -1"),
+        ("seconds_0", "bench model.xml --seconds 0"),
+        ("seconds_below_0", "bench model.xml --seconds -1"),
+        ("seconds_nan", "bench model.xml --seconds nan"),
+        ("bench_shape_beyond_memory", "bench model.xml --shape x[99999999,99999999]"),
+        ("bench_shape_overflows", "bench model.xml --shape x[99999999999,99999999999]"),
+    ] {
+        says(name, &room, args);
+    }
+    room.irrun("bench model.xml --warmup 0 --runs 1 --seconds 0.1 --threads 3").good();
+}
+
+#[test]
 fn names_that_match_nothing() {
     let room = Room::new();
     says("graph_only_nothing", &room, "graph model.xml --only z*");
