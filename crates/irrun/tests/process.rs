@@ -267,6 +267,27 @@ fn bench_of_a_case_takes_its_inputs_unless_others_are_given() {
 }
 
 #[test]
+fn bench_json() {
+    let room = Room::new();
+    let flags = "--runs 4 --warmup 0 --threads 1 --json";
+    let report = json(&room.irrun(&format!("bench model.xml {flags}")).good());
+    let times =
+        ["load_ms", "check_ms", "plan_ms", "first_ms", "median_ms", "p10_ms", "p90_ms", "gflops"];
+    for key in times {
+        assert!(report[key].as_f64().is_some_and(|v| v >= 0.0), "{key} in {report}");
+    }
+    let [low, middle, high] = ["p10_ms", "median_ms", "p90_ms"].map(|k| report[k].as_f64());
+    assert!(low <= middle && middle <= high, "{report}");
+    for (key, value) in [("schema", 1), ("runs", 4), ("threads", 1)] {
+        assert_eq!(report[key], value, "{key}");
+    }
+    assert_eq!(report["layers"], serde_json::json!([]), "nothing is profiled");
+    if cfg!(target_os = "linux") {
+        assert!(report["peak_rss_bytes"].as_u64() > Some(1 << 20), "{report}");
+    }
+}
+
+#[test]
 fn bench_reports_the_precision() {
     let room = Room::new();
     for (flags, precision) in [("", "f32"), ("--precision bf16", "bf16")] {
