@@ -2,7 +2,8 @@
 //!
 //! [`multiversion!`](crate::multiversion) compiles a function for the plain target, for AVX2 with
 //! FMA, and for AVX-512. Rust fixes the meaning of every floating-point operation and never
-//! contracts or reorders them, so all versions give the same bits; the tests compare them.
+//! contracts or reorders them, so all versions give the same bits; the tests compare them. Products
+//! of operands that are rounded to bf16 are the exception: AMX adds in an order of its own.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -16,11 +17,13 @@ pub enum Isa {
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL, with all of [`Isa::Avx2`].
     Avx512 = 3,
+    /// AMX with tiles of bf16, and all of [`Isa::Avx512`]. In f32 it is the same as that.
+    Amx = 4,
 }
 
 impl Isa {
     /// All of them, narrowest first.
-    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+    pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Amx];
 
     /// The name that `IRRUN_ISA` takes.
     pub fn name(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Isa {
             Isa::Portable => "portable",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Amx => "amx",
         }
     }
 
@@ -50,6 +54,12 @@ impl Isa {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx => {
+                Isa::Avx512.is_available()
+                    && is_x86_feature_detected!("avx512bf16")
+                    && crate::gemm::has_tiles()
+            }
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
@@ -65,6 +75,7 @@ pub fn isa() -> Isa {
         1 => Isa::Portable,
         2 => Isa::Avx2,
         3 => Isa::Avx512,
+        4 => Isa::Amx,
         _ => choose(),
     }
 }
@@ -119,7 +130,7 @@ macro_rules! multiversion {
             match $crate::isa::isa() {
                 // SAFETY: `isa()` is what this machine has.
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::isa::Isa::Avx2 => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },

@@ -447,7 +447,7 @@ pub const SIDE: usize = 16;
 pub fn turn(from: &[Loose], stride: usize) -> [[f32; SIDE]; SIDE] {
     assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
     #[cfg(target_arch = "x86_64")]
-    if crate::isa::isa() == crate::isa::Isa::Avx512 {
+    if crate::isa::isa() >= crate::isa::Isa::Avx512 {
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
         return unsafe { x86::turn(from.as_ptr().cast(), stride) };
     }

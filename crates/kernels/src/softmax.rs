@@ -27,7 +27,7 @@ multiversion! {
     fn softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
         let top = largest(block);
         let zero = T::Wide::default();
-        let power = |x: T::Wide, i: usize| (x - top[i]).exp();
+        let power = |x: T::Wide, i: usize| (x - top[i]).weight();
         // Only a type that holds them exactly keeps the powers; others compute them twice.
         if size_of::<T>() == size_of::<T::Wide>() {
             let sum = block.map_sum(zero, power, |a, b| a + b);
@@ -82,7 +82,7 @@ fn some_rows<const R: usize>(rows: &mut [f32], columns: usize) {
         for r in 0..R {
             let x = &mut rows[r * columns + at..][..LANES];
             for i in 0..LANES {
-                x[i] = Real::exp(x[i] - tops[r][i]);
+                x[i] = Real::weight(x[i] - tops[r][i]);
                 sums[r][i] += x[i];
             }
         }
@@ -100,7 +100,7 @@ multiversion! {
     fn log_softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
         let top = largest(block);
         let zero = T::Wide::default();
-        let sum = block.fold(zero, |sum, x, i| sum + (x - top[i]).exp(), |a, b| a + b);
+        let sum = block.fold(zero, |sum, x, i| sum + (x - top[i]).weight(), |a, b| a + b);
         let log = each(sum, |sum| sum.ln());
         block.map(|x, i| x - top[i] - log[i]);
     }
@@ -151,6 +151,14 @@ mod tests {
             softmax_rows(&mut rows, columns);
             assert_eq!(rows, run(&[count, columns], 1, &from, false));
         }
+    }
+
+    #[test]
+    fn weights_are_normal_numbers_or_zero() {
+        let from: Vec<f32> = (0..64).map(|i| if i == 5 { 1.0 } else { -86.0 - i as f32 }).collect();
+        let weights = run(&[64], 0, &from, false);
+        assert!(weights.iter().all(|&w| w == 0.0 || w >= f32::MIN_POSITIVE));
+        assert!(weights[0] > 0.0 && weights[63] == 0.0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Row<'_> {
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512(self, masks),
+                Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
                 _ => self.line::<Narrow>(masks),

@@ -98,8 +98,17 @@ pub(super) fn shape() -> (usize, usize) {
         Isa::Portable if cfg!(target_arch = "aarch64") => (6, 16),
         Isa::Portable => (4, 8),
         Isa::Avx2 => (6, 16),
-        Isa::Avx512 => (14, 32),
+        Isa::Avx512 | Isa::Amx => (14, 32),
     }
+}
+
+/// Rows in a block for operands rounded so.
+pub(super) fn most_rows(precision: Precision) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if precision.has_tiles() {
+        return super::tiles::ROWS;
+    }
+    shape().0
 }
 
 /// Repeats a statement for each row below `$rows`. Written out, since a loop that the compiler
@@ -126,9 +135,9 @@ pub(super) unsafe fn run(block: Block, precision: Precision, rows: usize) {
         match isa() {
             _ if precision == Precision::Bf16 => pairs::run(block, rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if block.out.columns <= 16 => avx512_half(block, rows),
+            Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512(block, rows),
+            Isa::Avx512 | Isa::Amx => avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => avx2(block, rows),
             _ => portable(block, rows),

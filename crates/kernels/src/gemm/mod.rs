@@ -10,6 +10,8 @@ mod once;
 mod pack;
 mod pairs;
 mod plain;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod vector;
 mod windows;
 
@@ -18,6 +20,8 @@ pub use epilogue::{Step, apply_steps};
 pub use pack::{Layout, Packed, pack_into, panels_len};
 pub use pairs::Precision;
 pub use plain::plain;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use tiles::has_tiles;
 pub use windows::{Place, Window, Windows};
 
 use crate::memory::ScratchPool;
@@ -213,7 +217,7 @@ impl Product<'_> {
             return vector::tile(self, tile, (values, stride), (b, layout), c);
         }
         let (_, width) = micro::shape();
-        let panel_len = width * self.lanes();
+        let panel_len = width * self.precision.rows(self.k);
         let from = |tile: Tile| self.panels()?.get(tile.columns.0 / width * panel_len..);
         let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
         let panels = match (from(tile), self.b) {
@@ -229,6 +233,10 @@ impl Product<'_> {
             }
             (None, _) => &[],
         };
+        #[cfg(target_arch = "x86_64")]
+        if self.precision.has_tiles() {
+            return self.blocks_of_tiles(tile, panels, c);
+        }
         self.blocks(tile, (panels, later.unwrap_or_default()), c);
     }
 
@@ -275,7 +283,7 @@ impl Product<'_> {
         let mut line = None;
         let mut rounded = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Left::Rounded(_)) => None,
-            (Precision::Bf16, _) => Some(Rounded::new(self.k)),
+            (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS, false)),
         };
         let lanes = self.lanes();
         let mut row = top;
@@ -412,12 +420,12 @@ struct Tiles {
 impl Tiles {
     fn new(product: &Product<'_>, threads: usize) -> Tiles {
         let Product { m, n, k, .. } = *product;
-        let (most, width) = micro::shape();
+        let (most, width) = (micro::most_rows(product.precision), micro::shape().1);
         let is_thin = m <= FEW_ROWS
             && product.precision == Precision::F32
             && matches!(product.a, Left::Rows { .. })
             && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
-        let per_panel = width * product.lanes().max(1) * size_of::<f32>();
+        let per_panel = width * product.precision.rows(k).max(1) * size_of::<f32>();
         let mut columns = (CACHE / per_panel).max(1) * width;
         let mut rows = m;
         let work = m * n * k.max(1);
@@ -467,7 +475,7 @@ impl Tiles {
         match product.b {
             Right::Plain(..) if !self.is_thin => {
                 let (_, width) = micro::shape();
-                self.size.1.min(self.n).next_multiple_of(width) * product.lanes()
+                self.size.1.min(self.n).next_multiple_of(width) * product.precision.rows(product.k)
             }
             _ => 0,
         }

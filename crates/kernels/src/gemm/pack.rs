@@ -86,7 +86,7 @@ impl std::fmt::Debug for Packed {
 
 /// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
 pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
-    n.next_multiple_of(micro::shape().1) * precision.lanes(k)
+    n.next_multiple_of(micro::shape().1) * precision.rows(k)
 }
 
 /// Packs a matrix into memory of [`panels_len`] elements.
@@ -102,7 +102,7 @@ pub fn pack_into(
     to: &mut [f32],
 ) {
     let (_, width) = micro::shape();
-    let len = width * precision.lanes(k);
+    let len = width * precision.rows(k);
     assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
     let out = Slice::new(to);
     threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (len + 1), |range| {
@@ -124,7 +124,7 @@ pub(super) fn pack_panel(
     to: &mut [f32],
 ) {
     if precision == Precision::Bf16 {
-        let mut rows = vec![0f32; k.next_multiple_of(2) * width];
+        let mut rows = vec![0f32; 2 * precision.rows(k) * width];
         pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
         return pair_rows(&rows, width, to);
     }

@@ -6,7 +6,7 @@
 //! two cases alone: which NaN comes out, and a sum below the least normal number that rounds to
 //! it, which the instruction takes for 0.
 
-use super::micro::{Block, MAX_ROWS, Source, Steps, kernel, line, rows};
+use super::micro::{Block, Source, Steps, kernel, line, rows};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 use crate::simd::Vector;
@@ -30,12 +30,26 @@ impl Precision {
             Precision::Bf16 => k.div_ceil(2),
         }
     }
+
+    /// Rows of a packed panel for `k` elements: whole tiles, where products are made of them.
+    pub(super) fn rows(self, k: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if self.has_tiles() {
+            return self.lanes(k).next_multiple_of(super::tiles::PAIRS);
+        }
+        self.lanes(k)
+    }
+
+    /// Whether products are made of tiles.
+    pub(super) fn has_tiles(self) -> bool {
+        self == Precision::Bf16 && isa() == Isa::Amx
+    }
 }
 
 /// Whether the machine multiplies pairs itself.
 fn is_native() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
+    return isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -82,32 +96,34 @@ pub(super) struct Rounded {
     rows: Vec<u16>,
     first: [*const f32; 1],
     k: usize,
+    /// Whether they are pairs already, and copied alone.
+    are_pairs: bool,
     /// Elements from one row to the next: an odd number of cache lines, so that rows do not
     /// compete for the same places of a cache.
     stride: usize,
 }
 
 impl Rounded {
-    /// Room for rows of `k` elements.
-    pub(super) fn new(k: usize) -> Rounded {
+    /// Room for `rows` rows of `k` elements.
+    pub(super) fn new(k: usize, rows: usize, are_pairs: bool) -> Rounded {
         let stride = (k.div_ceil(32) | 1) * 32;
-        let rows = Vec::with_capacity(MAX_ROWS * stride);
-        Rounded { rows, first: [std::ptr::null()], k, stride }
+        let rows = vec![0; rows * stride];
+        Rounded { rows, first: [std::ptr::null()], k, are_pairs, stride }
     }
 
-    /// Rounds `rows` rows that consist of `runs` runs; the result is one run.
+    /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
+    /// last element.
     ///
     /// # Panics
-    /// When neighbours of a run are apart.
+    /// When neighbours of a run are apart, or there are too many rows.
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements.
     pub(super) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
         let len = self.k / runs;
+        assert!(rows * self.stride <= self.rows.len());
         let to = self.rows.as_mut_ptr();
-        assert!(rows <= MAX_ROWS);
-        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs and at
-        // most one element.
+        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs.
         unsafe {
             for row in 0..rows {
                 let to = to.add(row * self.stride);
@@ -125,15 +141,24 @@ impl Rounded {
                     let to = to.add(run * len);
                     if from.is_null() {
                         to.write_bytes(0, len);
+                    } else if self.are_pairs {
+                        to.copy_from_nonoverlapping(from.cast(), len);
                     } else {
                         round_run(from, len, to);
                     }
                 }
-                to.add(self.k).write(0);
             }
         }
         self.first = [to.cast_const().cast()];
         Source::Line(self.first.as_ptr(), Steps { row: self.stride / 2, inner: 1 })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Rounded {
+    /// The rows that were rounded last, and behind them as many as there is room for.
+    pub(super) fn lines(&self) -> super::tiles::Lines {
+        super::tiles::Lines { first: self.rows.as_ptr().cast(), stride: 2 * self.stride }
     }
 }
 

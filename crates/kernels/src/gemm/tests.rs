@@ -81,17 +81,55 @@ fn few_rows_are_close() {
     }
 }
 
-/// As the instruction does it: in each pair the second product first.
+fn rounded(x: f32) -> f32 {
+    flushed(crate::num::bf16::from_f32(x).to_f32())
+}
+
+/// What is below the normal numbers is 0.
+fn flushed(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
+}
+
+/// As VDPBF16PS does it: in each pair the second product first.
+fn sum_of_pairs(terms: &[(f32, f32)]) -> f32 {
+    let products = terms.chunks(2).flat_map(|pair| pair.iter().rev());
+    products.fold(0.0, |sum, (a, b)| flushed(a.mul_add(*b, sum)))
+}
+
+/// As TDPBF16PS does it: of 32 terms the even ones and the odd ones by themselves.
+fn sum_of_tiles(terms: &[(f32, f32)]) -> f32 {
+    let mut sum = 0.0;
+    for block in terms.chunks(32) {
+        let mut halves = [0f32; 2];
+        for (i, (a, b)) in block.iter().enumerate() {
+            halves[i % 2] = flushed(a.mul_add(*b, halves[i % 2]));
+        }
+        sum = flushed(sum + flushed(halves[0] + halves[1]));
+    }
+    sum
+}
+
+/// The definition of the instruction that the machine has.
 fn rounded_reference(m: usize, n: usize, k: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
-    let round = |x: f32| crate::num::bf16::from_f32(x).to_f32();
-    let (a, b): (Vec<f32>, Vec<f32>) =
-        (a.iter().map(|x| round(*x)).collect(), b.iter().map(|x| round(*x)).collect());
-    let order: Vec<usize> = (0..k).map(|p| if p | 1 < k { p ^ 1 } else { p }).collect();
-    let sum = |c: usize| {
-        let (i, j) = (c / n, c % n);
-        order.iter().fold(0f32, |s, p| a[i * k + p].mul_add(b[p * n + j], s))
+    let sum = if Precision::Bf16.has_tiles() { sum_of_tiles } else { sum_of_pairs };
+    let term = |p: usize, c: usize| (rounded(a[c / n * k + p]), rounded(b[p * n + c % n]));
+    (0..m * n).map(|c| sum(&(0..k).map(|p| term(p, c)).collect::<Vec<_>>())).collect()
+}
+
+/// Products and sums around the least normal number.
+#[test]
+fn rounded_products_below_the_normal_numbers_are_0() {
+    let (m, n, k, threads) = (37, 45, 131, Threads::new(2));
+    let tiny = |seed| {
+        let factor = |x: f32| f32::exp2((x.to_bits() >> 12 & 15) as f32 - 72.0);
+        numbers(m * k.max(n) * 4, seed).iter().map(|x| x * factor(*x)).collect::<Vec<_>>()
     };
-    (0..m * n).map(sum).collect()
+    let (a, b) = (tiny(1), tiny(2));
+    let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+    let found = product_of(Precision::Bf16, (m, n, k), &a, right, &threads);
+    let expected = rounded_reference(m, n, k, &a, &b);
+    assert!(expected.contains(&0.0) && expected.iter().any(|x| *x != 0.0));
+    assert_eq!(found, expected);
 }
 
 proptest! {
