@@ -37,6 +37,10 @@ use windows::Line;
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by.
 const CACHE: usize = 384 << 10;
 
+/// The same on machines with tiles: their caches are larger, and rows of A are copied for each tile of
+/// C.
+const TILES_CACHE: usize = 1 << 20;
+
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
 
@@ -426,7 +430,8 @@ impl Tiles {
             && matches!(product.a, Left::Rows { .. })
             && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
         let per_panel = width * product.precision.rows(k).max(1) * size_of::<f32>();
-        let mut columns = (CACHE / per_panel).max(1) * width;
+        let cache = if product.precision.has_tiles() { TILES_CACHE } else { CACHE };
+        let mut columns = (cache / per_panel).max(1) * width;
         let mut rows = m;
         let work = m * n * k.max(1);
         if threads > 1 && work > GRAIN {

@@ -10,6 +10,7 @@ use super::micro::{Block, Source, Steps, kernel, line, rows};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 use crate::simd::Vector;
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 /// What the operands of a product are rounded to; the sums are f32 in any case.
@@ -91,6 +92,11 @@ pub(super) fn round_all(from: &[f32], pairs: &mut [f32]) {
     unsafe { round_run(from.as_ptr(), from.len(), pairs.as_mut_ptr().cast()) }
 }
 
+thread_local! {
+    /// Room for the rows of a thread: fresh memory for each tile would take longer than the rows.
+    static ROOM: Cell<Vec<u16>> = const { Cell::new(Vec::new()) };
+}
+
 /// Some rows of A as pairs.
 pub(super) struct Rounded {
     rows: Vec<u16>,
@@ -107,8 +113,11 @@ impl Rounded {
     /// Room for `rows` rows of `k` elements.
     pub(super) fn new(k: usize, rows: usize, are_pairs: bool) -> Rounded {
         let stride = (k.div_ceil(32) | 1) * 32;
-        let rows = vec![0; rows * stride];
-        Rounded { rows, first: [std::ptr::null()], k, are_pairs, stride }
+        let mut room = ROOM.take();
+        if room.len() < rows * stride {
+            room.resize(rows * stride, 0);
+        }
+        Rounded { rows: room, first: [std::ptr::null()], k, are_pairs, stride }
     }
 
     /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
@@ -123,7 +132,8 @@ impl Rounded {
         let len = self.k / runs;
         assert!(rows * self.stride <= self.rows.len());
         let to = self.rows.as_mut_ptr();
-        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs.
+        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs, and
+        // zeros up to a whole tile.
         unsafe {
             for row in 0..rows {
                 let to = to.add(row * self.stride);
@@ -147,10 +157,17 @@ impl Rounded {
                         round_run(from, len, to);
                     }
                 }
+                to.add(self.k).write_bytes(0, self.k.next_multiple_of(32) - self.k);
             }
         }
         self.first = [to.cast_const().cast()];
         Source::Line(self.first.as_ptr(), Steps { row: self.stride / 2, inner: 1 })
+    }
+}
+
+impl Drop for Rounded {
+    fn drop(&mut self) {
+        ROOM.set(std::mem::take(&mut self.rows));
     }
 }
 
