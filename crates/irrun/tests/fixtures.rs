@@ -6,6 +6,7 @@ mod support;
 
 use irrun::case::{self, Case};
 use runtime::{Options, Tensor, Threads};
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ fn assert_same(dir: &std::path::Path, a: &[Tensor], b: &[Tensor]) {
 fn goldens_and_the_same_bits_for_any_number_of_threads() {
     let threads: Vec<_> = [1, 2].into_iter().map(|n| Arc::new(Threads::new(n))).collect();
     let cases = cases();
-    assert!(cases.len() > 40);
+    assert!(cases.len() > 110);
     for (dir, case) in cases {
         for optimize in [false, true] {
             let run = |threads| {
@@ -68,4 +69,28 @@ fn the_same_bits_with_any_instruction_set() {
             assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir} in {precision}");
         }
     }
+}
+
+/// The types of all layers, those of bodies as well, as the table of operations spells them.
+fn kinds(graph: &ir::Graph, seen: &mut HashSet<&'static str>) {
+    for layer in graph.layers() {
+        seen.extend(infer::find(&layer.kind, &layer.version).ok().map(|row| row.kind));
+        layer.bodies.iter().for_each(|body| kinds(&body.graph, seen));
+    }
+}
+
+#[test]
+fn every_operation_has_a_golden() {
+    let mut seen = HashSet::new();
+    for (dir, _) in cases() {
+        let graph = ir::read(dir.join("model.xml"));
+        kinds(&graph.unwrap_or_else(|e| panic!("{}: {e:?}", dir.display())), &mut seen);
+    }
+    let kinds = infer::ROWS.iter().map(|row| row.kind);
+    let missing: BTreeSet<_> = kinds.filter(|kind| !seen.contains(kind)).collect();
+    assert!(
+        missing.is_empty(),
+        "no model of fixtures/ or models/ has {missing:?}: declare a case in fixtures/cases/ and \
+         make its folder with `fixtures/make.py NAME`, see step 4 of docs/adding-an-operation.md"
+    );
 }

@@ -292,3 +292,30 @@ fn what_does_nothing_or_twice_the_same_is_dropped() {
     g.result("y", y);
     check(&g.finish().unwrap(), &[4, 6], 0.0, &["unary", "binary"]);
 }
+
+/// Proposal-1 and -4 have the same attributes, but not the same number of outputs.
+#[test]
+fn versions_with_other_outputs_are_not_shared() {
+    let mut g = GraphBuilder::new("versions");
+    let deltas = constant(&mut g, &[1, 4, 2, 3], 2);
+    let image = g.constant_f32(&[3], &[48.0, 40.0, 1.0]);
+    let scores = g.parameter("scores", F32, "1,2,2,3");
+    let sizes = [("base_size", "16"), ("pre_nms_topn", "9"), ("post_nms_topn", "4")];
+    let rest = [("nms_thresh", "0.6"), ("feat_stride", "16"), ("min_size", "4")];
+    let anchors = [("ratio", "1"), ("scale", "1")];
+    let mut results = Vec::new();
+    for (version, outputs) in [("opset1", 1), ("opset4", 2)] {
+        let layer = g.layer("Proposal", version).attributes(&sizes).attributes(&rest);
+        let layer = layer.attributes(&anchors).inputs(&[scores, deltas, image]);
+        results.extend(layer.outputs(outputs));
+    }
+    results.into_iter().enumerate().for_each(|(i, y)| g.result(&format!("y{i}"), y));
+    let graph = g.finish().unwrap();
+    let input = Tensor::from_vec(&[1, 2, 2, 3], numbers(12, 1)).unwrap();
+    let [optimised, written] = [true, false].map(|optimize| {
+        let outputs = plan(&graph, optimize).session().run(std::slice::from_ref(&input)).unwrap();
+        outputs.iter().map(|t| t.as_slice::<f32>().unwrap().to_vec()).collect::<Vec<_>>()
+    });
+    assert_eq!(written.len(), 3);
+    assert_eq!(optimised, written);
+}

@@ -103,7 +103,7 @@ fn in_order(net: &Net, node: &Node) -> bool {
 
 /// Lets nodes that compute the same share one.
 pub(super) fn share(net: &mut Net, _: &PassCx<'_>) -> usize {
-    type Key = (TypeId, String, Vec<ValueId>);
+    type Key = (TypeId, String, Vec<ValueId>, usize);
     let mut known: HashMap<Key, Vec<ValueId>> = HashMap::new();
     Sweep::over(net, |sweep, node| {
         let Operation::Written { op, .. } = &node.operation else { return sweep.keep(node) };
@@ -111,8 +111,10 @@ pub(super) fn share(net: &mut Net, _: &PassCx<'_>) -> usize {
             return sweep.keep(node);
         }
         let any: &dyn Any = &**op;
-        // What an operation prints are all its attributes.
-        let key = (any.type_id(), format!("{op:?}"), node.inputs.to_vec());
+        // What an operation prints are all its attributes. Versions may differ in their outputs
+        // alone, as those of Proposal do.
+        let outputs = node.outputs.len();
+        let key = (any.type_id(), format!("{op:?}"), node.inputs.to_vec(), outputs);
         match known.get(&key) {
             Some(outputs) => {
                 for (&output, &other) in node.outputs.iter().zip(outputs) {
