@@ -11,6 +11,7 @@
 
 use ir::{ElementType, WeightsSlice};
 use kernels::num::{Plain, bf16, f16};
+use kernels::prefer_large_pages;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -72,6 +73,7 @@ impl Buffer {
         if start.is_null() {
             return None;
         }
+        prefer_large_pages(start, len);
         // SAFETY: the layout has room for that many more bytes.
         let data = unsafe { start.add(start.align_offset(ALIGN)) };
         Some(Buffer { data, len, owner: Owner::Heap(start) })

@@ -39,16 +39,10 @@ pub(crate) fn has_tiles() -> bool {
 /// Asks the system for the tiles, whose state is larger than what it saves for all processes.
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
-    const ARCH_PRCTL: i64 = 158;
-    const REQUEST_STATE: i64 = 0x1023;
-    const TILE_DATA: i64 = 18;
-    let mut result = ARCH_PRCTL;
-    // SAFETY: the call reads its arguments alone; it takes rcx and r11.
-    unsafe {
-        asm!("syscall", inout("rax") result, in("rdi") REQUEST_STATE, in("rsi") TILE_DATA,
-             out("rcx") _, out("r11") _, options(nostack));
-    }
-    result == 0
+    const REQUEST_STATE: libc::c_long = 0x1023;
+    const TILE_DATA: libc::c_long = 18;
+    // SAFETY: the call reads its arguments alone.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0 }
 }
 
 #[cfg(not(target_os = "linux"))]
