@@ -78,6 +78,13 @@ pub trait Real:
         self.exp()
     }
 
+    /// `x Phi(x)`, Phi being the normal distribution.
+    #[inline(always)]
+    fn gelu(self) -> Self {
+        let erf = (self * Self::of(std::f64::consts::FRAC_1_SQRT_2)).erf();
+        Self::of(0.5) * self * (Self::of(1.0) + erf)
+    }
+
     /// `1 / (1 + exp(-x))`.
     #[inline(always)]
     fn sigmoid(self) -> Self {
@@ -272,6 +279,25 @@ impl Real for f32 {
         Real::copysign(value, self)
     }
 
+    /// Off by at most 1.2e-7 times the larger of 1 and the result: `max(x, 0) - |x| / 2 erfc(|x| / sqrt 2)`
+    /// with `erfc(t) = exp(-t Q(t))`.
+    #[inline(always)]
+    fn gelu(self) -> f32 {
+        const HALF_ROOT: f32 = std::f32::consts::FRAC_1_SQRT_2;
+        let t = Real::abs(self) * HALF_ROOT;
+        // From there on nothing is left of it.
+        let t = if t > 20.0 { 20.0 } else { t };
+        let t2 = t * t;
+        let lowest = 0.636_569_56f32.mul_add(t, 1.128_381_8);
+        let low = (-0.019_982_42f32).mul_add(t, 0.103_077_09);
+        let high = 0.000_679_202_6f32.mul_add(t, 0.001_053_288_9);
+        let highest = 1.534_786e-5f32.mul_add(t, -0.000_188_225_57);
+        let (low, high) = (low.mul_add(t2, lowest), highest.mul_add(t2, high));
+        let q = high.mul_add(t2 * t2, low);
+        let above = if self > 0.0 { self } else { 0.0 };
+        (-t * HALF_ROOT).mul_add((-q * t).weight(), above)
+    }
+
     #[inline(always)]
     fn via_f64(self, f: impl Fn(f64) -> f64) -> f32 {
         f(f64::from(self)) as f32
@@ -434,6 +460,22 @@ mod tests {
             let (error, x) = worst(which, exact, stride);
             assert!(error <= bound, "{name}({x}) is {error} ULP off");
         }
+    }
+
+    /// Everywhere between -60 and 60, and all f32 with `IRRUN_EXHAUSTIVE=1`.
+    #[test]
+    fn gelu_is_as_near_as_stated() {
+        let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };
+        let all = (0..=u32::MAX).step_by(stride).map(f32::from_bits).filter(|x| !x.is_nan());
+        for x in all.chain((-60_000..60_000).map(|i| i as f32 * 0.001)) {
+            let half = 0.5 * f64::from(x);
+            let tail = libm::erfc(-f64::from(x) * std::f64::consts::FRAC_1_SQRT_2);
+            let exact = if x == f32::NEG_INFINITY { 0.0 } else { half * tail };
+            let found = f64::from(Real::gelu(x));
+            let is_near = found == exact || (found - exact).abs() <= 1.2e-7 * exact.abs().max(1.0);
+            assert!(is_near, "gelu({x}) = {found}, not {exact}");
+        }
+        assert!(Real::gelu(f32::NAN).is_nan());
     }
 
     #[test]

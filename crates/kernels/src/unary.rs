@@ -6,7 +6,7 @@ use crate::multiversion;
 use crate::num::Stored;
 use crate::par::Threads;
 use crate::real::Real;
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 /// Elements that are worth a second thread, for a function of some arithmetic.
 const GRAIN: usize = 8 << 10;
@@ -128,7 +128,7 @@ formulas! {
     /// Rounded down.
     Floor {} |x| x.floor();
     /// `x Phi(x)` with the error function.
-    GeluErf {} |x| R::of(0.5) * x * (R::of(1.0) + (x * R::of(FRAC_1_SQRT_2)).erf());
+    GeluErf {} |x| x.gelu();
     /// `x Phi(x)` with the hyperbolic tangent.
     GeluTanh {} |x| {
         let inner = (x * x * x).fma(R::of(0.044715), x) * R::of(FRAC_2_SQRT_PI / SQRT_2);
@@ -337,6 +337,7 @@ mod tests {
     use super::*;
     use crate::convert::{decode, encode};
     use crate::num::f16;
+    use std::f64::consts::FRAC_1_SQRT_2;
 
     fn apply(function: Unary, values: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; values.len()];

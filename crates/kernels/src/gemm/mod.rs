@@ -443,7 +443,9 @@ impl Tiles {
             if even >= MANY_BLOCKS * most && is_packed {
                 rows = even;
             } else {
-                columns = columns.min(n.div_ceil(threads).next_multiple_of(width));
+                // As many for each thread: seven tiles take two threads as long as eight.
+                let even = n.div_ceil(columns).next_multiple_of(threads);
+                columns = n.div_ceil(even).next_multiple_of(width);
                 let across = n.div_ceil(columns);
                 if across < wanted && !is_thin {
                     let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
