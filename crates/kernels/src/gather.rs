@@ -35,6 +35,9 @@ impl GatherPlan {
         if out.is_empty() {
             return;
         }
+        if batch * count * inner == 1 && indices[0] < size {
+            return column(threads, data, (size, indices[0]), out);
+        }
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
         threads.ranges(batch * outer * count, grain, |entries| {
@@ -53,6 +56,16 @@ impl GatherPlan {
             }
         });
     }
+}
+
+/// Copies element `index` of each `size` elements.
+fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
+    threads.chunks(out, 1, GRAIN / size_of::<T>(), |first, out| {
+        let from = &data[first * size..][..out.len() * size];
+        for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
+            *to = row[index];
+        }
+    });
 }
 
 /// Copies the entries of one slice that the indices choose.
@@ -84,16 +97,24 @@ pub fn at_positions<T: Plain>(
     assert_eq!(out.len(), positions.len() * inner);
     threads.chunks(out, inner, GRAIN / size_of::<T>(), |first, out| {
         let positions = &positions[first..];
-        if inner == 1 {
-            for (to, position) in out.iter_mut().zip(positions) {
-                *to = data[*position];
+        match inner {
+            1 => runs::<T, 1>(data, positions, out),
+            2 => runs::<T, 2>(data, positions, out),
+            4 => runs::<T, 4>(data, positions, out),
+            _ => {
+                for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
+                    to.copy_from_slice(&data[*position..][..inner]);
+                }
             }
-            return;
-        }
-        for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
-            to.copy_from_slice(&data[*position..][..inner]);
         }
     });
+}
+
+/// Copies runs of `N` elements, too short to call a function for each.
+fn runs<T: Plain, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
+    for (to, position) in out.as_chunks_mut::<N>().0.iter_mut().zip(positions) {
+        to.copy_from_slice(&data[*position..][..N]);
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +129,9 @@ mod tests {
         at_positions(Threads::single(), &data, (&[5, 8], 1), &mut out[4..]);
         assert_eq!(out, [7, 8, 0, 1, 5, 8]);
         at_positions(Threads::single(), &data, (&[5, 8], 0), &mut []);
+        let mut out = [0; 8];
+        at_positions(Threads::single(), &data, (&[5, 1], 4), &mut out);
+        assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
     }
 
     #[test]
@@ -121,6 +145,9 @@ mod tests {
         let mut out = [0; 6];
         plan.run(Threads::single(), &[1u32, 2, 3, 4], &[1, 1, 0], &mut out);
         assert_eq!(out, [2, 2, 1, 4, 4, 3]);
+        let plan = GatherPlan { batch: 1, outer: 3, size: 2, count: 1, inner: 1 };
+        plan.run(Threads::single(), &[1u32, 2, 3, 4, 5, 6], &[1], &mut out[..3]);
+        assert_eq!(out[..3], [2, 4, 6]);
     }
 
     #[test]

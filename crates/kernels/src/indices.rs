@@ -84,6 +84,12 @@ pub fn of_tuples(
     };
     let mut positions = vec![0; count];
     threads.chunks(&mut positions, 1, GRAIN, |first, part| {
+        if let [size] = *sizes {
+            for (slot, index) in part.iter_mut().zip(&indices[first..]) {
+                *slot = normal(*index, size).map_or(usize::MAX, |i| i * inner);
+            }
+            return;
+        }
         for (i, slot) in part.iter_mut().enumerate() {
             *slot = position(first + i).unwrap_or(usize::MAX);
         }

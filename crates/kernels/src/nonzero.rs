@@ -45,10 +45,14 @@ pub fn positions<T: Plain, I: Stored>(
                 }
                 assert!(at < end);
                 let mut rest = start + i;
-                for (axis, size) in sizes.iter().enumerate().rev() {
+                for (axis, size) in sizes.iter().enumerate().skip(1).rev() {
                     // SAFETY: a row has `total` elements, and no other chunk writes this one.
                     unsafe { *out.at(axis * total + at) = I::from_i64((rest % size) as i64) };
                     rest /= size;
+                }
+                if !sizes.is_empty() {
+                    // SAFETY: as above; what is left is the index along the first axis.
+                    unsafe { *out.at(at) = I::from_i64(rest as i64) };
                 }
                 at += 1;
             }

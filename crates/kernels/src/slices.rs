@@ -86,6 +86,15 @@ impl Slices {
         self.len() == 0
     }
 
+    /// How many slices there are and how long they are, where each is a run and they lie one after
+    /// the other.
+    pub fn rows(&self) -> Option<(usize, usize)> {
+        let count = volume(&self.outer);
+        let next = self.outer.iter().all(|(_, stride)| *stride == self.last);
+        (self.along && self.inner.is_empty() && self.outer.len() < 2 && next)
+            .then_some((count, self.last))
+    }
+
     /// Calls `f` for every block, on all threads. What blocks write is disjoint.
     pub fn blocks<T: Plain>(
         &self,

@@ -3,12 +3,20 @@
 
 use crate::memory::InOut;
 use crate::multiversion;
+use crate::num::Wide;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
 use crate::slices::{Block, LANES, Lanes, Slices, each, met};
 
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+    if let Some((count, width @ 1..=NARROW)) = slices.rows() {
+        return threads.ranges(count, GRAIN / width, |rows| {
+            // SAFETY: no two ranges have a row in common.
+            let part = unsafe { io.part(rows.start * width..rows.end * width) };
+            narrow_rows(part, width);
+        });
+    }
     slices.blocks(threads, io, |block| softmax_block(block));
 }
 
@@ -41,6 +49,46 @@ multiversion! {
     }
 }
 
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Rows up to this long are computed in groups of whole lanes.
+const NARROW: usize = 4 * LANES;
+
+multiversion! {
+    /// Softmax of rows of `width` elements.
+    fn narrow_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
+        let mut io = io;
+        let mut rows = [[T::Wide::default(); NARROW]; TOGETHER];
+        let columns = width.next_multiple_of(LANES);
+        let count = io.len() / width;
+        for first in (0..count).step_by(TOGETHER) {
+            let some = TOGETHER.min(count - first);
+            for (row, line) in rows.iter_mut().take(some).enumerate() {
+                for at in (0..width).step_by(LANES) {
+                    let len = LANES.min(width - at);
+                    let x: [T; LANES] = io.load_some((first + row) * width + at, len);
+                    for i in 0..LANES {
+                        let outside = T::Wide::of(f64::NEG_INFINITY);
+                        line[at + i] = if i < len { x[i].widen() } else { outside };
+                    }
+                }
+            }
+            some_rows::<T::Wide, TOGETHER>(rows.as_flattened_mut(), (columns, NARROW));
+            for (row, line) in rows.iter().take(some).enumerate() {
+                for at in (0..width).step_by(LANES) {
+                    let mut y = [T::default(); LANES];
+                    for i in 0..LANES {
+                        y[i] = Wide::narrow(line[at + i]);
+                    }
+                    let len = LANES.min(width - at);
+                    io.store_some((first + row) * width + at, y, len);
+                }
+            }
+        }
+    }
+}
+
 /// Rows that are computed side by side: each alone would wait for itself.
 const TOGETHER: usize = 4;
 
@@ -54,44 +102,45 @@ multiversion! {
         let whole = rows.len() / columns / TOGETHER * TOGETHER;
         let (groups, rest) = rows.split_at_mut(whole * columns);
         for group in groups.chunks_exact_mut(TOGETHER * columns) {
-            some_rows::<TOGETHER>(group, columns);
+            some_rows::<f32, TOGETHER>(group, (columns, columns));
         }
         for row in rest.chunks_exact_mut(columns) {
-            some_rows::<1>(row, columns);
+            some_rows::<f32, 1>(row, (columns, columns));
         }
     }
 }
 
+/// Softmax of the first `columns` elements of rows that are `stride` apart.
 #[inline(always)]
-fn some_rows<const R: usize>(rows: &mut [f32], columns: usize) {
+fn some_rows<W: Real, const R: usize>(rows: &mut [W], (columns, stride): (usize, usize)) {
     let larger = |a, b| if b > a { b } else { a };
-    let mut tops = [[f32::NEG_INFINITY; LANES]; R];
+    let mut tops = [[W::of(f64::NEG_INFINITY); LANES]; R];
     for at in (0..columns).step_by(LANES) {
         for r in 0..R {
-            let x = &rows[r * columns + at..][..LANES];
+            let x = &rows[r * stride + at..][..LANES];
             for i in 0..LANES {
                 tops[r][i] = larger(tops[r][i], x[i]);
             }
         }
     }
-    let mut sums = [[0f32; LANES]; R];
+    let mut sums = [[W::default(); LANES]; R];
     for top in &mut tops {
         *top = met(*top, larger);
     }
     for at in (0..columns).step_by(LANES) {
         for r in 0..R {
-            let x = &mut rows[r * columns + at..][..LANES];
+            let x = &mut rows[r * stride + at..][..LANES];
             for i in 0..LANES {
                 x[i] = Real::weight(x[i] - tops[r][i]);
-                sums[r][i] += x[i];
+                sums[r][i] = sums[r][i] + x[i];
             }
         }
     }
     for r in 0..R {
         let sum = met(sums[r], |a, b| a + b);
-        let scale = 1.0 / sum[0];
-        for x in &mut rows[r * columns..][..columns] {
-            *x *= scale;
+        let scale = W::of(1.0) / sum[0];
+        for x in &mut rows[r * stride..][..columns] {
+            *x = *x * scale;
         }
     }
 }

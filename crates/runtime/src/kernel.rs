@@ -13,6 +13,7 @@ use kernels::roll::RollPlan;
 use kernels::{InOut, Scratch, ScratchPool};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 /// A piece of work with everything decided that can be decided before the data is there.
@@ -139,10 +140,18 @@ impl<'r> RunCx<'r> {
 
     /// The values of an input of any integral type; those of u64 beyond i64 wrap.
     pub fn ints(&self, input: usize) -> Vec<i64> {
+        self.wide_ints(input).into_owned()
+    }
+
+    /// As [`Self::ints`], read where they lie if they are i64.
+    pub(crate) fn wide_ints(&self, input: usize) -> Cow<'_, [i64]> {
         let tensor = self.tensor(input);
+        if let Some(values) = tensor.as_slice() {
+            return Cow::Borrowed(values);
+        }
         match crate::ops::convert::convert_tensor(tensor, ElementType::I64) {
-            Ok(wide) => wide.as_slice().unwrap_or_default().to_vec(),
-            Err(_) => Vec::new(),
+            Ok(wide) => Cow::Owned(wide.as_slice().unwrap_or_default().to_vec()),
+            Err(_) => Cow::default(),
         }
     }
 
@@ -158,7 +167,7 @@ impl<'r> RunCx<'r> {
                 KernelError::at(input, format!("index {i} is out of range for an axis of {size}"))
             })
         };
-        self.ints(input).into_iter().map(normal).collect()
+        self.wide_ints(input).iter().copied().map(normal).collect()
     }
 
     /// The packed bytes of an input.

@@ -63,12 +63,11 @@ impl Suppression {
     pub fn select<B: Overlap>(&self, boxes: &[B], scores: &[f32]) -> Vec<(usize, f32)> {
         let good = |score: f32| score >= self.score;
         let candidates = scores.iter().enumerate().filter(|(_, s)| good(**s));
+        if self.sigma <= 0.0 {
+            return self.select_hard(boxes, candidates.map(|(i, s)| (*s, i)).collect());
+        }
         let candidate = |(index, score): (usize, &f32)| Candidate { score: *score, index, seen: 0 };
         let mut heap: BinaryHeap<Candidate> = candidates.map(candidate).collect();
-        let soft = self.sigma > 0.0;
-        if !soft {
-            return self.select_hard(boxes, heap);
-        }
         let mut kept: Vec<(usize, f32)> = Vec::new();
         while kept.len() < self.limit {
             let Some(best) = heap.pop() else { break };
@@ -89,15 +88,18 @@ impl Suppression {
     fn select_hard<B: Overlap>(
         &self,
         boxes: &[B],
-        mut heap: BinaryHeap<Candidate>,
+        mut candidates: Vec<(f32, usize)>,
     ) -> Vec<(usize, f32)> {
+        candidates.sort_unstable_by(|a, b| descending(a.0, b.0).then(a.1.cmp(&b.1)));
         let (mut kept, mut stay) = (Vec::new(), Vec::new());
-        while kept.len() < self.limit {
-            let Some(best) = heap.pop() else { break };
-            let own = boxes[best.index];
+        for (score, index) in candidates {
+            if kept.len() >= self.limit {
+                break;
+            }
+            let own = boxes[index];
             if !own.overlaps_any(&stay, self.overlap) {
                 stay.push(own);
-                kept.push((best.index, best.score));
+                kept.push((index, score));
             }
         }
         kept

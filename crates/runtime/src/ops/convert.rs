@@ -285,7 +285,7 @@ pub fn convert_tensor(tensor: &Tensor, to: ElementType) -> Result<Tensor, crate:
         .ok_or_else(|| crate::TensorError::new(format!("no conversion from {from} to {to}")))?;
     let mut out = Tensor::zeros(to, tensor.sizes())?;
     if let Some(place) = out.bytes_mut() {
-        conversion.run(&Threads::new(1), tensor.count(), tensor.bytes(), place);
+        conversion.run(Threads::single(), tensor.count(), tensor.bytes(), place);
     }
     Ok(out)
 }

@@ -37,7 +37,7 @@ impl<T: Plain> Kernel for GatherKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let size = self.plan.size as i64;
         let wrap = |i: i64| usize::try_from(if i < 0 { i + size } else { i }).unwrap_or(usize::MAX);
-        let indices: Vec<usize> = cx.ints(1).into_iter().map(wrap).collect();
+        let indices: Vec<usize> = cx.wide_ints(1).iter().copied().map(wrap).collect();
         self.plan.run::<T>(cx.threads(), cx.input(0), &indices, cx.output(0));
         Ok(())
     }

@@ -42,14 +42,17 @@ struct GatherNdKernel<T> {
 
 impl<T: Plain> Kernel for GatherNdKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let indices = cx.ints(1);
+        let indices = cx.wide_ints(1);
         let (size, count) = (self.axes.iter().product::<usize>() * self.inner, self.tuples);
-        let mut all = Vec::with_capacity(self.batches.len() * count);
+        let mut all = Vec::new();
         for (data, batch) in &self.batches {
             let own = &indices[batch * count * self.axes.len()..];
             let found = of_tuples(cx.threads(), own, count, &self.axes, self.inner)
                 .map_err(out_of_range)?;
-            all.extend(found.into_iter().map(|position| data * size + position));
+            match (data, all.is_empty()) {
+                (0, true) => all = found,
+                _ => all.extend(found.into_iter().map(|position| data * size + position)),
+            }
         }
         at_positions::<T>(cx.threads(), cx.input(0), (&all, self.inner), cx.output(0));
         Ok(())

@@ -13,7 +13,7 @@ impl Lower for ScatterNdUpdate {
         let (axes, slice) = data.split_at(*tuple);
         let (axes, inner) = (Sizes::from(axes), slice.iter().product());
         let positions = move |cx: &RunCx<'_>| {
-            of_tuples(cx.threads(), &cx.ints(1), count, &axes, inner).map_err(out_of_range)
+            of_tuples(cx.threads(), &cx.wide_ints(1), count, &axes, inner).map_err(out_of_range)
         };
         let method = Method::new(self.reduction(), true);
         Scatter { positions, inner, method }.kernel(cx.element_type(0))
