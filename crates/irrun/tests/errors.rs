@@ -141,6 +141,18 @@ fn weights() {
         room.write("model.bin", &bytes);
         says(name, &room, RUN);
     }
+    // Another constant, which nothing needs but the second output.
+    let more = r#"<layer id="8" name="more" type="Const" version="opset1"><data element_type="u8" shape="9" offset="16" size="9"/><output><port id="0" precision="U8"/></output></layer>
+        <layer id="9" name="z" type="Result" version="opset1"><input><port id="0"/></input></layer>
+    </layers>"#;
+    let two = Room::with_model("</layers>", more);
+    let edge = r#"<edge from-layer="8" from-port="0" to-layer="9" to-port="0"/></edges>"#;
+    let text = String::from_utf8(two.read("model.xml")).unwrap().replace("</edges>", edge);
+    two.write("model.xml", text.as_bytes());
+    says("bin_short_by_one_constant", &two, RUN);
+    two.write("model.bin", &i64s(&[3]));
+    says("bin_short_by_two_constants", &two, RUN);
+    says("bin_short_by_two_constants_json", &two, "check model.xml --json");
     std::fs::remove_file(room.path("model.bin")).unwrap();
     std::fs::create_dir(room.path("model.bin")).unwrap();
     says("bin_is_a_directory", &room, RUN);
