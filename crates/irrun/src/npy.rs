@@ -322,27 +322,14 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>)
     let made = std::fs::create_dir_all(dir);
     made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
     let failed = || format!("{} cannot be written", path.display());
-    let mut file = tempfile::Builder::new()
-        .prefix(".irrun-")
-        .permissions(permissions())
-        .tempfile_in(dir)
-        .with_context(failed)?;
+    // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
+    let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
+    let mut file =
+        tempfile::Builder::new().prefix(".irrun-").make_in(dir, new).with_context(failed)?;
     let mut out = std::io::BufWriter::new(file.as_file_mut());
     fill(&mut out).with_context(failed)?;
     out.flush().with_context(failed)?;
     drop(out);
     file.persist(path).map_err(|e| e.error).with_context(failed)?;
     Ok(())
-}
-
-/// Those of an ordinary new file; the system removes what the user's mask removes.
-#[cfg(unix)]
-fn permissions() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
-}
-
-#[cfg(not(unix))]
-fn permissions() -> std::fs::Permissions {
-    std::fs::metadata(".").map(|m| m.permissions()).expect("the working directory exists")
 }

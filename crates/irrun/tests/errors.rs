@@ -240,6 +240,16 @@ fn outputs_that_cannot_be_written() {
     }
     says("drawing_is_a_directory", &room, "graph model.xml --output .");
     assert!(!room.path("y.npy").exists());
+    // A directory in which nobody can make a file.
+    if cfg!(target_os = "linux") {
+        let path = "/proc/y.npy cannot be written: ";
+        for args in ["model.xml --input x.npy --output", "graph model.xml --output"] {
+            let outcome = room.irrun(&format!("{args} /proc/y.npy"));
+            assert_eq!(outcome.code, 4, "{}", outcome.report());
+            let reason = outcome.stderr.strip_prefix(&format!("error: {path}"));
+            assert!(reason.is_some_and(|r| !r.contains('/')), "{}", outcome.report());
+        }
+    }
 }
 
 #[test]
