@@ -386,6 +386,11 @@ fn case_folders() {
     let wrong = f32s(&[0., 1., 2.4, 3., 4., 9.]);
     room.write("cases/broken/expected_0.npy", &npy("<f4", false, "(3, 2)", &wrong));
     says("test_values_differ", &room, "test cases");
+    says(
+        "test_expects_failure_of_none",
+        &room,
+        "test cases --expect-failure brokn --expect-failure b* --expect-failure z?",
+    );
     room.write("cases/broken/expected_0.npy", &room.read("x.npy"));
     says("test_shape_differs", &room, "test cases");
 }
