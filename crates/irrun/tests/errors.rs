@@ -238,6 +238,11 @@ fn outputs_that_cannot_be_written() {
     ] {
         says(name, &room, &format!("{RUN} {args}"));
     }
+    says(
+        "save_state_without_variables",
+        &room,
+        &format!("{RUN} --output y.npy --save-state s.npz"),
+    );
     says("drawing_is_a_directory", &room, "graph model.xml --output .");
     assert!(!room.path("y.npy").exists());
     // A directory in which nobody can make a file.
