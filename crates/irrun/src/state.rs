@@ -1,6 +1,7 @@
 //! The variables of a model between two processes: `--state` and `--save-state`.
 
 use crate::exit::{Exit, Failure, OrExit};
+use crate::npy::Cast;
 use crate::npz::{self, Npz};
 use crate::text::nearest;
 use anyhow::{Context, Result, anyhow, bail};
@@ -32,7 +33,7 @@ fn read(npz: &mut Npz, name: &str, declared: &[(String, Fact)]) -> Result<Tensor
         bail!("the model has no variable \"{name}\"{}", hint(name, declared));
     };
     let variable = format!("variable \"{name}\" is {fact}");
-    let value = npz.read(name, fact.element_type, false).with_context(|| variable.clone())?;
+    let value = npz.read(name, fact.element_type, Cast::Never).with_context(|| variable.clone())?;
     let shape = PartialShape::fixed(value.sizes());
     if !fact.shape.covers(&shape) {
         bail!("{variable}, but the file holds {}{shape}", value.element_type());
