@@ -183,7 +183,8 @@ macro_rules! opset {
             "Proposal", opset(4..=16) => proposal::Proposal;
             "RDFT", opset(9..=16) => fourier::Fourier(Rdft);
             "RGBtoNV12", opset(17..=17) => color::Color(RgbToNv12);
-            "RNNCell", opset(1..=16) => recurrent::Recurrent(RnnCell);
+            "RNNCell", opset(1..=1) => recurrent::Recurrent(RnnCell);
+            "RNNCell", opset(3..=16) => recurrent::Recurrent(RnnCell);
             "RNNSequence", opset(5..=16) => recurrent::Recurrent(RnnSequence);
             "ROIAlign", opset(3..=8) => roi_align::RoiAlign(V3);
             "ROIAlign", opset(9..=16) => roi_align::RoiAlign(V9);
@@ -227,7 +228,8 @@ macro_rules! opset {
             "Selu", opset(1..=16) => unary::Unary(Selu);
             "ShapeOf", opset(1..=2) => shape_of::ShapeOf(V1);
             "ShapeOf", opset(3..=17) => shape_of::ShapeOf(V3);
-            "ShuffleChannels", opset(1..=16) => shuffle_channels::ShuffleChannels;
+            "ShuffleChannels", opset(1..=1) => shuffle_channels::ShuffleChannels;
+            "ShuffleChannels", opset(3..=16) => shuffle_channels::ShuffleChannels;
             "Sigmoid", opset(1..=16) => unary::Unary(Sigmoid);
             "Sign", opset(1..=16) => unary::Unary(Sign);
             "Sin", opset(1..=16) => unary::Unary(Sin);

@@ -1,6 +1,6 @@
 //! Compares a `.bin` with the ranges of it that the layers name.
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Layer};
 use crate::problem::{At, Code, Problem};
 
 /// Bytes after the last constant that need no explanation: writers pad to a page at most.
@@ -9,8 +9,7 @@ const PADDING: u64 = 4096;
 /// A warning when the `.bin` goes on long after the last constant: it then is most likely the
 /// `.bin` of another model.
 pub(crate) fn unused_weights(graph: &Graph) -> Option<Problem> {
-    let len = u64::try_from(graph.weights().bytes().len()).unwrap_or(u64::MAX);
-    let reach = reach(graph);
+    let (len, reach) = (length(graph), reach(graph));
     let unused = len.saturating_sub(reach);
     (unused > PADDING).then(|| {
         let name = graph.weights().name();
@@ -22,17 +21,58 @@ pub(crate) fn unused_weights(graph: &Graph) -> Option<Problem> {
     })
 }
 
+/// Where several constants reach beyond the end of the `.bin`, tells the weights so: it is one
+/// fault of the file then, not one of each constant.
+pub(crate) fn find_missing_end(graph: &Graph) {
+    let (weights, len) = (graph.weights(), length(graph));
+    if weights.unavailable().is_some() {
+        return;
+    }
+    let mut beyond = Vec::new();
+    beyond_end(graph, len, &mut beyond);
+    beyond.sort_by_key(|layer| layer.at.0);
+    if let [first, _, ..] = &beyond[..] {
+        let missing = reach(graph).saturating_sub(len);
+        weights.blame_missing_end(format!(
+            "{} is cut short or belongs to another model: its end is missing from \"{}\" on, \
+             {missing} bytes after the {len} that are there",
+            weights.name(),
+            first.name
+        ));
+    }
+}
+
+/// The layers that are needed, bodies included, whose bytes are not all there.
+fn beyond_end<'a>(graph: &'a Graph, len: u64, found: &mut Vec<&'a Layer>) {
+    for layer in graph.order().iter().filter_map(|&position| graph.layers().get(position)) {
+        // An empty constant needs no bytes, wherever it lies.
+        if range(layer).is_some_and(|r| r.1 > 0 && end(r) > len) {
+            found.push(layer);
+        }
+        layer.bodies.iter().for_each(|body| beyond_end(&body.graph, len, found));
+    }
+}
+
+fn length(graph: &Graph) -> u64 {
+    u64::try_from(graph.weights().bytes().len()).unwrap_or(u64::MAX)
+}
+
 /// The end of the last range that a layer of the graph or of a body names. Layers that nothing
 /// needs count too: their bytes are in the file for a reason.
 fn reach(graph: &Graph) -> u64 {
-    let number = |text: Option<&str>| text.and_then(|t| t.trim().parse::<u64>().ok());
     let ends = graph.layers().iter().map(|layer| {
-        let range = (number(layer.attribute("offset")), number(layer.attribute("size")));
-        let own = match range {
-            (Some(offset), Some(size)) => offset.saturating_add(size),
-            _ => 0,
-        };
+        let own = range(layer).map_or(0, end);
         layer.bodies.iter().map(|body| reach(&body.graph)).fold(own, u64::max)
     });
     ends.max().unwrap_or(0)
+}
+
+/// The offset and the size that a layer names.
+fn range(layer: &Layer) -> Option<(u64, u64)> {
+    let number = |key| layer.attribute(key).and_then(|t| t.trim().parse::<u64>().ok());
+    number("offset").zip(number("size"))
+}
+
+fn end((offset, size): (u64, u64)) -> u64 {
+    offset.saturating_add(size)
 }

@@ -1,6 +1,6 @@
 //! Reads `model.xml` into a [`Graph`]. The order of the elements does not matter.
 
-use crate::audit::unused_weights;
+use crate::audit::{find_missing_end, unused_weights};
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
 use crate::problem::{At, Code, Problem, ReadError, Severity, Source};
@@ -48,6 +48,7 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
         Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
             problems.extend_from_slice(&graph.warnings);
             problems.extend(unused_weights(&graph));
+            find_missing_end(&graph);
             Problem::sort(&mut problems);
             graph.warnings = Arc::new(problems);
             Ok(graph)
@@ -94,8 +95,14 @@ impl Reader {
     fn decode<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Fatal> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
-        if first != Some(&b'<') {
-            let message = "this is not XML; give the model's .xml, not its .bin or another format";
+        let message = match first {
+            Some(b'<') => None,
+            Some(_) => {
+                Some("this is not XML; give the model's .xml, not its .bin or another format")
+            }
+            None => Some("the file is empty; fetch or write it again"),
+        };
+        if let Some(message) = message {
             return Err(Fatal::new(Code::NotIr, At(0), message));
         }
         std::str::from_utf8(bytes).map_err(|e| {

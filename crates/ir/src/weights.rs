@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// First bytes of a Git LFS pointer file.
 const LFS_MAGIC: &[u8] = b"version https://git-lfs";
@@ -15,6 +15,8 @@ const LFS_MAGIC: &[u8] = b"version https://git-lfs";
 pub struct Weights {
     path: PathBuf,
     content: Content,
+    /// Why ranges beyond the end are missing, where one cause explains several.
+    missing_end: OnceLock<String>,
 }
 
 enum Content {
@@ -26,7 +28,8 @@ enum Content {
 /// Why a range of the weights cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightsError {
-    /// The file is missing, unreadable, or a Git LFS pointer.
+    /// The file is missing, unreadable, a Git LFS pointer, or lacks an end that several constants
+    /// need.
     #[error("{reason}")]
     Unavailable {
         /// What was found instead, and what to do.
@@ -53,12 +56,13 @@ impl Weights {
     /// Maps a file. A file that cannot be mapped is not an error until a constant needs it.
     pub fn open(path: &Path) -> Weights {
         let content = Content::open(path).unwrap_or_else(Content::Unavailable);
-        Weights { path: path.to_owned(), content }
+        Weights { path: path.to_owned(), content, missing_end: OnceLock::new() }
     }
 
     /// Weights held in memory, for graphs that are built rather than read.
     pub fn from_bytes(bytes: Vec<u8>) -> Weights {
-        Weights { path: PathBuf::new(), content: Content::Owned(bytes) }
+        let content = Content::Owned(bytes);
+        Weights { path: PathBuf::new(), content, missing_end: OnceLock::new() }
     }
 
     /// Every byte, or none when the file is unavailable.
@@ -75,12 +79,18 @@ impl Weights {
         &self.path
     }
 
-    /// Why there is nothing to read from, if that is so.
+    /// The one reason for which constants are not there, if there is one: nothing can be read, or
+    /// the end is missing.
     pub fn unavailable(&self) -> Option<&str> {
         match &self.content {
             Content::Unavailable(reason) => Some(reason),
-            _ => None,
+            _ => self.missing_end.get().map(String::as_str),
         }
+    }
+
+    /// Gives one reason to all ranges that reach beyond the end. The first one stays.
+    pub(crate) fn blame_missing_end(&self, reason: String) {
+        self.missing_end.get_or_init(|| reason);
     }
 
     /// The bytes `[offset, offset + size)`.
@@ -93,11 +103,14 @@ impl Weights {
             let end = start.checked_add(usize::try_from(size).ok()?)?;
             bytes.get(start..end)
         });
-        found.ok_or_else(|| WeightsError::OutOfRange {
-            offset,
-            size,
-            len: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            path: self.name(),
+        found.ok_or_else(|| match self.missing_end.get() {
+            Some(reason) => WeightsError::Unavailable { reason: reason.clone() },
+            None => WeightsError::OutOfRange {
+                offset,
+                size,
+                len: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                path: self.name(),
+            },
         })
     }
 

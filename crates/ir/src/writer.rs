@@ -3,6 +3,7 @@
 use crate::graph::{Body, Edge, Element, Graph, Layer, Port, PortMap, Role};
 use crate::text::join_names;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -29,10 +30,17 @@ pub fn write_xml(graph: &Graph) -> String {
 /// Writes a temporary file beside `path` and renames it.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|e| e.error)?;
-    Ok(())
+    // Opened here: other errors of `tempfile` name the temporary file, which nobody asked for.
+    let new = |path: &Path| File::options().write(true).create_new(true).open(path);
+    let whole = || {
+        let mut file = tempfile::Builder::new().make_in(dir, new)?;
+        file.as_file_mut().write_all(bytes)?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    whole().map_err(|e: io::Error| {
+        io::Error::new(e.kind(), format!("{} cannot be written: {e}", path.display()))
+    })
 }
 
 struct Out {

@@ -100,7 +100,8 @@ fn broken_layers_that_nothing_needs_are_warnings() {
 #[test]
 fn documents_that_are_no_ir() {
     let cases = [
-        ("", Code::NotIr, "not XML"),
+        ("", Code::NotIr, "the file is empty"),
+        ("\u{feff} \n", Code::NotIr, "the file is empty"),
         ("\u{1}\u{2}binary", Code::NotIr, "not XML"),
         ("<html/>", Code::NotIr, "the root element is <html>"),
         ("<net name='n'/>", Code::Version, "no version"),

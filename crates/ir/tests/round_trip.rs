@@ -126,5 +126,9 @@ fn weights_are_written_beside_the_xml() {
     assert_eq!(read.weights().bytes(), b"abc");
     assert_eq!(read.layers()[0].attribute("size"), Some("3"));
     let missing = dir.path().join("no/such/dir/w.xml");
-    assert!(ir::write(&read, missing).is_err());
+    let said = ir::write(&read, &missing).unwrap_err().to_string();
+    let bin = missing.with_extension("bin");
+    let reason = said.strip_prefix(&format!("{} cannot be written: ", bin.display()));
+    // Nor does it name another file.
+    assert!(reason.is_some_and(|reason| !reason.contains(['/', '\\'])), "{said}");
 }

@@ -112,7 +112,8 @@ pub struct TestArgs {
     /// Pass over cases whose model has an operation that irrun does not know, and count them.
     #[arg(long)]
     pub skip_unsupported: bool,
-    /// Cases, by folder name with * and ?, that must fail; it is a failure when they pass.
+    /// Cases, by folder name with * and ?, that must fail; it is a failure when they pass, and a
+    /// mistake when there are none.
     #[arg(long, value_name = "GLOB")]
     pub expect_failure: Vec<String>,
     /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is

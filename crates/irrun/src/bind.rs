@@ -1,9 +1,9 @@
 //! From what people type to inputs and outputs: names, indices, shape overrides.
 
 use crate::exit::{Exit, Failure, OrExit};
+use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
-use crate::text::nearest;
-use crate::{npy, text};
+use crate::text::{self, nearest};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
@@ -201,7 +201,7 @@ pub fn read_inputs(
             let error = anyhow!("--input {arg:?} names no file; give an .npy or an .npz");
             return Err(Failure { exit: Exit::Usage, error });
         }
-        let read = read_one(Path::new(file), key, &tensors, declared, cast)?;
+        let read = read_one(Path::new(file), key, &tensors, declared, Cast::flag(cast))?;
         for (port, tensor) in read {
             if tensors[port].is_some() {
                 let message = anyhow!("input {port} ({}) is given twice", ports[port].shown());
@@ -219,7 +219,7 @@ fn read_one(
     key: Option<usize>,
     tensors: &[Option<Tensor>],
     declared: &Declared,
-    cast: bool,
+    cast: Cast,
 ) -> Result<Vec<(usize, Tensor)>, Failure> {
     if npz::is_named(file) {
         let mut npz = Npz::open(file).or_exit(Exit::Input)?;
@@ -245,7 +245,7 @@ fn read_npz(
     npz: &mut Npz,
     key: Option<usize>,
     declared: &Declared,
-    cast: bool,
+    cast: Cast,
 ) -> Result<Vec<(usize, Tensor)>> {
     let names = npz.names();
     let mut out = Vec::new();

@@ -1,7 +1,8 @@
 //! A case folder: a model, inputs, and what they must give (`docs/formats.md`).
 
 use crate::compare::{Tolerance, compare};
-use crate::{npy, property};
+use crate::npy::{self, Cast};
+use crate::property;
 use anyhow::{Context, Result, anyhow, bail};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
@@ -61,7 +62,7 @@ impl Case {
 
     fn read_inputs(&self, step: &Step, declared: &crate::bind::Declared) -> Result<Vec<Tensor>> {
         let files = step.inputs.iter().zip(&declared.types);
-        files.map(|(file, t)| npy::read(&self.dir.join(file), *t, false)).collect()
+        files.map(|(file, t)| npy::read(&self.dir.join(file), *t, Cast::Never)).collect()
     }
 
     /// Whether the model has an operation that irrun does not know.
@@ -120,7 +121,8 @@ impl Case {
         }
         let mut pairs = Vec::new();
         for (got, expected) in outputs.iter().zip(&step.expected) {
-            let golden = npy::read(&self.dir.join(&expected.file), got.element_type(), false)?;
+            let file = self.dir.join(&expected.file);
+            let golden = npy::read(&file, got.element_type(), Cast::Never)?;
             pairs.push((got, golden, expected.tolerance));
         }
         match &self.property {

@@ -117,12 +117,29 @@ fn stands_for(descr: &str, wanted: ElementType) -> bool {
     }
 }
 
+/// What becomes of values that are of another type than wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// They are converted.
+    Convert,
+    /// They are refused, and the flag that would convert them is named.
+    Offer,
+    /// They are refused: no flag converts them.
+    Never,
+}
+
+impl Cast {
+    /// What `--cast` says.
+    pub fn flag(given: bool) -> Cast {
+        if given { Cast::Convert } else { Cast::Offer }
+    }
+}
+
 /// Reads a file as a tensor for a port of type `wanted`; `dynamic` takes the file's own type.
-/// With `cast`, values of another type are converted.
 ///
 /// # Errors
 /// When the file is damaged, or of another type than the port.
-pub fn read(path: &Path, wanted: ElementType, cast: bool) -> Result<Tensor> {
+pub fn read(path: &Path, wanted: ElementType, cast: Cast) -> Result<Tensor> {
     let shown = || format!("{} cannot be read", path.display());
     let is_file = std::fs::metadata(path).with_context(shown)?.is_file();
     ensure!(is_file, "{} is not a file", path.display());
@@ -139,7 +156,7 @@ pub fn read(path: &Path, wanted: ElementType, cast: bool) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: bool) -> Result<Tensor> {
+pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Result<Tensor> {
     let header = Header::parse(file.bytes())?;
     let natural = natural_type(&header.descr);
     let direct = match wanted {
@@ -151,12 +168,12 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: bool) -> Resul
             let own = header.numpy_type();
             format!("numpy type {own} is not read; no type of OpenVINO is like it")
         })?;
-        ensure!(
-            cast,
-            "it holds {} (numpy type {}), but the port takes {wanted}; give --cast to convert",
-            natural.name(),
-            header.numpy_type()
-        );
+        let held = format!("it holds {} (numpy type {})", natural.name(), header.numpy_type());
+        match cast {
+            Cast::Convert => {}
+            Cast::Offer => bail!("{held}, but the port takes {wanted}; give --cast to convert"),
+            Cast::Never => bail!("{held}, not {wanted}; save it as {wanted}"),
+        }
         let tensor = decode(file, &header, natural)?;
         return convert(&tensor, wanted);
     };
@@ -322,27 +339,14 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>)
     let made = std::fs::create_dir_all(dir);
     made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
     let failed = || format!("{} cannot be written", path.display());
-    let mut file = tempfile::Builder::new()
-        .prefix(".irrun-")
-        .permissions(permissions())
-        .tempfile_in(dir)
-        .with_context(failed)?;
+    // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
+    let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
+    let mut file =
+        tempfile::Builder::new().prefix(".irrun-").make_in(dir, new).with_context(failed)?;
     let mut out = std::io::BufWriter::new(file.as_file_mut());
     fill(&mut out).with_context(failed)?;
     out.flush().with_context(failed)?;
     drop(out);
     file.persist(path).map_err(|e| e.error).with_context(failed)?;
     Ok(())
-}
-
-/// Those of an ordinary new file; the system removes what the user's mask removes.
-#[cfg(unix)]
-fn permissions() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
-}
-
-#[cfg(not(unix))]
-fn permissions() -> std::fs::Permissions {
-    std::fs::metadata(".").map(|m| m.permissions()).expect("the working directory exists")
 }

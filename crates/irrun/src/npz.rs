@@ -1,6 +1,6 @@
 //! `.npz` files: zip archives of `.npy` files.
 
-use crate::npy;
+use crate::npy::{self, Cast};
 use anyhow::{Context, Result};
 use ir::{ElementType, Weights, WeightsSlice};
 use runtime::Tensor;
@@ -39,7 +39,7 @@ impl Npz {
     ///
     /// # Errors
     /// As [`npy::read`].
-    pub fn read(&mut self, name: &str, wanted: ElementType, cast: bool) -> Result<Tensor> {
+    pub fn read(&mut self, name: &str, wanted: ElementType, cast: Cast) -> Result<Tensor> {
         let context = format!("array \"{name}\"");
         let mut bytes = Vec::new();
         let member = format!("{name}.npy");

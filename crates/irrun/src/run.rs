@@ -5,7 +5,7 @@ use crate::bind::{self, Declared, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
 use crate::{npy, npz, print, profile, state};
-use anyhow::anyhow;
+use anyhow::Context;
 use infer::{Fact, Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
@@ -18,15 +18,14 @@ use std::sync::Arc;
 /// # Errors
 /// With the exit code that tells whose fault it is.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let usage = |error| Failure { exit: Exit::Usage, error };
-    let model = args.model.as_ref().ok_or_else(|| usage(anyhow!("give a MODEL.xml")))?;
-    if let Some(path) = args.save_state.as_ref().filter(|path| !npz::is_named(path)) {
-        return Err(usage(anyhow!("--save-state {}: give an .npz", path.display())));
-    }
+    let model = args.model.as_ref().context("give a MODEL.xml").or_exit(Exit::Usage)?;
     // They start while the model is read.
     let threads = Arc::new(threads(args.common.threads));
     // The process ends with the run: the system takes back the memory as a whole.
     let graph = ManuallyDrop::new(ir::read(bind::model_file(model)).or_exit(Exit::Model)?);
+    if let Some(path) = &args.save_state {
+        state::can_be_saved(path, &graph)?;
+    }
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;

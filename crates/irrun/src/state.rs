@@ -1,9 +1,10 @@
 //! The variables of a model between two processes: `--state` and `--save-state`.
 
 use crate::exit::{Exit, Failure, OrExit};
+use crate::npy::Cast;
 use crate::npz::{self, Npz};
 use crate::text::nearest;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use infer::{Fact, PartialShape};
 use ir::Graph;
 use runtime::Tensor;
@@ -32,7 +33,7 @@ fn read(npz: &mut Npz, name: &str, declared: &[(String, Fact)]) -> Result<Tensor
         bail!("the model has no variable \"{name}\"{}", hint(name, declared));
     };
     let variable = format!("variable \"{name}\" is {fact}");
-    let value = npz.read(name, fact.element_type, false).with_context(|| variable.clone())?;
+    let value = npz.read(name, fact.element_type, Cast::Never).with_context(|| variable.clone())?;
     let shape = PartialShape::fixed(value.sizes());
     if !fact.shape.covers(&shape) {
         bail!("{variable}, but the file holds {}{shape}", value.element_type());
@@ -47,6 +48,19 @@ fn hint(name: &str, declared: &[(String, Fact)]) -> String {
         (None, true) => "; it has none".to_owned(),
         (None, false) => format!("; it has {}", ids.join(", ")),
     }
+}
+
+/// Whether `--save-state` can do what it says.
+///
+/// # Errors
+/// When the file is called something else than an archive, or there is nothing to save.
+pub fn can_be_saved(path: &Path, graph: &Graph) -> Result<(), Failure> {
+    let wrong = match infer::variables(graph).is_empty() {
+        _ if !npz::is_named(path) => "give an .npz",
+        true => "the model has no variables",
+        false => return Ok(()),
+    };
+    Err(Failure { exit: Exit::Usage, error: anyhow!("--save-state {}: {wrong}", path.display()) })
 }
 
 /// Writes the values of variables as [`load`] reads them, whole or not at all.

@@ -4,32 +4,22 @@ use crate::args::TestArgs;
 use crate::case::{self, Case};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
-use crate::text::glob;
-use anyhow::anyhow;
+use crate::text::{glob, nearest};
+use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs the cases.
 ///
 /// # Errors
-/// When a directory cannot be read or holds no case.
+/// When a directory cannot be read or holds no case, or a pattern of `--expect-failure` names none.
 pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
-    let mut dirs = Vec::new();
-    for dir in &args.dirs {
-        let usage = |error| Failure { exit: Exit::Usage, error };
-        if dir.is_file() {
-            let text = "is a file; give a directory of case folders";
-            return Err(usage(anyhow!("{} {text}", dir.display())));
-        }
-        let found = case::find(dir).or_exit(Exit::Usage)?;
-        if found.is_empty() {
-            return Err(usage(anyhow!("no case.json below {}", dir.display())));
-        }
-        dirs.extend(found);
-    }
+    let dirs = cases(&args.dirs).or_exit(Exit::Usage)?;
+    all_name_a_case(&args.expect_failure, &dirs).or_exit(Exit::Usage)?;
     let options = Options { optimize: !args.no_optimize, precision: args.precision.into() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let pool = pool.or_exit(Exit::Running)?;
@@ -68,6 +58,41 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     Ok(if failed == 0 { Exit::Good } else { Exit::Failed })
 }
 
+/// The case folders below some directories, each of which must have some.
+fn cases(below: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut dirs = Vec::new();
+    for dir in below {
+        ensure!(!dir.is_file(), "{} is a file; give a directory of case folders", dir.display());
+        let found = case::find(dir)?;
+        ensure!(!found.is_empty(), "no case.json below {}", dir.display());
+        dirs.extend(found);
+    }
+    Ok(dirs)
+}
+
+/// A pattern that no case has is mistyped, or its case is gone: what it was to watch, it does not.
+fn all_name_a_case(patterns: &[String], dirs: &[PathBuf]) -> Result<()> {
+    let names: Vec<_> = dirs.iter().map(|dir| name(dir)).collect();
+    let idle = patterns.iter().filter(|pattern| !names.iter().any(|name| glob(pattern, name)));
+    let described: Vec<String> = idle
+        .map(|pattern| match nearest(pattern, names.iter().map(|name| &**name)) {
+            Some(near) => format!("{pattern} (did you mean \"{near}\"?)"),
+            None => pattern.clone(),
+        })
+        .collect();
+    ensure!(
+        described.is_empty(),
+        "--expect-failure: no case is named {}",
+        described.join(", nor ")
+    );
+    Ok(())
+}
+
+/// What a pattern is compared with.
+fn name(dir: &Path) -> Cow<'_, str> {
+    dir.file_name().unwrap_or_default().to_string_lossy()
+}
+
 /// What became of a case.
 enum Outcome {
     Passed,
@@ -103,8 +128,7 @@ fn outcome(dir: &Path, args: &TestArgs, options: &Options) -> Outcome {
         }
         case.run(options, &threads).map(|_| Outcome::Passed)
     });
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let must_fail = args.expect_failure.iter().any(|pattern| glob(pattern, &name));
+    let must_fail = args.expect_failure.iter().any(|pattern| glob(pattern, &name(dir)));
     match result {
         Ok(Outcome::Passed) if must_fail => Outcome::Failed("passes, but must fail".to_owned()),
         Err(_) if must_fail => Outcome::FailedAsExpected,

@@ -141,6 +141,18 @@ fn weights() {
         room.write("model.bin", &bytes);
         says(name, &room, RUN);
     }
+    // Another constant, which nothing needs but the second output.
+    let more = r#"<layer id="8" name="more" type="Const" version="opset1"><data element_type="u8" shape="9" offset="16" size="9"/><output><port id="0" precision="U8"/></output></layer>
+        <layer id="9" name="z" type="Result" version="opset1"><input><port id="0"/></input></layer>
+    </layers>"#;
+    let two = Room::with_model("</layers>", more);
+    let edge = r#"<edge from-layer="8" from-port="0" to-layer="9" to-port="0"/></edges>"#;
+    let text = String::from_utf8(two.read("model.xml")).unwrap().replace("</edges>", edge);
+    two.write("model.xml", text.as_bytes());
+    says("bin_short_by_one_constant", &two, RUN);
+    two.write("model.bin", &i64s(&[3]));
+    says("bin_short_by_two_constants", &two, RUN);
+    says("bin_short_by_two_constants_json", &two, "check model.xml --json");
     std::fs::remove_file(room.path("model.bin")).unwrap();
     std::fs::create_dir(room.path("model.bin")).unwrap();
     says("bin_is_a_directory", &room, RUN);
@@ -226,8 +238,23 @@ fn outputs_that_cannot_be_written() {
     ] {
         says(name, &room, &format!("{RUN} {args}"));
     }
+    says(
+        "save_state_without_variables",
+        &room,
+        &format!("{RUN} --output y.npy --save-state s.npz"),
+    );
     says("drawing_is_a_directory", &room, "graph model.xml --output .");
     assert!(!room.path("y.npy").exists());
+    // A directory in which nobody can make a file.
+    if cfg!(target_os = "linux") {
+        let path = "/proc/y.npy cannot be written: ";
+        for args in ["model.xml --input x.npy --output", "graph model.xml --output"] {
+            let outcome = room.irrun(&format!("{args} /proc/y.npy"));
+            assert_eq!(outcome.code, 4, "{}", outcome.report());
+            let reason = outcome.stderr.strip_prefix(&format!("error: {path}"));
+            assert!(reason.is_some_and(|r| !r.contains('/')), "{}", outcome.report());
+        }
+    }
 }
 
 #[test]
@@ -364,6 +391,11 @@ fn case_folders() {
     let wrong = f32s(&[0., 1., 2.4, 3., 4., 9.]);
     room.write("cases/broken/expected_0.npy", &npy("<f4", false, "(3, 2)", &wrong));
     says("test_values_differ", &room, "test cases");
+    says(
+        "test_expects_failure_of_none",
+        &room,
+        "test cases --expect-failure brokn --expect-failure b* --expect-failure z?",
+    );
     room.write("cases/broken/expected_0.npy", &room.read("x.npy"));
     says("test_shape_differs", &room, "test cases");
 }

@@ -63,7 +63,12 @@ fn a_state_that_does_not_fit_names_the_variable() {
     for (member, file, words) in [
         ("past/u", &two, "no variable \"past/u\"; did you mean \"past/v\"?"),
         ("past/v", &npy("<f4", false, "(1,)", &f32s(&[1.])), "f32[2], but the file holds f32[1]"),
-        ("past/v", &npy("<i8", false, "(2,)", &i64s(&[1, 2])), "variable \"past/v\" is f32[2]"),
+        (
+            "past/v",
+            &npy("<i8", false, "(2,)", &i64s(&[1, 2])),
+            "variable \"past/v\" is f32[2]: array \"past/v\": it holds i64 (numpy type i8), not \
+             f32; save it as f32\n",
+        ),
     ] {
         archive(&room, "s.npz", member, file);
         let out = room.irrun("model.xml -i x.npy --state s.npz --save-state t.npz -o y.npy");
