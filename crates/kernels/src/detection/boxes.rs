@@ -114,6 +114,11 @@ pub trait Overlap: Copy + Send + Sync {
     /// Intersection over union.
     fn overlap(self, other: Self) -> f32;
 
+    /// Its left and right end, if it is known to overlap nothing that lies beyond them.
+    fn span(self) -> Option<(f32, f32)> {
+        None
+    }
+
     /// Whether the overlap with any of the others is greater than `limit`.
     fn overlaps_any(self, others: &[Self], limit: f32) -> bool {
         others.iter().any(|other| self.overlap(*other) > limit)
@@ -123,6 +128,10 @@ pub trait Overlap: Copy + Send + Sync {
 impl Overlap for Rect {
     fn overlap(self, other: Rect) -> f32 {
         self.iou(other, 0.0)
+    }
+
+    fn span(self) -> Option<(f32, f32)> {
+        Some((self.x0, self.x1))
     }
 
     fn overlaps_any(self, others: &[Rect], limit: f32) -> bool {
