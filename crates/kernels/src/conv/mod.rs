@@ -100,9 +100,20 @@ impl Convolution {
         self.groups == 1 && self.inputs < NARROW
     }
 
-    /// What is rounded: narrow convolutions have nothing to gain.
+    /// What is rounded: narrow convolutions have nothing to gain, but by tiles.
     fn rounded(&self) -> Precision {
-        if self.reads_channels_first() { Precision::F32 } else { self.precision }
+        match self.reads_channels_first() && !self.precision.has_tiles() {
+            true => Precision::F32,
+            false => self.precision,
+        }
+    }
+
+    /// The convolution with an even number of channels that is computed in place of a narrow one
+    /// by tiles: pairs of neighbours must not reach from one position into the next.
+    fn widened(&self) -> Option<Convolution> {
+        let is_narrow = self.reads_channels_first() && self.precision.has_tiles();
+        let inputs = self.inputs.next_multiple_of(2);
+        is_narrow.then(|| Convolution { inputs, ..self.clone() })
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
@@ -133,6 +144,20 @@ impl Convolution {
             }
             return Filters::Channels(turned);
         }
+        if let Some(wide) = self.widened() {
+            let (own, more) = (taps * self.inputs, taps * wide.inputs);
+            let mut all = vec![0.0; more * self.outputs];
+            for (i, to) in all.chunks_mut(more.max(1)).enumerate() {
+                to[..own].copy_from_slice(&filters[i * own..][..own]);
+            }
+            return wide.packed(threads, &all);
+        }
+        self.packed(threads, filters)
+    }
+
+    /// A packed matrix for each group.
+    fn packed(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
+        let taps = self.taps();
         let (inputs, outputs) = self.group();
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
@@ -143,9 +168,9 @@ impl Convolution {
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
-    /// Filters that are used once: those of single channels laid out, others as they are.
+    /// Filters that are used once: those of single or few channels laid out, others as they are.
     pub fn filters_once<'a>(&self, filters: &'a [f32]) -> Filters<'a> {
-        match self.is_depthwise() {
+        match self.is_depthwise() || self.widened().is_some() {
             true => self.filters(Threads::single(), filters),
             false => Filters::Plain(filters),
         }
@@ -186,10 +211,45 @@ impl Convolution {
                     apply_steps(steps, i, 0, row);
                 }
             }
-            _ => {
-                self.groups((threads, scratch), (input, filters), steps, output);
-            }
+            _ => match self.widened() {
+                Some(wide) => {
+                    let mut values = scratch.take(self.batch * self.inside() * wide.inputs);
+                    self.widen(threads, input, &mut values);
+                    let input = Input::channels_last(&values);
+                    wide.groups((threads, scratch), (input, filters), steps, output);
+                }
+                None => self.groups((threads, scratch), (input, filters), steps, output),
+            },
         }
+    }
+
+    /// Positions of the input.
+    fn inside(&self) -> usize {
+        self.axes.iter().map(|a| a.input).product()
+    }
+
+    /// Where the elements of an input lie.
+    fn place(&self, input: &Input<'_>) -> Place {
+        match input.channels_first {
+            true => Place::channels_first(self.inside(), self.inputs),
+            false => Place::channels_last(self.inside(), self.inputs),
+        }
+    }
+
+    /// Writes the input with its channels last and zeros behind them, up to an even number.
+    fn widen(&self, threads: &Threads, input: Input<'_>, to: &mut [f32]) {
+        let Place { image, position, channel } = self.place(&input);
+        let width = self.inputs.next_multiple_of(2);
+        threads.chunks(to, width, 1 << 13, |first, part| {
+            for (i, to) in part.chunks_exact_mut(width).enumerate() {
+                let (batch, at) = ((first + i) / self.inside(), (first + i) % self.inside());
+                let from = &input.values[batch * image + at * position..];
+                to.fill(0.0);
+                for (c, to) in to.iter_mut().take(self.inputs).enumerate() {
+                    *to = from[c * channel];
+                }
+            }
+        });
     }
 
     /// The filters of a group as the right side of a product.
@@ -217,11 +277,7 @@ impl Convolution {
         output: &mut [f32],
     ) {
         let (inputs, outputs) = self.group();
-        let positions = self.axes.iter().map(|a| a.input).product();
-        let place = match input.channels_first {
-            true => Place::channels_first(positions, self.inputs),
-            false => Place::channels_last(positions, self.inputs),
-        };
+        let place = self.place(&input);
         let mut zeros = scratch.take::<f32>(inputs);
         zeros.fill(0.0);
         for group in 0..self.groups {

@@ -58,6 +58,16 @@ fn window() -> impl Strategy<Value = Window> {
     )
 }
 
+/// An input that lies with its channels last, with its channels first.
+fn planes(conv: &Convolution, input: &[f32]) -> Vec<f32> {
+    let positions = conv.axes.iter().map(|a| a.input).product::<usize>();
+    let image = |image: &[f32]| -> Vec<f32> {
+        let at = |i: usize| image[i % positions * conv.inputs + i / positions];
+        (0..image.len()).map(at).collect()
+    };
+    input.chunks(positions * conv.inputs).flat_map(image).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -77,12 +87,7 @@ proptest! {
         let scratch = ScratchPool::default();
         conv.run(&threads, &scratch, (Input::channels_last(&input), &filters), &[], &mut out);
         prop_assert_eq!(&out, &expected);
-        let positions = h.input * w.input;
-        let image = |image: &[f32]| -> Vec<f32> {
-            let at = |i: usize| image[i % positions * conv.inputs + i / positions];
-            (0..image.len()).map(at).collect()
-        };
-        let planes: Vec<f32> = input.chunks(positions * conv.inputs).flat_map(image).collect();
+        let planes = planes(&conv, &input);
         let planes = Input { values: &planes, channels_first: true, factors: None };
         if !conv.is_depthwise() {
             out.fill(f32::NAN);
@@ -95,7 +100,7 @@ proptest! {
     #[test]
     fn rounded_convolutions_are_close(
         (h, w) in (window(), window()),
-        (batch, groups, ci, co) in (1usize..3, 1usize..3, 12usize..40, 1usize..40),
+        (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..40, 1usize..40),
     ) {
         let axes = [Window::NONE, h, w];
         let (inputs, outputs, precision) = (ci * groups, co * groups, Precision::Bf16);
@@ -116,6 +121,14 @@ proptest! {
             };
             let out = run(1);
             prop_assert_eq!(&out, &run(3));
+            if conv.reads_channels_first() {
+                let planes = planes(&conv, &input);
+                let planes = Input { values: &planes, channels_first: true, factors: None };
+                let mut again = vec![f32::NAN; expected.len()];
+                let (threads, scratch) = (Threads::single(), ScratchPool::default());
+                conv.run(threads, &scratch, (planes, &filters), &[], &mut again);
+                prop_assert_eq!(&out, &again);
+            }
             for (x, y) in out.iter().zip(&expected) {
                 prop_assert!((x - y).abs() <= 1e-6 * (ci * conv.taps()) as f32, "{x} {y}");
             }

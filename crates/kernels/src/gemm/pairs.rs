@@ -42,7 +42,7 @@ impl Precision {
     }
 
     /// Whether products are made of tiles.
-    pub(super) fn has_tiles(self) -> bool {
+    pub(crate) fn has_tiles(self) -> bool {
         self == Precision::Bf16 && isa() == Isa::Amx
     }
 }
