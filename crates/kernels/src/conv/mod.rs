@@ -108,12 +108,20 @@ impl Convolution {
         }
     }
 
-    /// The convolution with an even number of channels that is computed in place of a narrow one
-    /// by tiles: pairs of neighbours must not reach from one position into the next.
+    /// The convolution that is computed in place of a narrow one by tiles: with an even number of
+    /// channels, since pairs of neighbours must not reach from one position into the next, and of an
+    /// input that holds its padding, so that all windows of a line are runs of it.
     fn widened(&self) -> Option<Convolution> {
         let is_narrow = self.reads_channels_first() && self.precision.has_tiles();
         let inputs = self.inputs.next_multiple_of(2);
-        is_narrow.then(|| Convolution { inputs, ..self.clone() })
+        let axes = self.axes.map(|a| {
+            let reach = (a.output.max(1) - 1) * a.stride + (a.taps.max(1) - 1) * a.dilation + 1;
+            let before = a.start.min(0).unsigned_abs();
+            let input =
+                (a.input + before).max(reach.saturating_add_signed(a.start + before as isize));
+            Window { input, start: a.start.max(0), ..a }
+        });
+        is_narrow.then(|| Convolution { inputs, axes, ..self.clone() })
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
@@ -213,8 +221,8 @@ impl Convolution {
             }
             _ => match self.widened() {
                 Some(wide) => {
-                    let mut values = scratch.take(self.batch * self.inside() * wide.inputs);
-                    self.widen(threads, input, &mut values);
+                    let mut values = scratch.take(self.batch * wide.inside() * wide.inputs);
+                    self.widen(threads, input, &wide, &mut values);
                     let input = Input::channels_last(&values);
                     wide.groups((threads, scratch), (input, filters), steps, output);
                 }
@@ -236,17 +244,27 @@ impl Convolution {
         }
     }
 
-    /// Writes the input with its channels last and zeros behind them, up to an even number.
-    fn widen(&self, threads: &Threads, input: Input<'_>, to: &mut [f32]) {
+    /// Writes the input of `wide`: with its channels last, and zeros behind and around them.
+    fn widen(&self, threads: &Threads, input: Input<'_>, wide: &Convolution, to: &mut [f32]) {
         let Place { image, position, channel } = self.place(&input);
-        let width = self.inputs.next_multiple_of(2);
-        threads.chunks(to, width, 1 << 13, |first, part| {
-            for (i, to) in part.chunks_exact_mut(width).enumerate() {
-                let (batch, at) = ((first + i) / self.inside(), (first + i) % self.inside());
-                let from = &input.values[batch * image + at * position..];
-                to.fill(0.0);
-                for (c, to) in to.iter_mut().take(self.inputs).enumerate() {
-                    *to = from[c * channel];
+        let before = self.axes.map(|a| a.start.min(0).unsigned_abs());
+        let [depth, height, width] = wide.axes.map(|a| a.input);
+        let within = |i: usize, axis: usize| {
+            i.checked_sub(before[axis]).filter(|i| *i < self.axes[axis].input)
+        };
+        let columns = self.axes[2].input;
+        threads.chunks(to, width * wide.inputs, 1 << 13, |first, part| {
+            part.fill(0.0);
+            for (i, line) in part.chunks_exact_mut(width * wide.inputs).enumerate() {
+                let (rest, y) = ((first + i) / height, (first + i) % height);
+                let (batch, z) = (rest / depth, rest % depth);
+                let Some((z, y)) = within(z, 0).zip(within(y, 1)) else { continue };
+                let from = batch * image + (z * self.axes[1].input + y) * columns * position;
+                let line = &mut line[before[2] * wide.inputs..][..columns * wide.inputs];
+                for (x, to) in line.chunks_exact_mut(wide.inputs).enumerate() {
+                    for (c, to) in to.iter_mut().take(self.inputs).enumerate() {
+                        *to = input.values[from + x * position + c * channel];
+                    }
                 }
             }
         });

@@ -113,8 +113,12 @@ impl Product<'_> {
         let mut sums = Sums([0.0; ROWS * WIDTH]);
         // SAFETY: `isa` says that there are tiles.
         let _configured = unsafe { Configured::new() };
-        for row in (top..bottom).step_by(ROWS) {
-            let rows = ROWS.min(bottom - row);
+        let mut row = top;
+        while row < bottom {
+            let rows = match self.left().0 {
+                Left::Windows(windows) => windows.together(row, ROWS.min(bottom - row)),
+                _ => ROWS.min(bottom - row),
+            };
             let from =
                 self.lines((row, rows), &mut pointers, &mut line, &mut products, &mut rounded);
             for (i, column) in (left..right).step_by(WIDTH).enumerate() {
@@ -135,6 +139,7 @@ impl Product<'_> {
             }
             // SAFETY: within C and within this tile.
             unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
+            row += rows;
         }
     }
 

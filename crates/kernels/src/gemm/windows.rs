@@ -77,6 +77,9 @@ pub(super) struct Line {
     end: usize,
 }
 
+/// Below so many elements, runs are too short to be taken one by one.
+const SHORT: usize = 8;
+
 impl Windows<'_> {
     /// Taps of the kernel.
     fn taps(&self) -> usize {
@@ -195,11 +198,11 @@ impl Windows<'_> {
 
     /// How many of the next `rows` windows are best taken together.
     pub(super) fn together(&self, first: usize, rows: usize) -> usize {
-        if self.place.channel == 1 {
+        if self.place.channel == 1 && (self.channels.1 >= SHORT || !self.is_dense()) {
             return rows;
         }
-        // Pointers to single elements are many: windows that need them are few when lines are
-        // taken apart where the input ends.
+        // Pointers to single elements, or to a few, are many: windows that need them are few when
+        // lines are taken apart where the input ends.
         let [_, _, width] = self.axes;
         let (x, inside) = (first % width.output, width.inside());
         let bound = [inside.start, inside.end, width.output].into_iter().find(|end| *end > x);
