@@ -194,6 +194,9 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
 /// Rows that are reached from one pointer.
 const NEAR: usize = 5;
 
+// `each_row!` counts so far, and three pointers reach so far.
+const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 3 * NEAR);
+
 /// The same where rows are evenly apart, so that few registers point to all of them.
 ///
 /// # Safety
