@@ -134,7 +134,7 @@ impl Product<'_> {
                 // tiles of the product are disjoint parts of C.
                 unsafe {
                     multiply(from, panel.as_ptr(), lanes / PAIRS, rows > SIDE, &mut sums);
-                    write(&sums, out, rows);
+                    write_rows(&sums, out, rows);
                 }
             }
             // SAFETY: within C and within this tile.
@@ -251,7 +251,7 @@ unsafe fn multiply(a: Lines, panel: *const f32, blocks: usize, is_tall: bool, to
 /// # Safety
 /// There is room for the rows, and operands for what is done to them; AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn write(sums: &Sums, out: Out, rows: usize) {
+unsafe fn write_rows(sums: &Sums, out: Out, rows: usize) {
     let mut row = 0;
     // SAFETY: the caller's promise.
     unsafe {
@@ -267,7 +267,7 @@ unsafe fn write(sums: &Sums, out: Out, rows: usize) {
 }
 
 /// # Safety
-/// As [`write`].
+/// As [`write_rows`].
 #[inline(always)]
 unsafe fn some_rows<const R: usize>(Sums(sums): &Sums, out: &Out, row: usize) {
     let (add, stride) = out.then.add;
