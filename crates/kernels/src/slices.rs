@@ -41,7 +41,7 @@ pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
 }
 
 /// Elements that are worth a second thread.
-const GRAIN: usize = 8 << 10;
+pub(crate) const GRAIN: usize = 8 << 10;
 
 /// How the slices of a tensor lie.
 #[derive(Clone, Debug, PartialEq, Eq)]

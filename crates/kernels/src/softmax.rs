@@ -6,7 +6,7 @@ use crate::multiversion;
 use crate::num::Wide;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
-use crate::slices::{Block, LANES, Lanes, Slices, each, met};
+use crate::slices::{Block, GRAIN, LANES, Lanes, Slices, each, met};
 
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
@@ -48,9 +48,6 @@ multiversion! {
         }
     }
 }
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 8 << 10;
 
 /// Rows up to this long are computed in groups of whole lanes.
 const NARROW: usize = 4 * LANES;

@@ -8,6 +8,7 @@ mod depthwise;
 mod plain;
 mod pool;
 mod transposed;
+mod winograd;
 
 pub use binary::binary;
 pub use deformable::{Deformable, Places};
@@ -48,6 +49,8 @@ pub enum Filters<'a> {
     Panels(Vec<Packed>),
     /// For each tap one element for each channel, where each channel is a group.
     Channels(Lines),
+    /// Transformed, with fewer multiplications.
+    Winograd(Lines),
 }
 
 /// What is convolved.
@@ -102,7 +105,7 @@ impl Convolution {
 
     /// What is rounded: narrow convolutions have nothing to gain, but by tiles.
     fn rounded(&self) -> Precision {
-        match self.reads_channels_first() && !self.precision.has_tiles() {
+        match self.reads_channels_first() && self.widened().is_none() {
             true => Precision::F32,
             false => self.precision,
         }
@@ -110,18 +113,26 @@ impl Convolution {
 
     /// The convolution that is computed in place of a narrow one by tiles: with an even number of
     /// channels, since pairs of neighbours must not reach from one position into the next, and of an
-    /// input that holds its padding, so that all windows of a line are runs of it.
+    /// input that holds its padding, so that all windows of a line are runs of it. None where that
+    /// would be far larger than the input: a file may ask for any padding.
     fn widened(&self) -> Option<Convolution> {
-        let is_narrow = self.reads_channels_first() && self.precision.has_tiles();
+        /// Positions of the padded input for each of the input, at most.
+        const MOST: usize = 8;
+        if !self.reads_channels_first() || !self.precision.has_tiles() {
+            return None;
+        }
         let inputs = self.inputs.next_multiple_of(2);
         let axes = self.axes.map(|a| {
-            let reach = (a.output.max(1) - 1) * a.stride + (a.taps.max(1) - 1) * a.dilation + 1;
             let before = a.start.min(0).unsigned_abs();
-            let input =
-                (a.input + before).max(reach.saturating_add_signed(a.start + before as isize));
+            let last = (a.output.max(1) - 1).saturating_mul(a.stride);
+            let taps = (a.taps.max(1) - 1).saturating_mul(a.dilation);
+            let reach = last.saturating_add(taps).saturating_add(1 + a.start.max(0).unsigned_abs());
+            let input = a.input.saturating_add(before).max(reach);
             Window { input, start: a.start.max(0), ..a }
         });
-        is_narrow.then(|| Convolution { inputs, axes, ..self.clone() })
+        let size = axes.iter().try_fold(1usize, |size, a| size.checked_mul(a.input))?;
+        let most = self.inside().saturating_mul(MOST);
+        (size <= most).then(|| Convolution { inputs, axes, ..self.clone() })
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
@@ -138,12 +149,25 @@ impl Convolution {
         self.groups > 1 && self.groups == self.inputs && self.groups == self.outputs
     }
 
+    /// Whether it is computed with fewer multiplications, and so rounds differently.
+    pub fn is_winograd(&self) -> bool {
+        winograd::suits(self)
+    }
+
     /// Lays out filters, given for each output channel, for each input channel of its group, tap
     /// by tap.
     ///
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
+        match self.is_winograd() {
+            true => Filters::Winograd(winograd::filters(self, threads, filters)),
+            false => self.direct_filters(threads, filters),
+        }
+    }
+
+    /// The same for [`Self::run_directly`].
+    fn direct_filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if self.is_depthwise() {
             let mut turned = Lines::zeroed(taps * self.groups * size_of::<f32>());
@@ -176,21 +200,42 @@ impl Convolution {
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
-    /// Filters that are used once: those of single or few channels laid out, others as they are.
-    pub fn filters_once<'a>(&self, filters: &'a [f32]) -> Filters<'a> {
-        match self.is_depthwise() || self.widened().is_some() {
-            true => self.filters(Threads::single(), filters),
+    /// Filters that are used once: as they are, unless they must be laid out.
+    pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
+        match self.is_depthwise() || self.widened().is_some() || self.is_winograd() {
+            true => self.filters(threads, filters),
             false => Filters::Plain(filters),
         }
     }
 
-    /// Convolves `input` into `output`, with its channels last; `steps` are applied to each element, the channels as
-    /// columns. Each sum goes through the taps in order, and the channels under each.
+    /// Convolves `input` into `output`, with its channels last, by filters that were laid out and as
+    /// they were given; `steps` are applied to each element, the channels as columns. Each sum goes
+    /// through the taps in order, and the channels under each, unless [`Self::is_winograd`] and all
+    /// sums are finite.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for, or the input lies as it cannot be
     /// read.
     pub fn run(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters, given): (Input<'_>, &Filters<'_>, &[f32]),
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        let Filters::Winograd(transformed) = filters else {
+            return self.run_directly(threads, scratch, (input, filters), steps, output);
+        };
+        assert!(!input.channels_first && input.factors.is_none(), "channels lie last");
+        let operands = (input.values, transformed.elements());
+        if !winograd::run(self, (threads, scratch), operands, steps, output) {
+            self.run_directly(threads, scratch, (input, &Filters::Plain(given)), steps, output);
+        }
+    }
+
+    /// Convolves so that each sum goes through the taps in order, and the channels under each.
+    fn run_directly(
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
@@ -280,8 +325,8 @@ impl Convolution {
                 let own = &values[group * taps * inputs * outputs..];
                 Right::Plain(Loose::of(own), Layout::Kernel { taps })
             }
-            Filters::Channels(_) => {
-                unreachable!("depthwise convolutions have a kernel of their own")
+            Filters::Channels(_) | Filters::Winograd(_) => {
+                unreachable!("these convolutions have a kernel of their own")
             }
         }
     }

@@ -85,13 +85,13 @@ proptest! {
         let mut out = vec![f32::NAN; expected.len()];
         let filters = conv.filters(&threads, &weights);
         let scratch = ScratchPool::default();
-        conv.run(&threads, &scratch, (Input::channels_last(&input), &filters), &[], &mut out);
+        conv.run(&threads, &scratch, (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(&out, &expected);
         let planes = planes(&conv, &input);
         let planes = Input { values: &planes, channels_first: true, factors: None };
         if !conv.is_depthwise() {
             out.fill(f32::NAN);
-            conv.run(&threads, &scratch, (planes, &filters), &[], &mut out);
+            conv.run(&threads, &scratch, (planes, &filters, &weights), &[], &mut out);
             prop_assert_eq!(&out, &expected);
         }
     }
@@ -111,12 +111,12 @@ proptest! {
         let input = rounded(batch * h.input * w.input * inputs, 1);
         let weights = rounded(outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
-        for filters in [conv.filters(Threads::single(), &weights), conv.filters_once(&weights)] {
+        for filters in [conv.filters(Threads::single(), &weights), conv.filters_once(Threads::single(), &weights)] {
             let run = |threads: usize| {
                 let mut out = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
                 let input = Input::channels_last(&input);
-                conv.run(&threads, &scratch, (input, &filters), &[], &mut out);
+                conv.run(&threads, &scratch, (input, &filters, &weights), &[], &mut out);
                 out
             };
             let out = run(1);
@@ -126,7 +126,7 @@ proptest! {
                 let planes = Input { values: &planes, channels_first: true, factors: None };
                 let mut again = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::single(), ScratchPool::default());
-                conv.run(threads, &scratch, (planes, &filters), &[], &mut again);
+                conv.run(threads, &scratch, (planes, &filters, &weights), &[], &mut again);
                 prop_assert_eq!(&out, &again);
             }
             for (x, y) in out.iter().zip(&expected) {
@@ -147,7 +147,7 @@ proptest! {
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
         let filters = conv.filters(&threads, &weights);
-        conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters), &[], &mut out);
+        conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
 
@@ -182,6 +182,119 @@ proptest! {
         plain(&definition, &threads, (&first, &weights), &mut out);
         prop_assert!(close(&turn(&out, conv.outputs, conv.positions(), true)));
     }
+}
+
+/// A convolution that is computed with fewer multiplications.
+fn winograd() -> impl Strategy<Value = Convolution> {
+    let window = || (9usize..24, 0usize..3, 0usize..3);
+    (window(), window(), 1usize..3, 2usize..4, 2usize..6).prop_map(|(h, w, batch, ci, co)| {
+        let axis = |(input, before, after): (usize, usize, usize)| Window {
+            input,
+            output: input + before + after - 2,
+            taps: 3,
+            stride: 1,
+            dilation: 1,
+            start: -(before as isize),
+        };
+        Convolution {
+            batch: 2 * batch,
+            axes: [Window::NONE, axis(h), axis(w)],
+            inputs: 16 * ci,
+            outputs: 16 * co,
+            groups: 1,
+            precision: Precision::F32,
+        }
+    })
+}
+
+/// What a convolution computes on some threads, with filters laid out for many runs or for one.
+fn run(
+    conv: &Convolution,
+    (threads, once): (usize, bool),
+    (input, weights): (&[f32], &[f32]),
+    steps: &[Step<'_>],
+) -> Vec<f32> {
+    let threads = Threads::new(threads);
+    let filters = match once {
+        true => conv.filters_once(&threads, weights),
+        false => conv.filters(&threads, weights),
+    };
+    let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
+    let input = Input::channels_last(input);
+    let scratch = ScratchPool::default();
+    conv.run(&threads, &scratch, (input, &filters, weights), steps, &mut out);
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// With fewer multiplications the sums are as near to the definition as rounding allows, and
+    /// the same for any number of threads.
+    #[test]
+    fn fewer_multiplications_are_close(conv in winograd()) {
+        prop_assert!(conv.is_winograd());
+        let input = numbers(conv.batch * conv.inside() * conv.inputs, 7);
+        let weights = numbers(conv.outputs * conv.inputs * 9, 8);
+        let operands = (&input[..], &weights[..]);
+        let sums = run(&conv, (1, false), operands, &[]);
+        prop_assert_eq!(&sums, &run(&conv, (3, true), operands, &[]));
+        // The errors of `9 * inputs` terms below 1 that add like random numbers.
+        let bound = 16.0 * f32::EPSILON * (9.0 * conv.inputs as f32).sqrt();
+        for (x, y) in sums.iter().zip(reference(&conv, &input, &weights)) {
+            prop_assert!((x - y).abs() <= bound, "{x} {y} {bound}");
+        }
+
+        let residual = numbers(sums.len(), 9);
+        let stride = conv.outputs;
+        let steps = [
+            Step::AddColumns(&weights),
+            Step::AddMatrix { values: &residual, stride },
+            Step::Apply(crate::unary::Unary::Relu {}),
+        ];
+        let expected = sums.iter().zip(&residual).enumerate().map(|(i, (x, r))| {
+            let sum = x + weights[i % stride] + r;
+            if sum > 0.0 { sum } else { 0.0 }
+        });
+        prop_assert_eq!(run(&conv, (2, false), operands, &steps), expected.collect::<Vec<_>>());
+    }
+}
+
+/// An infinite input must not reach outputs that do not look at it, nor become NaN.
+#[test]
+fn infinities_stay_where_they_are() {
+    let axis = Window { input: 13, output: 13, taps: 3, stride: 1, dilation: 1, start: -1 };
+    let (axes, precision) = ([Window::NONE, axis, axis], Precision::F32);
+    let conv = Convolution { batch: 1, axes, inputs: 32, outputs: 32, groups: 1, precision };
+    assert!(conv.is_winograd());
+    let mut input = numbers(13 * 13 * 32, 10);
+    input[(6 * 13 + 6) * 32 + 5] = f32::INFINITY;
+    let weights = numbers(32 * 32 * 9, 11);
+    let found = run(&conv, (2, false), (&input, &weights), &[]);
+    assert_eq!(found, reference(&conv, &input, &weights));
+    assert_eq!(found.iter().filter(|x| x.is_infinite()).count(), 9 * 32);
+}
+
+/// A file may ask for any padding: nothing is allocated by it.
+#[test]
+fn padding_beyond_memory_is_not_written_down() {
+    let far = 1usize << 50;
+    let axis =
+        Window { input: 3, output: 2, taps: 1, stride: far, dilation: 1, start: -(far as isize) };
+    let conv = Convolution {
+        batch: 1,
+        axes: [Window::NONE, axis, axis],
+        inputs: 1,
+        outputs: 1,
+        groups: 1,
+        precision: Precision::Bf16,
+    };
+    let values: Vec<f32> = (1..=9).map(|i| i as f32).collect();
+    let filters = conv.filters(Threads::single(), &[2.0]);
+    let mut out = [f32::NAN; 4];
+    let input = Input::channels_last(&values);
+    conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);
+    assert_eq!(out, [0.0, 0.0, 0.0, 2.0]);
 }
 
 /// A window of a transposed convolution, whose output is of any size.

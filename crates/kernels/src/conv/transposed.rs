@@ -72,7 +72,7 @@ impl Transposed {
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Vec<Filters<'static>> {
-        let part = |part: &Part| part.conv.filters(threads, &self.taken(part, filters));
+        let part = |part: &Part| part.conv.direct_filters(threads, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
 
@@ -118,7 +118,7 @@ impl Transposed {
             let conv = &part.conv;
             let len = conv.batch * conv.positions() * conv.outputs;
             let mut rows = scratch.take::<f32>(len);
-            conv.run(threads, scratch, (input, filters), early, &mut rows);
+            conv.run_directly(threads, scratch, (input, filters), early, &mut rows);
             self.scatter(part, threads, &rows, late, output);
         }
     }

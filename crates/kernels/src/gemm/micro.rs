@@ -30,13 +30,8 @@ pub(super) struct Block {
 pub(super) struct Ahead {
     /// Where it begins.
     pub(super) from: *const f32,
-    /// Elements from one request to the next; 0 where nothing is asked for.
+    /// Elements from one request to the next.
     pub(super) step: usize,
-}
-
-impl Ahead {
-    /// Nothing.
-    pub(super) const NONE: Ahead = Ahead { from: std::ptr::null(), step: 0 };
 }
 
 /// Where sums go, and what is done to them before.

@@ -305,6 +305,7 @@ impl Product<'_> {
                 None => (a, runs),
             };
             for (i, column) in (left..right).step_by(width).enumerate() {
+                let panel = &panels[i * width * lanes..][..width * lanes];
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
                 // tiles are disjoint parts of C.
                 unsafe {
@@ -312,8 +313,8 @@ impl Product<'_> {
                         a,
                         runs,
                         k: lanes / runs,
-                        b: panels[i * width * lanes..].as_ptr(),
-                        ahead: ahead(later, i * width * lanes, width * lanes, (turn, turns)),
+                        b: panel.as_ptr(),
+                        ahead: ahead(panel, later, i * panel.len(), (turn, turns)),
                         out: Out {
                             to: c.at(row * self.c_stride + column),
                             stride: self.c_stride,
@@ -384,16 +385,20 @@ multiversion! {
     }
 }
 
-/// What to ask for of a panel of a later tile, which begins at `at`, in one of the turns over the
-/// rows of this tile: a half in each of two turns, behind the first, which itself waits for
-/// memory.
-fn ahead(later: &[f32], at: usize, len: usize, (turn, turns): (usize, usize)) -> Ahead {
+/// What to ask for while panel `own` is multiplied: of a panel of a later tile, which begins at `at`
+/// and is as long, a half in each of two turns over the rows of this tile, behind the first, which
+/// itself waits for memory. Where there is nothing, what is there already: addresses without memory
+/// take long to look up.
+fn ahead(own: &[f32], later: &[f32], at: usize, (turn, turns): (usize, usize)) -> Ahead {
     let half = if turns < 3 { Some(turn) } else { turn.checked_sub(1) };
     let panel = half.filter(|half| *half < 2 && turns > 1).and_then(|half| {
-        let start = at + half * len / 2;
+        let start = at + half * own.len() / 2;
         later.get(start..).filter(|panel| !panel.is_empty())
     });
-    panel.map_or(Ahead::NONE, |panel| Ahead { from: panel.as_ptr(), step: micro::shape().1 / 2 })
+    match panel {
+        Some(panel) => Ahead { from: panel.as_ptr(), step: micro::shape().1 / 2 },
+        None => Ahead { from: own.as_ptr(), step: 0 },
+    }
 }
 
 /// Rows of the next block: blocks of nearly equal size, rather than a small one at the end.
@@ -444,8 +449,8 @@ impl Tiles {
                 rows = even;
             } else {
                 // As many for each thread: seven tiles take two threads as long as eight.
-                let even = n.div_ceil(columns).next_multiple_of(threads);
-                columns = n.div_ceil(even).next_multiple_of(width);
+                let count = n.div_ceil(columns).next_multiple_of(threads);
+                columns = n.div_ceil(count).next_multiple_of(width);
                 let across = n.div_ceil(columns);
                 if across < wanted && !is_thin {
                     let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);

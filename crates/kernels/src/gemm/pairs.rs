@@ -204,11 +204,13 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if is_native() && block.out.columns <= 16 => x86::native_half(block, rows),
+            Isa::Avx512 | Isa::Amx if is_native() && block.out.columns <= 16 => {
+                x86::native_half(block, rows);
+            }
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if is_native() => x86::native(block, rows),
+            Isa::Avx512 | Isa::Amx if is_native() => x86::native(block, rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86::avx512(block, rows),
+            Isa::Avx512 | Isa::Amx => x86::avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => x86::avx2(block, rows),
             _ => portable(block, rows),

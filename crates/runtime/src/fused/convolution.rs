@@ -57,20 +57,20 @@ impl Kernel for ChannelsLastKernel {
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
         let input = Input { values: cx.input(0), channels_first, factors };
-        let filters = cx.input(1);
+        let given = cx.input(1);
         let output = cx.output(0);
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let prepare = || self.way.prepare(cx.threads(), filters);
+        let prepare = || self.way.prepare(cx.threads(), given);
         let filters = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
-                once = self.way.prepare_once(cx.threads(), filters);
+                once = self.way.prepare_once(cx.threads(), given);
                 &once
             }
         };
-        self.way.run(place, input, filters, &steps, output);
+        self.way.run(place, input, (filters, given), &steps, output);
         Ok(())
     }
 

@@ -91,7 +91,7 @@ impl Way {
         match self {
             Way::Forward(conv) => {
                 let window = |w: Window| (w.taps, w.stride, w.dilation);
-                format!("{} {:?}", conv.groups, conv.axes.map(window))
+                format!("{} {:?} {}", conv.groups, conv.axes.map(window), conv.is_winograd())
             }
             Way::Back(conv) => format!("{conv:?}"),
         }
@@ -108,22 +108,23 @@ impl Way {
     /// Prepares filters that are used once.
     pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
         match self {
-            Way::Forward(conv) => Prepared::Forward(conv.filters_once(filters)),
+            Way::Forward(conv) => Prepared::Forward(conv.filters_once(threads, filters)),
             Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
         }
     }
 
+    /// Convolves by filters that were prepared and as they were given.
     pub(crate) fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         input: Input<'_>,
-        filters: &Prepared<'_>,
+        (filters, given): (&Prepared<'_>, &[f32]),
         steps: &[Step<'_>],
         output: &mut [f32],
     ) {
         match (self, filters) {
             (Way::Forward(conv), Prepared::Forward(filters)) => {
-                conv.run(threads, scratch, (input, filters), steps, output);
+                conv.run(threads, scratch, (input, filters, given), steps, output);
             }
             (Way::Back(conv), Prepared::Back(filters)) => {
                 conv.run(threads, scratch, (input.values, filters), steps, output);
@@ -177,10 +178,10 @@ impl Turned {
         };
         let place = (cx.threads(), cx.scratch_pool());
         if self.to_first.is_identity() {
-            return self.way.run(place, input, prepared, &[], output);
+            return self.way.run(place, input, (prepared, filters), &[], output);
         }
         let mut last = cx.scratch(output.len());
-        self.way.run(place, input, prepared, &[], &mut last);
+        self.way.run(place, input, (prepared, filters), &[], &mut last);
         self.to_first.run(cx.threads(), &last, output);
     }
 }

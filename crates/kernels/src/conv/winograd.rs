@@ -1,0 +1,355 @@
+//! Convolutions of three by three taps with fewer multiplications: Winograd's F(2×2, 3×3), as
+//! Lavin and Gray describe it ("Fast Algorithms for Convolutional Neural Networks", 2015).
+//!
+//! Each patch of four by four inputs gives two by two outputs. Patches and filters are transformed
+//! to sixteen places, at each place the channels are multiplied as matrices, and the sixteen
+//! products are transformed to the outputs: 16 multiplications for 36. The transforms only add and
+//! halve, in one order, so the bits depend neither on the machine nor on the threads.
+//!
+//! What is not finite spreads over the whole patch, beyond the outputs that look at it. So
+//! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
+
+use super::Convolution;
+use crate::gemm::{Left, Precision, Product, Right, Step, Window, finish, panels_len};
+use crate::memory::{Lines, ScratchPool};
+use crate::multiversion;
+use crate::par::{Slice, Threads};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Positions along a side of a patch.
+const SIDE: usize = 4;
+
+/// Positions of a patch.
+const PLACES: usize = SIDE * SIDE;
+
+/// Outputs along a side of a patch.
+const OUT: usize = 2;
+
+/// Channels that are transformed together; the numbers of channels are multiples of it.
+const LANES: usize = 16;
+
+/// Below so many channels the transforms take as long as they save.
+const FEW_CHANNELS: usize = 32;
+
+/// Below so many patches the transformed filters, which are larger, take longer to read than the
+/// multiplications that they save.
+const FEW_PATCHES: usize = 32;
+
+/// Bytes of patches and products that a thread works on, while the filters pass.
+const CACHE: usize = 512 << 10;
+
+/// Patches that a thread works on, at least.
+const LEAST: usize = 24;
+
+/// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
+pub(super) fn suits(conv: &Convolution) -> bool {
+    let [depth, height, width] = conv.axes;
+    let fits = |a: Window| a.taps == 3 && a.stride == 1 && a.dilation == 1;
+    let many = |channels: usize| channels >= FEW_CHANNELS && channels.is_multiple_of(LANES);
+    depth == Window::NONE
+        && fits(height)
+        && fits(width)
+        && conv.groups == 1
+        && conv.precision == Precision::F32
+        && many(conv.inputs)
+        && many(conv.outputs)
+        && conv.batch * height.output.div_ceil(OUT) * width.output.div_ceil(OUT) >= FEW_PATCHES
+}
+
+/// Taps of a filter.
+const TAPS: usize = 9;
+
+/// Output channels whose filters are transformed together; it divides [`LANES`] and the width of
+/// every panel.
+const HALF: usize = LANES / 2;
+
+/// Transforms filters, given for each output channel, for each input channel, tap by tap: a packed
+/// matrix for each place, one after the other.
+///
+/// # Panics
+/// When there are too few.
+pub(super) fn filters(conv: &Convolution, threads: &Threads, filters: &[f32]) -> Lines {
+    let (inputs, outputs) = (conv.inputs, conv.outputs);
+    let width = panels_len(1, 1, Precision::F32);
+    let step = panels_len(inputs, outputs, Precision::F32);
+    let mut lines = Lines::zeroed(PLACES * step * size_of::<f32>());
+    let shared = Slice::new(lines.elements_mut::<f32>());
+    threads.ranges(outputs / HALF, 1, |groups| {
+        for first in groups.map(|group| group * HALF) {
+            let own = &filters[first * inputs * TAPS..][..HALF * inputs * TAPS];
+            let panel = first / width * width * inputs + first % width;
+            for k in 0..inputs {
+                for (place, values) in filter_places(own, k, inputs).iter().enumerate() {
+                    let at = place * step + panel + k * width;
+                    // SAFETY: within the matrix of the place, where each group has its columns.
+                    let to = unsafe { std::slice::from_raw_parts_mut(shared.at(at), HALF) };
+                    to.copy_from_slice(values);
+                }
+            }
+        }
+    });
+    lines
+}
+
+multiversion! {
+    /// The sixteen places of filter `k` of each of [`HALF`] output channels: `G g Gᵀ`.
+    fn filter_places(own: &[f32], k: usize, inputs: usize) -> [[f32; HALF]; PLACES] {
+        let mut taps = [[[0f32; HALF]; 3]; 3];
+        for l in 0..HALF {
+            let filter = &own[(l * inputs + k) * TAPS..][..TAPS];
+            for t in 0..TAPS {
+                taps[t % 3][t / 3][l] = filter[t];
+            }
+        }
+        let [first, second, third] = taps;
+        let columns = [filter_line(first), filter_line(second), filter_line(third)];
+        let mut places = [[0f32; HALF]; PLACES];
+        for r in 0..SIDE {
+            let line = filter_line([columns[0][r], columns[1][r], columns[2][r]]);
+            for s in 0..SIDE {
+                places[r * SIDE + s] = line[s];
+            }
+        }
+        places
+    }
+}
+
+/// `G g` for a column, or a row, of a filter.
+#[inline(always)]
+fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; SIDE] {
+    let mut line = [g[0], g[0], g[0], g[2]];
+    for l in 0..HALF {
+        let (outer, inner) = (0.5 * (g[0][l] + g[2][l]), 0.5 * g[1][l]);
+        line[1][l] = outer + inner;
+        line[2][l] = outer - inner;
+    }
+    line
+}
+
+/// Convolves `input`, with its channels last, and tells whether all outputs were finite before the
+/// steps. They are written in any case.
+///
+/// # Panics
+/// When a slice is not of the size the convolution is for.
+pub(super) fn run(
+    conv: &Convolution,
+    (threads, scratch): (&Threads, &ScratchPool),
+    (input, filters): (&[f32], &[f32]),
+    steps: &[Step<'_>],
+    output: &mut [f32],
+) -> bool {
+    assert_eq!(input.len(), conv.batch * conv.inside() * conv.inputs);
+    assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+    let [_, height, width] = conv.axes;
+    let (down, across) = (height.output.div_ceil(OUT), width.output.div_ceil(OUT));
+    let patches = conv.batch * down * across;
+    let room = PLACES * (conv.inputs + conv.outputs);
+    let most = (CACHE / (room * size_of::<f32>())).max(LEAST);
+    let parts = patches.div_ceil(most).next_multiple_of(threads.count());
+    let most = patches.div_ceil(parts);
+    let mut spaces = scratch.take::<f32>(room * most * threads.count());
+    let mut zeros = scratch.take::<f32>(conv.inputs);
+    zeros.fill(0.0);
+    let (spaces, output) = (Slice::new(&mut spaces), Slice::new(output));
+    let work = Work { conv, down, across, input, filters, zeros: &zeros, steps, output };
+    let is_finite = AtomicBool::new(true);
+    threads.run(patches.div_ceil(most), &|part, worker| {
+        let range = part * most..patches.min((part + 1) * most);
+        let len = range.len() * PLACES;
+        // SAFETY: no two threads are the same worker at a time.
+        let space = unsafe {
+            std::slice::from_raw_parts_mut(spaces.at(worker * room * most), room * range.len())
+        };
+        let (places, products) = space.split_at_mut(len * conv.inputs);
+        work.read(range.clone(), places);
+        work.multiply(range.len(), places, products);
+        if !work.write(range, products) {
+            is_finite.store(false, Ordering::Relaxed);
+        }
+    });
+    is_finite.into_inner()
+}
+
+/// What is convolved, and how.
+struct Work<'a> {
+    conv: &'a Convolution,
+    /// Patches along the axes.
+    down: usize,
+    across: usize,
+    input: &'a [f32],
+    filters: &'a [f32],
+    /// As many as there are input channels.
+    zeros: &'a [f32],
+    steps: &'a [Step<'a>],
+    output: Slice<f32>,
+}
+
+impl Work<'_> {
+    /// The batch element of a patch, and its place among those along the axes.
+    fn place(&self, patch: usize) -> (usize, usize, usize) {
+        let (line, x) = (patch / self.across, patch % self.across);
+        (line / self.down, line % self.down, x)
+    }
+
+    /// Transforms some patches: a matrix for each place, with a row for each patch.
+    fn read(&self, patches: Range<usize>, places: &mut [f32]) {
+        let channels = self.conv.inputs;
+        let [_, height, width] = self.conv.axes;
+        let step = patches.len() * channels;
+        for (i, patch) in patches.enumerate() {
+            let (batch, y, x) = self.place(patch);
+            let at = |axis: &Window, first: usize, side: usize| {
+                let at = (OUT * first + side).checked_add_signed(axis.start);
+                at.filter(|at| *at < axis.input)
+            };
+            let mut positions = [self.zeros; PLACES];
+            for (p, values) in positions.iter_mut().enumerate() {
+                if let (Some(y), Some(x)) = (at(&height, y, p / SIDE), at(&width, x, p % SIDE)) {
+                    let position = (batch * height.input + y) * width.input + x;
+                    *values = &self.input[position * channels..][..channels];
+                }
+            }
+            transform_patch(&positions, channels, &mut places[i * channels..], step);
+        }
+    }
+
+    /// Multiplies the channels at each place.
+    fn multiply(&self, m: usize, places: &[f32], products: &mut [f32]) {
+        let (k, n) = (self.conv.inputs, self.conv.outputs);
+        let step = panels_len(k, n, Precision::F32);
+        for place in 0..PLACES {
+            let product = Product {
+                m,
+                n,
+                k,
+                a: Left::Rows { values: &places[place * m * k..][..m * k], stride: k },
+                b: Right::Panels(&self.filters[place * step..][..step]),
+                c_stride: n,
+                precision: Precision::F32,
+                steps: &[],
+            };
+            product.run_alone(&mut [], &mut products[place * m * n..][..m * n]);
+        }
+    }
+
+    /// Writes the outputs of some patches and applies the steps; tells whether all were finite.
+    fn write(&self, patches: Range<usize>, products: &[f32]) -> bool {
+        let channels = self.conv.outputs;
+        let [_, height, width] = self.conv.axes;
+        let (first, step) = (patches.start, patches.len() * channels);
+        let mut is_finite = true;
+        let mut patch = first;
+        while patch < patches.end {
+            let (batch, y, x) = self.place(patch);
+            // The patches on one line.
+            let count = (self.across - x).min(patches.end - patch);
+            let columns = OUT * x..width.output.min(OUT * (x + count));
+            let rows = [0, 1].map(|side| {
+                let row = (batch * height.output + OUT * y + side) * width.output;
+                let columns = if OUT * y + side < height.output { columns.clone() } else { 0..0 };
+                row + columns.start..row + columns.end
+            });
+            // SAFETY: the positions are within the output, and belong to these patches alone.
+            let mut lines = rows.clone().map(|rows| unsafe {
+                let len = rows.len() * channels;
+                std::slice::from_raw_parts_mut(self.output.at(rows.start * channels), len)
+            });
+            for i in 0..count {
+                let own = &products[(patch - first + i) * channels..];
+                let at = OUT * i * channels;
+                let mut to = lines.each_mut().map(|line| line.get_mut(at..).unwrap_or_default());
+                is_finite &= transform_products(own, step, channels, &mut to);
+            }
+            for rows in rows {
+                // SAFETY: as above.
+                unsafe { finish(self.steps, rows, 0..channels, channels, self.output) };
+            }
+            patch += count;
+        }
+        is_finite
+    }
+}
+
+multiversion! {
+    /// `Bᵀ d B` of the positions of a patch: place `p` begins at `p * step` of `to`.
+    fn transform_patch(positions: &[&[f32]; PLACES], channels: usize, to: &mut [f32], step: usize) {
+        for c in (0..channels).step_by(LANES) {
+            let mut columns = [[[0f32; LANES]; SIDE]; SIDE];
+            for s in 0..SIDE {
+                let mut d = [[0f32; LANES]; SIDE];
+                for r in 0..SIDE {
+                    d[r].copy_from_slice(&positions[r * SIDE + s][c..][..LANES]);
+                }
+                columns[s] = patch_line(&d);
+            }
+            for r in 0..SIDE {
+                let line = patch_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
+                for s in 0..SIDE {
+                    to[(r * SIDE + s) * step + c..][..LANES].copy_from_slice(&line[s]);
+                }
+            }
+        }
+    }
+}
+
+/// `Bᵀ d` for a column, or a row, of a patch.
+#[inline(always)]
+fn patch_line(d: &[[f32; LANES]; SIDE]) -> [[f32; LANES]; SIDE] {
+    let mut line = [[0f32; LANES]; SIDE];
+    for l in 0..LANES {
+        line[0][l] = d[0][l] - d[2][l];
+        line[1][l] = d[1][l] + d[2][l];
+        line[2][l] = d[2][l] - d[1][l];
+        line[3][l] = d[1][l] - d[3][l];
+    }
+    line
+}
+
+multiversion! {
+    /// `Aᵀ m A` of the products of a patch, of which place `p` begins at `p * step`; the outputs that
+    /// exist begin `to`. Tells whether all were finite.
+    fn transform_products(
+        products: &[f32],
+        step: usize,
+        channels: usize,
+        to: &mut [&mut [f32]; OUT],
+    ) -> bool {
+        let mut zeros = [0f32; LANES];
+        for c in (0..channels).step_by(LANES) {
+            let mut columns = [[[0f32; LANES]; OUT]; SIDE];
+            for s in 0..SIDE {
+                let mut m = [[0f32; LANES]; SIDE];
+                for r in 0..SIDE {
+                    m[r].copy_from_slice(&products[(r * SIDE + s) * step + c..][..LANES]);
+                }
+                columns[s] = product_line(&m);
+            }
+            for r in 0..OUT {
+                let line = product_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
+                for x in 0..OUT {
+                    for l in 0..LANES {
+                        // Stays 0 as long as the outputs are finite.
+                        zeros[l] += 0.0 * line[x][l];
+                    }
+                    let to = to[r].get_mut(x * channels + c..).unwrap_or_default();
+                    if let Some(to) = to.first_chunk_mut() {
+                        *to = line[x];
+                    }
+                }
+            }
+        }
+        zeros.iter().all(|z| *z == 0.0)
+    }
+}
+
+/// `Aᵀ m` for a column, or a row, of a patch.
+#[inline(always)]
+fn product_line(m: &[[f32; LANES]; SIDE]) -> [[f32; LANES]; OUT] {
+    let mut line = [[0f32; LANES]; OUT];
+    for l in 0..LANES {
+        line[0][l] = m[0][l] + m[1][l] + m[2][l];
+        line[1][l] = m[1][l] - m[2][l] - m[3][l];
+    }
+    line
+}
