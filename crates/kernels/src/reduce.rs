@@ -112,7 +112,8 @@ impl ReducePlan {
             // Over rows, which are as long as the output or a part of it.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
                 let block = rows * len;
-                let columns = len.min(4 * LANES);
+                // A cache line, until that makes many parts.
+                let columns = if len < 8 * WIDE { LANES } else { WIDE };
                 for (outer, to) in to.chunks_mut(len).enumerate() {
                     let from = &from[outer * block..][..block];
                     threads.chunks(to, columns, GRAIN.div_ceil(rows.max(1)), |first, part| {
@@ -345,19 +346,49 @@ multiversion! {
     }
 }
 
+/// Columns of the sums over long rows.
+const WIDE: usize = 4 * LANES;
+
 multiversion! {
     /// Some columns of rows of `len` elements, from column `start` on.
     fn over<F: Fold, T: StoredScale>(f: F, rows: &[T], len: usize, start: usize, to: &mut [T]) {
-        let mut sums = [f.start::<T::Wide>(); 4 * LANES];
-        let sums = &mut sums[..to.len()];
-        for row in rows.chunks_exact(len) {
-            for (sum, x) in sums.iter_mut().zip(&row[start..]) {
-                *sum = f.step(*sum, x.widen());
+        match to.len() {
+            WIDE => columns::<F, T, WIDE>(f, rows, len, start, to),
+            LANES => columns::<F, T, LANES>(f, rows, len, start, to),
+            _ => {
+                let mut sums = [f.start::<T::Wide>(); WIDE];
+                let sums = &mut sums[..to.len()];
+                for row in rows.chunks_exact(len) {
+                    for (sum, x) in sums.iter_mut().zip(&row[start..]) {
+                        *sum = f.step(*sum, x.widen());
+                    }
+                }
+                for (to, sum) in to.iter_mut().zip(sums) {
+                    *to = f.finish(*sum).narrow();
+                }
             }
         }
-        for (to, sum) in to.iter_mut().zip(sums) {
-            *to = f.finish(*sum).narrow();
+    }
+}
+
+/// As many columns as there are registers for.
+#[inline(always)]
+fn columns<F: Fold, T: StoredScale, const N: usize>(
+    f: F,
+    rows: &[T],
+    len: usize,
+    start: usize,
+    to: &mut [T],
+) {
+    let mut sums = [f.start::<T::Wide>(); N];
+    for row in rows.chunks_exact(len) {
+        let row = &row[start..][..N];
+        for i in 0..N {
+            sums[i] = f.step(sums[i], row[i].widen());
         }
+    }
+    for (to, sum) in to.iter_mut().zip(sums) {
+        *to = f.finish(sum).narrow();
     }
 }
 
@@ -405,6 +436,19 @@ mod tests {
             // Quarters below 2^22 are added exactly.
             let expected = reference(&sizes, &reduced, &from);
             prop_assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b));
+        }
+    }
+
+    /// Columns by cache lines, by four of them, and what is left.
+    #[test]
+    fn sums_of_many_columns_agree_with_the_definition() {
+        for len in [16, 24, 100, 511, 512, 560, 601] {
+            let from: Vec<f32> = (0..7 * len).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
+            let mut to = vec![0f32; len];
+            let plan = ReducePlan::new(&[7, len], &[0]);
+            plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
+            let expected = reference(&[7, len], &[0], &from);
+            assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b), "{len} columns");
         }
     }
 
