@@ -7,6 +7,7 @@
 //! each over all of f32.
 
 use crate::num::Stored;
+use std::f32::consts::LOG2_E;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// f32 or f64.
@@ -85,10 +86,16 @@ pub trait Real:
         Self::of(0.5) * self * (Self::of(1.0) + erf)
     }
 
+    /// `1 + exp(-x)`.
+    #[inline(always)]
+    fn one_and_exp_of_minus(self) -> Self {
+        Self::of(1.0) + (-self).exp()
+    }
+
     /// `1 / (1 + exp(-x))`.
     #[inline(always)]
     fn sigmoid(self) -> Self {
-        Self::of(1.0) / (Self::of(1.0) + (-self).exp())
+        Self::of(1.0) / self.one_and_exp_of_minus()
     }
 }
 
@@ -97,38 +104,44 @@ pub trait StoredReal: Stored<Wide: Real> {}
 
 impl<T: Stored<Wide: Real>> StoredReal for T {}
 
-/// Bits of 1.5 * 2^23: adding it rounds a small f32 to an integer in its low bits.
-const ROUND: f32 = 12_582_912.0;
+/// 1.5 * 2^23 + 127: adding it rounds a small f32 to an integer, which stands in the low bits of the sum
+/// with the bias of an exponent.
+const ROUND: f32 = 12_583_039.0;
 
-/// e to the power of `x`, between -104 and 89: a factor around 1 and a power of 2.
+/// The nearest integer to `x / ln 2`, for `x` between -104 and 89, and that plus [`ROUND`].
 #[inline(always)]
-fn exp_parts(x: f32) -> (f32, i32) {
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
+fn nearest_power(x: f32, log2_e: f32) -> (f32, f32) {
+    let shifted = x.mul_add(log2_e, ROUND);
+    (shifted - ROUND, shifted)
+}
+
+/// `e^x / 2^n`.
+#[inline(always)]
+fn exp_factor(x: f32, n: f32) -> f32 {
     let r = n.mul_add(-0.693_145_75, x);
     let r = n.mul_add(-1.428_606_8e-6, r);
     let square = r * r;
     let high = 0.001_381_453_8f32.mul_add(r, 0.008_368_745);
     let low = 0.041_668_39f32.mul_add(r, 0.166_665_21);
     let p = high.mul_add(square, low).mul_add(r, 0.499_999_94);
-    let p = p.mul_add(square, r) + 1.0;
-    (p, shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32)
+    p.mul_add(square, r) + 1.0
 }
 
 /// Below this, e to the power of a number is not a normal f32.
 const LEAST_WEIGHT: f32 = -87.3;
 
-/// 2 to the power of `n`, where that is a normal number.
+/// 2 to the power of an integer that [`ROUND`] has been added to, where that is a normal number;
+/// 2^128 is infinite.
 #[inline(always)]
-fn power(n: i32) -> f32 {
-    f32::from_bits(((n + 127) as u32) << 23)
+fn power(shifted: f32) -> f32 {
+    f32::from_bits(shifted.to_bits() << 23)
 }
 
 /// e to the power of `x`, where the result is a normal number.
 #[inline(always)]
 fn exp_near(x: f32) -> f32 {
-    let (p, n) = exp_parts(x);
-    p * power(n)
+    let (n, shifted) = nearest_power(x, LOG2_E);
+    exp_factor(x, n) * power(shifted)
 }
 
 impl Real for f32 {
@@ -199,10 +212,23 @@ impl Real for f32 {
         // Beyond these the result is 0 or infinite; clamping keeps the exponent in range.
         let x = if self < -104.0 { -104.0 } else { self };
         let x = if x > 89.0 { 89.0 } else { x };
-        let (p, n) = exp_parts(x);
+        let (n, shifted) = nearest_power(x, LOG2_E);
         // In two steps, as 2^n alone may not be a normal number.
-        let half = n >> 1;
-        p * power(half) * power(n - half)
+        let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
+        let whole = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+        let half = whole >> 1;
+        exp_factor(x, n) * power(half) * power(whole - half)
+    }
+
+    /// One rounding less than in two steps. It is infinite from 2^127.5 on.
+    #[inline(always)]
+    fn one_and_exp_of_minus(self) -> f32 {
+        // Below -88.4 it is infinite; from 17 on it is 1.
+        let x = if self < -89.0 { -89.0 } else { self };
+        let x = if x > -LEAST_WEIGHT { -LEAST_WEIGHT } else { x };
+        // The signs of the constants are turned in place of that of x.
+        let (n, shifted) = nearest_power(x, -LOG2_E);
+        exp_factor(-x, n).mul_add(power(shifted), 1.0)
     }
 
     #[inline(always)]
@@ -399,7 +425,8 @@ mod tests {
                     0 => Real::exp(x),
                     1 => Real::ln(x),
                     2 => Real::tanh(x),
-                    _ => Real::erf(x),
+                    3 => Real::erf(x),
+                    _ => Real::sigmoid(x),
                 };
             }
         }
@@ -444,17 +471,26 @@ mod tests {
         worst
     }
 
+    /// The definition, and 0 where the power is above 2^127.5.
+    fn sigmoid(x: f64) -> f64 {
+        match x * f64::from(LOG2_E) < -127.5 {
+            true => 0.0,
+            false => 1.0 / (1.0 + libm::exp(-x)),
+        }
+    }
+
     /// The accuracy that the documentation states, checked on a sample of f32 by default and on
     /// all of it with `IRRUN_EXHAUSTIVE=1`.
     #[test]
     fn errors_are_as_stated() {
         let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };
         type Stated = (&'static str, fn(f64) -> f64, f64);
-        let functions: [Stated; 4] = [
+        let functions: [Stated; 5] = [
             ("exp", libm::exp, 1.1),
             ("ln", libm::log, 1.0),
             ("tanh", libm::tanh, 2.0),
             ("erf", libm::erf, 2.0),
+            ("sigmoid", sigmoid, 2.5),
         ];
         for (which, (name, exact, bound)) in functions.into_iter().enumerate() {
             let (error, x) = worst(which, exact, stride);

@@ -139,9 +139,9 @@ formulas! {
         x.fma(alpha, beta).greatest(R::of(0.0)).least(R::of(1.0))
     };
     /// `min(max(x + 3, 0), 6) / 6`.
-    HSigmoid {} |x| (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) / R::of(6.0);
+    HSigmoid {} |x| gate(x);
     /// `x min(max(x + 3, 0), 6) / 6`.
-    HSwish {} |x| x * (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) / R::of(6.0);
+    HSwish {} |x| x * gate(x);
     /// The value itself.
     Identity {} |x| x;
     /// Natural logarithm.
@@ -189,12 +189,21 @@ formulas! {
     SoftSign {} |x| x / (R::of(1.0) + x.abs());
     /// Square root.
     Sqrt {} |x| x.sqrt();
+    /// `x / (1 + e^-x)`.
+    Silu {} |x| x / x.one_and_exp_of_minus();
     /// `x / (1 + e^(-beta x))`.
-    Swish { beta } |x| x / (R::of(1.0) + (-(beta * x)).exp());
+    Swish { beta } |x| x / (beta * x).one_and_exp_of_minus();
     /// Tangent.
     Tan {} |x| x.via_f64(libm::tan);
     /// Hyperbolic tangent.
     Tanh {} |x| x.tanh();
+}
+
+/// `min(max(x + 3, 0), 6) / 6`, by a product, which takes half as long; 6 times the nearest number to 1/6
+/// rounds to 1.
+#[inline(always)]
+fn gate<R: Real>(x: R) -> R {
+    (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * R::of(1.0 / 6.0)
 }
 
 /// Inverse of erf: a starting value by Winitzki, then Newton's method.
@@ -354,6 +363,7 @@ mod tests {
             (Unary::GeluErf {}, |x| 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2)),
             (Unary::Mish {}, |x| x * libm::tanh(libm::log1p(libm::exp(x)))),
             (Unary::SoftPlus {}, |x| libm::log1p(libm::exp(x))),
+            (Unary::Silu {}, |x| x / (1.0 + libm::exp(-x))),
             (Unary::Swish { beta: 1.5 }, |x| x / (1.0 + libm::exp(-1.5 * x))),
             (Unary::Sigmoid {}, |x| 1.0 / (1.0 + libm::exp(-x))),
             (Unary::Elu { alpha: 0.3 }, |x| if x > 0.0 { x } else { 0.3 * libm::expm1(x) }),
@@ -365,6 +375,18 @@ mod tests {
                 assert!((f64::from(y) - e).abs() <= allowed, "{function:?}({x}) = {y}, not {e}");
             }
         }
+    }
+
+    /// Where exp(-x) is no finite f32, and where HSwish is the identity.
+    #[test]
+    fn gates_close_and_open() {
+        let closed = apply(Unary::Silu {}, &[-88.38, -89.0, -1e30]);
+        assert!(closed.iter().all(|y| *y == 0.0), "{closed:?}");
+        assert_eq!(apply(Unary::Sigmoid {}, &[f32::NEG_INFINITY, f32::INFINITY]), [0.0, 1.0]);
+        assert!(apply(Unary::Sigmoid {}, &[f32::NAN])[0].is_nan());
+        let open = [3.0, 3.1, 17.3, 1e30];
+        assert_eq!(apply(Unary::HSwish {}, &open), open);
+        assert_eq!(apply(Unary::HSigmoid {}, &[-3.0, 3.0, 7.1]), [0.0, 1.0, 1.0]);
     }
 
     #[test]

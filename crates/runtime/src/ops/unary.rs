@@ -86,8 +86,11 @@ pub(crate) fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerEr
         (Kind::SoftPlus, _) => U::SoftPlus {},
         (Kind::SoftSign, _) => U::SoftSign {},
         (Kind::Sqrt, _) => U::Sqrt {},
-        (Kind::Swish, _) if cx.input_count() > 1 => U::Swish { beta: parameter(1)? },
-        (Kind::Swish, _) => U::Swish { beta: 1.0 },
+        (Kind::Swish, _) if cx.input_count() > 1 => match parameter(1)? {
+            1.0 => U::Silu {},
+            beta => U::Swish { beta },
+        },
+        (Kind::Swish, _) => U::Silu {},
         (Kind::Tan, _) => U::Tan {},
         (Kind::Tanh, _) => U::Tanh {},
         (kind, _) => return Err(LowerError::Unsupported(format!("{kind:?} is no formula"))),
