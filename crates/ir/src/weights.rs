@@ -1,6 +1,6 @@
 //! The `.bin` beside a model: mapped, never copied, and honest about what it is not.
 //!
-//! This is the only file of the crate with `unsafe`: the map call.
+//! This is the only file of the crate with `unsafe`: the map call, and advice about the map.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -195,6 +195,18 @@ impl WeightsSlice {
     pub fn bytes(&self) -> &[u8] {
         self.weights.bytes().get(self.start..self.start + self.len).unwrap_or(&[])
     }
+
+    /// Gives the memory of a mapped file back to the system. The bytes stay what they are: whoever
+    /// reads them again waits for the system to map them again.
+    pub fn give_back(&self) {
+        #[cfg(target_os = "linux")]
+        if let Content::Mapped(map) = &self.weights.content {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the range lies in the map, which is of a file and was never written, so that
+            // Linux brings back the same bytes from the file. A refusal changes nothing.
+            let _ = unsafe { map.unchecked_advise_range(advice, self.start, self.len) };
+        }
+    }
 }
 
 impl fmt::Debug for WeightsSlice {
@@ -231,6 +243,19 @@ mod tests {
         let w = Arc::new(Weights::open(&path));
         let slice = WeightsSlice::new(&w, 3, 4).unwrap();
         assert_eq!(slice.bytes().as_ptr(), w.bytes()[3..].as_ptr());
+    }
+
+    #[test]
+    fn what_is_given_back_is_still_there() {
+        let content: Vec<u8> = (0..100_000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
+        let (_dir, path) = file(&content);
+        for weights in [Weights::open(&path), Weights::from_bytes(content.clone())] {
+            let weights = Arc::new(weights);
+            for (start, len) in [(0, 100_000), (5000, 90_000), (7, 10), (100_000, 0)] {
+                WeightsSlice::new(&weights, start, len).unwrap().give_back();
+                assert_eq!(weights.bytes(), &content[..]);
+            }
+        }
     }
 
     #[test]

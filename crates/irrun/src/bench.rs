@@ -32,7 +32,11 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let given = crate::run::given(first, &[]);
     let (facts, check) = timed(|| infer::propagate(&graph, &given).or_exit(Exit::Model));
     let facts = facts?;
-    let options = Options { optimize: !args.no_optimize, precision: args.common.precision.into() };
+    let options = Options {
+        optimize: !args.no_optimize,
+        precision: args.common.precision.into(),
+        runs_once: false,
+    };
     let (plan, planning) =
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
     let threads = crate::run::threads(args.common.threads);

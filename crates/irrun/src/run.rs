@@ -34,7 +34,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         Some(path) => state::load(path, &graph)?,
         None => Vec::new(),
     };
-    let options = Options { optimize: !args.no_optimize, precision: args.common.precision.into() };
+    let options = Options {
+        optimize: !args.no_optimize,
+        precision: args.common.precision.into(),
+        runs_once: true,
+    };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
         plan.explain().iter().for_each(print::note);

@@ -271,6 +271,9 @@ impl Ready {
                 shared.pool.give(tensor);
             }
         }
+        for &value in &step.spent {
+            self.plan.constants[value].iter().for_each(Tensor::give_back);
+        }
         Ok(())
     }
 
@@ -399,6 +402,7 @@ pub(crate) fn evaluate(
         in_place: None,
         views: SmallVec::new(),
         frees: SmallVec::new(),
+        spent: SmallVec::new(),
         layer: node.layer,
     };
     let values: Vec<Option<Tensor>> =
@@ -469,7 +473,9 @@ impl Kept {
     ) -> Result<Vec<Tensor>, KernelError> {
         let mut bodies = self.bodies.borrow_mut();
         let position = bodies.iter().position(|(i, _)| *i == index).unwrap_or_else(|| {
-            bodies.push((index, Engine::of_graph(graph.clone(), shared.options.clone())));
+            // A loop runs its body again and again.
+            let options = Options { runs_once: false, ..shared.options.clone() };
+            bodies.push((index, Engine::of_graph(graph.clone(), options)));
             bodies.len() - 1
         });
         bodies[position]

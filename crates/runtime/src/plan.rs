@@ -16,6 +16,9 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Bytes of a constant from which on giving its memory back is worth a call of the system.
+const WORTH: usize = 1 << 18;
+
 /// How a plan is made.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -23,11 +26,14 @@ pub struct Options {
     pub optimize: bool,
     /// What the operands of products and convolutions are rounded to.
     pub precision: Precision,
+    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
+    /// that reads them. More runs give the same results, and take longer.
+    pub runs_once: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true, precision: Precision::F32 }
+        Options { optimize: true, precision: Precision::F32, runs_once: false }
     }
 }
 
@@ -62,6 +68,8 @@ pub(crate) struct Step {
     pub(crate) views: SmallVec<[ViewOf; 1]>,
     /// Values that nothing needs any more.
     pub(crate) frees: SmallVec<[ValueId; 2]>,
+    /// Constants that no later step of the only run reads.
+    pub(crate) spent: SmallVec<[ValueId; 2]>,
     pub(crate) layer: usize,
 }
 
@@ -145,12 +153,15 @@ impl Plan {
             let made = |v: &ValueId| node.outputs.contains(v) && places[*v] == Place::Pool;
             let views = views(&places, made).collect();
             let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
-            let layer = node.layer;
-            steps.push(Step { work, inputs, outputs, in_place, views, frees, layer });
+            let (spent, layer) = (SmallVec::new(), node.layer);
+            steps.push(Step { work, inputs, outputs, in_place, views, frees, spent, layer });
         }
         let per_run = |v: &ValueId| matches!(places[*v], Place::Input(_) | Place::External);
         let views = views(&places, per_run).collect();
         let constants = constants(&mut net, store);
+        if options.runs_once {
+            note_last_reads(&mut steps, &places, &constants);
+        }
         let facts = net.values.into_iter().map(|v| v.fact).collect();
         Ok(Plan {
             graph: graph.clone(),
@@ -244,6 +255,23 @@ fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
         Some(store.constant(constant))
     };
     net.values.iter_mut().zip(read).map(constant).collect()
+}
+
+/// Notes with each step the large constants that no later one reads.
+fn note_last_reads(steps: &mut [Step], places: &[Place], constants: &[Option<Tensor>]) {
+    let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= WORTH);
+    let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
+    for step in steps.iter_mut().rev() {
+        for &input in &step.inputs {
+            let base = match places[input] {
+                Place::View { of, .. } => of,
+                _ => input,
+            };
+            if std::mem::take(&mut awaited[base]) {
+                step.spent.push(base);
+            }
+        }
+    }
 }
 
 fn place_text(place: &Place) -> String {

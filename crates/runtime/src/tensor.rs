@@ -52,7 +52,16 @@ enum Owner {
     /// Allocated here; where the memory begins.
     Heap(*mut u8),
     /// Kept alive by something else: a mapped file, a `Vec`.
-    Kept(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
+    Kept(Box<dyn Any + Send + Sync>),
+}
+
+/// What keeps the bytes of a constant in the weights.
+struct Mapped(WeightsSlice);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
 }
 
 // SAFETY: the bytes are plain data; see the head of this file for who writes them when.
@@ -270,13 +279,19 @@ impl Tensor {
         sizes: &[usize],
         weights: WeightsSlice,
     ) -> Result<Tensor, TensorError> {
-        struct Bytes(WeightsSlice);
-        impl AsRef<[u8]> for Bytes {
-            fn as_ref(&self) -> &[u8] {
-                self.0.bytes()
-            }
+        Tensor::from_shared(element_type, sizes, Mapped(weights))
+    }
+
+    /// Gives the memory of a constant that lies in the weights back to the system, until something
+    /// reads the constant again.
+    pub(crate) fn give_back(&self) {
+        let Storage::Bytes { buffer, start, len } = &self.storage else { return };
+        if let Owner::Kept(keep) = &buffer.owner
+            && let Some(Mapped(weights)) = keep.downcast_ref()
+            && let Some(part) = weights.part(*start, *len)
+        {
+            part.give_back();
         }
-        Tensor::from_shared(element_type, sizes, Bytes(weights))
     }
 
     /// A tensor of strings.

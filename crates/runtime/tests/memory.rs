@@ -1,9 +1,12 @@
-//! What no machine has memory for is refused with the layer's name, before anything is allocated.
+//! What no machine has memory for is refused with the layer's name, before anything is allocated;
+//! weights that are read once do not stay in memory.
 
 use infer::{Inputs, propagate};
 use ir::ElementType::F32;
 use ir::{GraphBuilder, Severity};
 use runtime::compile;
+#[cfg(target_os = "linux")]
+use runtime::{Options, Tensor};
 
 /// A scalar broadcast to one dim.
 fn broadcast(size: i64) -> ir::Graph {
@@ -30,4 +33,50 @@ fn more_than_the_machine_has() {
 fn more_than_any_machine_has() {
     let error = propagate(&broadcast(1 << 60), &Inputs::default()).unwrap_err().to_string();
     assert!(error.contains("would not fit any memory"), "{error}");
+}
+
+/// Bytes of the mapped files of a name that are in memory.
+#[cfg(target_os = "linux")]
+fn resident(name: &str) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let own = maps.split_once(name).expect("the file is mapped").1;
+    let line = own.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn weights_leave_memory_after_the_only_run() {
+    const SIDE: usize = 512;
+    let values = |seed: usize| (0..SIDE * SIDE).map(move |i| ((i * 7 + seed) % 17) as f32 - 8.0);
+    let mut g = GraphBuilder::new("chain");
+    let x = g.parameter("x", F32, "1,512");
+    let mut last = x;
+    for seed in 0..8 {
+        let weights = g.constant_f32(&[SIDE as u64; 2], &values(seed).collect::<Vec<_>>());
+        let product = g.layer("MatMul", "opset1").inputs(&[last, weights]).output();
+        last = g.layer("Relu", "opset1").inputs(&[product]).output();
+    }
+    g.result("y", last);
+    let directory = tempfile::tempdir().unwrap();
+    let model = directory.path().join("read-once.xml");
+    ir::write(&g.finish().unwrap(), &model).unwrap();
+
+    let x = Tensor::from_vec(&[1, SIDE], (0..SIDE).map(|i| (i % 3) as f32).collect()).unwrap();
+    let run = |runs_once| {
+        let graph = ir::read(&model).unwrap();
+        let facts = propagate(&graph, &Inputs::default()).unwrap();
+        let options = Options { runs_once, ..Options::default() };
+        let mut session = runtime::compile_with(&graph, &facts, &options).unwrap().session();
+        let first = session.run(std::slice::from_ref(&x)).unwrap();
+        let left = resident("read-once.bin");
+        // Whoever runs it again all the same gets the same.
+        assert_eq!(session.run(std::slice::from_ref(&x)).unwrap(), first);
+        (first, left)
+    };
+    let bytes = std::fs::metadata(model.with_extension("bin")).unwrap().len() as usize;
+    let ((kept, all), (given_back, left)) = (run(false), run(true));
+    assert_eq!(kept, given_back);
+    assert!(all > bytes / 2, "{all} of {bytes} bytes, all of which it has read");
+    assert!(left < bytes / 4, "{left} of {bytes} bytes are still in memory");
 }

@@ -98,8 +98,12 @@ fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
 }
 
-/// Joins what does not depend on the inputs to nodes that are computed in the first run only.
+/// Joins what does not depend on the inputs to nodes that are computed in the first run only. In
+/// the only run, it shares the memory of what the inputs decide.
 pub(super) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    if cx.shared.options.runs_once {
+        return 0;
+    }
     let fixed = fixed(net, cx);
     let mut needed: Vec<ValueId> = Vec::new();
     for node in net.nodes.iter().filter(|n| !fixed.contains(&n.outputs[0])) {
