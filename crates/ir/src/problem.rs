@@ -3,7 +3,7 @@
 use crate::graph::Layer;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
@@ -116,18 +116,31 @@ impl PartialEq for At {
 
 impl Eq for At {}
 
-/// The XML file a graph came from: its path and where its lines begin.
-#[derive(Debug, Default)]
+/// The XML file a graph came from: its path and its text.
+#[derive(Default)]
 pub struct Source {
     path: PathBuf,
-    lines: Vec<usize>,
+    text: Vec<u8>,
+    /// Where lines begin, but for the first. Most files have nothing wrong with them, and are not
+    /// searched for it.
+    lines: OnceLock<Vec<usize>>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({}, {} bytes)", self.path.display(), self.text.len())
+    }
 }
 
 impl Source {
-    /// Remembers where each line of `text` begins.
-    pub fn new(path: &Path, text: &[u8]) -> Source {
-        let lines = memchr::memchr_iter(b'\n', text).map(|i| i + 1).collect();
-        Source { path: path.to_owned(), lines }
+    /// A file that holds `text`.
+    pub fn new(path: &Path, text: Vec<u8>) -> Source {
+        Source { path: path.to_owned(), text, lines: OnceLock::new() }
+    }
+
+    /// What the file holds.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 
     /// The XML file; empty for a graph built in memory.
@@ -137,7 +150,8 @@ impl Source {
 
     /// The line, counted from 1, that holds byte `at`.
     pub fn line(&self, at: At) -> usize {
-        1 + self.lines.partition_point(|start| *start <= at.0)
+        let search = || memchr::memchr_iter(b'\n', &self.text).map(|i| i + 1).collect();
+        1 + self.lines.get_or_init(search).partition_point(|start| *start <= at.0)
     }
 
     /// `model.xml:31`, or nothing for a graph built in memory.
@@ -291,7 +305,7 @@ mod tests {
 
     #[test]
     fn offsets_become_lines() {
-        let source = Source::new(Path::new("dir/m.xml"), b"a\nbb\n\nc");
+        let source = Source::new(Path::new("dir/m.xml"), b"a\nbb\n\nc".to_vec());
         let lines: Vec<usize> = (0..7).map(|i| source.line(At(i))).collect();
         assert_eq!(lines, [1, 1, 2, 2, 2, 3, 4]);
         assert_eq!(source.place(At(6)), "m.xml:4");

@@ -24,11 +24,11 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
     let weights = Arc::new(Weights::open(&path.with_extension("bin")));
     let unreadable = |message: String| {
         let problem = Problem::error(Code::Unreadable, At(0), message);
-        ReadError::new(Arc::new(Source::new(path, b"")), vec![problem])
+        ReadError::new(Arc::new(Source::new(path, Vec::new())), vec![problem])
     };
     let bytes = std::fs::read(path)
         .map_err(|e| unreadable(format!("{} cannot be read: {e}", path.display())))?;
-    read_bytes(&bytes, path, weights)
+    read_source(Source::new(path, bytes), weights)
 }
 
 /// Reads the text of a `model.xml`; `path` is used in messages only.
@@ -36,9 +36,13 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
 /// # Errors
 /// As [`read`].
 pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Graph, ReadError> {
-    let source = Arc::new(Source::new(path, bytes));
+    read_source(Source::new(path, bytes.to_vec()), weights)
+}
+
+fn read_source(source: Source, weights: Arc<Weights>) -> Result<Graph, ReadError> {
+    let source = Arc::new(source);
     let mut reader = Reader { problems: Vec::new(), weights, source: Arc::clone(&source) };
-    let parts = reader.document(bytes);
+    let parts = reader.document(source.text());
     let mut problems = reader.problems;
     let graph = match parts {
         Ok(parts) => Graph::assemble(parts, reader.weights, Arc::clone(&source)),
