@@ -13,11 +13,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 
+/// More bytes than what is known of most models. Those that are not used are never touched.
+const HEAP: usize = 8 << 20;
+
 /// Checks a model.
 ///
 /// # Errors
 /// When the file is no graph at all, or a flag is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+    runtime::prefer_large_heap(HEAP);
     let graph = match ir::read(bind::model_file(&args.model)) {
         Ok(graph) => graph,
         Err(problems) if args.json => {

@@ -64,4 +64,4 @@ pub mod twister;
 pub mod unary;
 pub mod unique;
 
-pub use memory::{InOut, Lines, Scratch, ScratchPool, prefer_large_pages};
+pub use memory::{InOut, Lines, Scratch, ScratchPool, prefer_large_heap, prefer_large_pages};

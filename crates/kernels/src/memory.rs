@@ -166,6 +166,26 @@ pub fn prefer_large_pages(start: *const u8, bytes: usize) {
     let _ = (start, bytes, LARGE);
 }
 
+/// Has the heap begin with `bytes` bytes in large pages, and keep what is freed: for a process that
+/// builds one thing of many small pieces and ends, where the first touch of small pages takes a
+/// fifth of the time. Elsewhere than with glibc it does nothing.
+pub fn prefer_large_heap(bytes: usize) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let more = libc::c_int::try_from(bytes.saturating_mul(2)).unwrap_or(libc::c_int::MAX);
+        // SAFETY: these say from which size on memory is not taken from the heap, and how much of
+        // it has to be free to be returned; any number is allowed.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, more);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, more);
+        }
+        let heap = Vec::<u8>::with_capacity(bytes);
+        prefer_large_pages(heap.as_ptr(), heap.capacity());
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = bytes;
+}
+
 /// Memory at a cache line, owned.
 #[derive(Default)]
 pub struct Lines {

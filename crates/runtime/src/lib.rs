@@ -40,6 +40,7 @@ mod variables;
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::par::Threads;
+pub use kernels::prefer_large_heap;
 pub use lower::{Lower, LowerCx, LowerError};
 pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
 pub use plan::{Options, Plan, compile, compile_with};
