@@ -98,18 +98,23 @@ impl RollPlan {
                 self.rotate(from, first, to);
             });
         }
-        // Pieces of the output begin at cache lines, whatever the length of a row.
+        // Pieces of the output begin at cache lines, whatever the length of a row, but for what lies
+        // before the first line.
         let pieces = threads.count() * 4;
-        let piece = to.len().div_ceil(pieces).max(GRAIN_BYTES).next_multiple_of(64);
+        let piece = to.len().div_ceil(pieces).max(GRAIN_BYTES).next_multiple_of(LINE);
         let len = to.len();
+        let before = to.as_ptr().align_offset(LINE).min(len);
         let out = Slice::new(to);
-        threads.run(len.div_ceil(piece), &|i, _| {
-            let (start, end) = (i * piece, ((i + 1) * piece).min(len));
-            // SAFETY: pieces are disjoint parts of `to`.
+        let write = |start: usize, end: usize, stream: bool| {
+            // SAFETY: what is written at a time are disjoint parts of `to`.
             let part = unsafe { std::slice::from_raw_parts_mut(out.at(start), end - start) };
             let mut writer = Writer::new(part, stream);
             self.write(from, start, end, &mut writer);
             writer.finish();
+        };
+        write(0, before, false);
+        threads.run((len - before).div_ceil(piece), &|i, _| {
+            write(before + i * piece, (before + (i + 1) * piece).min(len), stream);
         });
     }
 
