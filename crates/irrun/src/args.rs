@@ -117,7 +117,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "GLOB")]
     pub expect_failure: Vec<String>,
     /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
-    /// faster and less accurate.
+    /// less accurate, and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
     /// Threads; the cases are divided among them.
@@ -216,7 +216,7 @@ pub struct Common {
     #[arg(long, value_name = "NAME[1,3,224,224]")]
     pub shape: Vec<String>,
     /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
-    /// faster and less accurate.
+    /// less accurate, and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
     /// Threads; the results do not depend on it.
