@@ -32,8 +32,9 @@ const LANES: usize = 16;
 /// Below so many channels the transforms take as long as they save.
 const FEW_CHANNELS: usize = 32;
 
-/// Below so many patches the transformed filters, which are larger, take longer to read than the
-/// multiplications that they save.
+/// Below so many patches of an image the transformed filters, which are larger, take longer to read
+/// than the multiplications that they save. The batch does not count: an image in a batch has the
+/// bits that it has alone.
 const FEW_PATCHES: usize = 32;
 
 /// Bytes of patches and products that a thread works on, while the filters pass.
@@ -54,7 +55,7 @@ pub(super) fn suits(conv: &Convolution) -> bool {
         && conv.precision == Precision::F32
         && many(conv.inputs)
         && many(conv.outputs)
-        && conv.batch * height.output.div_ceil(OUT) * width.output.div_ceil(OUT) >= FEW_PATCHES
+        && height.output.div_ceil(OUT) * width.output.div_ceil(OUT) >= FEW_PATCHES
 }
 
 /// Taps of a filter.
