@@ -35,7 +35,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
-        runs_once: false,
+        ..Options::default()
     };
     let (plan, planning) =
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));

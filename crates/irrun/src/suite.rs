@@ -20,8 +20,11 @@ use std::sync::Arc;
 pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let dirs = cases(&args.dirs).or_exit(Exit::Usage)?;
     all_name_a_case(&args.expect_failure, &dirs).or_exit(Exit::Usage)?;
-    let options =
-        Options { optimize: !args.no_optimize, precision: args.precision.into(), runs_once: false };
+    let options = Options {
+        optimize: !args.no_optimize,
+        precision: args.precision.into(),
+        ..Options::default()
+    };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let pool = pool.or_exit(Exit::Running)?;
     let one = |dir: &PathBuf| (dir.clone(), outcome(dir, args, &options));

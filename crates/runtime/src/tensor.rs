@@ -9,10 +9,16 @@
 //!   leaves the session.
 #![allow(unsafe_code)]
 
+mod size;
+
+pub(crate) use size::has_room;
+pub use size::{TensorError, packed_len};
+
 use ir::{ElementType, WeightsSlice};
 use kernels::num::{Plain, bf16, f16};
 use kernels::prefer_large_pages;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
+use size::{count, no_memory};
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
@@ -128,52 +134,6 @@ pub struct Tensor {
 enum Storage {
     Bytes { buffer: Arc<Buffer>, start: usize, len: usize },
     Strings(Arc<[Box<str>]>),
-}
-
-/// Bytes or sizes that do not make a tensor.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct TensorError {
-    message: String,
-}
-
-impl TensorError {
-    pub(crate) fn new(message: String) -> TensorError {
-        TensorError { message }
-    }
-}
-
-/// Bytes that a tensor of packed elements occupies.
-///
-/// # Errors
-/// When no memory could hold it.
-pub fn packed_len(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
-    let len = count(element_type, sizes).map(|n| element_type.packed_len(n as u64));
-    let limit = isize::MAX as u64 - 2 * ALIGN as u64;
-    match len?.filter(|len| *len <= limit) {
-        Some(len) => Ok(len as usize),
-        None => Err(too_large(element_type, sizes)),
-    }
-}
-
-/// Number of elements. The other sizes must be possible even where one of them is 0.
-fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize, TensorError> {
-    let product = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s.max(1)));
-    let count = if sizes.contains(&0) { product.and(Some(0)) } else { product };
-    count.ok_or_else(|| too_large(element_type, sizes))
-}
-
-/// Whether so much memory can be had at this moment. Nothing is touched.
-pub(crate) fn has_room(len: usize) -> bool {
-    Vec::<u8>::new().try_reserve_exact(len).is_ok()
-}
-
-fn no_memory(element_type: ElementType, sizes: &[usize]) -> TensorError {
-    TensorError::new(format!("there is no memory for {element_type}{sizes:?}"))
-}
-
-fn too_large(element_type: ElementType, sizes: &[usize]) -> TensorError {
-    TensorError::new(format!("{element_type}{sizes:?} would not fit any memory"))
 }
 
 impl Tensor {
