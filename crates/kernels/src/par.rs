@@ -7,7 +7,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::{JoinHandle, Thread};
 
@@ -22,19 +22,42 @@ pub struct Threads {
     busy: Mutex<()>,
 }
 
-/// The job: a function of (task, worker) and the number of tasks.
-type Job = (*const (dyn Fn(usize, usize) + Sync), usize);
+/// The job: a function of (task, worker).
+type Job = *const (dyn Fn(usize, usize) + Sync);
 
 struct Shared {
     /// Bits 0..16: helpers inside the job; bit 16: the job may be entered; above: its number.
     state: AtomicU64,
     /// Written while the job may not be entered and nobody is inside.
     job: UnsafeCell<Option<Job>>,
-    next: AtomicUsize,
+    /// For each thread the tasks that are its own and not taken: the first, and above it the end.
+    shares: Vec<Share>,
     panicked: AtomicBool,
     stop: AtomicBool,
     sleeping: Vec<AtomicBool>,
     threads: Mutex<Vec<Thread>>,
+}
+
+/// A cache line of its own, so that threads that take their own tasks do not wait for each other.
+#[repr(align(128))]
+struct Share(AtomicU64);
+
+impl Share {
+    /// Tasks that can be counted.
+    const MOST: usize = u32::MAX as usize;
+
+    fn set(&self, tasks: Range<usize>) {
+        self.0.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Relaxed);
+    }
+
+    /// Takes the first task, or the last for a thread that helps another.
+    fn take(&self, first: bool) -> Option<usize> {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tasks| {
+            let (start, end) = (tasks & u64::from(u32::MAX), tasks >> 32);
+            (start < end).then(|| if first { tasks + 1 } else { tasks - (1 << 32) })
+        });
+        taken.ok().map(|tasks| if first { tasks as u32 } else { (tasks >> 32) as u32 - 1 } as usize)
+    }
 }
 
 // SAFETY: `job` is written by the caller of `run`, who holds `busy`, only while `state` says that
@@ -60,7 +83,7 @@ impl Threads {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             job: UnsafeCell::new(None),
-            next: AtomicUsize::new(0),
+            shares: (0..=helpers).map(|_| Share(AtomicU64::new(0))).collect(),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             sleeping: (0..helpers).map(|_| AtomicBool::new(false)).collect(),
@@ -90,14 +113,15 @@ impl Threads {
     }
 
     /// Calls `f(task, worker)` for every task, on all threads; `worker` is below [`Self::count`]
-    /// and no two threads share one at a time.
+    /// and no two threads share one at a time. Each thread begins with its part of the tasks, the
+    /// same in every job: rows that it has written are in its cache when the next step reads them.
     ///
     /// # Panics
     /// When `f` does.
     pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
         let guard = match tasks {
             0 | 1 => None,
-            _ if self.handles.is_empty() || WORKING.get() => None,
+            _ if self.handles.is_empty() || WORKING.get() || tasks > Share::MOST => None,
             _ => self.busy.try_lock().ok(),
         };
         if guard.is_none() {
@@ -107,7 +131,7 @@ impl Threads {
         self.shared.open(tasks, f, tasks.min(self.count()) - 1);
         WORKING.set(true);
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.shared.work(f, tasks, 0);
+            self.shared.work(f, 0);
         }));
         WORKING.set(false);
         self.shared.close();
@@ -192,8 +216,11 @@ impl Shared {
         // SAFETY: the lifetime is erased only until `close` has waited for every helper.
         let f: &'static (dyn Fn(usize, usize) + Sync) = unsafe { std::mem::transmute(f) };
         // SAFETY: the job is closed and nobody is inside, so nobody reads it.
-        unsafe { *self.job.get() = Some((f, tasks)) };
-        self.next.store(0, Ordering::Relaxed);
+        unsafe { *self.job.get() = Some(f) };
+        let count = self.shares.len();
+        for (i, share) in self.shares.iter().enumerate() {
+            share.set(tasks * i / count..tasks * (i + 1) / count);
+        }
         let number = (self.state.load(Ordering::Relaxed) & NUMBER).wrapping_add(OPEN << 1);
         self.state.store(number | OPEN, Ordering::SeqCst);
         let mut wanted = wanted;
@@ -219,13 +246,13 @@ impl Shared {
         }
     }
 
-    fn work(&self, f: &(dyn Fn(usize, usize) + Sync), tasks: usize, worker: usize) {
-        loop {
-            let task = self.next.fetch_add(1, Ordering::Relaxed);
-            if task >= tasks {
-                return;
+    /// Takes a thread's own tasks, then those of others.
+    fn work(&self, f: &(dyn Fn(usize, usize) + Sync), worker: usize) {
+        for i in 0..self.shares.len() {
+            let share = &self.shares[(worker + i) % self.shares.len()];
+            while let Some(task) = share.take(i == 0) {
+                f(task, worker);
             }
-            f(task, worker);
         }
     }
 
@@ -237,10 +264,10 @@ impl Shared {
             seen = number;
             // SAFETY: this helper has entered, so the job was written before and stays until it
             // leaves.
-            if let Some((f, tasks)) = unsafe { *self.job.get() } {
+            if let Some(f) = unsafe { *self.job.get() } {
                 // SAFETY: `run` keeps the function alive until every helper has left.
                 let f = unsafe { &*f };
-                let work = std::panic::AssertUnwindSafe(|| self.work(f, tasks, helper + 1));
+                let work = std::panic::AssertUnwindSafe(|| self.work(f, helper + 1));
                 if std::panic::catch_unwind(work).is_err() {
                     self.panicked.store(true, Ordering::Relaxed);
                 }
@@ -337,6 +364,7 @@ impl<T> Slice<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn every_task_runs_once() {

@@ -19,8 +19,8 @@ pub(super) struct Block {
     pub(super) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
-    /// What will be read later, and how much of it is asked for with each row of the panel.
-    pub(super) ahead: Ahead,
+    /// What will be read later, and how much of it is asked for with each row of the panel: of B and of A.
+    pub(super) ahead: [Ahead; 2],
     /// Where the block goes.
     pub(super) out: Out,
 }
@@ -32,6 +32,23 @@ pub(super) struct Ahead {
     pub(super) from: *const f32,
     /// Elements from one request to the next.
     pub(super) step: usize,
+}
+
+impl Ahead {
+    /// Part `i` of `n` of some memory, asked for evenly while a panel of some lanes is multiplied.
+    /// Where there is nothing, the panel itself: addresses without memory take long to look up.
+    pub(super) fn part(
+        memory: &[f32],
+        (i, n): (usize, usize),
+        (panel, lanes): (&[f32], usize),
+    ) -> Ahead {
+        match memory.get(memory.len() * i / n..) {
+            Some(part @ [_, ..]) => {
+                Ahead { from: part.as_ptr(), step: memory.len().div_ceil((n * lanes).max(1)) }
+            }
+            _ => Ahead { from: panel.as_ptr(), step: 0 },
+        }
+    }
 }
 
 /// Where sums go, and what is done to them before.
@@ -156,7 +173,7 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
         let mut b = block.b;
-        let mut ahead = block.ahead.from;
+        let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
         for run in 0..block.runs {
             if (*a.add(run * R)).is_null() {
                 b = b.add(block.k * W * V::LANES);
@@ -178,8 +195,10 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                     }
                 }
                 b = b.add(W * V::LANES);
-                prefetch(ahead);
-                ahead = ahead.wrapping_add(block.ahead.step);
+                prefetch(later);
+                prefetch(next);
+                later = later.wrapping_add(block.ahead[0].step);
+                next = next.wrapping_add(block.ahead[1].step);
             }
         }
         store(&block.out, sums);
@@ -206,7 +225,7 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
     unsafe {
         let mut sums = [[V::zero(); P]; R];
         let mut b = block.b;
-        let mut ahead = block.ahead.from;
+        let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
         let thrice = std::hint::black_box(3 * step);
         for run in 0..block.runs {
             let mut first = *a.add(run);
@@ -230,8 +249,10 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
                     }
                 });
                 b = b.add(W * V::LANES);
-                prefetch(ahead);
-                ahead = ahead.wrapping_add(block.ahead.step);
+                prefetch(later);
+                prefetch(next);
+                later = later.wrapping_add(block.ahead[0].step);
+                next = next.wrapping_add(block.ahead[1].step);
                 // Not beyond the end, even behind the last.
                 first = first.wrapping_add(inner);
                 second = second.wrapping_add(inner);

@@ -4,6 +4,7 @@
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
 //! and rows and columns are computed independently.
 
+mod divide;
 mod epilogue;
 mod micro;
 mod once;
@@ -28,24 +29,13 @@ use crate::memory::ScratchPool;
 use crate::multiversion;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
+use divide::{GRAIN, Tile, Tiles};
 use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
 pub(crate) use micro::{Out, store};
 use pack::pack_panel;
 use pairs::Rounded;
+use std::ops::Range;
 use windows::Line;
-
-/// Bytes of packed B that stay in the cache of one core while rows of A pass by.
-const CACHE: usize = 384 << 10;
-
-/// The same on machines with tiles: their caches are larger, and rows of A are copied for each tile of
-/// C.
-const TILES_CACHE: usize = 1 << 20;
-
-/// Multiply-adds that are worth a second thread.
-const GRAIN: usize = 1 << 16;
-
-/// Blocks of rows that make it worth reading B once more.
-const MANY_BLOCKS: usize = 8;
 
 /// Up to this many rows, B is read where it lies instead of being packed.
 pub const FEW_ROWS: usize = 3;
@@ -145,8 +135,7 @@ impl Product<'_> {
         threads.run(tiles.count(), &|tile, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let own = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
-            let later = tile + threads.count();
-            self.tile((tiles.get(tile), tiles.get(later)), own, c);
+            self.tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
         });
     }
 
@@ -293,6 +282,9 @@ impl Product<'_> {
         let mut row = top;
         let turns = (bottom - top).div_ceil(most);
         let mut turn = 0;
+        let across = (right - left).div_ceil(width);
+        let later_panel =
+            |i: usize| later.chunks((width * lanes).max(1)).nth(i).unwrap_or_default();
         while row < bottom {
             let rows = match self.left().0 {
                 Left::Windows(windows) => windows.together(row, block_rows(bottom - row, most)),
@@ -304,6 +296,7 @@ impl Product<'_> {
                 Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),
                 None => (a, runs),
             };
+            let next = self.consecutive(row + rows..bottom.min(row + 2 * rows));
             for (i, column) in (left..right).step_by(width).enumerate() {
                 let panel = &panels[i * width * lanes..][..width * lanes];
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
@@ -314,7 +307,11 @@ impl Product<'_> {
                         runs,
                         k: lanes / runs,
                         b: panel.as_ptr(),
-                        ahead: ahead(panel, later, i * panel.len(), (turn, turns)),
+                        // As much at any time: memory answers best when it is asked evenly.
+                        ahead: [
+                            Ahead::part(later_panel(i), (turn, turns), (panel, lanes)),
+                            Ahead::part(next, (i, across), (panel, lanes)),
+                        ],
                         out: Out {
                             to: c.at(row * self.c_stride + column),
                             stride: self.c_stride,
@@ -329,6 +326,16 @@ impl Product<'_> {
             unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
             row += rows;
             turn += 1;
+        }
+    }
+
+    /// Rows of A, where they lie one behind the other.
+    fn consecutive(&self, rows: Range<usize>) -> &[f32] {
+        match self.a {
+            Left::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
+                &values[rows.start * stride..rows.end * stride]
+            }
+            _ => &[],
         }
     }
 
@@ -385,113 +392,10 @@ multiversion! {
     }
 }
 
-/// What to ask for while panel `own` is multiplied: of a panel of a later tile, which begins at `at`
-/// and is as long, a half in each of two turns over the rows of this tile, behind the first, which
-/// itself waits for memory. Where there is nothing, what is there already: addresses without memory
-/// take long to look up.
-fn ahead(own: &[f32], later: &[f32], at: usize, (turn, turns): (usize, usize)) -> Ahead {
-    let half = if turns < 3 { Some(turn) } else { turn.checked_sub(1) };
-    let panel = half.filter(|half| *half < 2 && turns > 1).and_then(|half| {
-        let start = at + half * own.len() / 2;
-        later.get(start..).filter(|panel| !panel.is_empty())
-    });
-    match panel {
-        Some(panel) => Ahead { from: panel.as_ptr(), step: micro::shape().1 / 2 },
-        None => Ahead { from: own.as_ptr(), step: 0 },
-    }
-}
-
 /// Rows of the next block: blocks of nearly equal size, rather than a small one at the end.
 fn block_rows(left: usize, most: usize) -> usize {
     let blocks = left.div_ceil(most);
     left.div_ceil(blocks)
-}
-
-/// A part of C.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tile {
-    pub(crate) rows: (usize, usize),
-    pub(crate) columns: (usize, usize),
-    /// Few rows, with B as it lies.
-    is_thin: bool,
-}
-
-/// The division of C into tiles: columns whose panels of B fit the cache, and as many groups of
-/// rows as keep the threads busy. It has no influence on the result.
-struct Tiles {
-    m: usize,
-    n: usize,
-    /// Rows and columns of a tile.
-    size: (usize, usize),
-    is_thin: bool,
-}
-
-impl Tiles {
-    fn new(product: &Product<'_>, threads: usize) -> Tiles {
-        let Product { m, n, k, .. } = *product;
-        let (most, width) = (micro::most_rows(product.precision), micro::shape().1);
-        let is_thin = m <= FEW_ROWS
-            && product.precision == Precision::F32
-            && matches!(product.a, Left::Rows { .. })
-            && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
-        let per_panel = width * product.precision.rows(k).max(1) * size_of::<f32>();
-        let cache = if product.precision.has_tiles() { TILES_CACHE } else { CACHE };
-        let mut columns = (cache / per_panel).max(1) * width;
-        let mut rows = m;
-        let work = m * n * k.max(1);
-        if threads > 1 && work > GRAIN {
-            // Many rows are divided among the threads evenly, unless each part would pack B for
-            // itself; else columns first, and then rows.
-            let wanted = threads * 3;
-            let even = m.div_ceil(threads * 4).next_multiple_of(most);
-            let is_packed = !matches!(product.b, Right::Plain(..));
-            if even >= MANY_BLOCKS * most && is_packed {
-                rows = even;
-            } else {
-                // As many for each thread: seven tiles take two threads as long as eight.
-                let count = n.div_ceil(columns).next_multiple_of(threads);
-                columns = n.div_ceil(count).next_multiple_of(width);
-                let across = n.div_ceil(columns);
-                if across < wanted && !is_thin {
-                    let down = wanted.div_ceil(across).min(m.div_ceil(2 * most)).max(1);
-                    rows = m.div_ceil(down).next_multiple_of(most);
-                } else if is_thin {
-                    columns = columns.min(n.div_ceil(wanted).next_multiple_of(width));
-                }
-            }
-        }
-        Tiles { m, n, size: (rows.max(1), columns), is_thin }
-    }
-
-    fn count(&self) -> usize {
-        self.m.div_ceil(self.size.0) * self.n.div_ceil(self.size.1)
-    }
-
-    /// Tiles side by side.
-    fn across(&self) -> usize {
-        self.n.div_ceil(self.size.1)
-    }
-
-    fn get(&self, tile: usize) -> Tile {
-        let down = self.m.div_ceil(self.size.0);
-        let (row, column) = (tile % down * self.size.0, tile / down * self.size.1);
-        Tile {
-            rows: (row, (row + self.size.0).min(self.m)),
-            columns: (column, (column + self.size.1).min(self.n)),
-            is_thin: self.is_thin,
-        }
-    }
-
-    /// Elements of scratch memory that a tile needs.
-    fn room(&self, product: &Product<'_>) -> usize {
-        match product.b {
-            Right::Plain(..) if !self.is_thin => {
-                let (_, width) = micro::shape();
-                self.size.1.min(self.n).next_multiple_of(width) * product.precision.rows(product.k)
-            }
-            _ => 0,
-        }
-    }
 }
 
 /// Computes many products, each on one thread: product `i` is `product(i)` and goes to the `i`-th

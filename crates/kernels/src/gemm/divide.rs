@@ -1,0 +1,129 @@
+//! The division of C into tiles. It has no influence on the result.
+
+use super::{FEW_ROWS, Layout, Left, Precision, Product, Right, micro};
+
+/// Bytes of packed B that stay in the cache of one core while rows of A pass by, beside those that
+/// are asked for meanwhile.
+const CACHE: usize = 192 << 10;
+
+/// The same on machines with tiles: their caches are larger, and rows of A are copied for each tile of
+/// C.
+const TILES_CACHE: usize = 1 << 20;
+
+/// Multiply-adds that are worth a second thread.
+pub(super) const GRAIN: usize = 1 << 16;
+
+/// Blocks of rows that make it worth reading B once more.
+const MANY_BLOCKS: usize = 4;
+
+/// Tiles for each thread, so that one that is done sooner can help.
+const TILES_PER_THREAD: usize = 4;
+
+/// A part of C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) rows: (usize, usize),
+    pub(crate) columns: (usize, usize),
+    /// Few rows, with B as it lies.
+    pub(super) is_thin: bool,
+}
+
+/// Tiles of columns whose panels of B fit the cache, and as many groups of rows as keep the
+/// threads busy. Tiles that follow each other are one thread's, as long as nobody helps it.
+pub(super) struct Tiles {
+    m: usize,
+    n: usize,
+    /// Rows and columns of a tile.
+    size: (usize, usize),
+    /// Tiles one below the other that come before those of the next columns.
+    group: usize,
+    is_thin: bool,
+}
+
+impl Tiles {
+    pub(super) fn new(product: &Product<'_>, threads: usize) -> Tiles {
+        let Product { m, n, k, precision, .. } = *product;
+        let is_thin = m <= FEW_ROWS
+            && precision == Precision::F32
+            && matches!(product.a, Left::Rows { .. })
+            && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
+        let (most, width) = (micro::most_rows(precision), micro::shape().1);
+        let panel = width * precision.rows(k).max(1) * size_of::<f32>();
+        let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
+        let columns = (cache / panel).max(1) * width;
+        let tiles = Tiles { m, n, size: (m.max(1), columns), group: 1, is_thin };
+        if threads == 1 || m * n * k.max(1) <= GRAIN {
+            return tiles;
+        }
+        // Each thread its rows, which it finds in its own cache where it has computed them itself,
+        // unless it would read much of B for few of them, or pack B for itself.
+        let is_small = n.div_ceil(width) * panel <= 2 * cache;
+        let blocks = m / (threads * most);
+        match product.b {
+            Right::Packed(_) | Right::Panels(_)
+                if blocks >= MANY_BLOCKS || is_small && blocks > 0 =>
+            {
+                tiles.by_rows(threads, blocks)
+            }
+            _ => tiles.by_columns(threads, (most, width)),
+        }
+    }
+
+    /// Even parts of the rows for each thread, of so many blocks.
+    fn by_rows(self, threads: usize, blocks: usize) -> Tiles {
+        let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across()).max(1);
+        let rows = self.m.div_ceil(threads * wanted);
+        let down = self.m.div_ceil(rows);
+        let group = if down.is_multiple_of(wanted) { wanted } else { down };
+        Tiles { size: (rows, self.size.1), group, ..self }
+    }
+
+    /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
+    /// are too few of them, rows are divided too.
+    fn by_columns(self, threads: usize, (most, width): (usize, usize)) -> Tiles {
+        let wanted = threads * TILES_PER_THREAD;
+        let count = self.across().next_multiple_of(threads);
+        let columns = self.n.div_ceil(count).next_multiple_of(width);
+        let across = self.n.div_ceil(columns);
+        if self.is_thin {
+            let fewer = self.n.div_ceil(wanted).next_multiple_of(width);
+            return Tiles { size: (self.size.0, columns.min(fewer)), ..self };
+        }
+        let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
+        let rows = self.m.div_ceil(down).next_multiple_of(most);
+        Tiles { size: (rows, columns), group: self.m.div_ceil(rows), ..self }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.m.div_ceil(self.size.0) * self.across()
+    }
+
+    /// Tiles side by side.
+    pub(super) fn across(&self) -> usize {
+        self.n.div_ceil(self.size.1)
+    }
+
+    /// A tile; behind the last, one that is outside.
+    pub(super) fn get(&self, tile: usize) -> Tile {
+        let (group, tile) =
+            (tile / (self.group * self.across()), tile % (self.group * self.across()));
+        let row = (group * self.group + tile % self.group) * self.size.0;
+        let column = tile / self.group * self.size.1;
+        Tile {
+            rows: (row, (row + self.size.0).min(self.m)),
+            columns: (column, (column + self.size.1).min(self.n)),
+            is_thin: self.is_thin,
+        }
+    }
+
+    /// Elements of scratch memory that a tile needs.
+    pub(super) fn room(&self, product: &Product<'_>) -> usize {
+        match product.b {
+            Right::Plain(..) if !self.is_thin => {
+                let (_, width) = micro::shape();
+                self.size.1.min(self.n).next_multiple_of(width) * product.precision.rows(product.k)
+            }
+            _ => 0,
+        }
+    }
+}
