@@ -1,6 +1,9 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
-use super::pairs::{self, Precision};
+use super::pairs;
+use super::precision::{Precision, Unit};
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 use crate::isa::{Isa, isa};
 use crate::simd::{Vector, prefetch};
 
@@ -93,6 +96,13 @@ pub(crate) struct Then {
     pub(crate) bounds: Bounds,
 }
 
+impl Then {
+    /// The sums stay as they are.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const NOTHING: Then =
+        Then { bias: std::ptr::null(), add: (std::ptr::null(), 0), bounds: Bounds::None };
+}
+
 /// Where a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bounds {
@@ -145,6 +155,8 @@ pub(super) unsafe fn run(block: Block, precision: Precision, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
+            #[cfg(target_arch = "x86_64")]
+            _ if precision.unit() == Some(Unit::Wide) => wide::run(block, rows),
             _ if precision == Precision::Bf16 => pairs::run(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
@@ -330,6 +342,57 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
             }
         }
         each_row!(R, i => for p in 0..P { store(sums[i][p], out.to.add(i * out.stride), p) });
+    }
+}
+
+/// Finishes sums that lie in rows of `P` vectors, and writes them.
+///
+/// # Safety
+/// There are as many rows of sums, room for them, and operands for what is done to them; the
+/// instruction set of `V` is available.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn store_rows<V: Vector, const P: usize>(
+    sums: *const f32,
+    out: &Out,
+    rows: usize,
+) {
+    let mut row = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while row + 4 <= rows {
+            some_rows::<V, 4, P>(sums, out, row);
+            row += 4;
+        }
+        while row < rows {
+            some_rows::<V, 1, P>(sums, out, row);
+            row += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As [`store_rows`].
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
+    sums: *const f32,
+    out: &Out,
+    row: usize,
+) {
+    let (add, stride) = out.then.add;
+    let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
+    let then = Then { add: (add, stride), ..out.then };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let out = Out { to: out.to.add(row * out.stride), then, ..*out };
+        let mut values = [[V::zero(); P]; R];
+        for i in 0..R {
+            for p in 0..P {
+                values[i][p] = V::load(sums.add(((row + i) * P + p) * V::LANES));
+            }
+        }
+        store(&out, values);
     }
 }
 

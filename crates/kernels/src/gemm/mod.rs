@@ -11,16 +11,19 @@ mod once;
 mod pack;
 mod pairs;
 mod plain;
+mod precision;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 mod windows;
 
 pub(crate) use epilogue::{Absorbed, add, add_number, finish};
 pub use epilogue::{Step, apply_steps};
 pub use pack::{Layout, Packed, pack_into, panels_len};
-pub use pairs::Precision;
 pub use plain::plain;
+pub use precision::Precision;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tiles::has_tiles;
 pub use windows::{Place, Window, Windows};

@@ -1,7 +1,8 @@
 //! Rounding A before the tiles, where they would round the same elements again and again: those
 //! under the windows of a convolution, and rows that meet columns of B in turn.
 
-use super::pairs::{Precision, round_all};
+use super::pairs::round_all;
+use super::precision::Precision;
 use super::{Left, Place, Product, Windows};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
@@ -38,23 +39,30 @@ impl Product<'_> {
             Left::Windows(windows) => windows.input,
             Left::Scaled { .. } | Left::Rounded(_) => return then(self),
         };
-        let mut pairs = scratch.take::<f32>(values.len() / 2);
-        let shared = Slice::new(&mut pairs);
-        threads.ranges(values.len() / 2, GRAIN, |range| {
+        let per_lane = self.precision.per_lane();
+        let mut lanes = scratch.take::<f32>(values.len() / per_lane);
+        let shared = Slice::new(&mut lanes);
+        let per_pair = 2 / per_lane;
+        threads.ranges(values.len() / 2, GRAIN, |pairs| {
             // SAFETY: the ranges are disjoint.
-            let to = unsafe { std::slice::from_raw_parts_mut(shared.at(range.start), range.len()) };
-            round_all(&values[2 * range.start..2 * range.end], to);
+            let to = unsafe {
+                let start = shared.at(pairs.start * per_pair);
+                std::slice::from_raw_parts_mut(start, pairs.len() * per_pair)
+            };
+            round_all(&values[2 * pairs.start..2 * pairs.end], to);
         });
         let windows;
         let a = match self.a {
-            Left::Rows { stride, .. } => Left::Rows { values: &pairs, stride: stride / 2 },
-            Left::Runs { runs, run, .. } => Left::Runs { values: &pairs, runs, run: run / 2 },
+            Left::Rows { stride, .. } => Left::Rows { values: &lanes, stride: stride / per_lane },
+            Left::Runs { runs, run, .. } => {
+                Left::Runs { values: &lanes, runs, run: run / per_lane }
+            }
             Left::Windows(of) => {
-                let (image, position) = (of.place.image / 2, of.place.position / 2);
+                let (image, position) = (of.place.image / per_lane, of.place.position / per_lane);
                 let place = Place { image, position, channel: 1 };
-                let channels = (0, of.channels.1 / 2);
+                let channels = (0, of.channels.1 / per_lane);
                 windows =
-                    Windows { input: &pairs, axes: of.axes, place, channels, zeros: of.zeros };
+                    Windows { input: &lanes, axes: of.axes, place, channels, zeros: of.zeros };
                 Left::Windows(&windows)
             }
             Left::Scaled { .. } | Left::Rounded(_) => unreachable!("it has been returned"),

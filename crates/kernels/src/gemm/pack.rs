@@ -1,7 +1,8 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
 use super::micro;
-use super::pairs::{Precision, pair_rows};
+use super::pairs::{pair_rows, widen_rows};
+use super::precision::{Precision, Unit};
 use crate::memory::Lines;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
@@ -123,10 +124,13 @@ pub(super) fn pack_panel(
     precision: Precision,
     to: &mut [f32],
 ) {
-    if precision == Precision::Bf16 {
-        let mut rows = vec![0f32; 2 * precision.rows(k) * width];
+    if let Some(unit) = precision.unit() {
+        let mut rows = vec![0f32; precision.per_lane() * precision.rows(k) * width];
         pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
-        return pair_rows(&rows, width, to);
+        return match unit {
+            Unit::Wide => widen_rows(&rows, width, to),
+            Unit::Tiles | Unit::Pairs => pair_rows(&rows, width, to),
+        };
     }
     let columns = width.min(n - first);
     match layout {

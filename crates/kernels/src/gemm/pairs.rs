@@ -7,53 +7,12 @@
 //! it, which the instruction takes for 0.
 
 use super::micro::{Block, Source, Steps, kernel, line, rows};
+use super::precision::{Precision, Unit, has_pairs, unit};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 use crate::simd::Vector;
 use std::cell::Cell;
 use std::marker::PhantomData;
-
-/// What the operands of a product are rounded to; the sums are f32 in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Precision {
-    /// They are f32 and stay so.
-    #[default]
-    F32,
-    /// To bf16, nearest, ties to even; what is below the normal numbers to 0.
-    Bf16,
-}
-
-impl Precision {
-    /// Lanes of f32 that `k` neighbouring elements of an operand take.
-    pub(super) fn lanes(self, k: usize) -> usize {
-        match self {
-            Precision::F32 => k,
-            Precision::Bf16 => k.div_ceil(2),
-        }
-    }
-
-    /// Rows of a packed panel for `k` elements: whole tiles, where products are made of them.
-    pub(super) fn rows(self, k: usize) -> usize {
-        #[cfg(target_arch = "x86_64")]
-        if self.has_tiles() {
-            return self.lanes(k).next_multiple_of(super::tiles::PAIRS);
-        }
-        self.lanes(k)
-    }
-
-    /// Whether products are made of tiles.
-    pub(crate) fn has_tiles(self) -> bool {
-        self == Precision::Bf16 && isa() == Isa::Amx
-    }
-}
-
-/// Whether the machine multiplies pairs itself.
-fn is_native() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
 
 /// The bits of a number as bf16.
 #[inline(always)]
@@ -78,6 +37,34 @@ multiversion! {
 }
 
 multiversion! {
+    /// Makes rows for products one by one: those of a pair change places.
+    pub(super) fn widen_rows(rows: &[f32], width: usize, to: &mut [f32]) {
+        for (rows, to) in rows.chunks_exact(2 * width).zip(to.chunks_exact_mut(2 * width)) {
+            let ((even, odd), (first, second)) = (rows.split_at(width), to.split_at_mut(width));
+            for i in 0..width {
+                first[i] = widen(odd[i]);
+                second[i] = widen(even[i]);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// The same for the elements of a row.
+    fn widen_each(from: &[f32], to: &mut [f32]) {
+        for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(2)) {
+            (to[0], to[1]) = (widen(from[1]), widen(from[0]));
+        }
+    }
+}
+
+/// A number rounded to bf16.
+#[inline(always)]
+fn widen(value: f32) -> f32 {
+    f32::from_bits(round(value) << 16)
+}
+
+multiversion! {
     fn round_each(from: &[f32], to: &mut [u16]) {
         for (from, to) in from.iter().zip(to) {
             *to = round(*from) as u16;
@@ -85,39 +72,45 @@ multiversion! {
     }
 }
 
-/// Rounds elements to pairs, two in each lane.
-pub(super) fn round_all(from: &[f32], pairs: &mut [f32]) {
-    assert_eq!(from.len(), 2 * pairs.len());
-    // SAFETY: there is room for all, two in each lane.
-    unsafe { round_run(from.as_ptr(), from.len(), pairs.as_mut_ptr().cast()) }
+/// Rounds an even number of elements to lanes.
+pub(super) fn round_all(from: &[f32], lanes: &mut [f32]) {
+    match unit() {
+        Unit::Wide => widen_each(from, lanes),
+        Unit::Tiles | Unit::Pairs => {
+            assert_eq!(from.len(), 2 * lanes.len());
+            // SAFETY: there is room for all, two in each lane.
+            unsafe { round_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
+        }
+    }
 }
 
 thread_local! {
     /// Room for the rows of a thread: fresh memory for each tile would take longer than the rows.
-    static ROOM: Cell<Vec<u16>> = const { Cell::new(Vec::new()) };
+    static ROOM: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// Some rows of A as pairs.
+/// Some rows of A in the lanes that are multiplied.
 pub(super) struct Rounded {
-    rows: Vec<u16>,
+    rows: Vec<f32>,
     first: [*const f32; 1],
     k: usize,
-    /// Whether they are pairs already, and copied alone.
+    unit: Unit,
+    /// Whether they are rounded already, and copied alone.
     are_pairs: bool,
-    /// Elements from one row to the next: an odd number of cache lines, so that rows do not
-    /// compete for the same places of a cache.
+    /// Lanes from one row to the next: an odd number of cache lines, so that rows do not compete
+    /// for the same places of a cache.
     stride: usize,
 }
 
 impl Rounded {
     /// Room for `rows` rows of `k` elements.
     pub(super) fn new(k: usize, rows: usize, are_pairs: bool) -> Rounded {
-        let stride = (k.div_ceil(32) | 1) * 32;
+        let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
         let mut room = ROOM.take();
         if room.len() < rows * stride {
-            room.resize(rows * stride, 0);
+            room.resize(rows * stride, 0.0);
         }
-        Rounded { rows: room, first: [std::ptr::null()], k, are_pairs, stride }
+        Rounded { rows: room, first: [std::ptr::null()], k, unit: unit(), are_pairs, stride }
     }
 
     /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
@@ -131,14 +124,11 @@ impl Rounded {
     pub(super) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
         let len = self.k / runs;
         assert!(rows * self.stride <= self.rows.len());
-        let to = self.rows.as_mut_ptr();
-        // SAFETY: the caller's promise; there is room for all rows, and a row is its runs, and
-        // zeros up to a whole tile.
-        unsafe {
-            for row in 0..rows {
-                let to = to.add(row * self.stride);
-                for run in 0..runs {
-                    let from = match from {
+        for row in 0..rows {
+            for run in 0..runs {
+                // SAFETY: the caller's promise.
+                let from = unsafe {
+                    match from {
                         // The first is null where all are 0.
                         Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
                         Source::Rows(runs) => *runs.add(run * rows + row),
@@ -147,22 +137,66 @@ impl Rounded {
                             let first = *runs.add(run);
                             if first.is_null() { first } else { first.add(row * steps.row) }
                         }
-                    };
-                    let to = to.add(run * len);
-                    if from.is_null() {
-                        to.write_bytes(0, len);
-                    } else if self.are_pairs {
-                        to.copy_from_nonoverlapping(from.cast(), len);
-                    } else {
-                        round_run(from, len, to);
                     }
-                }
-                to.add(self.k).write_bytes(0, self.k.next_multiple_of(32) - self.k);
+                };
+                // SAFETY: the caller's promise; a row is its runs.
+                unsafe { self.round_part(from, len, row, run * len) };
+            }
+            self.fill_up(row);
+        }
+        self.first = [self.rows.as_ptr()];
+        Source::Line(self.first.as_ptr(), Steps { row: self.stride, inner: 1 })
+    }
+
+    /// Rounds elements of a row from element `at` on; they are 0 if there is no pointer to them.
+    ///
+    /// # Safety
+    /// The pointer is valid for so many elements.
+    unsafe fn round_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
+        let to = &mut self.rows[row * self.stride..][..self.stride];
+        if self.unit == Unit::Wide {
+            // SAFETY: the caller's promise.
+            let from = (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from, len) });
+            return widen_part(from, len, to, at);
+        }
+        assert!(at + len <= 2 * to.len());
+        // SAFETY: the caller's promise; there is room for the row, two elements in each lane.
+        unsafe {
+            let to = to.as_mut_ptr().cast::<u16>().add(at);
+            if from.is_null() {
+                to.write_bytes(0, len);
+            } else if self.are_pairs {
+                to.copy_from_nonoverlapping(from.cast(), len);
+            } else {
+                round_run(from, len, to);
             }
         }
-        self.first = [to.cast_const().cast()];
-        Source::Line(self.first.as_ptr(), Steps { row: self.stride / 2, inner: 1 })
     }
+
+    /// Writes the zeros behind a row, up to a whole tile.
+    fn fill_up(&mut self, row: usize) {
+        let to = &mut self.rows[row * self.stride..][..self.stride];
+        match self.unit {
+            Unit::Wide if self.k.is_multiple_of(2) => {}
+            Unit::Wide => to[self.k - 1] = 0.0,
+            Unit::Tiles | Unit::Pairs => {
+                let end = self.k.next_multiple_of(32);
+                assert!(end <= 2 * to.len());
+                // SAFETY: there is room for it, two elements in each lane.
+                unsafe { to.as_mut_ptr().cast::<u16>().add(self.k).write_bytes(0, end - self.k) }
+            }
+        }
+    }
+}
+
+/// Rounds elements from element `at` of a row on, where those of a pair change places.
+fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
+    let Some(from) = from else {
+        return (at..at + len).for_each(|i| to[i ^ 1] = 0.0);
+    };
+    let even = if at.is_multiple_of(2) { len / 2 * 2 } else { 0 };
+    widen_each(&from[..even], &mut to[at..at + even]);
+    (even..len).for_each(|i| to[(at + i) ^ 1] = widen(from[i]));
 }
 
 impl Drop for Rounded {
@@ -175,7 +209,8 @@ impl Drop for Rounded {
 impl Rounded {
     /// The rows that were rounded last, and behind them as many as there is room for.
     pub(super) fn lines(&self) -> super::tiles::Lines {
-        super::tiles::Lines { first: self.rows.as_ptr().cast(), stride: 2 * self.stride }
+        let stride = self.stride * size_of::<f32>();
+        super::tiles::Lines { first: self.rows.as_ptr(), stride }
     }
 }
 
@@ -187,7 +222,7 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
     // SAFETY: the caller's promise; what is referred to has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if is_native() {
+        if has_pairs() {
             return x86::round(from, len, to);
         }
         to.write_bytes(0, len);
@@ -200,19 +235,15 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(super) unsafe fn run(block: Block, rows: usize) {
-    // SAFETY: the caller's promise; `isa` is what the machine has.
+    // SAFETY: the caller's promise; the machine has the instruction where it is used.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if is_native() && block.out.columns <= 16 => {
+            Isa::Avx512 | Isa::Amx if has_pairs() && block.out.columns <= 16 => {
                 x86::native_half(block, rows);
             }
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if is_native() => x86::native(block, rows),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx => x86::avx512(block, rows),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => x86::avx2(block, rows),
+            Isa::Avx512 | Isa::Amx if has_pairs() => x86::native(block, rows),
             _ => portable(block, rows),
         }
     }
@@ -351,8 +382,8 @@ fn flushed(x: f32) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Block, Emulated, Multiply, Pairs, Source, kernel, line, rows};
-    use crate::simd::{Avx2, Avx512};
+    use super::{Block, Multiply, Pairs, Source, kernel, line, rows};
+    use crate::simd::Avx512;
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
@@ -414,24 +445,6 @@ mod x86 {
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe { rows!(Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
     }
-
-    /// # Safety
-    /// As [`run`](super::run).
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    pub(super) unsafe fn avx512(block: Block, rows: usize) {
-        type Lanes = Pairs<Avx512, Emulated>;
-        // SAFETY: the caller's promise, with AVX-512.
-        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
-    }
-
-    /// # Safety
-    /// As [`run`](super::run).
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2(block: Block, rows: usize) {
-        type Lanes = Pairs<Avx2, Emulated>;
-        // SAFETY: the caller's promise, with AVX2.
-        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6) }
-    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -453,7 +466,7 @@ mod tests {
             }
         }
         let mut found = sums;
-        // SAFETY: `is_native` has been asked.
+        // SAFETY: `has_pairs` has been asked.
         unsafe { native(&a, &b, &mut found) };
         (found, std::array::from_fn(|i| add_pair(a[i], b[i], sums[i])))
     }
@@ -461,7 +474,7 @@ mod tests {
     /// Any bits, and bits around given exponents, where products and sums leave the normal numbers.
     #[test]
     fn the_emulation_gives_the_bits_of_the_instruction() {
-        if !is_native() {
+        if !has_pairs() {
             return;
         }
         let mut state = 1u64;
@@ -491,9 +504,45 @@ mod tests {
         }
     }
 
+    /// Also where products are computed in another way because that is faster.
+    #[test]
+    fn blocks_are_chains_of_pairs() {
+        use super::super::micro::{Ahead, Out, Then};
+        if !has_pairs() {
+            return;
+        }
+        let (rows, lanes, width) = (3, 7, 32);
+        let pair = |i: usize| round(0.3 * i as f32 - 2.0) | round(1.7 - 0.2 * i as f32) << 16;
+        let a: Vec<f32> = (0..rows * lanes).map(|i| f32::from_bits(pair(i))).collect();
+        let b: Vec<f32> = (0..lanes * width).map(|i| f32::from_bits(pair(i * 5 % 23))).collect();
+        for (columns, run) in [(32, x86::native as unsafe fn(Block, usize)), (16, x86::native_half)]
+        {
+            let mut found = vec![0f32; rows * columns];
+            let first = [a.as_ptr()];
+            let nothing = Ahead { from: a.as_ptr(), step: 0 };
+            let block = Block {
+                a: Source::Line(first.as_ptr(), Steps { row: lanes, inner: 1 }),
+                runs: 1,
+                k: lanes,
+                b: b.as_ptr(),
+                ahead: [nothing; 2],
+                out: Out { to: found.as_mut_ptr(), stride: columns, columns, then: Then::NOTHING },
+            };
+            // SAFETY: the operands are as large as the block says, and `has_pairs` has been asked.
+            unsafe { run(block, rows) };
+            for (at, found) in found.iter().enumerate() {
+                let (i, j) = (at / columns, at % columns);
+                let bits = |x: &[f32], i: usize| x[i].to_bits();
+                let chain =
+                    |sum, k| add_pair(bits(&a, i * lanes + k), bits(&b, k * width + j), sum);
+                assert_eq!(*found, (0..lanes).fold(0.0, chain), "{i} {j}");
+            }
+        }
+    }
+
     #[test]
     fn both_ways_of_rounding_are_the_same() {
-        if !is_native() {
+        if !has_pairs() {
             return;
         }
         for high in 0..=u16::MAX {
@@ -501,7 +550,7 @@ mod tests {
                 [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| u32::from(high) << 16 | low);
             let from = bits.map(f32::from_bits);
             let mut native = [0u16; 6];
-            // SAFETY: `is_native` has been asked, and both are of the same length.
+            // SAFETY: `has_pairs` has been asked, and both are of the same length.
             unsafe { x86::round(from.as_ptr(), from.len(), native.as_mut_ptr()) };
             assert_eq!(native, from.map(|x| round(x) as u16), "{from:?}");
         }

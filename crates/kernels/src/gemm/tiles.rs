@@ -4,12 +4,12 @@
 //! ones in another, and then what both add up to is added. All is rounded to nearest even; what is
 //! below the normal numbers counts as 0. The tests compare with just that, bit for bit.
 
-use super::micro::{Out, Source, Steps, Then, store};
+use super::micro::{Out, Source, Steps, store_rows};
 use super::pairs::Rounded;
 use super::windows::Line;
 use super::{Absorbed, Left, Product, Tile, finish};
 use crate::par::Slice;
-use crate::simd::{Avx512, Vector};
+use crate::simd::Avx512;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
@@ -246,42 +246,12 @@ unsafe fn multiply(a: Lines, panel: *const f32, blocks: usize, is_tall: bool, to
     }
 }
 
-/// Finishes the sums and writes them, some rows at a time.
+/// Finishes the sums and writes them.
 ///
 /// # Safety
-/// There is room for the rows, and operands for what is done to them; AVX-512.
+/// As [`store_rows`]; AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn write_rows(sums: &Sums, out: Out, rows: usize) {
-    let mut row = 0;
+unsafe fn write_rows(Sums(sums): &Sums, out: Out, rows: usize) {
     // SAFETY: the caller's promise.
-    unsafe {
-        while row + 4 <= rows {
-            some_rows::<4>(sums, &out, row);
-            row += 4;
-        }
-        while row < rows {
-            some_rows::<1>(sums, &out, row);
-            row += 1;
-        }
-    }
-}
-
-/// # Safety
-/// As [`write_rows`].
-#[inline(always)]
-unsafe fn some_rows<const R: usize>(Sums(sums): &Sums, out: &Out, row: usize) {
-    let (add, stride) = out.then.add;
-    let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
-    let then = Then { add: (add, stride), ..out.then };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let out = Out { to: out.to.add(row * out.stride), then, ..*out };
-        let mut values = [[Avx512::zero(); 2]; R];
-        for i in 0..R {
-            for p in 0..2 {
-                values[i][p] = Avx512::load(sums.as_ptr().add((row + i) * WIDTH + p * SIDE));
-            }
-        }
-        store(&out, values);
-    }
+    unsafe { store_rows::<Avx512, 2>(sums.as_ptr(), &out, rows) }
 }

@@ -1,0 +1,93 @@
+//! What operands are rounded to, and how the machine multiplies what has been rounded.
+
+use crate::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
+/// What the operands of a product are rounded to; the sums are f32 in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// They are f32 and stay so.
+    #[default]
+    F32,
+    /// To bf16, nearest, ties to even; what is below the normal numbers to 0.
+    Bf16,
+}
+
+/// How products of operands in bf16 are computed. All but the first give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Tiles, in an order of their own.
+    Tiles,
+    /// Pairs of neighbours along k, by the instruction for it, or step by step.
+    Pairs,
+    /// One by one in f32, in the order of the pairs.
+    Wide,
+}
+
+/// How this machine does it.
+pub(super) fn unit() -> Unit {
+    match isa() {
+        Isa::Portable => Unit::Pairs,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 if has_fast_pairs() => Unit::Pairs,
+        Isa::Avx512 | Isa::Avx2 => Unit::Wide,
+        Isa::Amx => Unit::Tiles,
+    }
+}
+
+/// Whether the machine multiplies pairs itself.
+pub(super) fn has_pairs() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Whether that is faster than in f32: Intel's machines begin one such instruction every other cycle,
+/// and two in f32 in each.
+#[cfg(target_arch = "x86_64")]
+fn has_fast_pairs() -> bool {
+    // Hypervisors answer the question slowly.
+    static IS_INTEL: LazyLock<bool> =
+        LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx.to_le_bytes() == *b"Genu");
+    has_pairs() && !*IS_INTEL
+}
+
+impl Precision {
+    /// How its products are computed; none for f32 as such.
+    pub(super) fn unit(self) -> Option<Unit> {
+        (self == Precision::Bf16).then(unit)
+    }
+
+    /// Neighbouring elements along k in a lane.
+    pub(super) fn per_lane(self) -> usize {
+        match self.unit() {
+            None | Some(Unit::Wide) => 1,
+            Some(Unit::Tiles | Unit::Pairs) => 2,
+        }
+    }
+
+    /// Lanes of f32 that `k` neighbouring elements of an operand take: whole pairs of those that
+    /// are rounded.
+    pub(super) fn lanes(self, k: usize) -> usize {
+        match self {
+            Precision::F32 => k,
+            Precision::Bf16 => k.next_multiple_of(2) / self.per_lane(),
+        }
+    }
+
+    /// Rows of a packed panel for `k` elements: whole tiles, where products are made of them.
+    pub(super) fn rows(self, k: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if self.has_tiles() {
+            return self.lanes(k).next_multiple_of(super::tiles::PAIRS);
+        }
+        self.lanes(k)
+    }
+
+    /// Whether products are made of tiles.
+    pub(crate) fn has_tiles(self) -> bool {
+        self.unit() == Some(Unit::Tiles)
+    }
+}
