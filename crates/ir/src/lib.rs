@@ -22,6 +22,7 @@ mod element;
 mod graph;
 mod problem;
 mod reader;
+mod scan;
 mod structure;
 mod text;
 mod weights;

@@ -1,16 +1,12 @@
-//! A recursive-descent view of quick-xml's events, with the byte offset of every element.
+//! A recursive-descent view of the events of a file, with the byte offset of every element.
 
 use crate::graph::Element;
 use crate::problem::{At, Code, Problem};
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
-use smallvec::SmallVec;
+use crate::scan::{self, Event, Flaw, Scanner, Start};
 use std::borrow::Cow;
 
 /// No converter nests elements deeper than bodies in bodies; this bounds the recursion.
 const MAX_DEPTH: usize = 128;
-
-const XML_VERSION: quick_xml::XmlVersion = quick_xml::XmlVersion::Implicit1_0;
 
 /// Reading cannot go on. Carries the reason.
 pub(crate) struct Fatal(pub(crate) Box<Problem>);
@@ -22,13 +18,13 @@ impl Fatal {
 }
 
 pub(crate) struct Xml<'a> {
-    reader: Reader<&'a [u8]>,
+    scanner: Scanner<'a>,
     depth: usize,
 }
 
 /// The opening tag of an element.
 pub(crate) struct Tag<'a> {
-    start: BytesStart<'a>,
+    start: Start<'a>,
     pub(crate) at: At,
 }
 
@@ -40,7 +36,7 @@ pub(crate) type Attributes = Vec<(String, String)>;
 
 impl Tag<'_> {
     pub(crate) fn name(&self) -> &str {
-        self.start.name().0
+        self.start.name
     }
 
     /// Every attribute, unescaped.
@@ -55,54 +51,38 @@ impl Tag<'_> {
         &self,
         mut f: impl FnMut(&str, Cow<'_, str>),
     ) -> Result<(), Fatal> {
-        // The reader's own search for doubled keys makes a list for each tag. It is left to name
-        // those that were found here.
-        let mut seen = SmallVec::<[&str; 8]>::new();
-        for attribute in self.start.attributes().with_checks(false) {
-            let attribute = attribute.map_err(|e| self.syntax(&e))?;
-            let key = attribute.key.0;
-            if seen.contains(&key)
-                && let Some(doubled) = self.start.attributes().find_map(Result::err)
-            {
-                return Err(self.syntax(&doubled));
-            }
-            seen.push(key);
-            f(key, attribute.normalized_value(XML_VERSION).map_err(|e| self.syntax(&e))?);
+        for (key, raw) in &self.start.attributes {
+            let value = scan::value(raw).map_err(|e| {
+                flaw((self.at.0, format!("in <{}>, attribute {key}: {e}", self.name())))
+            })?;
+            f(key, value);
         }
         Ok(())
     }
+}
 
-    fn syntax(&self, error: &dyn std::fmt::Display) -> Fatal {
-        let message = format!("not well-formed XML: in <{}>, {error}", self.name());
-        Fatal::new(Code::Syntax, self.at, message)
-    }
+/// The text is not XML as it should be.
+fn flaw((at, what): Flaw) -> Fatal {
+    Fatal::new(Code::Syntax, At(at), format!("not well-formed XML: {what}"))
 }
 
 impl<'a> Xml<'a> {
     pub(crate) fn new(text: &'a str) -> Xml<'a> {
-        let mut reader = Reader::from_str(text);
-        reader.config_mut().expand_empty_elements = true;
-        Xml { reader, depth: 0 }
+        Xml { scanner: Scanner::new(text), depth: 0 }
     }
 
-    fn position(&self) -> usize {
-        usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX)
-    }
-
-    fn event(&mut self) -> Result<Event<'a>, Fatal> {
-        self.reader.read_event().map_err(|e| {
-            let at = usize::try_from(self.reader.error_position()).unwrap_or(usize::MAX);
-            Fatal::new(Code::Syntax, At(at), format!("not well-formed XML: {e}"))
-        })
+    /// The next event, and where it begins.
+    fn event(&mut self) -> Result<(Event<'a>, At), Fatal> {
+        let event = self.scanner.next().map_err(flaw)?;
+        Ok((event, At(self.scanner.began())))
     }
 
     /// The next opening tag at this level outside any element; `None` at the end of the file.
     pub(crate) fn root(&mut self) -> Result<Option<Tag<'a>>, Fatal> {
         loop {
-            let at = At(self.position());
             match self.event()? {
-                Event::Start(start) => return Ok(Some(Tag { start, at })),
-                Event::Eof => return Ok(None),
+                (Event::Start(start), at) => return Ok(Some(Tag { start, at })),
+                (Event::Eof, _) => return Ok(None),
                 _ => {}
             }
         }
@@ -156,51 +136,34 @@ impl<'a> Xml<'a> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let message = format!("elements are nested more than {MAX_DEPTH} deep");
-            return Err(Fatal::new(Code::TooDeep, At(self.position()), message));
+            return Err(Fatal::new(Code::TooDeep, At(self.scanner.began()), message));
         }
         loop {
-            let at = At(self.position());
-            match self.event()? {
-                Event::Start(start) => child(self, &Tag { start, at })?,
-                Event::End(_) => break,
+            let (event, at) = self.event()?;
+            match event {
+                Event::Start(start) => {
+                    let tag = Tag { start, at };
+                    child(self, &tag)?;
+                    self.scanner.reuse(tag.start);
+                }
+                Event::End => break,
                 Event::Eof => {
                     let message = "the file ends inside an element; it has been cut short";
                     return Err(Fatal::new(Code::Syntax, at, message));
                 }
-                Event::GeneralRef(name) => {
-                    let character = reference(&name, at)?;
-                    if let Some(text) = &mut text {
-                        text(character.into());
-                    }
-                }
                 Event::Text(piece) => {
                     if let Some(text) = &mut text {
-                        text(piece.xml_content(XML_VERSION));
+                        text(scan::text(piece).map_err(|e| flaw((at.0, e)))?);
                     }
                 }
                 Event::CData(piece) => {
                     if let Some(text) = &mut text {
-                        text(piece.xml_content(XML_VERSION));
+                        text(scan::cdata(piece));
                     }
                 }
-                _ => {}
             }
         }
         self.depth -= 1;
         Ok(())
     }
-}
-
-/// The text of `&name;`. Only the five predefined entities and characters by number exist, so
-/// no file can make the text grow.
-fn reference(name: &quick_xml::events::BytesRef<'_>, at: At) -> Result<String, Fatal> {
-    let fatal = || {
-        let message = format!("not well-formed XML: unknown entity &{};", &**name);
-        Fatal::new(Code::Syntax, at, message)
-    };
-    if let Some(c) = name.resolve_char_ref().map_err(|_| fatal())? {
-        return Ok(c.to_string());
-    }
-    let text = quick_xml::escape::resolve_predefined_entity(name).ok_or_else(fatal)?;
-    Ok(text.to_owned())
 }

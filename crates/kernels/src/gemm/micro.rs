@@ -207,10 +207,13 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                     }
                 }
                 b = b.add(W * V::LANES);
-                prefetch(later);
-                prefetch(next);
-                later = later.wrapping_add(block.ahead[0].step);
-                next = next.wrapping_add(block.ahead[1].step);
+                // Half a panel is often all there is, and has as many loads as it can bear.
+                if P == W {
+                    prefetch(later);
+                    prefetch(next);
+                    later = later.wrapping_add(block.ahead[0].step);
+                    next = next.wrapping_add(block.ahead[1].step);
+                }
             }
         }
         store(&block.out, sums);
@@ -261,10 +264,13 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
                     }
                 });
                 b = b.add(W * V::LANES);
-                prefetch(later);
-                prefetch(next);
-                later = later.wrapping_add(block.ahead[0].step);
-                next = next.wrapping_add(block.ahead[1].step);
+                // Half a panel is often all there is, and has as many loads as it can bear.
+                if P == W {
+                    prefetch(later);
+                    prefetch(next);
+                    later = later.wrapping_add(block.ahead[0].step);
+                    next = next.wrapping_add(block.ahead[1].step);
+                }
                 // Not beyond the end, even behind the last.
                 first = first.wrapping_add(inner);
                 second = second.wrapping_add(inner);
