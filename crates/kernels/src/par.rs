@@ -164,11 +164,15 @@ impl Threads {
             }
             return;
         }
-        // A few pieces per thread even out threads of different speed.
+        // A few pieces per thread even out threads of different speed; as much for each thread.
         let pieces = len.div_ceil(grain).min(self.count() * 4);
-        let size = len.div_ceil(pieces);
-        self.run(len.div_ceil(size), &|piece, worker| {
-            f(piece * size..((piece + 1) * size).min(len), worker);
+        let start = |piece: usize| match len.checked_mul(piece) {
+            Some(product) => product / pieces,
+            None => len / pieces * piece,
+        };
+        self.run(pieces, &|piece, worker| {
+            let end = if piece + 1 == pieces { len } else { start(piece + 1) };
+            f(start(piece)..end, worker);
         });
     }
 

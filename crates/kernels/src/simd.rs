@@ -78,6 +78,22 @@ pub fn prefetch(line: *const f32) {
     let _ = line;
 }
 
+/// The same pointer, of which the compiler does not know where it comes from.
+#[inline(always)]
+pub fn opaque(pointer: *const f32) -> *const f32 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut same = pointer;
+        // SAFETY: nothing is done.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
+        }
+        same
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pointer
+}
+
 /// Four lanes in plain Rust.
 #[derive(Clone, Copy)]
 pub struct Portable([f32; 4]);

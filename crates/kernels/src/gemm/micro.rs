@@ -5,7 +5,7 @@ use super::precision::{Precision, Unit};
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::isa::{Isa, isa};
-use crate::simd::{Vector, prefetch};
+use crate::simd::{Vector, opaque, prefetch};
 
 /// Most rows in a block on any instruction set.
 pub(super) const MAX_ROWS: usize = 14;
@@ -45,12 +45,11 @@ impl Ahead {
         (i, n): (usize, usize),
         (panel, lanes): (&[f32], usize),
     ) -> Ahead {
-        match memory.get(memory.len() * i / n..) {
-            Some(part @ [_, ..]) => {
-                Ahead { from: part.as_ptr(), step: memory.len().div_ceil((n * lanes).max(1)) }
-            }
-            _ => Ahead { from: panel.as_ptr(), step: 0 },
+        if memory.is_empty() {
+            return Ahead { from: panel.as_ptr(), step: 0 };
         }
+        let from = memory.as_ptr().wrapping_add(memory.len() * i / n);
+        Ahead { from, step: memory.len().div_ceil((n * lanes).max(1)) }
     }
 }
 
@@ -184,18 +183,21 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
-        let mut b = block.b;
+        let mut panel = block.b;
         let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
         for run in 0..block.runs {
-            if (*a.add(run * R)).is_null() {
-                b = b.add(block.k * W * V::LANES);
+            let mut b = panel;
+            panel = panel.add(block.k * W * V::LANES);
+            if (*a.add(run * R)).is_null() || block.k == 0 {
                 continue;
             }
             let mut rows = [std::ptr::null(); R];
             for i in 0..R {
                 rows[i] = *a.add(run * R + i);
             }
-            for k in 0..block.k {
+            let mut k = 0;
+            // Tested at its end: else the compiler copies all sums in each turn.
+            loop {
                 let mut columns = [V::zero(); P];
                 for p in 0..P {
                     columns[p] = V::load(b.add(p * V::LANES));
@@ -214,6 +216,10 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                     later = later.wrapping_add(block.ahead[0].step);
                     next = next.wrapping_add(block.ahead[1].step);
                 }
+                k += 1;
+                if k == block.k {
+                    break;
+                }
             }
         }
         store(&block.out, sums);
@@ -221,10 +227,10 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
 }
 
 /// Rows that are reached from one pointer.
-const NEAR: usize = 5;
+const NEAR: usize = 4;
 
-// `each_row!` counts so far, and three pointers reach so far.
-const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 3 * NEAR);
+// `each_row!` counts so far, and four pointers reach so far.
+const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * NEAR);
 
 /// The same where rows are evenly apart, so that few registers point to all of them.
 ///
@@ -239,24 +245,31 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let mut b = block.b;
+        let mut panel = block.b;
         let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
         let thrice = std::hint::black_box(3 * step);
         for run in 0..block.runs {
-            let mut first = *a.add(run);
-            if first.is_null() {
-                b = b.add(block.k * W * V::LANES);
+            let (mut first, mut b) = (*a.add(run), panel);
+            panel = panel.add(block.k * W * V::LANES);
+            if first.is_null() || block.k == 0 {
                 continue;
             }
             let mut second = first.wrapping_add(NEAR * step);
             let mut third = second.wrapping_add(NEAR * step);
-            for _ in 0..block.k {
+            let mut fourth = third.wrapping_add(NEAR * step);
+            let mut left = block.k;
+            // As above.
+            loop {
+                // Else the compiler makes one pointer of them, and offsets of the rows that it has
+                // no registers for.
+                (first, second) = (opaque(first), opaque(second));
+                (third, fourth) = (opaque(third), opaque(fourth));
                 let mut columns = [V::zero(); P];
                 for p in 0..P {
                     columns[p] = V::load(b.add(p * V::LANES));
                 }
                 each_row!(R, i => {
-                    let near = [first, second, third][i / NEAR];
+                    let near = [first, second, third, fourth][i / NEAR];
                     let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
                     let a = V::splat(*near.add(offset));
                     for p in 0..P {
@@ -275,6 +288,11 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
                 first = first.wrapping_add(inner);
                 second = second.wrapping_add(inner);
                 third = third.wrapping_add(inner);
+                fourth = fourth.wrapping_add(inner);
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
             }
         }
         store(&block.out, sums);
