@@ -80,6 +80,7 @@ pub fn prefetch(line: *const f32) {
 
 /// The same pointer, of which the compiler does not know where it comes from.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
 pub fn opaque(pointer: *const f32) -> *const f32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
