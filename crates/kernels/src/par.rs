@@ -165,7 +165,8 @@ impl Threads {
             return;
         }
         // A few pieces per thread even out threads of different speed; as much for each thread.
-        let pieces = len.div_ceil(grain).min(self.count() * 4);
+        let pieces = len.div_ceil(grain).next_multiple_of(self.count());
+        let pieces = pieces.min(self.count() * 4).min(len);
         let start = |piece: usize| match len.checked_mul(piece) {
             Some(product) => product / pieces,
             None => len / pieces * piece,

@@ -17,6 +17,9 @@ const SHORT: usize = 4 << 10;
 /// Bytes of a line.
 const LINE: usize = 64;
 
+/// Bytes of rows that are copied at a time: whole lines would nearly all reach into a second one.
+const STEP: usize = LINE / 2;
+
 /// A roll whose axes have been merged as far as they move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollPlan {
@@ -153,18 +156,18 @@ impl RollPlan {
 }
 
 multiversion! {
-    /// Rotates each row towards its end. Rows are written in order and in whole lines, each of
+    /// Rotates each row towards its end. Rows are written in order and in whole steps, each of
     /// which may reach into what is written after it.
     fn rotate_rows(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
         assert_eq!(from.len(), to.len());
         let len = to.len();
         for start in (0..len).step_by(row) {
-            if start + row + LINE <= len {
-                // SAFETY: both rows end a line before the end of the slices.
+            if start + row + STEP <= len {
+                // SAFETY: both rows end a step before the end of the slices.
                 unsafe {
                     let (from, to) = (from.as_ptr().add(start), to.as_mut_ptr().add(start));
-                    copy_lines(from.add(row - shift), to, shift);
-                    copy_lines(from, to.add(shift), row - shift);
+                    copy_steps(from.add(row - shift), to, shift);
+                    copy_steps(from, to.add(shift), row - shift);
                 }
             } else {
                 let (head, tail) = from[start..start + row].split_at(row - shift);
@@ -175,17 +178,17 @@ multiversion! {
     }
 }
 
-/// Copies whole lines until `len` bytes are copied.
+/// Copies whole steps until `len` bytes are copied.
 ///
 /// # Safety
-/// `len` bytes and a line more are valid, and the two do not overlap.
+/// `len` bytes and a step more are valid, and the two do not overlap.
 #[inline(always)]
-unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn copy_steps(from: *const u8, to: *mut u8, len: usize) {
     let mut at = 0;
     while at < len {
         // SAFETY: the caller's promise.
-        unsafe { to.add(at).copy_from_nonoverlapping(from.add(at), LINE) };
-        at += LINE;
+        unsafe { to.add(at).copy_from_nonoverlapping(from.add(at), STEP) };
+        at += STEP;
     }
 }
 
