@@ -10,6 +10,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let cli = usage::parse(&args).unwrap_or_else(|error| error.exit());
+    if let Err(message) = runtime::instruction_set_asked_for() {
+        print::note(&format!("error: {message}"));
+        return ExitCode::from(2);
+    }
     let outcome = match &cli.command {
         None => run::run(&cli.run),
         Some(Command::Check(args)) => check::check(args),

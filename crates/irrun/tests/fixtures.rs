@@ -63,6 +63,9 @@ fn the_same_bits_with_any_instruction_set() {
             for isa in isas {
                 let args = args.iter().map(String::as_str).chain(["--precision", precision]);
                 let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
+                if out.report().contains("which this machine has not got") {
+                    continue;
+                }
                 assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
                 written.push(room.read("y.npz"));
             }

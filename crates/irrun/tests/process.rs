@@ -215,6 +215,16 @@ fn shapes_may_be_overridden() {
 }
 
 #[test]
+fn an_instruction_set_must_exist() {
+    let room = Room::new();
+    let out = room.irrun_with(&[("IRRUN_ISA", "avx3")], ["ops"]);
+    assert_eq!(out.code, 2, "{}", out.report());
+    let expected = "error: IRRUN_ISA is \"avx3\", which is no instruction set; set it to portable";
+    assert!(out.stderr.starts_with(expected), "{}", out.report());
+    assert_eq!(room.irrun_with(&[("IRRUN_ISA", "")], ["ops"]).code, 0);
+}
+
+#[test]
 fn results_do_not_depend_on_threads_or_optimisation() {
     let room = Room::new();
     let bytes = |flags: &str| {

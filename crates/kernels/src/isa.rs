@@ -83,11 +83,28 @@ pub fn isa() -> Isa {
 #[cold]
 fn choose() -> Isa {
     let widest = Isa::ALL.into_iter().rev().find(|i| i.is_available()).unwrap_or(Isa::Portable);
-    let named = std::env::var("IRRUN_ISA").ok();
-    let named = Isa::ALL.into_iter().find(|i| named.as_deref() == Some(i.name()));
-    let isa = named.filter(|i| i.is_available()).unwrap_or(widest);
+    let isa = asked_for().ok().flatten().unwrap_or(widest);
     force(isa);
     isa
+}
+
+/// The instruction set that `IRRUN_ISA` names, if it does.
+///
+/// # Errors
+/// When there is none of that name, or this machine has not got it: what is wrong, and what would do.
+pub fn asked_for() -> Result<Option<Isa>, String> {
+    let name = std::env::var_os("IRRUN_ISA").filter(|name| !name.is_empty());
+    let Some(name) = name else { return Ok(None) };
+    let named = Isa::ALL.into_iter().find(|isa| name == isa.name());
+    let why = match named {
+        Some(isa) if isa.is_available() => return Ok(Some(isa)),
+        Some(_) => "which this machine has not got",
+        None => "which is no instruction set",
+    };
+    let there = Isa::ALL.into_iter().filter(|isa| isa.is_available());
+    let there: Vec<&str> = there.map(Isa::name).collect();
+    let name = name.to_string_lossy();
+    Err(format!("IRRUN_ISA is \"{name}\", {why}; set it to {}, or not at all", there.join(" or ")))
 }
 
 /// Uses an instruction set from now on, in the whole process; for tests that compare them.

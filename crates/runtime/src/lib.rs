@@ -39,6 +39,7 @@ mod variables;
 
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
+pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
 pub use lower::{Lower, LowerCx, LowerError};
