@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let cli = usage::parse(&args).unwrap_or_else(|error| error.exit());
     if let Err(message) = runtime::instruction_set_asked_for() {
-        print::note(&format!("error: {message}"));
+        print::note(format!("error: {message}"));
         return ExitCode::from(2);
     }
     let outcome = match &cli.command {
