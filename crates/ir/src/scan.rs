@@ -6,6 +6,7 @@
 //! exist, so no file can make the text grow.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// What comes next.
 pub(crate) enum Event<'a> {
@@ -162,6 +163,7 @@ impl<'a> Scanner<'a> {
             return Err((self.at, "a tag has no name".into()));
         }
         let mut attributes = self.spare.pop().unwrap_or_default();
+        let mut many = HashSet::new();
         loop {
             i = until(bytes, i, |b| !is_space(b));
             match bytes.get(i) {
@@ -183,7 +185,7 @@ impl<'a> Scanner<'a> {
                 },
                 Some(_) => {
                     let (attribute, end) = self.attribute(name, tag, i)?;
-                    if attributes.iter().any(|(key, _)| *key == attribute.0) {
+                    if is_there(&attributes, &mut many, attribute.0) {
                         let message = format!("<{name}> has two attributes {}", attribute.0);
                         return Err((self.at + i, message));
                     }
@@ -230,6 +232,23 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Whether there is an attribute of this key. Of many, the keys are kept in a set, so that no tag takes
+/// long to read.
+fn is_there<'a>(
+    attributes: &[(&'a str, &'a str)],
+    many: &mut HashSet<&'a str>,
+    key: &'a str,
+) -> bool {
+    const FEW: usize = 16;
+    if attributes.len() < FEW {
+        return attributes.iter().any(|(other, _)| *other == key);
+    }
+    if many.is_empty() {
+        many.extend(attributes.iter().map(|(key, _)| *key));
+    }
+    !many.insert(key)
+}
+
 /// The first place from `start` on where a byte is such, or the end.
 #[inline]
 fn until(bytes: &[u8], start: usize, is_such: impl Fn(u8) -> bool) -> usize {
@@ -260,6 +279,9 @@ pub(crate) fn cdata(raw: &str) -> Cow<'_, str> {
     }
 }
 
+/// Bytes of the name of a reference, at most: what lies between an `&` and a far `;` is no name.
+const LONGEST_REFERENCE: usize = 32;
+
 /// Resolves references and replaces some characters; `\r\n` counts as one.
 fn resolve(raw: &str, replace: impl Fn(u8) -> Option<char>) -> Result<Cow<'_, str>, String> {
     if !raw.bytes().any(|b| b == b'&' || replace(b).is_some()) {
@@ -272,7 +294,9 @@ fn resolve(raw: &str, replace: impl Fn(u8) -> Option<char>) -> Result<Cow<'_, st
         let other = u8::try_from(c).ok().and_then(&replace);
         if c == '&' {
             let name = rest.get(1..).and_then(|name| Some(name.split_once(';')?.0));
-            let Some(name) = name else { return Err("`&` is not followed by `;`".into()) };
+            let Some(name) = name.filter(|name| name.len() <= LONGEST_REFERENCE) else {
+                return Err("`&` is not followed by `;`".into());
+            };
             out.push(reference(name).ok_or_else(|| format!("unknown entity &{name};"))?);
             len += name.len() + 1;
         } else {
@@ -375,11 +399,28 @@ mod tests {
     }
 
     #[test]
+    fn tags_with_many_attributes() {
+        let tag = |last: &str| {
+            let keys = (0..200_000).map(|i| format!(" k{i}=''"));
+            format!("<a{} {last}=''/>", keys.collect::<String>())
+        };
+        assert_eq!(events(&tag("other")).unwrap().len(), 2);
+        for doubled in ["k0", "k16", "k199999"] {
+            let (_, message) = events(&tag(doubled)).unwrap_err();
+            assert_eq!(message, format!("<a> has two attributes {doubled}"));
+        }
+    }
+
+    #[test]
     fn references_and_blanks() {
         assert_eq!(value("a&amp;b&#65;&#x1F600;\t\r\n&#10;.").unwrap(), "a&bA😀  \n.");
         assert_eq!(text("&lt;&gt;&quot;&apos;\r\n\r\t").unwrap(), "<>\"'\n\n\t");
         assert_eq!(cdata("&lt;\r\n\r"), "&lt;\n\n");
         assert!(matches!(value("plain é"), Ok(Cow::Borrowed("plain é"))));
+        assert_eq!(
+            value(&format!("&{};", "q".repeat(99))).unwrap_err(),
+            "`&` is not followed by `;`"
+        );
         for wrong in [
             "&big;",
             "&",

@@ -167,13 +167,9 @@ impl Threads {
         // A few pieces per thread even out threads of different speed; as much for each thread.
         let pieces = len.div_ceil(grain).next_multiple_of(self.count());
         let pieces = pieces.min(self.count() * 4).min(len);
-        let start = |piece: usize| match len.checked_mul(piece) {
-            Some(product) => product / pieces,
-            None => len / pieces * piece,
-        };
+        let start = |piece: usize| len / pieces * piece + len % pieces * piece / pieces;
         self.run(pieces, &|piece, worker| {
-            let end = if piece + 1 == pieces { len } else { start(piece + 1) };
-            f(start(piece)..end, worker);
+            f(start(piece)..start(piece + 1), worker);
         });
     }
 

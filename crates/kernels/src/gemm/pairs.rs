@@ -72,10 +72,13 @@ multiversion! {
     }
 }
 
-/// Rounds an even number of elements to lanes.
+/// Rounds an even number of elements to as many lanes as they take.
 pub(super) fn round_all(from: &[f32], lanes: &mut [f32]) {
     match unit() {
-        Unit::Wide => widen_each(from, lanes),
+        Unit::Wide => {
+            assert!(from.len() == lanes.len() && from.len().is_multiple_of(2));
+            widen_each(from, lanes);
+        }
         Unit::Tiles | Unit::Pairs => {
             assert_eq!(from.len(), 2 * lanes.len());
             // SAFETY: there is room for all, two in each lane.
