@@ -6,9 +6,12 @@ use super::{FEW_ROWS, Layout, Left, Precision, Product, Right, micro};
 /// are asked for meanwhile.
 const CACHE: usize = 192 << 10;
 
-/// The same on machines with tiles: their caches are larger, and rows of A are copied for each tile of
-/// C.
+/// The same on machines with tiles, for B that is packed on the way: rows of A are copied for each
+/// tile of C.
 const TILES_CACHE: usize = 1 << 20;
+
+/// Bytes of rows of A that stay in the cache of one core on machines with tiles, while B passes by.
+const TILES_ROWS: usize = 640 << 10;
 
 /// Multiply-adds that are worth a second thread.
 pub(super) const GRAIN: usize = 1 << 16;
@@ -48,30 +51,35 @@ impl Tiles {
             && matches!(product.a, Left::Rows { .. })
             && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
         let (most, width) = (micro::most_rows(precision), micro::shape().1);
-        let panel = width * precision.rows(k).max(1) * size_of::<f32>();
-        let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
-        let columns = (cache / panel).max(1) * width;
-        let tiles = Tiles { m, n, size: (m.max(1), columns), group: 1, is_thin };
+        let row = precision.rows(k).max(1) * size_of::<f32>();
+        let panel = width * row;
+        let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
+        let fitting = TILES_ROWS / row / most * most;
+        let (rows, columns) = match precision.has_tiles() {
+            true if is_packed => (fitting, n.next_multiple_of(width)),
+            true => (fitting, TILES_CACHE / panel * width),
+            false => (m, CACHE / panel * width),
+        };
+        let size = (rows.max(most).min(m).max(1), columns.max(width));
+        let tiles = Tiles { m, n, size, group: 1, is_thin };
         if threads == 1 || m * n * k.max(1) <= GRAIN {
             return tiles;
         }
         // Each thread its rows, which it finds in its own cache where it has computed them itself,
         // unless it would read much of B for few of them, or pack B for itself.
+        let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
         let is_small = n.div_ceil(width) * panel <= 2 * cache;
         let blocks = m / (threads * most);
-        match product.b {
-            Right::Packed(_) | Right::Panels(_)
-                if blocks >= MANY_BLOCKS || is_small && blocks > 0 =>
-            {
-                tiles.by_rows(threads, blocks)
-            }
-            _ => tiles.by_columns(threads, (most, width)),
+        if is_packed && (blocks >= MANY_BLOCKS || is_small && blocks > 0) {
+            return tiles.by_rows(threads, blocks);
         }
+        tiles.by_columns(threads, (most, width), precision)
     }
 
     /// Even parts of the rows for each thread, of so many blocks.
     fn by_rows(self, threads: usize, blocks: usize) -> Tiles {
         let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across()).max(1);
+        let wanted = wanted.max(self.m.div_ceil(threads * self.size.0));
         let rows = self.m.div_ceil(threads * wanted);
         let down = self.m.div_ceil(rows);
         let group = if down.is_multiple_of(wanted) { wanted } else { down };
@@ -80,7 +88,12 @@ impl Tiles {
 
     /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
     /// are too few of them, rows are divided too.
-    fn by_columns(self, threads: usize, (most, width): (usize, usize)) -> Tiles {
+    fn by_columns(
+        self,
+        threads: usize,
+        (most, width): (usize, usize),
+        precision: Precision,
+    ) -> Tiles {
         let wanted = threads * TILES_PER_THREAD;
         let count = self.across().next_multiple_of(threads);
         let columns = self.n.div_ceil(count).next_multiple_of(width);
@@ -88,6 +101,14 @@ impl Tiles {
         if self.is_thin {
             let fewer = self.n.div_ceil(wanted).next_multiple_of(width);
             return Tiles { size: (self.size.0, columns.min(fewer)), ..self };
+        }
+        if precision.has_tiles() {
+            // Rows are copied for each tile, and B is read anew.
+            return Tiles {
+                size: (self.size.0, columns),
+                group: self.m.div_ceil(self.size.0),
+                ..self
+            };
         }
         let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
         let rows = self.m.div_ceil(down).next_multiple_of(most);

@@ -6,6 +6,10 @@
 
 mod divide;
 mod epilogue;
+#[cfg(target_arch = "x86_64")]
+mod image;
+#[cfg(target_arch = "x86_64")]
+mod laid;
 mod micro;
 mod once;
 mod pack;
@@ -215,7 +219,6 @@ impl Product<'_> {
         let (_, width) = micro::shape();
         let panel_len = width * self.precision.rows(self.k);
         let from = |tile: Tile| self.panels()?.get(tile.columns.0 / width * panel_len..);
-        let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
         let panels = match (from(tile), self.b) {
             (Some(panels), _) => panels,
             (None, Right::Plain(b, layout)) => {
@@ -231,8 +234,9 @@ impl Product<'_> {
         };
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, panels, c);
+            return self.blocks_of_tiles(tile, (panels, from(later).unwrap_or_default()), c);
         }
+        let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
         self.blocks(tile, (panels, later.unwrap_or_default()), c);
     }
 
@@ -279,7 +283,7 @@ impl Product<'_> {
         let mut line = None;
         let mut rounded = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Left::Rounded(_)) => None,
-            (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS, false)),
+            (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
         };
         let lanes = self.lanes();
         let mut row = top;

@@ -23,7 +23,8 @@ impl Product<'_> {
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
         let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
-        self.precision == Precision::Bf16 && is_even && is_read_again
+        // Rows that become tiles are read once for each tile of C.
+        self.precision == Precision::Bf16 && !self.precision.has_tiles() && is_even && is_read_again
     }
 
     /// Rounds A and calls `then` with the product of what it has become.

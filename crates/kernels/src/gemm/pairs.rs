@@ -98,8 +98,6 @@ pub(super) struct Rounded {
     first: [*const f32; 1],
     k: usize,
     unit: Unit,
-    /// Whether they are rounded already, and copied alone.
-    are_pairs: bool,
     /// Lanes from one row to the next: an odd number of cache lines, so that rows do not compete
     /// for the same places of a cache.
     stride: usize,
@@ -107,13 +105,13 @@ pub(super) struct Rounded {
 
 impl Rounded {
     /// Room for `rows` rows of `k` elements.
-    pub(super) fn new(k: usize, rows: usize, are_pairs: bool) -> Rounded {
+    pub(super) fn new(k: usize, rows: usize) -> Rounded {
         let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
         let mut room = ROOM.take();
         if room.len() < rows * stride {
             room.resize(rows * stride, 0.0);
         }
-        Rounded { rows: room, first: [std::ptr::null()], k, unit: unit(), are_pairs, stride }
+        Rounded { rows: room, first: [std::ptr::null()], k, unit: unit(), stride }
     }
 
     /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
@@ -168,8 +166,6 @@ impl Rounded {
             let to = to.as_mut_ptr().cast::<u16>().add(at);
             if from.is_null() {
                 to.write_bytes(0, len);
-            } else if self.are_pairs {
-                to.copy_from_nonoverlapping(from.cast(), len);
             } else {
                 round_run(from, len, to);
             }
@@ -205,15 +201,6 @@ fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
 impl Drop for Rounded {
     fn drop(&mut self) {
         ROOM.set(std::mem::take(&mut self.rows));
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Rounded {
-    /// The rows that were rounded last, and behind them as many as there is room for.
-    pub(super) fn lines(&self) -> super::tiles::Lines {
-        let stride = self.stride * size_of::<f32>();
-        super::tiles::Lines { first: self.rows.as_ptr(), stride }
     }
 }
 

@@ -98,8 +98,13 @@ fn sum_of_pairs(terms: &[(f32, f32)]) -> f32 {
 
 /// As TDPBF16PS does it: of 32 terms the even ones and the odd ones by themselves.
 fn sum_of_tiles(terms: &[(f32, f32)]) -> f32 {
+    sum_of_steps(terms, 32)
+}
+
+/// The same of so many terms at a time.
+fn sum_of_steps(terms: &[(f32, f32)], step: usize) -> f32 {
     let mut sum = 0.0;
-    for block in terms.chunks(32) {
+    for block in terms.chunks(step) {
         let mut halves = [0f32; 2];
         for (i, (a, b)) in block.iter().enumerate() {
             halves[i % 2] = flushed(a.mul_add(*b, halves[i % 2]));
@@ -157,6 +162,78 @@ proptest! {
             let (exact, size) = terms.fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
             let bound = ((1.0 + 2f64.powi(-8)).powi(2) * (1.0 + 2f64.powi(-24)).powi(k as i32) - 1.0) * size;
             prop_assert!((f64::from(*found) - exact).abs() <= bound, "{found} {exact} {bound}");
+        }
+    }
+}
+
+/// Windows of every kind that tiles read where they lie, and some that they do not, against the
+/// definition of a convolution.
+#[test]
+fn rounded_windows_are_chains() {
+    // Channels, width of the kernel, stride, dilation between lines, width and height of the output.
+    let cases = [
+        (32, 3, 1, 1, 14, 5),
+        (64, 3, 2, 1, 28, 3),
+        (32, 1, 1, 2, 12, 6),
+        (4, 7, 2, 1, 30, 4),
+        (16, 3, 1, 3, 45, 3),
+        (96, 3, 1, 1, 7, 7),
+        (10, 3, 1, 1, 31, 3),
+        (2, 2, 2, 1, 16, 2),
+    ];
+    for (channels, taps, stride, dilation, width, height) in cases {
+        let axis = |output: usize, dilation: usize| {
+            let reach = (output - 1) * stride + (taps - 1) * dilation + 1;
+            Window {
+                input: reach - taps / 2 - 1 + taps % 2,
+                output,
+                taps,
+                stride,
+                dilation,
+                start: -((taps / 2) as isize),
+            }
+        };
+        let axes = [Window::NONE, axis(height, dilation), axis(width, 1)];
+        let (batch, n, k) = (2, 40, taps * taps * channels);
+        let (m, positions) = (batch * width * height, axes[1].input * axes[2].input);
+        let (a, b) = (numbers(batch * positions * channels, 3), numbers(k * n, 4));
+        let zeros = vec![0.0; channels];
+        let place = Place::channels_last(positions, channels);
+        let windows = Windows { input: &a, axes, place, channels: (0, channels), zeros: &zeros };
+        let terms = |row: usize, column: usize| -> Vec<(f32, f32)> {
+            let (image, y, x) = (row / (width * height), row / width % height, row % width);
+            let element = |p: usize| {
+                let (tap, channel) = (p / channels, p % channels);
+                let line = axes[1].position(y, tap / taps)?;
+                let at = line * axes[2].input + axes[2].position(x, tap % taps)?;
+                Some(a[(image * positions + at) * channels + channel])
+            };
+            (0..k)
+                .map(|p| (rounded(element(p).unwrap_or(0.0)), rounded(b[p * n + column])))
+                .collect()
+        };
+        let run = taps * channels;
+        let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
+            #[cfg(target_arch = "x86_64")]
+            true if image::suits(&windows) => sum_of_steps(terms, run / run.div_ceil(32)),
+            true => sum_of_tiles(terms),
+            false => sum_of_pairs(terms),
+        };
+        let rows = Layout::Rows { stride: n };
+        let threads = Threads::new(3);
+        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), Precision::Bf16);
+        for threads in [Threads::single(), &threads] {
+            let mut c = vec![0.0; m * n];
+            let (a, b) = (Left::Windows(&windows), Right::Packed(&packed));
+            let precision = Precision::Bf16;
+            Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+                threads,
+                &ScratchPool::default(),
+                &mut c,
+            );
+            for (i, found) in c.iter().enumerate() {
+                assert_eq!(*found, sum(&terms(i / n, i % n)), "{channels} {taps} {stride}: {i}");
+            }
         }
     }
 }

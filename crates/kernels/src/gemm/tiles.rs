@@ -2,29 +2,44 @@
 //!
 //! A sum takes 32 terms at a time: the even ones in one chain of fused multiply-adds from 0, the odd
 //! ones in another, and then what both add up to is added. All is rounded to nearest even; what is
-//! below the normal numbers counts as 0. The tests compare with just that, bit for bit.
+//! below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where the
+//! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
 
-use super::micro::{Out, Source, Steps, store_rows};
-use super::pairs::Rounded;
-use super::windows::Line;
+use super::image::{self, Image};
+use super::laid::Laid;
+use super::micro::{Out, store_rows};
 use super::{Absorbed, Left, Product, Tile, finish};
 use crate::par::Slice;
 use crate::simd::Avx512;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// Rows of a block, in two tiles.
 pub(super) const ROWS: usize = 32;
 
 /// Rows, and columns, of a tile.
-const SIDE: usize = 16;
+pub(super) const SIDE: usize = 16;
 
 /// Pairs along k in a tile.
 pub(super) const PAIRS: usize = 16;
 
 /// Columns of a panel, in two tiles.
 const WIDTH: usize = 32;
+
+/// Bytes of a row of a tile.
+pub(super) const ROW_BYTES: usize = 64;
+
+/// Elements of a row of a tile.
+pub(super) const LANES: usize = ROW_BYTES / size_of::<u16>();
+
+/// Bytes of panels that all rows of a tile of C pass before the next are read: they come from
+/// the cache that all cores share, or from memory, once.
+const GROUP: usize = 128 << 10;
+
+/// Lines of later panels that are asked for in each step along k.
+const LINES_AHEAD: usize = 8;
 
 /// Whether the machine multiplies tiles of bf16, and the system lets this process do so.
 pub(crate) fn has_tiles() -> bool {
@@ -50,9 +65,52 @@ fn is_permitted() -> bool {
     false
 }
 
-/// While it lives, the thread's tiles are of 16 rows of 64 bytes.
-struct Configured;
+/// A row of a tile.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Line([u16; LANES]);
 
+thread_local! {
+    /// Room of a thread: fresh memory for each tile of C would take longer than what is done with it.
+    static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// Room for rows of A.
+pub(super) struct Room(pub(super) Vec<Line>);
+
+impl Room {
+    /// At least so many lines, of any content.
+    pub(super) fn new(lines: usize) -> Room {
+        let mut room = Room(ROOM.take());
+        room.extend(lines);
+        room
+    }
+
+    /// Makes it at least so many lines.
+    pub(super) fn extend(&mut self, lines: usize) {
+        if self.0.len() < lines {
+            self.0.resize(lines, Line([0; LANES]));
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // The larger one is kept.
+        let kept = ROOM.take();
+        let own = std::mem::take(&mut self.0);
+        ROOM.set(if kept.len() > own.len() { kept } else { own });
+    }
+}
+
+/// The thread's tiles. Those of B have rows of 64 bytes, as many as pairs are multiplied in a step; those
+/// of A have rows of these pairs, as many as there are in the first tile and in the second.
+struct Configured {
+    rows: (usize, usize),
+    lanes: usize,
+}
+
+/// What tells the machine how large the tiles are.
 #[repr(C, align(64))]
 struct Configuration {
     palette: u8,
@@ -62,37 +120,71 @@ struct Configuration {
     rows: [u8; 16],
 }
 
-static WHOLE_TILES: Configuration = Configuration {
-    palette: 1,
-    start_row: 0,
-    reserved: [0; 14],
-    row_bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-};
-
 impl Configured {
+    fn new() -> Configured {
+        Configured { rows: (0, 0), lanes: 0 }
+    }
+
+    /// Prepares tiles for a block.
+    ///
     /// # Safety
-    /// [`has_tiles`].
-    unsafe fn new() -> Configured {
+    /// [`has_tiles`]; there are at most 16 rows of each, and at least one in the first tile, of at
+    /// most [`LANES`] elements.
+    unsafe fn prepare(&mut self, block: &RowBlock) {
+        let RowBlock { rows, lanes, .. } = *block;
+        if (self.rows, self.lanes) == (rows, lanes) {
+            return;
+        }
+        (self.rows, self.lanes) = (rows, lanes);
+        // Tiles without rows are not allowed; with a single tile of rows these are not used.
+        let (first, second, pairs) = (rows.0 as u8, rows.1.max(1) as u8, lanes as u8 / 2);
+        let (all, own) = (ROW_BYTES as u16, 2 * lanes as u16);
+        let configuration = Configuration {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            row_bytes: [all, all, all, all, own, own, all, all, 0, 0, 0, 0, 0, 0, 0, 0],
+            rows: [
+                first, first, second, second, first, second, pairs, pairs, 0, 0, 0, 0, 0, 0, 0, 0,
+            ],
+        };
         // SAFETY: the caller's promise; the configuration is one that palette 1 allows.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE_TILES, options(nostack)) }
-        Configured
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack)) }
     }
 }
 
 impl Drop for Configured {
     fn drop(&mut self) {
-        // SAFETY: the tiles are there, as they have been configured.
-        unsafe { asm!("tilerelease", options(nostack, nomem)) }
+        if self.rows.0 > 0 {
+            // SAFETY: the tiles are there, as they have been configured.
+            unsafe { asm!("tilerelease", options(nostack, nomem)) }
+        }
     }
 }
 
-/// Rows of A in bf16.
-#[derive(Clone, Copy)]
-pub(super) struct Lines {
-    pub(super) first: *const f32,
-    /// Bytes from row to row.
-    pub(super) stride: usize,
+/// What is asked for while blocks are multiplied: so many bytes from an address on.
+struct Later {
+    from: *const u8,
+    bytes: usize,
+}
+
+impl Later {
+    fn of(panels: &[f32], lanes: usize) -> Later {
+        let panels = &panels[..lanes.min(panels.len())];
+        Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
+    }
+
+    /// What is asked for in so many steps along k, and bytes from step to step.
+    fn part(&mut self, steps: usize, panel: *const f32) -> (*const u8, usize) {
+        let bytes = LINES_AHEAD * ROW_BYTES * steps;
+        if self.bytes < bytes {
+            // What is there anyway.
+            return (panel.cast(), 0);
+        }
+        let from = self.from;
+        (self.from, self.bytes) = (from.wrapping_add(bytes), self.bytes - bytes);
+        (from, LINES_AHEAD * ROW_BYTES)
+    }
 }
 
 /// Sums of a block, before they are finished.
@@ -100,158 +192,207 @@ pub(super) struct Lines {
 struct Sums([f32; ROWS * WIDTH]);
 
 impl Product<'_> {
-    /// As [`Product::blocks`].
-    pub(super) fn blocks_of_tiles(&self, tile: Tile, panels: &[f32], c: Slice<f32>) {
-        let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
-        let (then, rest) = Absorbed::of(self.steps);
-        let mut pointers = vec![std::ptr::null(); ROWS * self.runs()];
-        let is_scaled = matches!(self.a, Left::Scaled { .. });
-        let mut products = vec![0f32; if is_scaled { ROWS * self.k } else { 0 }];
-        let mut line = None;
-        let lanes = self.precision.rows(self.k);
-        let mut rounded = Rounded::new(self.k, ROWS, matches!(self.a, Left::Rounded(_)));
-        let mut sums = Sums([0.0; ROWS * WIDTH]);
-        // SAFETY: `isa` says that there are tiles.
-        let _configured = unsafe { Configured::new() };
-        let mut row = top;
-        while row < bottom {
-            let rows = match self.left().0 {
-                Left::Windows(windows) => windows.together(row, ROWS.min(bottom - row)),
-                _ => ROWS.min(bottom - row),
-            };
-            let from =
-                self.lines((row, rows), &mut pointers, &mut line, &mut products, &mut rounded);
-            for (i, column) in (left..right).step_by(WIDTH).enumerate() {
-                let panel = &panels[i * WIDTH * lanes..][..WIDTH * lanes];
-                let out = Out {
-                    // SAFETY: `check` has shown that rows and columns lie within C.
-                    to: unsafe { c.at(row * self.c_stride + column) },
-                    stride: self.c_stride,
-                    columns: WIDTH.min(right - column),
-                    then: then.at(row, column),
-                };
-                // SAFETY: there are as many rows as tiles read, and the panel is as long as `k`;
-                // tiles of the product are disjoint parts of C.
-                unsafe {
-                    multiply(from, panel.as_ptr(), lanes / PAIRS, rows > SIDE, &mut sums);
-                    write_rows(&sums, out, rows);
-                }
-            }
-            // SAFETY: within C and within this tile.
-            unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
-            row += rows;
-        }
-    }
-
-    /// Rows of A in bf16, as many as tiles have: where they lie, if that is possible, else copied.
-    fn lines(
+    /// As [`Product::blocks`]: all rows of the tile are rounded, then some panels after the other
+    /// pass by all of them.
+    pub(super) fn blocks_of_tiles(
         &self,
-        (row, rows): (usize, usize),
-        pointers: &mut [*const f32],
-        line: &mut Option<Line>,
-        products: &mut [f32],
-        rounded: &mut Rounded,
-    ) -> Lines {
-        let (a, runs) = self.source((row, rows), pointers, line, products);
-        if let (Left::Rounded(_), Source::Line(first, Steps { row, inner: 1 }), 1) =
-            (self.a, a, runs)
-        {
-            // SAFETY: there is a pointer for the run.
-            let first = unsafe { *first };
-            let is_whole = rows.is_multiple_of(SIDE) && self.lanes().is_multiple_of(PAIRS);
-            if is_whole && !first.is_null() {
-                return Lines { first, stride: row * size_of::<f32>() };
+        tile: Tile,
+        (panels, later): (&[f32], &[f32]),
+        c: Slice<f32>,
+    ) {
+        let (left, right) = tile.columns;
+        let (then, rest) = Absorbed::of(self.steps);
+        let panel = WIDTH * self.precision.rows(self.k);
+        let group = (GROUP / size_of::<f32>() / panel.max(1)).max(1);
+        let blocks: Vec<RowBlock>;
+        let (laid, image);
+        match self.a {
+            Left::Windows(windows) if image::suits(windows) => {
+                image = Image::new(windows, tile.rows);
+                blocks = image.blocks().collect();
+            }
+            _ => {
+                laid = Laid::new(self, tile.rows);
+                blocks = laid.blocks().collect();
             }
         }
-        // SAFETY: `check` has shown that the rows lie within A.
-        unsafe { rounded.round(a, runs, rows) };
-        rounded.lines()
+        let mut configured = Configured::new();
+        let mut sums = Sums([0.0; ROWS * WIDTH]);
+        for first in (left..right).step_by(group * WIDTH) {
+            let end = right.min(first + group * WIDTH);
+            let own = &panels[(first - left) / WIDTH * panel..];
+            let next = if end < right { &own[group * panel..] } else { later };
+            let mut next = Later::of(next, group * panel);
+            for block in &blocks {
+                // SAFETY: `isa` says that there are tiles.
+                unsafe { configured.prepare(block) };
+                for (i, column) in (first..end).step_by(WIDTH).enumerate() {
+                    let panel = &own[i * panel..][..panel];
+                    let ahead = next.part(block.runs * block.run.0, panel.as_ptr());
+                    // SAFETY: the tiles are as large as the block; the panel is as long as `k`.
+                    unsafe { multiply(block, panel.as_ptr(), ahead, &mut sums) };
+                    let out = |row: usize| Out {
+                        // SAFETY: `check` has shown that rows and columns lie within C.
+                        to: unsafe { c.at(row * self.c_stride + column) },
+                        stride: self.c_stride,
+                        columns: WIDTH.min(end - column),
+                        then: then.at(row, column),
+                    };
+                    // SAFETY: as above; tiles of the product are disjoint parts of C.
+                    unsafe { write_block(&sums, out, block) };
+                }
+                let rows = block.row..block.row + block.rows.0 + block.rows.1;
+                // SAFETY: within C and within this tile.
+                unsafe { finish(rest, rows, first..end, self.c_stride, c) };
+            }
+        }
     }
 }
 
-/// Multiplies rows of A, one tile of them or two, by a panel of `blocks` tiles along k.
+/// Rows of A in bf16, in one tile or two.
+pub(super) struct RowBlock {
+    /// The first of them.
+    pub(super) row: usize,
+    /// How many there are in each tile.
+    pub(super) rows: (usize, usize),
+    /// Elements of a step along k.
+    pub(super) lanes: usize,
+    /// Where the first row of each tile begins.
+    pub(super) sources: [*const u8; 2],
+    /// Bytes from row to row of a tile.
+    pub(super) row_bytes: usize,
+    /// Bytes from step to step along k.
+    pub(super) step_bytes: usize,
+    /// Steps of a run, and bytes from run to run.
+    pub(super) run: (usize, usize),
+    /// Runs that a row consists of.
+    pub(super) runs: usize,
+}
+
+/// Finishes the sums of a block and writes them.
 ///
 /// # Safety
-/// A has the rows of its tiles, the panel its tiles; the tiles are configured.
-unsafe fn multiply(a: Lines, panel: *const f32, blocks: usize, is_tall: bool, to: &mut Sums) {
-    let Lines { first, stride } = a;
-    // SAFETY: the caller's promise; sums are as large as four tiles.
+/// As [`store_rows`].
+unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &RowBlock) {
+    let RowBlock { row, rows: (first, second), .. } = *block;
+    // SAFETY: the caller's promise; `isa` says that there is AVX-512.
     unsafe {
-        match is_tall {
-            true => asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "test {n}, {n}",
-                "jz 3f",
-                "2:",
-                "tileloadd tmm6, [{b} + {sb}*1]",
-                "tileloadd tmm4, [{a} + {sa}*1]",
-                "tileloadd tmm7, [{b} + {sb}*1 + 64]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm5, [{low} + {sa}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a}, 64",
-                "add {low}, 64",
-                "add {b}, 2048",
-                "dec {n}",
-                "jnz 2b",
-                "3:",
-                "tilestored [{c} + {sb}*1], tmm0",
-                "tilestored [{c} + {sb}*1 + 64], tmm1",
-                "tilestored [{c} + {sb}*1 + 2048], tmm2",
-                "tilestored [{c} + {sb}*1 + 2112], tmm3",
-                a = inout(reg) first => _,
-                low = inout(reg) first.wrapping_byte_add(SIDE * stride) => _,
-                b = inout(reg) panel => _,
-                n = inout(reg) blocks => _,
-                sa = in(reg) stride,
-                sb = in(reg) WIDTH * size_of::<f32>(),
-                c = in(reg) to,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            ),
-            false => asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "test {n}, {n}",
-                "jz 3f",
-                "2:",
-                "tileloadd tmm6, [{b} + {sb}*1]",
-                "tileloadd tmm4, [{a} + {sa}*1]",
-                "tileloadd tmm7, [{b} + {sb}*1 + 64]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "add {a}, 64",
-                "add {b}, 2048",
-                "dec {n}",
-                "jnz 2b",
-                "3:",
-                "tilestored [{c} + {sb}*1], tmm0",
-                "tilestored [{c} + {sb}*1 + 64], tmm1",
-                a = inout(reg) first => _,
-                b = inout(reg) panel => _,
-                n = inout(reg) blocks => _,
-                sa = in(reg) stride,
-                sb = in(reg) WIDTH * size_of::<f32>(),
-                c = in(reg) to,
-                out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            ),
+        if first == SIDE || second == 0 {
+            return write_rows(sums.as_ptr(), out(row), first + second);
         }
+        write_rows(sums.as_ptr(), out(row), first);
+        write_rows(sums[SIDE * WIDTH..].as_ptr(), out(row + first), second);
     }
 }
 
-/// Finishes the sums and writes them.
-///
 /// # Safety
 /// As [`store_rows`]; AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn write_rows(Sums(sums): &Sums, out: Out, rows: usize) {
+unsafe fn write_rows(sums: *const f32, out: Out, rows: usize) {
     // SAFETY: the caller's promise.
-    unsafe { store_rows::<Avx512, 2>(sums.as_ptr(), &out, rows) }
+    unsafe { store_rows::<Avx512, 2>(sums, &out, rows) }
+}
+
+/// What the instructions of a block need beside their registers.
+#[repr(C)]
+struct Strides {
+    /// Steps of a run.
+    steps: usize,
+    /// Bytes from the end of a run to the next.
+    skip: usize,
+    /// Bytes from what is asked for in a step to that of the next.
+    ahead: usize,
+    /// Bytes of a step along k of a panel.
+    panel: usize,
+}
+
+/// Multiplies rows of A, one tile of them or two, by a panel. Asks for later memory step by step.
+///
+/// # Safety
+/// The panel has the steps of the block; the tiles are configured for its rows.
+unsafe fn multiply(
+    block: &RowBlock,
+    panel: *const f32,
+    (ahead, step): (*const u8, usize),
+    to: &mut Sums,
+) {
+    let RowBlock { sources, lanes, row_bytes, step_bytes, run: (steps, run_bytes), runs, .. } =
+        *block;
+    if steps * runs == 0 {
+        return to.0.fill(0.0);
+    }
+    let skip = run_bytes.wrapping_sub(steps * step_bytes);
+    // Two tiles side by side.
+    let panel_step = lanes / 2 * 2 * ROW_BYTES;
+    let strides = Strides { steps, skip, ahead: step, panel: panel_step };
+    /// What a second tile of rows needs is left out where there is none.
+    macro_rules! multiply {
+        (zero: $($zero:literal)*; load: $($load:literal)?; low: $($low:literal)*; store: $($store:literal)*) => {
+            asm!(
+                $($zero,)*
+                "2:",
+                "mov {n}, [{strides}]",
+                "3:",
+                "tileloadd tmm6, [{b} + {wide}*1]",
+                "tileloadd tmm4, [{a} + {row}*1]",
+                "tileloadd tmm7, [{b} + {wide}*1 + 64]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "prefetcht1 [{ahead}]",
+                "prefetcht1 [{ahead} + 64]",
+                "prefetcht1 [{ahead} + 128]",
+                "prefetcht1 [{ahead} + 192]",
+                $($load,)?
+                "prefetcht1 [{ahead} + 256]",
+                "prefetcht1 [{ahead} + 320]",
+                "prefetcht1 [{ahead} + 384]",
+                "prefetcht1 [{ahead} + 448]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                $($low,)*
+                "add {a}, {step}",
+                "add {a2}, {step}",
+                "add {b}, [{strides} + 24]",
+                "add {ahead}, [{strides} + 16]",
+                "dec {n}",
+                "jnz 3b",
+                "add {a}, [{strides} + 8]",
+                "add {a2}, [{strides} + 8]",
+                "dec {runs}",
+                "jnz 2b",
+                $($store,)*
+                a = inout(reg) sources[0] => _,
+                a2 = inout(reg) sources[1] => _,
+                b = inout(reg) panel => _,
+                n = out(reg) _,
+                runs = inout(reg) runs => _,
+                ahead = inout(reg) ahead => _,
+                step = in(reg) step_bytes,
+                row = in(reg) row_bytes,
+                wide = in(reg) 2 * ROW_BYTES,
+                c = in(reg) to,
+                strides = in(reg) &strides,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: the caller's promise; sums are as large as four tiles; asking for memory reads nothing.
+    unsafe {
+        if block.rows.1 > 0 {
+            multiply!(
+                zero: "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
+                load: "tileloadd tmm5, [{a2} + {row}*1]";
+                low: "tdpbf16ps tmm2, tmm5, tmm6" "tdpbf16ps tmm3, tmm5, tmm7";
+                store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
+                    "tilestored [{c} + {wide}*1 + 2048], tmm2" "tilestored [{c} + {wide}*1 + 2112], tmm3"
+            );
+        } else {
+            multiply!(
+                zero: "tilezero tmm0" "tilezero tmm1";
+                load: ;
+                low: ;
+                store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
+            );
+        }
+    }
 }

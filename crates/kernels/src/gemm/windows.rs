@@ -107,7 +107,7 @@ impl Windows<'_> {
     }
 
     /// Whether the taps of the last axis lie side by side without a gap.
-    fn is_dense(&self) -> bool {
+    pub(super) fn is_dense(&self) -> bool {
         let [_, _, width] = self.axes;
         width.dilation == 1 && self.reads_all()
     }

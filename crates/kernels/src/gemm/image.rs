@@ -1,0 +1,144 @@
+//! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
+//! and each row of a tile is read where its window begins.
+
+use super::Windows;
+use super::laid::lay;
+use super::tiles::{LANES, Line, Room, RowBlock, SIDE};
+
+/// Outputs of a line that make it worth a tile: others are better laid out one by one.
+const FULL: usize = 12;
+
+/// The lines of the input that the windows of some rows look at, with the zeros around them.
+pub(super) struct Image<'a> {
+    windows: &'a Windows<'a>,
+    rows: (usize, usize),
+    room: Room,
+    /// The first line, counted from that of the first window of the batch.
+    first: usize,
+}
+
+/// Whether windows are read so: their taps lie side by side, the elements of a run are even steps along
+/// k, and outputs fill tiles.
+pub(super) fn suits(windows: &Windows<'_>) -> bool {
+    let [depth, height, width] = windows.axes;
+    let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
+    let has_many = width.taps * height.taps > 1 && width.stride <= width.taps;
+    let fills = width.output >= FULL * width.output.div_ceil(SIDE);
+    let run = width.taps * windows.channels.1;
+    let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
+    // Pairs begin where positions do.
+    let is_whole = windows.channels.1.is_multiple_of(2) && windows.is_dense();
+    is_flat && has_many && fills && is_even && is_whole
+}
+
+impl<'a> Image<'a> {
+    /// Rounds the lines for a range of outputs.
+    pub(super) fn new(windows: &'a Windows<'a>, rows: (usize, usize)) -> Image<'a> {
+        let [_, height, width] = windows.axes;
+        let mut image = Image { windows, rows, room: Room::new(0), first: 0 };
+        image.first = image.line_of(rows.0 / width.output);
+        let last = image.line_of((rows.1 - 1) / width.output);
+        let count = last + (height.taps - 1) * height.dilation + 1 - image.first;
+        image.room.extend(count * image.lines());
+        for line in 0..count {
+            image.round(line);
+        }
+        image
+    }
+
+    /// Lines of the input for an element of the batch, with those around it.
+    fn reach(&self) -> usize {
+        let [_, height, _] = self.windows.axes;
+        (height.output - 1) * height.stride + (height.taps - 1) * height.dilation + 1
+    }
+
+    /// The first line that the windows of a line of outputs look at.
+    fn line_of(&self, outputs: usize) -> usize {
+        let [_, height, _] = self.windows.axes;
+        let (batch, y) = (outputs / height.output, outputs % height.output);
+        batch * self.reach() + y * height.stride
+    }
+
+    /// Positions of a line, with those around it.
+    fn positions(&self) -> usize {
+        let [_, _, width] = self.windows.axes;
+        (width.output - 1) * width.stride + width.taps
+    }
+
+    /// What a line of the input takes of the room.
+    fn lines(&self) -> usize {
+        (self.positions() * self.windows.channels.1).div_ceil(LANES)
+    }
+
+    /// Rounds a line, counted from the first.
+    fn round(&mut self, line: usize) {
+        let [_, height, width] = self.windows.axes;
+        let (channels, place) = (self.windows.channels.1, self.windows.place);
+        let (batch, y) = ((self.first + line) / self.reach(), (self.first + line) % self.reach());
+        let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
+        // Positions of the room that lie before the input, and those within.
+        let before = width.start.min(0).unsigned_abs().min(self.positions());
+        let start = width.start.max(0).unsigned_abs();
+        let within = width.input.saturating_sub(start).min(self.positions() - before);
+        let within = if y.is_some() { within } else { 0 };
+        let at = (y.unwrap_or(0) * width.input + start) * place.position;
+        let from = batch * place.image + self.windows.channels.0 + at;
+        let from = &self.windows.input[from.min(self.windows.input.len())..];
+        assert!(from.len() >= within * channels, "A is too short");
+        let (lines, after) = (self.lines(), before + within);
+        let to = self.room.0[line * lines..][..lines].as_mut_ptr();
+        let nothing = std::ptr::null();
+        // SAFETY: the input has what is read, and the line of the room its positions; `isa` says that
+        // there are tiles.
+        unsafe {
+            lay((nothing, before * channels), to, 1, 0);
+            lay((from.as_ptr(), within * channels), to, 1, before * channels);
+            let rest = lines * LANES - after * channels;
+            lay((nothing, rest), to, 1, after * channels);
+        }
+    }
+
+    /// The blocks, each of one part of a line or two, first rows first.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
+        let mut row = self.rows.0;
+        std::iter::from_fn(move || {
+            let first = self.part(row)?;
+            let second = self.part(row + first).unwrap_or(0);
+            let block = self.block(row, (first, second));
+            row += first + second;
+            Some(block)
+        })
+    }
+
+    /// How many rows from one on are a tile: an even part of a line.
+    fn part(&self, row: usize) -> Option<usize> {
+        let [_, _, width] = self.windows.axes;
+        let (parts, x) = (width.output.div_ceil(SIDE), row % width.output);
+        let mut ends = (1..=parts).map(|i| width.output * i / parts);
+        let len = ends.find(|end| *end > x)? - x;
+        (row < self.rows.1).then(|| len.min(self.rows.1 - row))
+    }
+
+    fn block(&self, row: usize, rows: (usize, usize)) -> RowBlock {
+        let [_, height, width] = self.windows.axes;
+        let position = self.windows.channels.1 * size_of::<u16>();
+        let run = width.taps * self.windows.channels.1;
+        let steps = run.div_ceil(LANES);
+        let source = |row: usize| {
+            let line = self.line_of(row / width.output) - self.first;
+            let first: *const u8 = self.room.0[line * self.lines()..].as_ptr().cast();
+            first.wrapping_add(row % width.output * width.stride * position)
+        };
+        let second = if rows.1 > 0 { source(row + rows.0) } else { source(row) };
+        RowBlock {
+            row,
+            rows,
+            lanes: run / steps,
+            sources: [source(row), second],
+            row_bytes: width.stride * position,
+            step_bytes: run / steps * size_of::<u16>(),
+            run: (steps, height.dilation * self.lines() * size_of::<Line>()),
+            runs: height.taps,
+        }
+    }
+}
