@@ -147,18 +147,23 @@ impl CopyPlan {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
         let per_row: usize = inner.iter().map(|a| a.size).product();
         let out = Slice::new(to);
-        let rows = count / per_row;
-        threads.ranges(rows, GRAIN.div_ceil(per_row), |rows| {
-            let mut at = Odometer::new(outer, rows.start);
-            for _ in rows {
+        let (rows, strips) = (count / per_row, strips(inner));
+        threads.ranges(rows * strips, (GRAIN * strips).div_ceil(per_row), |parts| {
+            let mut at = Odometer::new(outer, parts.start / strips);
+            for part in parts {
                 let (source, target) = (self.from + at.from, self.to + at.to);
                 // SAFETY: `check` has shown that every position of the plan lies within the
-                // slices, and different rows write different elements.
+                // slices, and different parts write different elements.
                 unsafe {
-                    let source = from.as_ptr().offset(source);
-                    copy_row(inner, source, out.at(target as usize));
+                    let (source, target) = (from.as_ptr().offset(source), out.at(target as usize));
+                    match *inner {
+                        [a, b] => copy_strip([a, b], part % strips, source, target),
+                        _ => copy_row(inner, source, target),
+                    }
                 }
-                at.step(outer);
+                if (part + 1).is_multiple_of(strips) {
+                    at.step(outer);
+                }
             }
         });
     }
@@ -243,6 +248,34 @@ impl Odometer {
             self.index[i] = 0;
         }
     }
+}
+
+/// Which of the axes of a transposition is divided among threads: the longer one. It is the outer
+/// one for the step that wrote the source or for the one that will read the destination, and then
+/// each thread finds its part in its own cache.
+fn divided(a: Axis, b: Axis) -> usize {
+    usize::from(b.size >= a.size)
+}
+
+/// Parts of what one call of `copy_row` would do: strips of a transposition.
+fn strips(inner: &[Axis]) -> usize {
+    match *inner {
+        [a, b] => [a, b][divided(a, b)].size.div_ceil(TILE),
+        _ => 1,
+    }
+}
+
+/// Copies one strip of a transposition.
+///
+/// # Safety
+/// As [`copy_row`].
+unsafe fn copy_strip<T: Plain>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
+    let axis = &mut axes[divided(axes[0], axes[1])];
+    let first = strip * TILE;
+    axis.size = TILE.min(axis.size - first);
+    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
+    // SAFETY: the strip is a part of the row.
+    unsafe { copy_row(&axes, from.offset(from_first), to.offset(to_first)) }
 }
 
 /// Copies along the innermost axis, or the innermost two of a transposition.
@@ -354,6 +387,18 @@ mod tests {
                 }
                 prop_assert_eq!(*found, from[source]);
             }
+        }
+    }
+
+    #[test]
+    fn transpositions_are_divided() {
+        let threads = Threads::new(3);
+        for [a, b] in [[500, 301], [7, 3001], [3001, 7], [1, 90]] {
+            let from: Vec<u32> = (0..2 * a * b).map(|i| i as u32).collect();
+            let mut to = vec![0; from.len()];
+            CopyPlan::transpose(&[2, a, b], &[0, 2, 1]).run(&threads, &from, &mut to);
+            let source = |i: usize| i / (a * b) * (a * b) + i % a * b + i % (a * b) / a;
+            assert!((0..to.len()).all(|i| to[i] == from[source(i)]), "{a} by {b}");
         }
     }
 

@@ -62,13 +62,14 @@ impl Tiles {
         };
         let size = (rows.max(most).min(m).max(1), columns.max(width));
         let tiles = Tiles { m, n, size, group: 1, is_thin };
-        if threads == 1 || m * n * k.max(1) <= GRAIN {
+        if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
             return tiles;
         }
         // Each thread its rows, which it finds in its own cache where it has computed them itself,
         // unless it would read much of B for few of them, or pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
-        let is_small = n.div_ceil(width) * panel <= 2 * cache;
+        let panels = n.div_ceil(width);
+        let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
         let blocks = m / (threads * most);
         if is_packed && (blocks >= MANY_BLOCKS || is_small && blocks > 0) {
             return tiles.by_rows(threads, blocks);
@@ -95,7 +96,9 @@ impl Tiles {
         precision: Precision,
     ) -> Tiles {
         let wanted = threads * TILES_PER_THREAD;
-        let count = self.across().next_multiple_of(threads);
+        let few =
+            if self.m < 2 * MANY_BLOCKS * most { wanted.min(self.n.div_ceil(width)) } else { 1 };
+        let count = self.across().max(few).next_multiple_of(threads);
         let columns = self.n.div_ceil(count).next_multiple_of(width);
         let across = self.n.div_ceil(columns);
         if self.is_thin {
