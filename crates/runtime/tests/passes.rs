@@ -115,6 +115,33 @@ fn rows_are_normalised_scaled_and_shifted_in_one_step() {
     check(&g.finish().unwrap(), &[3, 7, 40], 0.0, &["normalize"]);
 }
 
+/// Bit for bit, whatever the length of a row; not where another axis or something else is reduced.
+#[test]
+fn rows_are_divided_by_their_root_mean_square_in_one_step() {
+    let one_step = ["normalize"];
+    let written = ["binary", "reduce", "binary", "unary", "binary", "binary", "binary"];
+    for (columns, axis, squares, steps) in
+        [(64, 2, true, &one_step[..]), (37, -1, false, &one_step), (64, 1, false, &written)]
+    {
+        let mut g = GraphBuilder::new("root mean square");
+        let x = g.parameter("x", F32, &format!("3,7,{columns}"));
+        let two = g.constant_f32(&[1, 1, 1], &[2.0]);
+        let square = if squares { two } else { x };
+        let square = binary(&mut g, if squares { "Power" } else { "Multiply" }, x, square);
+        let mean = with_ints(&mut g, "ReduceMean", square, &[axis]);
+        let eps = g.constant_f32(&[1, 1, 1], &[1e-5]);
+        let root = binary(&mut g, "Add", mean, eps);
+        let root = unary(&mut g, "Sqrt", root);
+        let one = g.constant_f32(&[1, 1, 1], &[1.0]);
+        let factor = binary(&mut g, "Divide", one, root);
+        let y = binary(&mut g, "Multiply", x, factor);
+        let scale = constant(&mut g, &[columns], 3);
+        let y = binary(&mut g, "Multiply", scale, y);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[3, 7, columns as usize], 0.0, steps);
+    }
+}
+
 #[test]
 fn convolutions_and_what_lies_between_keep_their_channels_last() {
     let mut g = GraphBuilder::new("layout");

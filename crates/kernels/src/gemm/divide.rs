@@ -54,11 +54,10 @@ impl Tiles {
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let panel = width * row;
         let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
-        let fitting = TILES_ROWS / row / most * most;
-        let (rows, columns) = match precision.has_tiles() {
-            true if is_packed => (fitting, n.next_multiple_of(width)),
-            true => (fitting, TILES_CACHE / panel * width),
-            false => (m, CACHE / panel * width),
+        let (rows, columns) = match (precision.has_tiles(), is_packed) {
+            (true, true) => (TILES_ROWS / row / most * most, n.next_multiple_of(width)),
+            (true, false) => (TILES_ROWS / row / most * most, TILES_CACHE / panel * width),
+            (false, _) => (m, CACHE / panel * width),
         };
         let size = (rows.max(most).min(m).max(1), columns.max(width));
         let tiles = Tiles { m, n, size, group: 1, is_thin };
@@ -74,7 +73,7 @@ impl Tiles {
         if is_packed && (blocks >= MANY_BLOCKS || is_small && blocks > 0) {
             return tiles.by_rows(threads, blocks);
         }
-        tiles.by_columns(threads, (most, width), precision)
+        tiles.by_columns(threads, (most, width), precision.has_tiles())
     }
 
     /// Even parts of the rows for each thread, of so many blocks.
@@ -88,33 +87,20 @@ impl Tiles {
     }
 
     /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
-    /// are too few of them, rows are divided too.
-    fn by_columns(
-        self,
-        threads: usize,
-        (most, width): (usize, usize),
-        precision: Precision,
-    ) -> Tiles {
+    /// are too few of them, rows are divided too, unless they are copied for each tile.
+    fn by_columns(self, threads: usize, (most, width): (usize, usize), copies_rows: bool) -> Tiles {
         let wanted = threads * TILES_PER_THREAD;
-        let few =
-            if self.m < 2 * MANY_BLOCKS * most { wanted.min(self.n.div_ceil(width)) } else { 1 };
-        let count = self.across().max(few).next_multiple_of(threads);
+        // Few rows are divided by columns alone, so that what is asked for of the next columns comes
+        // all the time.
+        let are_few = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
+        let least = if are_few { wanted.min(self.n.div_ceil(width)) } else { 1 };
+        let count = self.across().max(least).next_multiple_of(threads);
         let columns = self.n.div_ceil(count).next_multiple_of(width);
-        let across = self.n.div_ceil(columns);
-        if self.is_thin {
-            let fewer = self.n.div_ceil(wanted).next_multiple_of(width);
-            return Tiles { size: (self.size.0, columns.min(fewer)), ..self };
-        }
-        if precision.has_tiles() {
-            // Rows are copied for each tile, and B is read anew.
-            return Tiles {
-                size: (self.size.0, columns),
-                group: self.m.div_ceil(self.size.0),
-                ..self
-            };
-        }
-        let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
-        let rows = self.m.div_ceil(down).next_multiple_of(most);
+        let down = wanted.div_ceil(self.n.div_ceil(columns)).min(self.m.div_ceil(2 * most)).max(1);
+        let rows = match copies_rows || self.is_thin {
+            true => self.size.0,
+            false => self.m.div_ceil(down).next_multiple_of(most),
+        };
         Tiles { size: (rows, columns), group: self.m.div_ceil(rows), ..self }
     }
 

@@ -9,6 +9,7 @@ mod fold;
 mod gate;
 mod layout;
 mod map;
+mod rms;
 mod rows;
 mod sweep;
 mod tidy;
@@ -47,6 +48,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop indices that nothing reads", tidy::drop_indices),
     ("channels last", layout::layout),
     ("recognise attention", attention::attention),
+    ("recognise normalisation", rms::rms),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
     ("multiply by gates while reading", gate::gate),

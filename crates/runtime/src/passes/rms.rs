@@ -1,0 +1,98 @@
+//! Root mean square normalisation written as seven operations, `x · 1 / sqrt(mean(x²) + ε)` over the
+//! last axis, becomes one node that computes the same numbers in the same order.
+
+use super::PassCx;
+use super::sweep::Sweep;
+use crate::fused::normalize::NormalizeRows;
+use crate::net::{Net, Node, Operation, ValueId};
+use infer::ops::binary::{Binary, Kind};
+use infer::ops::reduce::{self, Reduce};
+use infer::ops::unary::{self, Unary};
+use infer::rules::axes;
+use kernels::normalize::{Divisor, Normalization};
+use smallvec::smallvec;
+use std::sync::Arc;
+
+pub(super) fn rms(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::over(net, |sweep, node| match normalized(sweep, &node) {
+        Some(normalized) => {
+            sweep.changed();
+            sweep.keep(normalized);
+        }
+        None => sweep.keep(node),
+    })
+}
+
+/// The normalisation that a product of a value and the reciprocal of its root mean square is.
+fn normalized(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+    let [a, b] = operands(node, Kind::Multiply)?;
+    let (value, eps) = [(a, b), (b, a)].into_iter().find_map(|(value, factor)| {
+        let eps = reciprocal(sweep, factor, value)?;
+        Some((value, eps))
+    })?;
+    let net = &*sweep.net;
+    let sizes = net.sizes(value).filter(|_| net.is_f32(value))?;
+    let columns = *sizes.last().filter(|n| **n > 1)?;
+    // Else both operands of the product are repeated.
+    if net.sizes(*node.outputs.first()?)? != sizes {
+        return None;
+    }
+    let form = Normalization { center: false, divisor: Divisor::DeviationInside(f64::from(eps)) };
+    let made = NormalizeRows { columns, form, then: Vec::new() };
+    let operation = Operation::Made(Arc::new(made));
+    Some(Node { operation, inputs: smallvec![value], ..node.clone() })
+}
+
+/// The ε of `1 / sqrt(mean(value²) + ε)`, if that is what `factor` is and nothing else reads what it
+/// is made of.
+fn reciprocal(sweep: &Sweep<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
+    let net = &*sweep.net;
+    let divide = sweep.only_for(factor)?;
+    let [one, root] = operands(divide, Kind::Divide)?;
+    if number(net, one)? != 1.0 {
+        return None;
+    }
+    let sqrt = sweep.only_for(root)?;
+    sqrt.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
+    let [a, b] = operands(sweep.only_for(*sqrt.inputs.first()?)?, Kind::Add)?;
+    let (mean, eps) = match (number(net, a), number(net, b)) {
+        (None, Some(eps)) => (a, eps),
+        (Some(eps), None) => (b, eps),
+        _ => return None,
+    };
+    let mean = sweep.only_for(mean)?;
+    is_mean_of_rows(net, mean)?;
+    is_square(net, sweep.only_for(*mean.inputs.first()?)?, value).then_some(eps)
+}
+
+/// Whether a node is the mean over the last axis, which stays.
+fn is_mean_of_rows(net: &Net, node: &Node) -> Option<()> {
+    node.is::<Reduce>().filter(|r| r.kind() == reduce::Kind::Mean && r.keep_dims())?;
+    let &[data, axes] = &node.inputs[..] else { return None };
+    let rank = net.sizes(data)?.len();
+    let axes = net.values[axes].fact.value.as_deref()?.i64s()?;
+    let axes: Vec<usize> = axes::normalize_all(&axes, rank, 1).ok()?.into_iter().collect();
+    (axes == [rank.checked_sub(1)?]).then_some(())
+}
+
+/// Whether a node multiplies a value with itself.
+fn is_square(net: &Net, node: &Node, value: ValueId) -> bool {
+    let power = operands(node, Kind::Power);
+    let times = operands(node, Kind::Multiply);
+    power.is_some_and(|[base, by]| base == value && number(net, by) == Some(2.0))
+        || times == Some([value, value])
+}
+
+/// The operands of a function of two tensors.
+fn operands(node: &Node, kind: Kind) -> Option<[ValueId; 2]> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    (node.is::<Binary>()?.kind() == kind).then_some([a, b])
+}
+
+/// A constant that is one number.
+fn number(net: &Net, value: ValueId) -> Option<f32> {
+    match net.values[value].constant.as_ref()?.as_slice::<f32>()? {
+        [one] => Some(*one),
+        _ => None,
+    }
+}
