@@ -225,7 +225,8 @@ impl Work<'_> {
                 n,
                 k,
                 a: Left::Rows { values: &places[place * m * k..][..m * k], stride: k },
-                b: Right::Panels(&self.filters[place * step..][..step]),
+                // With those of the next place behind them, which are asked for in time.
+                b: Right::Panels(&self.filters[place * step..]),
                 c_stride: n,
                 precision: Precision::F32,
                 steps: &[],

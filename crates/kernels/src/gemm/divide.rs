@@ -113,8 +113,12 @@ impl Tiles {
         self.n.div_ceil(self.size.1)
     }
 
-    /// A tile; behind the last, one that is outside.
+    /// A tile; behind the last, one that begins where B ends, and where the next B may lie.
     pub(super) fn get(&self, tile: usize) -> Tile {
+        if tile >= self.count() {
+            let end = self.n.next_multiple_of(micro::shape().1);
+            return Tile { rows: (self.m, self.m), columns: (end, end), is_thin: self.is_thin };
+        }
         let (group, tile) =
             (tile / (self.group * self.across()), tile % (self.group * self.across()));
         let row = (group * self.group + tile % self.group) * self.size.0;

@@ -1,12 +1,15 @@
 //! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
 //! and each row of a tile is read where its window begins.
 
-use super::Windows;
 use super::laid::lay;
 use super::tiles::{LANES, Line, Room, RowBlock, SIDE};
+use super::{Window, Windows};
 
 /// Outputs of a line that make it worth a tile: others are better laid out one by one.
 const FULL: usize = 12;
+
+/// Bytes of the lines that one line of outputs looks at, at most: a file may ask for any padding.
+const MOST: usize = 2 << 20;
 
 /// The lines of the input that the windows of some rows look at, with the zeros around them.
 pub(super) struct Image<'a> {
@@ -18,17 +21,22 @@ pub(super) struct Image<'a> {
 }
 
 /// Whether windows are read so: their taps lie side by side, the elements of a run are even steps along
-/// k, and outputs fill tiles.
+/// k, outputs fill tiles, and the lines are not many more than are looked at.
 pub(super) fn suits(windows: &Windows<'_>) -> bool {
     let [depth, height, width] = windows.axes;
     let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
-    let has_many = width.taps * height.taps > 1 && width.stride <= width.taps;
+    let has_many = width.taps * height.taps > 1;
+    let meets = |axis: Window| axis.stride <= axis.taps && axis.dilation == 1;
     let fills = width.output >= FULL * width.output.div_ceil(SIDE);
     let run = width.taps * windows.channels.1;
     let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
     // Pairs begin where positions do.
     let is_whole = windows.channels.1.is_multiple_of(2) && windows.is_dense();
-    is_flat && has_many && fills && is_even && is_whole
+    if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
+        return false;
+    }
+    let line = ((width.output - 1) * width.stride + width.taps) * windows.channels.1;
+    line.saturating_mul(height.taps * size_of::<u16>()) <= MOST
 }
 
 impl<'a> Image<'a> {
@@ -38,7 +46,7 @@ impl<'a> Image<'a> {
         let mut image = Image { windows, rows, room: Room::new(0), first: 0 };
         image.first = image.line_of(rows.0 / width.output);
         let last = image.line_of((rows.1 - 1) / width.output);
-        let count = last + (height.taps - 1) * height.dilation + 1 - image.first;
+        let count = last + height.taps - image.first;
         image.room.extend(count * image.lines());
         for line in 0..count {
             image.round(line);
@@ -49,7 +57,7 @@ impl<'a> Image<'a> {
     /// Lines of the input for an element of the batch, with those around it.
     fn reach(&self) -> usize {
         let [_, height, _] = self.windows.axes;
-        (height.output - 1) * height.stride + (height.taps - 1) * height.dilation + 1
+        (height.output - 1) * height.stride + height.taps
     }
 
     /// The first line that the windows of a line of outputs look at.
@@ -137,7 +145,7 @@ impl<'a> Image<'a> {
             sources: [source(row), second],
             row_bytes: width.stride * position,
             step_bytes: run / steps * size_of::<u16>(),
-            run: (steps, height.dilation * self.lines() * size_of::<Line>()),
+            run: (steps, self.lines() * size_of::<Line>()),
             runs: height.taps,
         }
     }
