@@ -13,7 +13,10 @@ use std::ops::Range;
 const STREAM_BYTES: usize = 3 << 20;
 
 /// Bytes that are worth a second thread.
-const GRAIN_BYTES: usize = 96 << 10;
+const GRAIN_BYTES: usize = 64 << 10;
+
+/// Bytes of a piece where there are more than one for each thread.
+const PIECE_BYTES: usize = 160 << 10;
 
 /// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
 const SHORT: usize = 4 << 10;
@@ -153,7 +156,8 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
     let before = to.as_ptr().align_offset(LINE).min(to.len());
     let (len, out) = (to.len(), Slice::new(to));
     let lines = (len - before).div_ceil(LINE).max(1);
-    threads.ranges(lines, GRAIN_BYTES / LINE, |lines| {
+    let piece = lines.div_ceil(threads.count()).min(PIECE_BYTES / LINE);
+    threads.ranges(lines, piece.max(GRAIN_BYTES / LINE), |lines| {
         let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
         f(out, start..(before + lines.end * LINE).min(len));
     });
