@@ -16,6 +16,7 @@ mod pack;
 mod pairs;
 mod plain;
 mod precision;
+mod round;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vector;
@@ -40,7 +41,7 @@ use divide::{GRAIN, Tile, Tiles};
 use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
 pub(crate) use micro::{Out, store};
 use pack::pack_panel;
-use pairs::Rounded;
+use round::Rounded;
 use std::ops::Range;
 use windows::Line;
 

@@ -1,8 +1,8 @@
 //! Rounding A before the tiles, where they would round the same elements again and again: those
 //! under the windows of a convolution, and rows that meet columns of B in turn.
 
-use super::pairs::round_all;
 use super::precision::Precision;
+use super::round::round_all;
 use super::{Left, Place, Product, Windows};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};

@@ -1,8 +1,8 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
 use super::micro;
-use super::pairs::{pair_rows, widen_rows};
 use super::precision::{Precision, Unit};
+use super::round::{pair_rows, widen_rows};
 use crate::memory::Lines;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};

@@ -169,8 +169,9 @@ struct Later {
 }
 
 impl Later {
-    fn of(panels: &[f32], lanes: usize) -> Later {
-        let panels = &panels[..lanes.min(panels.len())];
+    /// Of the first `len` elements of some panels.
+    fn of(panels: &[f32], len: usize) -> Later {
+        let panels = &panels[..len.min(panels.len())];
         Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
     }
 
