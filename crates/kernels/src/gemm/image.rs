@@ -2,7 +2,7 @@
 //! and each row of a tile is read where its window begins.
 
 use super::laid::lay;
-use super::tiles::{LANES, Line, Room, RowBlock, SIDE};
+use super::tiles::{LANES, ROW_BYTES, Room, RowBlock, SIDE};
 use super::{Window, Windows};
 
 /// Outputs of a line that make it worth a tile: others are better laid out one by one.
@@ -35,66 +35,58 @@ pub(super) fn suits(windows: &Windows<'_>) -> bool {
     if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
         return false;
     }
-    let line = ((width.output - 1) * width.stride + width.taps) * windows.channels.1;
-    line.saturating_mul(height.taps * size_of::<u16>()) <= MOST
+    lines(windows).saturating_mul(height.taps * ROW_BYTES) <= MOST
+}
+
+/// Positions that the windows along an axis look at, with those outside the input.
+fn reach(axis: Window) -> usize {
+    (axis.output - 1) * axis.stride + axis.taps
+}
+
+/// Lines of the room that a line of the input takes.
+fn lines(windows: &Windows<'_>) -> usize {
+    let [_, _, width] = windows.axes;
+    (reach(width) * windows.channels.1).div_ceil(LANES)
+}
+
+/// The first line that the windows of a line of outputs look at, counted over the whole batch.
+fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
+    let [_, height, _] = windows.axes;
+    let (batch, y) = (outputs / height.output, outputs % height.output);
+    batch * reach(height) + y * height.stride
 }
 
 impl<'a> Image<'a> {
     /// Rounds the lines for a range of outputs.
     pub(super) fn new(windows: &'a Windows<'a>, rows: (usize, usize)) -> Image<'a> {
         let [_, height, width] = windows.axes;
-        let mut image = Image { windows, rows, room: Room::new(0), first: 0 };
-        image.first = image.line_of(rows.0 / width.output);
-        let last = image.line_of((rows.1 - 1) / width.output);
-        let count = last + height.taps - image.first;
-        image.room.extend(count * image.lines());
+        let first = first_line(windows, rows.0 / width.output);
+        let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
+        let room = Room::new(count * lines(windows));
+        let mut image = Image { windows, rows, room, first };
         for line in 0..count {
             image.round(line);
         }
         image
     }
 
-    /// Lines of the input for an element of the batch, with those around it.
-    fn reach(&self) -> usize {
-        let [_, height, _] = self.windows.axes;
-        (height.output - 1) * height.stride + height.taps
-    }
-
-    /// The first line that the windows of a line of outputs look at.
-    fn line_of(&self, outputs: usize) -> usize {
-        let [_, height, _] = self.windows.axes;
-        let (batch, y) = (outputs / height.output, outputs % height.output);
-        batch * self.reach() + y * height.stride
-    }
-
-    /// Positions of a line, with those around it.
-    fn positions(&self) -> usize {
-        let [_, _, width] = self.windows.axes;
-        (width.output - 1) * width.stride + width.taps
-    }
-
-    /// What a line of the input takes of the room.
-    fn lines(&self) -> usize {
-        (self.positions() * self.windows.channels.1).div_ceil(LANES)
-    }
-
     /// Rounds a line, counted from the first.
     fn round(&mut self, line: usize) {
         let [_, height, width] = self.windows.axes;
         let (channels, place) = (self.windows.channels.1, self.windows.place);
-        let (batch, y) = ((self.first + line) / self.reach(), (self.first + line) % self.reach());
+        let (batch, y) = ((self.first + line) / reach(height), (self.first + line) % reach(height));
         let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
         // Positions of the room that lie before the input, and those within.
-        let before = width.start.min(0).unsigned_abs().min(self.positions());
+        let before = width.start.min(0).unsigned_abs().min(reach(width));
         let start = width.start.max(0).unsigned_abs();
-        let within = width.input.saturating_sub(start).min(self.positions() - before);
+        let within = width.input.saturating_sub(start).min(reach(width) - before);
         let within = if y.is_some() { within } else { 0 };
         let at = (y.unwrap_or(0) * width.input + start) * place.position;
         let from = batch * place.image + self.windows.channels.0 + at;
         let from = &self.windows.input[from.min(self.windows.input.len())..];
         assert!(from.len() >= within * channels, "A is too short");
-        let (lines, after) = (self.lines(), before + within);
-        let to = self.room.0[line * lines..][..lines].as_mut_ptr();
+        let (lines, after) = (lines(self.windows), before + within);
+        let to = self.room.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let nothing = std::ptr::null();
         // SAFETY: the input has what is read, and the line of the room its positions; `isa` says that
         // there are tiles.
@@ -133,8 +125,8 @@ impl<'a> Image<'a> {
         let run = width.taps * self.windows.channels.1;
         let steps = run.div_ceil(LANES);
         let source = |row: usize| {
-            let line = self.line_of(row / width.output) - self.first;
-            let first: *const u8 = self.room.0[line * self.lines()..].as_ptr().cast();
+            let line = first_line(self.windows, row / width.output) - self.first;
+            let first: *const u8 = self.room.lines(line * lines(self.windows)).as_ptr().cast();
             first.wrapping_add(row % width.output * width.stride * position)
         };
         let second = if rows.1 > 0 { source(row + rows.0) } else { source(row) };
@@ -145,7 +137,7 @@ impl<'a> Image<'a> {
             sources: [source(row), second],
             row_bytes: width.stride * position,
             step_bytes: run / steps * size_of::<u16>(),
-            run: (steps, self.lines() * size_of::<Line>()),
+            run: (steps, lines(self.windows) * ROW_BYTES),
             runs: height.taps,
         }
     }

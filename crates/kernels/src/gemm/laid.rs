@@ -1,9 +1,9 @@
 //! Rows of A in bf16, laid out as the tiles that AMX multiplies.
 
-use super::micro::{Source, Steps};
-use super::tiles::{LANES, Line, ROW_BYTES, ROWS, Room, RowBlock, SIDE};
+use super::micro::Source;
+use super::round::store_rounded;
+use super::tiles::{LANES, ROW_BYTES, ROWS, Room, RowBlock, SIDE};
 use super::{Left, Product};
-use std::arch::x86_64::*;
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
 pub(super) struct Laid {
@@ -48,8 +48,8 @@ impl Laid {
     pub(super) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
         (0..self.count()).map(|i| {
             let (row, end) = self.block(i);
-            let first = &self.room.0[self.start(i)..];
-            let second = &first[SIDE.min(first.len())..];
+            let first = self.room.lines(self.start(i));
+            let second = &first[(SIDE * LANES).min(first.len())..];
             RowBlock {
                 row,
                 rows: (SIDE.min(end - row), (end - row).saturating_sub(SIDE)),
@@ -83,7 +83,7 @@ impl Laid {
     fn row(&mut self, block: usize, row: usize) -> RowLines<'_> {
         let (first, end) = self.block(block);
         let line = self.start(block) + row - first;
-        RowLines { lines: &mut self.room.0[line..], step: step(end - first), count: self.steps }
+        RowLines { lines: self.room.lines_mut(line), step: step(end - first), count: self.steps }
     }
 }
 
@@ -95,45 +95,35 @@ fn step(rows: usize) -> usize {
 
 /// Every `step`th of some lines: those of one row.
 struct RowLines<'a> {
-    lines: &'a mut [Line],
+    lines: &'a mut [u16],
     step: usize,
     count: usize,
 }
 
 impl RowLines<'_> {
-    /// Rounds row `row` of `rows` that consist of `runs` runs, with zeros behind it.
+    /// Rounds a row of several that consist of `runs` runs, with zeros behind it.
     ///
     /// # Panics
     /// When neighbours of a run are apart.
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements; the machine has AVX512-BF16.
-    unsafe fn round(self, from: Source, runs: usize, (row, rows): (usize, usize), k: usize) {
+    unsafe fn round(self, from: Source, runs: usize, at: (usize, usize), k: usize) {
         if k == 0 {
             return;
         }
         let len = k / runs;
         // The last line that is written is within the lines.
-        assert!(self.count * LANES >= k && (self.count - 1) * self.step < self.lines.len());
+        let last = (self.count - 1) * self.step * LANES;
+        assert!(self.count * LANES >= k && last + LANES <= self.lines.len());
         let (to, step) = (self.lines.as_mut_ptr(), self.step);
-        for run in 0..runs {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let from = match from {
-                    // The first is null where all are 0.
-                    Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
-                    Source::Rows(runs) => *runs.add(run * rows + row),
-                    Source::Line(runs, Steps { row: stride, inner }) => {
-                        assert!(inner == 1, "neighbours are apart");
-                        let first = *runs.add(run);
-                        if first.is_null() { first } else { first.add(row * stride) }
-                    }
-                };
-                lay((from, len), to, step, run * len);
+        // SAFETY: the caller's promise, and up to the end of the last line.
+        unsafe {
+            for run in 0..runs {
+                lay((from.run(run, at), len), to, step, run * len);
             }
+            lay((std::ptr::null(), self.count * LANES - k), to, step, k);
         }
-        // SAFETY: up to the end of the last line.
-        unsafe { lay((std::ptr::null(), self.count * LANES - k), to, step, k) };
     }
 }
 
@@ -144,44 +134,19 @@ impl RowLines<'_> {
 /// The pointer is valid for so many elements, and the row has lines for them; the machine has
 /// AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(super) unsafe fn lay((from, len): (*const f32, usize), to: *mut Line, step: usize, at: usize) {
+pub(super) unsafe fn lay((from, len): (*const f32, usize), to: *mut u16, step: usize, at: usize) {
     let mut done = 0;
     while done < len {
         let (line, inside) = ((at + done) / LANES, (at + done) % LANES);
         let count = (LANES - inside).min(len - done);
-        // SAFETY: what the masks leave out is neither read nor written.
+        // SAFETY: the caller's promise; the elements lie within a line.
         unsafe {
-            let to = to.add(line * step).cast::<i16>().add(inside);
-            let lanes = match from.is_null() {
-                true => _mm512_setzero_si512(),
-                false => rounded(from.add(done), count),
-            };
-            match count {
-                LANES => _mm512_store_si512(to.cast(), lanes),
-                _ => _mm512_mask_storeu_epi16(to, u32::MAX >> (LANES - count), lanes),
+            let to = to.add(line * step * LANES + inside);
+            match from.is_null() {
+                true => to.write_bytes(0, count),
+                false => store_rounded(from.add(done), to, count),
             }
         }
         done += count;
-    }
-}
-
-/// At most a line of elements, rounded.
-///
-/// # Safety
-/// As [`lay`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn rounded(from: *const f32, count: usize) -> __m512i {
-    let mask = u32::MAX >> (LANES - count);
-    // SAFETY: the caller's promise; what the masks leave out is not read.
-    unsafe {
-        let (low, high) = match count {
-            LANES => (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(LANES / 2))),
-            _ => (
-                _mm512_maskz_loadu_ps(mask as u16, from),
-                _mm512_maskz_loadu_ps((mask >> 16) as u16, from.wrapping_add(LANES / 2)),
-            ),
-        };
-        std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low))
     }
 }

@@ -75,6 +75,30 @@ pub(super) enum Source {
     Line(*const *const f32, Steps),
 }
 
+impl Source {
+    /// Where run `run` of row `row` of `rows` begins; null where it is all 0.
+    ///
+    /// # Panics
+    /// When neighbours of a run are apart.
+    ///
+    /// # Safety
+    /// There are pointers for so many runs and rows.
+    pub(super) unsafe fn run(self, run: usize, (row, rows): (usize, usize)) -> *const f32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
+                Source::Rows(runs) => *runs.add(run * rows + row),
+                Source::Line(runs, steps) => {
+                    assert!(steps.inner == 1, "neighbours are apart");
+                    let first = *runs.add(run);
+                    if first.is_null() { first } else { first.add(row * steps.row) }
+                }
+            }
+        }
+    }
+}
+
 /// Elements from one to the next.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {

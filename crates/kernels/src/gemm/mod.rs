@@ -53,7 +53,8 @@ pub const FEW_ROWS: usize = 3;
 pub enum Right<'a> {
     /// Packed before, for a matrix that is used again and again.
     Packed(&'a Packed),
-    /// Packed by [`pack_into`].
+    /// Packed by [`pack_into`]. What lies behind is asked for before the product ends, since it may be
+    /// the B of the next one.
     Panels(&'a [f32]),
     /// As it lies in memory.
     Plain(&'a [Loose], Layout),

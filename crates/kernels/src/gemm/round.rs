@@ -123,21 +123,11 @@ impl Rounded {
         assert!(rows * self.stride <= self.rows.len());
         for row in 0..rows {
             for run in 0..runs {
-                // SAFETY: the caller's promise.
-                let from = unsafe {
-                    match from {
-                        // The first is null where all are 0.
-                        Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
-                        Source::Rows(runs) => *runs.add(run * rows + row),
-                        Source::Line(runs, steps) => {
-                            assert!(steps.inner == 1, "neighbours are apart");
-                            let first = *runs.add(run);
-                            if first.is_null() { first } else { first.add(row * steps.row) }
-                        }
-                    }
-                };
                 // SAFETY: the caller's promise; a row is its runs.
-                unsafe { self.round_part(from, len, row, run * len) };
+                unsafe {
+                    let from = from.run(run, (row, rows));
+                    self.round_part(from, len, row, run * len);
+                }
             }
             self.fill_up(row);
         }
@@ -168,17 +158,18 @@ impl Rounded {
         }
     }
 
-    /// Writes the zeros behind a row, up to a whole tile.
+    /// Writes the zero behind a row that is not whole pairs.
     fn fill_up(&mut self, row: usize) {
+        if self.k.is_multiple_of(2) {
+            return;
+        }
         let to = &mut self.rows[row * self.stride..][..self.stride];
         match self.unit {
-            Unit::Wide if self.k.is_multiple_of(2) => {}
             Unit::Wide => to[self.k - 1] = 0.0,
+            // The second of the last pair is in the upper half of its lane.
             Unit::Tiles | Unit::Pairs => {
-                let end = self.k.next_multiple_of(32);
-                assert!(end <= 2 * to.len());
-                // SAFETY: there is room for it, two elements in each lane.
-                unsafe { to.as_mut_ptr().cast::<u16>().add(self.k).write_bytes(0, end - self.k) }
+                let last = &mut to[self.k / 2];
+                *last = f32::from_bits(last.to_bits() & 0xffff);
             }
         }
     }
@@ -225,19 +216,38 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
 unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
     // SAFETY: the caller's promise; what is beyond the elements is masked.
     unsafe {
-        let mut i = 0;
-        while i + 32 <= len {
-            let (low, high) = (_mm512_loadu_ps(from.add(i)), _mm512_loadu_ps(from.add(i + 16)));
-            let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
-            _mm512_storeu_si512(to.add(i).cast(), both);
-            i += 32;
+        for i in (0..len).step_by(LANES) {
+            store_rounded(from.add(i), to.add(i), LANES.min(len - i));
         }
-        while i < len {
-            let mask = u16::MAX >> 16usize.saturating_sub(len - i);
-            let some = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from.add(i)));
-            let some = transmute::<__m256bh, __m256i>(some);
-            _mm256_mask_storeu_epi16(to.add(i).cast(), mask, some);
-            i += 16;
+    }
+}
+
+/// Elements that are rounded at a time.
+#[cfg(target_arch = "x86_64")]
+const LANES: usize = 32;
+
+/// Rounds up to [`LANES`] elements, at least one.
+///
+/// # Safety
+/// As [`round_natively`], for so many elements.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(super) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize) {
+    let mask = u32::MAX >> (LANES - count);
+    // SAFETY: the caller's promise; what the masks leave out is neither read nor written.
+    unsafe {
+        let (low, high) = match count {
+            LANES => (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(LANES / 2))),
+            _ => (
+                _mm512_maskz_loadu_ps(mask as u16, from),
+                _mm512_maskz_loadu_ps((mask >> 16) as u16, from.wrapping_add(LANES / 2)),
+            ),
+        };
+        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
+        match count {
+            LANES => _mm512_storeu_si512(to.cast(), rounded),
+            _ => _mm512_mask_storeu_epi16(to.cast(), mask, rounded),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::image::{self, Image};
 use super::laid::Laid;
 use super::micro::{Out, store_rows};
 use super::{Absorbed, Left, Product, Tile, finish};
+use crate::memory::Lines;
 use crate::par::Slice;
 use crate::simd::Avx512;
 use std::arch::asm;
@@ -65,41 +66,38 @@ fn is_permitted() -> bool {
     false
 }
 
-/// A row of a tile.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Line([u16; LANES]);
-
 thread_local! {
     /// Room of a thread: fresh memory for each tile of C would take longer than what is done with it.
-    static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    static ROOM: Cell<Lines> = Cell::default();
 }
 
-/// Room for rows of A.
-pub(super) struct Room(pub(super) Vec<Line>);
+/// Room for rows of A, in lines of [`LANES`] elements.
+pub(super) struct Room(Lines);
 
 impl Room {
     /// At least so many lines, of any content.
     pub(super) fn new(lines: usize) -> Room {
-        let mut room = Room(ROOM.take());
-        room.extend(lines);
-        room
+        let mut room = ROOM.take();
+        if room.elements::<u16>().len() < lines * LANES {
+            room = Lines::zeroed(lines * ROW_BYTES);
+        }
+        Room(room)
     }
 
-    /// Makes it at least so many lines.
-    pub(super) fn extend(&mut self, lines: usize) {
-        if self.0.len() < lines {
-            self.0.resize(lines, Line([0; LANES]));
-        }
+    /// The lines from one on.
+    pub(super) fn lines(&self, line: usize) -> &[u16] {
+        &self.0.elements()[line * LANES..]
+    }
+
+    /// The same, for writing.
+    pub(super) fn lines_mut(&mut self, line: usize) -> &mut [u16] {
+        &mut self.0.elements_mut()[line * LANES..]
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // The larger one is kept.
-        let kept = ROOM.take();
-        let own = std::mem::take(&mut self.0);
-        ROOM.set(if kept.len() > own.len() { kept } else { own });
+        ROOM.set(std::mem::take(&mut self.0));
     }
 }
 

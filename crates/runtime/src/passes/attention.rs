@@ -27,22 +27,12 @@ use std::sync::Arc;
 
 /// Joins attention that is written as products.
 pub(super) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
-    each(net, whole)
+    Sweep::replacing(net, |sweep, node| whole(sweep, node))
 }
 
 /// Finds attention whose keys come from a variable.
 pub(super) fn cached(net: &mut Net, _: &PassCx<'_>) -> usize {
-    each(net, over_variable)
-}
-
-fn each(net: &mut Net, find: fn(&Sweep<'_>, &Node) -> Option<Node>) -> usize {
-    Sweep::over(net, |sweep, node| match find(sweep, &node) {
-        Some(attention) => {
-            sweep.changed();
-            sweep.keep(attention);
-        }
-        None => sweep.keep(node),
-    })
+    Sweep::replacing(net, |sweep, node| over_variable(sweep, node))
 }
 
 fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {

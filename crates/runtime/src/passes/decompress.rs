@@ -118,13 +118,7 @@ pub(super) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
     for &value in &needed {
         net.values[value].invariant = true;
     }
-    Sweep::over(net, |sweep, node| match joined.get(&node.outputs[0]) {
-        Some(once) => {
-            sweep.changed();
-            sweep.keep(once.clone());
-        }
-        None => sweep.keep(node),
-    })
+    Sweep::replacing(net, |_, node| joined.get(&node.outputs[0]).cloned())
 }
 
 /// The values that follow from constants and are not outputs.

@@ -23,13 +23,7 @@ use kernels::unary::Unary as Function;
 use std::sync::Arc;
 
 pub(super) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match joined(sweep, &node) {
-        Some(joined) => {
-            sweep.changed();
-            sweep.keep(joined);
-        }
-        None => sweep.keep(node),
-    })
+    Sweep::replacing(net, joined)
 }
 
 /// The product that feeds a node, with what the node does appended to its steps.

@@ -14,13 +14,7 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 pub(super) fn rms(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match normalized(sweep, &node) {
-        Some(normalized) => {
-            sweep.changed();
-            sweep.keep(normalized);
-        }
-        None => sweep.keep(node),
-    })
+    Sweep::replacing(net, |sweep, node| normalized(sweep, node))
 }
 
 /// The normalisation that a product of a value and the reciprocal of its root mean square is.

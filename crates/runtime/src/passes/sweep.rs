@@ -47,6 +47,20 @@ impl<'a> Sweep<'a> {
         sweep.changes
     }
 
+    /// Replaces each node for which `find` gives another. Returns how many those were.
+    pub(crate) fn replacing(
+        net: &'a mut Net,
+        mut find: impl FnMut(&mut Sweep<'_>, &Node) -> Option<Node>,
+    ) -> usize {
+        Sweep::over(net, |sweep, node| match find(sweep, &node) {
+            Some(other) => {
+                sweep.changed();
+                sweep.keep(other);
+            }
+            None => sweep.keep(node),
+        })
+    }
+
     /// Keeps a node, at this place of the order.
     pub(crate) fn keep(&mut self, node: Node) {
         for &output in &node.outputs {
