@@ -60,7 +60,9 @@ impl GatherPlan {
 
 /// Copies element `index` of each `size` elements.
 fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
-    threads.chunks(out, 1, GRAIN / size_of::<T>(), |first, out| {
+    // A whole cache line is read for each element.
+    let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
+    threads.chunks(out, 1, grain, |first, out| {
         let from = &data[first * size..][..out.len() * size];
         for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
             *to = row[index];
@@ -113,7 +115,7 @@ pub fn at_positions<T: Plain>(
 /// Copies runs of `N` elements, too short to call a function for each.
 fn runs<T: Plain, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
     for (to, position) in out.as_chunks_mut::<N>().0.iter_mut().zip(positions) {
-        to.copy_from_slice(&data[*position..][..N]);
+        *to = data[*position..].as_chunks::<N>().0[0];
     }
 }
 

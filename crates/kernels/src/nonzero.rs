@@ -39,6 +39,12 @@ pub fn positions<T: Plain, I: Stored>(
             let mut at = first(chunk);
             let end = at + counts[chunk];
             let start = chunk * CHUNK;
+            if let [_] = sizes {
+                // SAFETY: the part of this chunk, within the one row.
+                let out = unsafe { std::slice::from_raw_parts_mut(out.at(at), end - at) };
+                along_one_axis(&data[start..], start, out);
+                continue;
+            }
             for (i, value) in data[start..].iter().enumerate().take(CHUNK) {
                 if *value == T::default() {
                     continue;
@@ -60,6 +66,17 @@ pub fn positions<T: Plain, I: Stored>(
     });
 }
 
+/// Writes the index of each element that is not 0 until `out` is full, without a branch for each;
+/// the first element has index `start`.
+fn along_one_axis<T: Plain, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
+    let mut at = 0;
+    for (i, value) in data.iter().enumerate() {
+        let Some(slot) = out.get_mut(at) else { break };
+        *slot = I::from_i64((start + i) as i64);
+        at += usize::from(*value != T::default());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +94,17 @@ mod tests {
         let expected: Vec<usize> = (0..data.len()).filter(|i| data[*i] != 0.0).collect();
         let found = (0..total).map(|i| out[i] as usize * 150 + out[total + i] as usize);
         assert!(found.eq(expected.iter().copied()));
+    }
+
+    #[test]
+    fn one_axis_of_several_chunks() {
+        let data: Vec<u8> = (0..40_000).map(|i| u8::from(i % 3 == 1 || i > 30_000)).collect();
+        let threads = Threads::new(2);
+        let counts = count(&threads, &data);
+        let expected: Vec<i64> = (0..40_000).filter(|i| data[*i as usize] != 0).collect();
+        let mut out = vec![0i64; counts.iter().sum()];
+        positions(&threads, &[data.len()], &data, &counts, &mut out);
+        assert_eq!(out, expected);
     }
 
     #[test]

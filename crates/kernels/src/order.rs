@@ -42,6 +42,25 @@ impl Order for u64 {
     }
 }
 
+/// The positions of `(number, position)` pairs in the order of the numbers, equal ones by position.
+pub fn sorted(pairs: impl Iterator<Item = (u64, usize)>) -> Vec<usize> {
+    let mut keys: Vec<u128> = pairs.map(|(number, position)| key(number, position)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(position).collect()
+}
+
+/// One number that is ordered as a pair, and compared without a branch.
+#[inline(always)]
+pub fn key(number: u64, position: usize) -> u128 {
+    u128::from(number) << 64 | position as u128
+}
+
+/// The position in a [`key`].
+#[inline(always)]
+pub fn position(key: u128) -> usize {
+    key as u64 as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +75,11 @@ mod tests {
         assert!(rising(&[i64::MIN, -1, 0, 1, i64::MAX].map(Order::rank)));
         assert!(rising(&[0, 1, u64::MAX].map(Order::rank)));
         assert_eq!((-0.0f32).rank(), 0.0f32.rank());
+    }
+
+    #[test]
+    fn equal_numbers_are_ordered_by_position() {
+        let pairs = [(7, 4), (u64::MAX, 0), (7, 1), (0, 9)];
+        assert_eq!(sorted(pairs.into_iter()), [9, 1, 4, 0]);
     }
 }

@@ -10,9 +10,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
-/// How often a helper looks for work before it sleeps: some tens of microseconds.
-const SPINS: usize = 20_000;
+/// How long a helper looks for work before it sleeps. Longer than what one thread alone does
+/// between the parallel steps of most models, since waking it takes as long as ten small steps.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// How often it looks before it looks at the clock: some microseconds.
+const SPINS: usize = 128;
 
 /// A pool of threads. The thread that calls [`Threads::run`] is one of them.
 pub struct Threads {
@@ -279,7 +284,7 @@ impl Shared {
 
     /// Waits for a job other than number `seen` and enters it; `None` when the pool ends.
     fn enter(&self, helper: usize, seen: u64) -> Option<u64> {
-        let mut spins = 0;
+        let (mut spins, mut since) = (0, None);
         loop {
             if self.stop.load(Ordering::Acquire) {
                 return None;
@@ -299,7 +304,7 @@ impl Shared {
                 continue;
             }
             spins += 1;
-            if spins < SPINS {
+            if spins % SPINS != 0 || since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
                 std::hint::spin_loop();
                 continue;
             }
@@ -311,7 +316,7 @@ impl Shared {
                 std::thread::park();
             }
             self.sleeping[helper].store(false, Ordering::SeqCst);
-            spins = 0;
+            since = None;
         }
     }
 }

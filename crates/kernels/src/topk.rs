@@ -2,7 +2,7 @@
 //! that come first are taken, in their order.
 
 use crate::num::Stored;
-use crate::order::Order;
+use crate::order::{Order, key, position};
 use crate::par::{Slice, Threads};
 
 /// Which elements of which lines: `outer` times `inner` lines of `size` elements that lie `inner`
@@ -77,7 +77,7 @@ impl TopK {
             for line in lines {
                 self.sorted(data, line, &mut entries);
                 for (j, entry) in entries.iter().enumerate() {
-                    emit(line, j, *entry as u64 as usize);
+                    emit(line, j, position(*entry));
                 }
             }
         });
@@ -120,7 +120,7 @@ impl TopK {
     {
         let first = line / self.inner * self.size * self.inner + line % self.inner;
         let values = data[first..].iter().step_by(self.inner).take(self.size);
-        let entry = |(i, v): (usize, &T)| u128::from(self.cost(*v)) << 64 | i as u128;
+        let entry = |(i, v): (usize, &T)| key(self.cost(*v), i);
         entries.clear();
         entries.extend(values.enumerate().map(entry));
         if self.k < self.size {
@@ -128,7 +128,7 @@ impl TopK {
             entries.truncate(self.k);
         }
         match self.by_position {
-            true => entries.sort_unstable_by_key(|e| *e as u64),
+            true => entries.sort_unstable_by_key(|e| position(*e)),
             false => entries.sort_unstable(),
         }
     }

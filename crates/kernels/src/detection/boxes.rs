@@ -111,6 +111,9 @@ fn order(a: f32, b: f32) -> (f32, f32) {
 
 /// Shapes that may lie over each other.
 pub trait Overlap: Copy + Send + Sync {
+    /// Many of them, laid out to be compared with one.
+    type Many: Many<Self>;
+
     /// Intersection over union.
     fn overlap(self, other: Self) -> f32;
 
@@ -118,14 +121,30 @@ pub trait Overlap: Copy + Send + Sync {
     fn span(self) -> Option<(f32, f32)> {
         None
     }
+}
 
-    /// Whether the overlap with any of the others is greater than `limit`.
-    fn overlaps_any(self, others: &[Self], limit: f32) -> bool {
-        others.iter().any(|other| self.overlap(*other) > limit)
+/// Shapes that are compared with one at a time.
+pub trait Many<B>: Default {
+    /// Adds one.
+    fn push(&mut self, one: B);
+
+    /// Whether the overlap of `one` with any of them is greater than `limit`.
+    fn any_over(&self, one: B, limit: f32) -> bool;
+}
+
+impl<B: Overlap> Many<B> for Vec<B> {
+    fn push(&mut self, one: B) {
+        self.push(one);
+    }
+
+    fn any_over(&self, one: B, limit: f32) -> bool {
+        self.iter().any(|other| one.overlap(*other) > limit)
     }
 }
 
 impl Overlap for Rect {
+    type Many = Rects;
+
     fn overlap(self, other: Rect) -> f32 {
         self.iou(other, 0.0)
     }
@@ -133,28 +152,52 @@ impl Overlap for Rect {
     fn span(self) -> Option<(f32, f32)> {
         Some((self.x0, self.x1))
     }
-
-    fn overlaps_any(self, others: &[Rect], limit: f32) -> bool {
-        over(self, others, limit)
-    }
 }
 
 /// Boxes compared at a time.
 const LANES: usize = 32;
 
+/// Boxes in blocks: all of one side, then all of the next.
+#[derive(Debug, Default)]
+pub struct Rects {
+    blocks: Vec<[[f32; LANES]; 4]>,
+    count: usize,
+}
+
+impl Many<Rect> for Rects {
+    fn push(&mut self, one: Rect) {
+        let lane = self.count % LANES;
+        if lane == 0 {
+            self.blocks.push([[0.0; LANES]; 4]);
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            for (side, value) in block.iter_mut().zip(one.corners()) {
+                side[lane] = value;
+            }
+        }
+        self.count += 1;
+    }
+
+    fn any_over(&self, one: Rect, limit: f32) -> bool {
+        over(one, self, limit)
+    }
+}
+
 multiversion! {
-    fn over(rect: Rect, others: &[Rect], limit: f32) -> bool {
-        let (whole, rest) = others.as_chunks::<LANES>();
-        for others in whole {
+    fn over(one: Rect, others: &Rects, limit: f32) -> bool {
+        let mut left = others.count;
+        for [x0, y0, x1, y1] in &others.blocks {
             let mut found = false;
-            for other in others {
-                found |= rect.iou(*other, 0.0) > limit;
+            for i in 0..LANES {
+                let other = Rect { x0: x0[i], y0: y0[i], x1: x1[i], y1: y1[i] };
+                found |= (one.iou(other, 0.0) > limit) & (i < left);
             }
             if found {
                 return true;
             }
+            left = left.saturating_sub(LANES);
         }
-        rest.iter().any(|other| rect.iou(*other, 0.0) > limit)
+        false
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod boxes;
 pub mod classes;
+mod columns;
 pub mod decoded;
 pub mod greedy;
 pub mod priors;

@@ -39,6 +39,8 @@ impl Rotated {
 }
 
 impl Overlap for Rotated {
+    type Many = Vec<Rotated>;
+
     fn overlap(self, other: Rotated) -> f32 {
         if self.area <= 0.0 || other.area <= 0.0 {
             return 0.0;

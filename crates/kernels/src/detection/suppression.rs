@@ -1,6 +1,8 @@
 //! Non-maximum suppression: of boxes that overlap, the one with the best score stays.
 
 use super::boxes::{Overlap, descending};
+use super::columns::{Columns, groups};
+use crate::order::{Order, sorted};
 use crate::par::Threads;
 use crate::real::Real;
 use std::cmp::Ordering;
@@ -55,62 +57,21 @@ impl PartialOrd for Candidate {
     }
 }
 
-/// Boxes that stay, in columns as wide as the widest, so that a box can overlap those of its own
-/// column and of the two beside it only. Where classes are told apart by shifting their boxes,
-/// that is a small part of all.
-struct Columns<B> {
-    columns: Vec<Vec<B>>,
-    left: f32,
-    width: f32,
-}
-
-impl<B: Overlap> Columns<B> {
-    /// Most columns.
-    const MOST: f32 = 1024.0;
-
-    /// Columns for boxes of these spans; one alone where any box may overlap any other.
-    fn new(spans: impl Iterator<Item = Option<(f32, f32)>>, limit: f32) -> Columns<B> {
-        let start = Some((f32::INFINITY, f32::NEG_INFINITY, 0f32));
-        let found = spans.fold(start, |all, span| {
-            let ((low, high, widest), (left, right)) = (all?, span?);
-            let is_finite = left.is_finite() && right.is_finite();
-            is_finite.then(|| (low.min(left), high.max(left), widest.max(right - left)))
-        });
-        let one = Columns { columns: vec![Vec::new()], left: 0.0, width: f32::INFINITY };
-        match found {
-            Some((left, high, widest)) if limit >= 0.0 && high > left => {
-                // Wider than the widest, so that rounding does not move a box too far.
-                let width = (widest * 1.01).max((high - left) / Self::MOST);
-                let count = ((high - left) / width) as usize + 1;
-                Columns { columns: (0..count).map(|_| Vec::new()).collect(), left, width }
-            }
-            _ => one,
-        }
-    }
-
-    /// Adds a box, unless it overlaps one that is there by more than `limit`; tells whether it did.
-    fn add(&mut self, own: B, limit: f32) -> bool {
-        let left = own.span().map_or(0.0, |(left, _)| left - self.left);
-        let column = ((left / self.width) as usize).min(self.columns.len() - 1);
-        let near = column.saturating_sub(1)..(column + 2).min(self.columns.len());
-        let is_free = !self.columns[near].iter().any(|boxes| own.overlaps_any(boxes, limit));
-        if is_free {
-            self.columns[column].push(own);
-        }
-        is_free
-    }
-}
-
 impl Suppression {
     /// The boxes of one class that are kept, best first, with their scores.
     ///
     /// # Panics
     /// When there are fewer boxes than scores.
-    pub fn select<B: Overlap>(&self, boxes: &[B], scores: &[f32]) -> Vec<(usize, f32)> {
+    pub fn select<B: Overlap>(
+        &self,
+        threads: &Threads,
+        boxes: &[B],
+        scores: &[f32],
+    ) -> Vec<(usize, f32)> {
         let good = |score: f32| score >= self.score;
         let candidates = scores.iter().enumerate().filter(|(_, s)| good(**s));
         if self.sigma <= 0.0 {
-            return self.select_hard(boxes, candidates.map(|(i, s)| (*s, i)).collect());
+            return self.select_hard(threads, boxes, scores, candidates.map(|(i, _)| i));
         }
         let candidate = |(index, score): (usize, &f32)| Candidate { score: *score, index, seen: 0 };
         let mut heap: BinaryHeap<Candidate> = candidates.map(candidate).collect();
@@ -130,23 +91,39 @@ impl Suppression {
         kept
     }
 
-    /// The same where an overlap suppresses, whatever the scores.
+    /// The same where an overlap suppresses, whatever the scores; of the boxes `wanted`.
     fn select_hard<B: Overlap>(
         &self,
+        threads: &Threads,
         boxes: &[B],
-        mut candidates: Vec<(f32, usize)>,
+        scores: &[f32],
+        wanted: impl Iterator<Item = usize>,
     ) -> Vec<(usize, f32)> {
-        candidates.sort_unstable_by(|a, b| descending(a.0, b.0).then(a.1.cmp(&b.1)));
-        let spans = candidates.iter().map(|(_, i)| boxes[*i].span());
+        let order = sorted(wanted.map(|i| (!scores[i].rank(), i)));
+        let boxes: Vec<B> = order.iter().map(|i| boxes[*i]).collect();
+        let groups = groups(&boxes, self.overlap);
+        let mut kept: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+        threads.chunks(&mut kept, 1, 1, |first, part| {
+            for (kept, group) in part.iter_mut().zip(&groups[first..]) {
+                *kept = self.select_of_group(&boxes, group);
+            }
+        });
+        let mut stays = vec![false; order.len()];
+        kept.iter().flatten().for_each(|place| stays[*place] = true);
+        let all = order.into_iter().zip(stays).filter(|(_, stays)| *stays);
+        all.map(|(i, _)| (i, scores[i])).take(self.limit).collect()
+    }
+
+    /// Those of a group that do not overlap one before them that stays.
+    fn select_of_group<B: Overlap>(&self, boxes: &[B], group: &[usize]) -> Vec<usize> {
+        let mut stay = Columns::new(group.iter().map(|i| boxes[*i].span()), self.overlap);
         let mut kept = Vec::new();
-        let mut stay = Columns::new(spans, self.overlap);
-        for (score, index) in candidates {
+        for &place in group {
             if kept.len() >= self.limit {
                 break;
             }
-            let own = boxes[index];
-            if stay.add(own, self.overlap) {
-                kept.push((index, score));
+            if stay.add(boxes[place], self.overlap) {
+                kept.push(place);
             }
         }
         kept
@@ -176,7 +153,7 @@ impl Suppression {
                 let (batch, class) = ((first + i) / classes, (first + i) % classes);
                 let boxes = &boxes[batch * count..][..count];
                 let scores = &scores[(first + i) * count..][..count];
-                let kept = self.select(boxes, scores).into_iter();
+                let kept = self.select(threads, boxes, scores).into_iter();
                 *list = kept.map(|(index, score)| Kept { batch, class, index, score }).collect();
             }
         });
@@ -201,18 +178,23 @@ mod tests {
         let all = Suppression { limit: 9, overlap: 0.5, score: 0.2, sigma: 0.0 };
         let scores = [0.9, 0.8, 0.2, 0.85];
         // An overlap of exactly the threshold and a score of exactly the threshold stay.
-        assert_eq!(all.select(&BOXES, &scores), [(0, 0.9), (1, 0.8), (2, 0.2)]);
+        assert_eq!(all.select(Threads::single(), &BOXES, &scores), [(0, 0.9), (1, 0.8), (2, 0.2)]);
         let one = Suppression { limit: 1, ..all };
-        assert_eq!(one.select(&BOXES, &scores), [(0, 0.9)]);
-        assert_eq!(all.select(&BOXES, &[0.5, f32::NAN, 0.5, 0.1]), [(0, 0.5), (2, 0.5)]);
+        assert_eq!(one.select(Threads::single(), &BOXES, &scores), [(0, 0.9)]);
+        assert_eq!(
+            all.select(Threads::single(), &BOXES, &[0.5, f32::NAN, 0.5, 0.1]),
+            [(0, 0.5), (2, 0.5)]
+        );
     }
 
-    /// Against the definition: boxes of all widths, some without area, in no order.
+    /// Against the definition: boxes of all widths, some without area, in no order, some of them
+    /// far from the others.
     #[test]
-    fn columns_change_nothing() {
+    fn columns_and_groups_change_nothing() {
+        let threads = Threads::new(2);
         let number = |i: usize, n: usize| (i * 7919 % n) as f32;
         let rect = |i: usize| {
-            let (x, y) = (number(i, 331) * 3.0, number(i, 61));
+            let (x, y) = (number(i, 331) * 3.0 + number(i, 5) * 1500.0, number(i, 61));
             Rect::new(x, y, x + number(i, 23) - 1.0, y + number(i, 17))
         };
         let mut boxes: Vec<Rect> = (0..900).map(rect).collect();
@@ -220,14 +202,15 @@ mod tests {
         let order = super::super::boxes::ranked(&scores, |_| true);
         for (overlap, odd) in [(0.0, 0.0), (0.3, 0.0), (-1.0, 0.0), (0.3, f32::NAN)] {
             boxes[17].x0 += odd;
-            let all = Suppression { limit: 900, overlap, score: 0.0, sigma: 0.0 };
+            let all = Suppression { limit: 500, overlap, score: 0.0, sigma: 0.0 };
             let mut expected: Vec<usize> = Vec::new();
             for i in &order {
                 if !expected.iter().any(|k| boxes[*i].iou(boxes[*k], 0.0) > overlap) {
                     expected.push(*i);
                 }
             }
-            let found = all.select(&boxes, &scores).into_iter().map(|(i, _)| i);
+            expected.truncate(500);
+            let found = all.select(&threads, &boxes, &scores).into_iter().map(|(i, _)| i);
             assert_eq!(found.collect::<Vec<_>>(), expected, "{overlap} {odd}");
         }
     }
@@ -235,7 +218,7 @@ mod tests {
     #[test]
     fn soft() {
         let soft = Suppression { limit: 9, overlap: 0.5, score: 0.3, sigma: 0.5 };
-        let kept = soft.select(&BOXES, &[0.9, 0.8, 0.4, 0.85]);
+        let kept = soft.select(Threads::single(), &BOXES, &[0.9, 0.8, 0.4, 0.85]);
         let first = 0.8 * Real::exp(-0.25f32);
         assert_eq!(kept.iter().map(|k| k.0).collect::<Vec<_>>(), [0, 1, 2]);
         assert!((kept[1].1 - first).abs() < 1e-6);

@@ -1,9 +1,12 @@
-//! Gather: by element size. An index out of range gives zeros, as the specification says.
+//! Gather: by element size. An index out of range gives zeros, as the specification says. One
+//! entry whose index is known is a slice.
 
 use crate::dispatch::kernel_for;
+use crate::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::rules::axes;
+use kernels::copy::CopyPlan;
 use kernels::gather::GatherPlan;
 use kernels::num::{Loose, Plain};
 use std::marker::PhantomData;
@@ -21,11 +24,23 @@ impl Lower for Gather {
             count: product(&indices[batch..]),
             inner: product(&data[axis + 1..]),
         };
+        if let Some(plan) = one_entry(cx, plan) {
+            return movement(cx.element_type(0), 1, vec![Copy { input: 0, output: 0, plan }]);
+        }
         if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
             return Ok(Box::new(GatherKernel::<Loose> { plan, of: PhantomData }));
         }
         kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, of: PhantomData })
     }
+}
+
+/// The copy of a single entry, if its index is known and in range.
+fn one_entry(cx: &LowerCx<'_>, plan: GatherPlan) -> Option<CopyPlan> {
+    let GatherPlan { batch: 1, outer, size, count: 1, inner } = plan else { return None };
+    let &[index] = &cx.ints(1).ok()?[..] else { return None };
+    let index = kernels::indices::normal(index, size).ok()?;
+    let sizes = [outer, inner];
+    Some(CopyPlan::gather(&sizes, &[(size * inner) as isize, 1], (index * inner) as isize))
 }
 
 struct GatherKernel<T> {
