@@ -51,6 +51,7 @@ pub mod resample;
 pub mod reverse;
 pub mod roi;
 pub mod roll;
+pub mod rotary;
 pub mod runs;
 pub mod scatter;
 pub mod search;

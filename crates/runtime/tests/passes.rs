@@ -2,7 +2,7 @@
 //! as it is written, in the first run and in the second, which reads prepared weights.
 
 use infer::Inputs;
-use ir::ElementType::{F16, F32, U8};
+use ir::ElementType::{F16, F32, I64, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use runtime::{Options, Plan, Tensor};
 
@@ -139,6 +139,51 @@ fn rows_are_divided_by_their_root_mean_square_in_one_step() {
         let y = binary(&mut g, "Multiply", scale, y);
         g.result("y", y);
         check(&g.finish().unwrap(), &[3, 7, columns as usize], 0.0, steps);
+    }
+}
+
+#[test]
+fn rotary_embeddings_are_one_step_and_read_where_their_data_were() {
+    let slice = |g: &mut GraphBuilder, x: OutputRef, range: (i64, i64)| {
+        let ints = [range.0, range.1, 1, 3].map(|v| g.constant_i64(&[v]));
+        g.layer("Slice", "opset8").inputs(&[x, ints[0], ints[1], ints[2], ints[3]]).output()
+    };
+    let split = |g: &mut GraphBuilder, x: OutputRef| {
+        let axis = g.constant(I64, &[], &(-1i64).to_le_bytes());
+        let parts = [("num_splits", "2")];
+        let node = g.layer("Split", "opset1").attributes(&parts).inputs(&[x, axis]);
+        node.outputs(2)
+    };
+    let written = ["copy", "binary", "move", "binary", "move", "copy", "binary", "binary"];
+    for (halves, negative, steps) in
+        [(true, true, &["rotary"][..]), (false, false, &["rotary"]), (true, false, &written)]
+    {
+        let mut g = GraphBuilder::new("rotary");
+        let x = g.parameter("x", F32, "2,5,3,32");
+        let x = with_ints(&mut g, "Transpose", x, &[0, 2, 1, 3]);
+        let (low, high) = match halves {
+            true => (slice(&mut g, x, (0, 16)), slice(&mut g, x, (16, 32))),
+            false => {
+                let parts = split(&mut g, x);
+                (parts[0], parts[1])
+            }
+        };
+        let opposite = match negative {
+            true => unary(&mut g, "Negative", high),
+            false => {
+                let by = g.constant_f32(&[], &[if halves { -2.0 } else { -1.0 }]);
+                binary(&mut g, "Multiply", by, high)
+            }
+        };
+        let turned = [("axis", "-1")];
+        let turned = g.layer("Concat", "opset1").attributes(&turned).inputs(&[opposite, low]);
+        let turned = turned.output();
+        let (cos, sin) = (constant(&mut g, &[5, 32], 2), constant(&mut g, &[1, 3, 1, 32], 3));
+        let straight = binary(&mut g, "Multiply", x, cos);
+        let crossed = binary(&mut g, "Multiply", turned, sin);
+        let y = binary(&mut g, "Add", straight, crossed);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 5, 3, 32], 0.0, steps);
     }
 }
 

@@ -7,5 +7,6 @@ pub(crate) mod normalize;
 pub(crate) mod once;
 pub(crate) mod pool;
 pub(crate) mod product;
+pub(crate) mod rotary;
 pub(crate) mod then;
 pub(crate) mod turn;

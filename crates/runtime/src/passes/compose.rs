@@ -1,15 +1,16 @@
-//! A chain of movements is one map from where elements are to where they were. Products and
-//! attention read through it, attention writes through it, and what is left is one copy.
+//! A chain of movements is one map from where elements are to where they were. Products, rotary
+//! embeddings and attention read through it, attention writes through it, and what is left is one
+//! copy.
 
 use super::PassCx;
 use super::attention::heads;
 use super::map::Map;
+use super::pattern::lowered;
 use super::sweep::Sweep;
 use crate::fused::attention::Attention;
 use crate::fused::moved::Moved;
 use crate::fused::product::{Product, Through};
-use crate::kernel::Kernel;
-use crate::lower::LowerCx;
+use crate::fused::rotary::RotaryEmbedding;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::matmul::Shape;
 use crate::ops::scaled_dot_product_attention::Heads;
@@ -121,7 +122,10 @@ impl Chains {
 
     /// Rewrites a node to read its operands where they were before they were moved.
     fn read_through(&self, sweep: &mut Sweep<'_>, node: Node) -> Node {
-        let rewritten = self.product(sweep.net, &node).or_else(|| self.attention(sweep.net, &node));
+        let rewritten = self
+            .product(sweep.net, &node)
+            .or_else(|| self.attention(sweep.net, &node))
+            .or_else(|| self.rotary(&node));
         match rewritten {
             Some(rewritten) => {
                 sweep.changed();
@@ -174,6 +178,17 @@ impl Chains {
         Some(node)
     }
 
+    fn rotary(&self, node: &Node) -> Option<Node> {
+        let rotary = node.made::<RotaryEmbedding>()?;
+        let map = self.maps.get(node.inputs.first()?).filter(|m| m.copies > 0)?;
+        let rows = map.in_runs(*rotary.sizes.last()?)?.runs;
+        let through = Some(rows.into());
+        let operation = Operation::Made(Arc::new(RotaryEmbedding { through, ..rotary.clone() }));
+        let mut node = Node { operation, ..node.clone() };
+        *node.inputs.first_mut()? = map.source;
+        Some(node)
+    }
+
     /// Lets attention write its result where a chain would move it, if nobody else reads it.
     fn write_through(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<()> {
         let map = self.maps.get(&value).filter(|m| m.copies > 0)?;
@@ -208,11 +223,4 @@ fn placed(map: &Map, starts: &[usize], rows: usize, columns: usize) -> Option<(V
     let whole = |s: &usize| map.stride(*s, 1, columns).is_some();
     let all = starts.iter().all(|s| even(s) && whole(s));
     all.then(|| (starts.iter().map(|s| map.at(*s)).collect(), stride))
-}
-
-fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
-    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
-    let constants = net.constants(node);
-    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
-    node.lower(&cx).ok()
 }

@@ -9,7 +9,9 @@ mod fold;
 mod gate;
 mod layout;
 mod map;
+mod pattern;
 mod rms;
+mod rotary;
 mod rows;
 mod sweep;
 mod tidy;
@@ -49,6 +51,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("channels last", layout::layout),
     ("recognise attention", attention::attention),
     ("recognise normalisation", rms::rms),
+    ("recognise rotary embedding", rotary::rotary),
+    ("drop what these replace", tidy::drop_dead),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
     ("multiply by gates while reading", gate::gate),

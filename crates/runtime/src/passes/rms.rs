@@ -2,10 +2,11 @@
 //! last axis, becomes one node that computes the same numbers in the same order.
 
 use super::PassCx;
+use super::pattern::{either_way, number, operands};
 use super::sweep::Sweep;
 use crate::fused::normalize::NormalizeRows;
 use crate::net::{Net, Node, Operation, ValueId};
-use infer::ops::binary::{Binary, Kind};
+use infer::ops::binary::Kind;
 use infer::ops::reduce::{self, Reduce};
 use infer::ops::unary::{self, Unary};
 use infer::rules::axes;
@@ -19,8 +20,7 @@ pub(super) fn rms(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 /// The normalisation that a product of a value and the reciprocal of its root mean square is.
 fn normalized(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
-    let [a, b] = operands(node, Kind::Multiply)?;
-    let (value, eps) = [(a, b), (b, a)].into_iter().find_map(|(value, factor)| {
+    let (value, eps) = either_way(node, Kind::Multiply).find_map(|[value, factor]| {
         let eps = reciprocal(sweep, factor, value)?;
         Some((value, eps))
     })?;
@@ -48,12 +48,8 @@ fn reciprocal(sweep: &Sweep<'_>, factor: ValueId, value: ValueId) -> Option<f32>
     }
     let sqrt = sweep.only_for(root)?;
     sqrt.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
-    let [a, b] = operands(sweep.only_for(*sqrt.inputs.first()?)?, Kind::Add)?;
-    let (mean, eps) = match (number(net, a), number(net, b)) {
-        (None, Some(eps)) => (a, eps),
-        (Some(eps), None) => (b, eps),
-        _ => return None,
-    };
+    let (mean, eps) = either_way(sweep.only_for(*sqrt.inputs.first()?)?, Kind::Add)
+        .find_map(|[mean, eps]| Some((mean, number(net, eps)?)))?;
     let mean = sweep.only_for(mean)?;
     is_mean_of_rows(net, mean)?;
     is_square(net, sweep.only_for(*mean.inputs.first()?)?, value).then_some(eps)
@@ -75,18 +71,4 @@ fn is_square(net: &Net, node: &Node, value: ValueId) -> bool {
     let times = operands(node, Kind::Multiply);
     power.is_some_and(|[base, by]| base == value && number(net, by) == Some(2.0))
         || times == Some([value, value])
-}
-
-/// The operands of a function of two tensors.
-fn operands(node: &Node, kind: Kind) -> Option<[ValueId; 2]> {
-    let &[a, b] = &node.inputs[..] else { return None };
-    (node.is::<Binary>()?.kind() == kind).then_some([a, b])
-}
-
-/// A constant that is one number.
-fn number(net: &Net, value: ValueId) -> Option<f32> {
-    match net.values[value].constant.as_ref()?.as_slice::<f32>()? {
-        [one] => Some(*one),
-        _ => None,
-    }
 }

@@ -1,0 +1,33 @@
+//! What patterns of several nodes are looked for with.
+
+use crate::kernel::Kernel;
+use crate::lower::LowerCx;
+use crate::net::{Net, Node, ValueId};
+use infer::ops::binary::{Binary, Kind};
+
+/// The operands of a function of two tensors.
+pub(super) fn operands(node: &Node, kind: Kind) -> Option<[ValueId; 2]> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    (node.is::<Binary>()?.kind() == kind).then_some([a, b])
+}
+
+/// The operands of a function of two tensors, either way round.
+pub(super) fn either_way(node: &Node, kind: Kind) -> impl Iterator<Item = [ValueId; 2]> {
+    operands(node, kind).into_iter().flat_map(|[a, b]| [[a, b], [b, a]])
+}
+
+/// A constant that is one number of f32.
+pub(super) fn number(net: &Net, value: ValueId) -> Option<f32> {
+    match net.values[value].constant.as_ref()?.as_slice::<f32>()? {
+        [one] => Some(*one),
+        _ => None,
+    }
+}
+
+/// The kernel of a node, if its inputs tell enough about it.
+pub(super) fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
+    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
+    let constants = net.constants(node);
+    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
+    node.lower(&cx).ok()
+}
