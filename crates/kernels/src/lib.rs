@@ -27,6 +27,7 @@ pub mod gather_tree;
 pub mod gemm;
 pub mod grid_sample;
 pub mod indices;
+pub mod integers;
 pub mod inverse;
 pub mod isa;
 pub mod lrn;

@@ -39,6 +39,40 @@ impl<R: Real> Rounding<R> for Levels<R> {
     }
 }
 
+/// The same in f32 for elements that are about to be integers: by a factor in place of the divisions, so
+/// that a value between two levels may go to the other one. NaN goes to the first level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToLevel {
+    low: f32,
+    factor: f32,
+    most: f32,
+}
+
+impl ToLevel {
+    /// To one of `levels` levels between two limits, `low` below `high`; none otherwise.
+    pub fn new(low: f32, high: f32, levels: usize) -> Option<ToLevel> {
+        let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
+        let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
+        (low < high && factor.is_normal()).then_some(ToLevel { low, factor, most })
+    }
+
+    /// The level of an element: a whole number from 0 on.
+    #[inline(always)]
+    pub(crate) fn level(self, x: f32) -> f32 {
+        // The comparison gives 0 for NaN.
+        ((x - self.low) * self.factor).round_ties_even().max(0.0).min(self.most)
+    }
+}
+
+multiversion! {
+    /// Gives each element the value of its level: `level · scale + low`.
+    pub(crate) fn to_values(to: ToLevel, scale: f32, low: f32, values: &mut [f32]) {
+        for value in values {
+            *value = to.level(*value) * scale + low;
+        }
+    }
+}
+
 /// The limits of elements, each repeated to their shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a, T> {

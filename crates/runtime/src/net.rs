@@ -5,10 +5,12 @@ use crate::adapt;
 use crate::engine::fact_of;
 use crate::kernel::Kernel;
 use crate::lower::{LowerCx, LowerError, LowerFn, find};
+use crate::passes::integers::Integers;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::{Fact, Facts, Op};
 use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
+use kernels::integers::Levels;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
@@ -39,17 +41,22 @@ pub(crate) struct Value {
     pub(crate) constant: Option<Tensor>,
     /// Whether it is the same in every run, though it is computed there.
     pub(crate) invariant: bool,
+    /// The levels that its elements have, if they do.
+    pub(crate) levels: Option<Levels>,
+    /// What it is in integers, if it is known.
+    pub(crate) integers: Option<Integers>,
 }
 
 impl Value {
     /// A value that a node computes.
     pub(crate) fn of(fact: Fact) -> Value {
-        Value { fact, constant: None, invariant: false }
+        Value { fact, constant: None, invariant: false, levels: None, integers: None }
     }
 
     /// A value that is known.
     pub(crate) fn known(tensor: Tensor) -> Value {
-        Value { fact: fact_of(&tensor), constant: Some(tensor), invariant: true }
+        let fact = fact_of(&tensor);
+        Value { constant: Some(tensor), invariant: true, ..Value::of(fact) }
     }
 }
 

@@ -4,6 +4,7 @@ use super::micro::{Bounds, Then};
 use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
+use crate::quantize::{ToLevel, to_values};
 use crate::unary::{Unary, unary_f32};
 use std::ops::Range;
 
@@ -36,6 +37,15 @@ pub enum Step<'a> {
     },
     /// Applies a function.
     Apply(Unary),
+    /// Rounds to a level and gives its value, `level · scale + low`.
+    Quantize {
+        /// The level of an element.
+        to: ToLevel,
+        /// The distance between values.
+        scale: f32,
+        /// The value of the first level.
+        low: f32,
+    },
 }
 
 impl<'a> Step<'a> {
@@ -98,6 +108,7 @@ impl Step<'_> {
             Step::Apply(function) => {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
+            Step::Quantize { to, scale, low } => to_values(to, scale, low, lines),
         }
     }
 }

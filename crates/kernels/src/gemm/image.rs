@@ -133,7 +133,7 @@ impl<'a> Image<'a> {
         RowBlock {
             row,
             rows,
-            lanes: run / steps,
+            bytes: run / steps * size_of::<u16>(),
             sources: [source(row), second],
             row_bytes: width.stride * position,
             step_bytes: run / steps * size_of::<u16>(),

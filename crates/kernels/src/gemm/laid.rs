@@ -53,7 +53,7 @@ impl Laid {
             RowBlock {
                 row,
                 rows: (SIDE.min(end - row), (end - row).saturating_sub(SIDE)),
-                lanes: LANES,
+                bytes: ROW_BYTES,
                 sources: [first.as_ptr().cast(), second.as_ptr().cast()],
                 row_bytes: ROW_BYTES,
                 step_bytes: step(end - row) * ROW_BYTES,

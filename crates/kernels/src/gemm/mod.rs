@@ -18,7 +18,7 @@ mod plain;
 mod precision;
 mod round;
 #[cfg(target_arch = "x86_64")]
-mod tiles;
+pub(crate) mod tiles;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod wide;

@@ -18,19 +18,19 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// Rows of a block, in two tiles.
-pub(super) const ROWS: usize = 32;
+pub(crate) const ROWS: usize = 32;
 
 /// Rows, and columns, of a tile.
-pub(super) const SIDE: usize = 16;
+pub(crate) const SIDE: usize = 16;
 
 /// Pairs along k in a tile.
 pub(super) const PAIRS: usize = 16;
 
 /// Columns of a panel, in two tiles.
-const WIDTH: usize = 32;
+pub(crate) const WIDTH: usize = 32;
 
 /// Bytes of a row of a tile.
-pub(super) const ROW_BYTES: usize = 64;
+pub(crate) const ROW_BYTES: usize = 64;
 
 /// Elements of a row of a tile.
 pub(super) const LANES: usize = ROW_BYTES / size_of::<u16>();
@@ -49,6 +49,16 @@ pub(crate) fn has_tiles() -> bool {
         /// `AMX-BF16` and `AMX-TILE` of leaf 7.
         const FEATURES: u32 = 1 << 22 | 1 << 24;
         __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & FEATURES == FEATURES && is_permitted()
+    })
+}
+
+/// Whether it multiplies tiles of bytes too.
+pub(crate) fn has_byte_tiles() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        /// `AMX-INT8` of leaf 7.
+        const FEATURE: u32 = 1 << 25;
+        has_tiles() && __cpuid_count(7, 0).edx & FEATURE == FEATURE
     })
 }
 
@@ -101,11 +111,12 @@ impl Drop for Room {
     }
 }
 
-/// The thread's tiles. Those of B have rows of 64 bytes, as many as pairs are multiplied in a step; those
-/// of A have rows of these pairs, as many as there are in the first tile and in the second.
-struct Configured {
+/// The thread's tiles. Those of B have rows of 64 bytes, one for each four bytes of a step along k; those
+/// of A have rows of these bytes, as many as there are in the first tile and in the second.
+#[derive(Default)]
+pub(crate) struct Configured {
     rows: (usize, usize),
-    lanes: usize,
+    bytes: usize,
 }
 
 /// What tells the machine how large the tiles are.
@@ -119,31 +130,27 @@ struct Configuration {
 }
 
 impl Configured {
-    fn new() -> Configured {
-        Configured { rows: (0, 0), lanes: 0 }
-    }
-
     /// Prepares tiles for a block.
     ///
     /// # Safety
     /// [`has_tiles`]; there are at most 16 rows of each, and at least one in the first tile, of at
-    /// most [`LANES`] elements.
-    unsafe fn prepare(&mut self, block: &RowBlock) {
-        let RowBlock { rows, lanes, .. } = *block;
-        if (self.rows, self.lanes) == (rows, lanes) {
+    /// most [`ROW_BYTES`], in fours.
+    pub(crate) unsafe fn prepare(&mut self, block: &RowBlock) {
+        let RowBlock { rows, bytes, .. } = *block;
+        if (self.rows, self.bytes) == (rows, bytes) {
             return;
         }
-        (self.rows, self.lanes) = (rows, lanes);
+        (self.rows, self.bytes) = (rows, bytes);
         // Tiles without rows are not allowed; with a single tile of rows these are not used.
-        let (first, second, pairs) = (rows.0 as u8, rows.1.max(1) as u8, lanes as u8 / 2);
-        let (all, own) = (ROW_BYTES as u16, 2 * lanes as u16);
+        let (first, second, fours) = (rows.0 as u8, rows.1.max(1) as u8, bytes as u8 / 4);
+        let (all, own) = (ROW_BYTES as u16, bytes as u16);
         let configuration = Configuration {
             palette: 1,
             start_row: 0,
             reserved: [0; 14],
             row_bytes: [all, all, all, all, own, own, all, all, 0, 0, 0, 0, 0, 0, 0, 0],
             rows: [
-                first, first, second, second, first, second, pairs, pairs, 0, 0, 0, 0, 0, 0, 0, 0,
+                first, first, second, second, first, second, fours, fours, 0, 0, 0, 0, 0, 0, 0, 0,
             ],
         };
         // SAFETY: the caller's promise; the configuration is one that palette 1 allows.
@@ -161,24 +168,24 @@ impl Drop for Configured {
 }
 
 /// What is asked for while blocks are multiplied: so many bytes from an address on.
-struct Later {
+pub(crate) struct Later {
     from: *const u8,
     bytes: usize,
 }
 
 impl Later {
     /// Of the first `len` elements of some panels.
-    fn of(panels: &[f32], len: usize) -> Later {
+    pub(crate) fn of<T>(panels: &[T], len: usize) -> Later {
         let panels = &panels[..len.min(panels.len())];
         Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
     }
 
     /// What is asked for in so many steps along k, and bytes from step to step.
-    fn part(&mut self, steps: usize, panel: *const f32) -> (*const u8, usize) {
+    pub(crate) fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
         let bytes = LINES_AHEAD * ROW_BYTES * steps;
         if self.bytes < bytes {
             // What is there anyway.
-            return (panel.cast(), 0);
+            return (panel, 0);
         }
         let from = self.from;
         (self.from, self.bytes) = (from.wrapping_add(bytes), self.bytes - bytes);
@@ -186,7 +193,7 @@ impl Later {
     }
 }
 
-/// Sums of a block, before they are finished.
+/// Sums of a block, before they are finished. Those of the second tile begin at row [`SIDE`].
 #[repr(C, align(64))]
 struct Sums([f32; ROWS * WIDTH]);
 
@@ -215,7 +222,7 @@ impl Product<'_> {
                 blocks = laid.blocks().collect();
             }
         }
-        let mut configured = Configured::new();
+        let mut configured = Configured::default();
         let mut sums = Sums([0.0; ROWS * WIDTH]);
         for first in (left..right).step_by(group * WIDTH) {
             let end = right.min(first + group * WIDTH);
@@ -226,10 +233,10 @@ impl Product<'_> {
                 // SAFETY: `isa` says that there are tiles.
                 unsafe { configured.prepare(block) };
                 for (i, column) in (first..end).step_by(WIDTH).enumerate() {
-                    let panel = &own[i * panel..][..panel];
-                    let ahead = next.part(block.runs * block.run.0, panel.as_ptr());
+                    let panel = own[i * panel..][..panel].as_ptr().cast();
+                    let ahead = next.part(block.runs * block.run.0, panel);
                     // SAFETY: the tiles are as large as the block; the panel is as long as `k`.
-                    unsafe { multiply(block, panel.as_ptr(), ahead, &mut sums) };
+                    unsafe { multiply(block, panel, ahead, &mut sums.0) };
                     let out = |row: usize| Out {
                         // SAFETY: `check` has shown that rows and columns lie within C.
                         to: unsafe { c.at(row * self.c_stride + column) },
@@ -248,24 +255,24 @@ impl Product<'_> {
     }
 }
 
-/// Rows of A in bf16, in one tile or two.
-pub(super) struct RowBlock {
+/// Rows of A, in one tile or two.
+pub(crate) struct RowBlock {
     /// The first of them.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     /// How many there are in each tile.
-    pub(super) rows: (usize, usize),
-    /// Elements of a step along k.
-    pub(super) lanes: usize,
+    pub(crate) rows: (usize, usize),
+    /// Bytes of a step along k.
+    pub(crate) bytes: usize,
     /// Where the first row of each tile begins.
-    pub(super) sources: [*const u8; 2],
+    pub(crate) sources: [*const u8; 2],
     /// Bytes from row to row of a tile.
-    pub(super) row_bytes: usize,
+    pub(crate) row_bytes: usize,
     /// Bytes from step to step along k.
-    pub(super) step_bytes: usize,
+    pub(crate) step_bytes: usize,
     /// Steps of a run, and bytes from run to run.
-    pub(super) run: (usize, usize),
+    pub(crate) run: (usize, usize),
     /// Runs that a row consists of.
-    pub(super) runs: usize,
+    pub(crate) runs: usize,
 }
 
 /// Finishes the sums of a block and writes them.
@@ -305,93 +312,123 @@ struct Strides {
     panel: usize,
 }
 
-/// Multiplies rows of A, one tile of them or two, by a panel. Asks for later memory step by step.
+/// The steps of a product of tiles, along k: `$dot` multiplies. What a second tile of rows needs is left
+/// out where there is none.
+macro_rules! steps_of_tiles {
+    (
+        $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident, $strides:expr;
+        zero: $($zero:literal)*; load: $($load:literal)?; low: $($low:literal)*; store: $($store:literal)*
+    ) => {
+        asm!(
+            $($zero,)*
+            "2:",
+            "mov {n}, [{strides}]",
+            "3:",
+            "tileloadd tmm6, [{b} + {wide}*1]",
+            "tileloadd tmm4, [{a} + {row}*1]",
+            "tileloadd tmm7, [{b} + {wide}*1 + 64]",
+            concat!($dot, " tmm0, tmm4, tmm6"),
+            "prefetcht1 [{ahead}]",
+            "prefetcht1 [{ahead} + 64]",
+            "prefetcht1 [{ahead} + 128]",
+            "prefetcht1 [{ahead} + 192]",
+            $($load,)?
+            "prefetcht1 [{ahead} + 256]",
+            "prefetcht1 [{ahead} + 320]",
+            "prefetcht1 [{ahead} + 384]",
+            "prefetcht1 [{ahead} + 448]",
+            concat!($dot, " tmm1, tmm4, tmm7"),
+            $(concat!($dot, $low),)*
+            "add {a}, {step}",
+            "add {a2}, {step}",
+            "add {b}, [{strides} + 24]",
+            "add {ahead}, [{strides} + 16]",
+            "dec {n}",
+            "jnz 3b",
+            "add {a}, [{strides} + 8]",
+            "add {a2}, [{strides} + 8]",
+            "dec {runs}",
+            "jnz 2b",
+            $($store,)*
+            a = inout(reg) $block.sources[0] => _,
+            a2 = inout(reg) $block.sources[1] => _,
+            b = inout(reg) $panel => _,
+            n = out(reg) _,
+            runs = inout(reg) $block.runs => _,
+            ahead = inout(reg) $ahead => _,
+            step = in(reg) $block.step_bytes,
+            row = in(reg) $block.row_bytes,
+            wide = in(reg) 2 * ROW_BYTES,
+            c = in(reg) $to,
+            strides = in(reg) $strides,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
+/// Multiplies a block by a panel with an instruction, and asks for later memory step by step.
+macro_rules! multiply_tiles {
+    ($dot:literal, $block:ident, $panel:ident, $ahead:ident, $to:ident) => {{
+        let (steps, run_bytes) = $block.run;
+        if steps * $block.runs == 0 {
+            return $to.fill(Default::default());
+        }
+        let strides = Strides {
+            steps,
+            skip: run_bytes.wrapping_sub(steps * $block.step_bytes),
+            ahead: $ahead.1,
+            // Two tiles side by side.
+            panel: $block.bytes / 4 * 2 * ROW_BYTES,
+        };
+        // SAFETY: the caller's promise; sums are as large as four tiles; asking for memory reads
+        // nothing.
+        unsafe {
+            if $block.rows.1 > 0 {
+                steps_of_tiles!(
+                    $dot, $block, $panel, $ahead.0, $to, &strides;
+                    zero: "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
+                    load: "tileloadd tmm5, [{a2} + {row}*1]";
+                    low: " tmm2, tmm5, tmm6" " tmm3, tmm5, tmm7";
+                    store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
+                        "tilestored [{c} + {wide}*1 + 2048], tmm2" "tilestored [{c} + {wide}*1 + 2112], tmm3"
+                );
+            } else {
+                steps_of_tiles!(
+                    $dot, $block, $panel, $ahead.0, $to, &strides;
+                    zero: "tilezero tmm0" "tilezero tmm1";
+                    load: ;
+                    low: ;
+                    store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
+                );
+            }
+        }
+    }};
+}
+
+/// Multiplies rows of A in bf16, one tile of them or two, by a panel.
 ///
 /// # Safety
 /// The panel has the steps of the block; the tiles are configured for its rows.
 unsafe fn multiply(
     block: &RowBlock,
-    panel: *const f32,
-    (ahead, step): (*const u8, usize),
-    to: &mut Sums,
+    panel: *const u8,
+    ahead: (*const u8, usize),
+    to: &mut [f32; ROWS * WIDTH],
 ) {
-    let RowBlock { sources, lanes, row_bytes, step_bytes, run: (steps, run_bytes), runs, .. } =
-        *block;
-    if steps * runs == 0 {
-        return to.0.fill(0.0);
-    }
-    let skip = run_bytes.wrapping_sub(steps * step_bytes);
-    // Two tiles side by side.
-    let panel_step = lanes / 2 * 2 * ROW_BYTES;
-    let strides = Strides { steps, skip, ahead: step, panel: panel_step };
-    /// What a second tile of rows needs is left out where there is none.
-    macro_rules! multiply {
-        (zero: $($zero:literal)*; load: $($load:literal)?; low: $($low:literal)*; store: $($store:literal)*) => {
-            asm!(
-                $($zero,)*
-                "2:",
-                "mov {n}, [{strides}]",
-                "3:",
-                "tileloadd tmm6, [{b} + {wide}*1]",
-                "tileloadd tmm4, [{a} + {row}*1]",
-                "tileloadd tmm7, [{b} + {wide}*1 + 64]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "prefetcht1 [{ahead}]",
-                "prefetcht1 [{ahead} + 64]",
-                "prefetcht1 [{ahead} + 128]",
-                "prefetcht1 [{ahead} + 192]",
-                $($load,)?
-                "prefetcht1 [{ahead} + 256]",
-                "prefetcht1 [{ahead} + 320]",
-                "prefetcht1 [{ahead} + 384]",
-                "prefetcht1 [{ahead} + 448]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                $($low,)*
-                "add {a}, {step}",
-                "add {a2}, {step}",
-                "add {b}, [{strides} + 24]",
-                "add {ahead}, [{strides} + 16]",
-                "dec {n}",
-                "jnz 3b",
-                "add {a}, [{strides} + 8]",
-                "add {a2}, [{strides} + 8]",
-                "dec {runs}",
-                "jnz 2b",
-                $($store,)*
-                a = inout(reg) sources[0] => _,
-                a2 = inout(reg) sources[1] => _,
-                b = inout(reg) panel => _,
-                n = out(reg) _,
-                runs = inout(reg) runs => _,
-                ahead = inout(reg) ahead => _,
-                step = in(reg) step_bytes,
-                row = in(reg) row_bytes,
-                wide = in(reg) 2 * ROW_BYTES,
-                c = in(reg) to,
-                strides = in(reg) &strides,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            )
-        };
-    }
-    // SAFETY: the caller's promise; sums are as large as four tiles; asking for memory reads nothing.
-    unsafe {
-        if block.rows.1 > 0 {
-            multiply!(
-                zero: "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
-                load: "tileloadd tmm5, [{a2} + {row}*1]";
-                low: "tdpbf16ps tmm2, tmm5, tmm6" "tdpbf16ps tmm3, tmm5, tmm7";
-                store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
-                    "tilestored [{c} + {wide}*1 + 2048], tmm2" "tilestored [{c} + {wide}*1 + 2112], tmm3"
-            );
-        } else {
-            multiply!(
-                zero: "tilezero tmm0" "tilezero tmm1";
-                load: ;
-                low: ;
-                store: "tilestored [{c} + {wide}*1], tmm0" "tilestored [{c} + {wide}*1 + 64], tmm1"
-            );
-        }
-    }
+    multiply_tiles!("tdpbf16ps", block, panel, ahead, to);
+}
+
+/// The same for rows of bytes without a sign and a panel of bytes with one.
+///
+/// # Safety
+/// As [`multiply`]; [`has_byte_tiles`].
+pub(crate) unsafe fn multiply_bytes(
+    block: &RowBlock,
+    panel: *const u8,
+    ahead: (*const u8, usize),
+    to: &mut [i32; ROWS * WIDTH],
+) {
+    multiply_tiles!("tdpbusd", block, panel, ahead, to);
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod convolution;
+pub(crate) mod integers;
 pub(crate) mod moved;
 pub(crate) mod normalize;
 pub(crate) mod once;

@@ -2,6 +2,7 @@
 
 use crate::kernel::RunCx;
 use kernels::gemm::Step;
+use kernels::quantize::ToLevel;
 use kernels::unary::Unary;
 use smallvec::SmallVec;
 
@@ -15,6 +16,8 @@ pub(crate) enum Then {
     Multiply(Operand),
     /// Applies a function.
     Apply(Unary),
+    /// Rounds to a level, and gives its value: the level times a scale, and what the first one is.
+    Quantize(ToLevel, f32, f32),
 }
 
 /// How an operand meets the result, whose last axis are the columns.
@@ -42,6 +45,7 @@ pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallV
             Step::MultiplyMatrix { values: cx.input(input), stride: columns }
         }
         Then::Apply(function) => Step::Apply(function),
+        Then::Quantize(to, scale, low) => Step::Quantize { to, scale, low },
     };
     then.iter().map(step).collect()
 }

@@ -3,8 +3,10 @@
 //! stay the same.
 
 use super::PassCx;
+use super::integers;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
+use crate::fused::integers::IntegerConvolution;
 use crate::fused::normalize::NormalizeRows;
 use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
@@ -33,7 +35,7 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     let mut product = sweep.take(input)?;
     let at = product.inputs.len();
     let then = match then {
-        Step::Apply(function) => Then::Apply(function),
+        Step::Alone(then) => then,
         Step::Operand(make, place, operand) => {
             let place = match place {
                 Place::Number(value) => Operand::Number(value),
@@ -54,7 +56,7 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
 
 /// What a node does to a product.
 enum Step {
-    Apply(Function),
+    Alone(Then),
     Operand(fn(Operand) -> Then, Place, ValueId),
 }
 
@@ -78,13 +80,20 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         let constants = net.constants(node);
         let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
         let function = function(unary, &cx).ok()?;
-        return feeds(input).then_some((input, Step::Apply(function)));
+        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
+    }
+    if let Some(rounding) = integers::rounding(net, node) {
+        let input = node.inputs[0];
+        // Others round as FakeQuantize does.
+        sweep.only_for(input)?.made::<IntegerConvolution>()?;
+        let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
+        return feeds(input).then_some((input, Step::Alone(then)));
     }
     if node.is::<PRelu>().is_some() {
         let &[input, slope] = &node.inputs[..] else { return None };
         let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
-        return feeds(input).then_some((input, Step::Apply(function)));
+        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
     }
     let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
     let binary = node.is::<Binary>().filter(aligned_last)?;
@@ -125,6 +134,7 @@ fn is_product(net: &Net, node: &Node) -> bool {
     matmul
         || node.made::<Product>().is_some()
         || node.made::<ChannelsLast>().is_some()
+        || node.made::<IntegerConvolution>().is_some()
         || node.made::<NormalizeRows>().is_some()
         || rows(net, node).is_some()
 }
@@ -153,6 +163,11 @@ fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
 /// A product with one step more.
 fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
     if let Some(conv) = node.made::<ChannelsLast>() {
+        let mut conv = conv.clone();
+        conv.then.push(then);
+        return Some(Arc::new(conv));
+    }
+    if let Some(conv) = node.made::<IntegerConvolution>() {
         let mut conv = conv.clone();
         conv.then.push(then);
         return Some(Arc::new(conv));

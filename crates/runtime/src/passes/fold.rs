@@ -31,7 +31,7 @@ pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
             let value = &mut sweep.net.values[output];
             let known = Value::known(tensor);
             refined[output] = value.fact != known.fact;
-            *value = known;
+            *value = Value { levels: value.levels, integers: value.integers.take(), ..known };
         }
         sweep.changed();
     })

@@ -17,6 +17,7 @@ use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;
 use infer::ops::concat::Concat;
 use infer::ops::convolution::Convolution;
+use infer::ops::fake_quantize::FakeQuantize;
 use infer::ops::interpolate::Interpolate;
 use infer::ops::normalize::Normalize;
 use infer::ops::pool::Pool;
@@ -112,7 +113,8 @@ impl Layout {
         }
         let sizes = sweep.net.sizes(value)?;
         let order = to_last(sizes.len());
-        let last = sweep.add(f32_of(&reordered(&sizes, &order)));
+        let levels = sweep.net.values[value].levels;
+        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &order)) });
         sweep.keep(made(Turn { order }, &[value], last, layer));
         self.last.insert(value, last);
         Some(last)
@@ -121,7 +123,8 @@ impl Layout {
     /// A new value that stands for `value` with its channels last.
     fn result(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
         let sizes = sweep.net.sizes(value)?;
-        let last = sweep.add(f32_of(&reordered(&sizes, &to_last(sizes.len()))));
+        let levels = sweep.net.values[value].levels;
+        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
         self.last.insert(value, last);
         self.pending.insert(value);
         Some(last)
@@ -158,6 +161,9 @@ impl Layout {
         }
         if node.is::<Binary>().is_some() {
             return self.binary(sweep, node, output);
+        }
+        if node.is::<FakeQuantize>().is_some() {
+            return self.fake_quantize(sweep, node, output);
         }
         if node.is::<Concat>().is_some() {
             return self.concat(sweep, node, output);
@@ -269,6 +275,20 @@ impl Layout {
                 Some(constant) => sweep.add(Value::known(turned_constant(&constant, rank)?)),
                 None => self.turned(sweep, input, node.layer)?,
             });
+        }
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    /// Limits that are constants are turned with what they limit.
+    fn fake_quantize(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let numpy = node.is::<FakeQuantize>()?.broadcast() == AutoBroadcast::Numpy;
+        let (&data, limits) = node.inputs.split_first()?;
+        let mut inputs = smallvec![*self.last.get(&data).filter(|_| numpy)?];
+        for &limit in limits {
+            let limit =
+                sweep.net.values[limit].constant.clone().filter(|_| sweep.net.is_f32(limit))?;
+            inputs.push(sweep.add(Value::known(turned_constant(&limit, rank)?)));
         }
         self.rewritten(sweep, node, inputs, output)
     }

@@ -7,6 +7,7 @@ mod decompress;
 mod epilogue;
 mod fold;
 mod gate;
+pub(crate) mod integers;
 mod layout;
 mod map;
 mod pattern;
@@ -42,6 +43,7 @@ const MEANING: &[(&str, Pass)] = &[
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
+    ("notice levels and integers", integers::notice),
     ("fold constants", fold::fold),
     ("gather before decompressing", rows::rows),
     ("drop what does nothing", tidy::drop_idle),
@@ -49,6 +51,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what nothing needs", tidy::drop_dead),
     ("drop indices that nothing reads", tidy::drop_indices),
     ("channels last", layout::layout),
+    ("multiply integers", integers::multiply),
     ("recognise attention", attention::attention),
     ("recognise normalisation", rms::rms),
     ("recognise rotary embedding", rotary::rotary),

@@ -1,0 +1,203 @@
+//! Convolutions and products of quantised operands, in integers: bytes without a sign, that stand for
+//! the levels of the data, and filters of bytes with one. Sums are exact, so that their order does not
+//! matter; each is rounded once, to f32, and once more when it is multiplied by the scale of its
+//! channel.
+
+mod filters;
+mod image;
+mod micro;
+
+pub use filters::Panels;
+pub use image::Levels;
+
+use crate::conv::{Convolution, Input};
+use crate::gemm::{Step, Window, finish};
+use crate::memory::ScratchPool;
+use crate::multiversion;
+use crate::par::{Slice, Threads};
+use crate::quantize::ToLevel;
+use image::{Image, Rows};
+use micro::{Passing, Sums, Unit, WIDTH};
+
+/// Terms of a sum, at most: it fits 32 bits.
+const TERMS: usize = 1 << 16;
+
+/// A convolution of data that have levels by filters that are integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantized {
+    conv: Convolution,
+    levels: Levels,
+    /// How the levels of the data are found.
+    level: ToLevel,
+}
+
+/// The operands of a [`Quantized`] convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// The data, which become levels.
+    pub input: Input<'a>,
+    /// The filters.
+    pub filters: &'a Panels,
+    /// For each output channel what a sum is multiplied by.
+    pub scales: &'a [f32],
+}
+
+impl Quantized {
+    /// The convolution in integers of data that become levels by `level`; none where its taps do not lie side by side along the last axis,
+    /// in groups, over three axes, with sums that may not fit, or with far more padding than data.
+    pub fn new(conv: &Convolution, levels: Levels, level: ToLevel) -> Option<Quantized> {
+        let conv = Convolution { axes: flattened(conv), ..conv.clone() };
+        let [depth, _, width] = conv.axes;
+        let is_flat = Window { start: 0, ..depth } == Window::NONE && depth.start == 0;
+        let is_plain = is_flat && conv.groups == 1 && width.dilation == 1;
+        let terms = conv.taps().checked_mul(conv.inputs)?;
+        let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
+        let fits = is_plain && !is_empty && terms <= TERMS && image::fits(&conv);
+        fits.then_some(Quantized { conv, levels, level })
+    }
+
+    /// Lays out filters, given for each output channel, for each input channel, tap by tap.
+    ///
+    /// # Panics
+    /// When there are too few.
+    pub fn filters(&self, threads: &Threads, filters: &[i8]) -> Panels {
+        Panels::new(&self.conv, self.levels, threads, filters)
+    }
+
+    /// All that decides how filters are laid out, besides their sizes.
+    pub fn form(&self) -> String {
+        format!("integers {:?} {}", self.conv.axes.map(|a| a.taps), self.levels.zero())
+    }
+
+    /// Operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        self.conv.flops()
+    }
+
+    /// Convolves into `output`, with its channels last; `steps` are applied to each element, the
+    /// channels as columns.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the convolution is for.
+    pub fn run(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        operands: Operands<'_>,
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        let conv = &self.conv;
+        assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+        assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
+        let mut bytes = scratch.take::<u8>(image::bytes(conv));
+        let image =
+            Image::new(conv, (self.levels, self.level), threads, operands.input, &mut bytes);
+        let blocks: Vec<Rows> = image.blocks().collect();
+        let parts = self.parts(&blocks, operands.filters, threads.count());
+        let c = Slice::new(output);
+        threads.run(parts.0 * parts.1, &|task, _| {
+            let (down, across) = (task / parts.1, task % parts.1);
+            let range =
+                |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
+            let blocks = &blocks[range(blocks.len(), parts.0, down)];
+            let mut unit = Unit::default();
+            for panel in range(operands.filters.count(), parts.1, across) {
+                self.panel(&mut unit, (&image, blocks), (operands, panel), steps, c);
+            }
+        });
+    }
+
+    /// Into how many parts rows and panels are divided. Each thread reads what lies in its cache of the
+    /// smaller of both, and a part of the larger.
+    fn parts(&self, blocks: &[Rows], filters: &Panels, threads: usize) -> (usize, usize) {
+        /// Terms that are worth a second thread.
+        const GRAIN: usize = 1 << 18;
+        let rows = self.conv.batch * self.conv.positions();
+        let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
+        if threads == 1 || work <= GRAIN {
+            return (1, 1);
+        }
+        let across = match filters.bytes() > image::bytes(&self.conv) {
+            true => filters.count().min(threads),
+            false => 1,
+        };
+        let down = (4 * threads).div_ceil(across).min(blocks.len());
+        // Several parts even out threads of different speed where rows are many; few are divided once.
+        let down = if across == threads { 1 } else { down };
+        (down, across)
+    }
+
+    /// Multiplies blocks of rows by a panel and finishes what comes of it.
+    fn panel(
+        &self,
+        unit: &mut Unit,
+        (image, blocks): (&Image<'_>, &[Rows]),
+        (operands, panel): (Operands<'_>, usize),
+        steps: &[Step<'_>],
+        c: Slice<f32>,
+    ) {
+        let n = self.conv.outputs;
+        let first = panel * WIDTH;
+        let columns = WIDTH.min(n - first);
+        let scales = &operands.scales[first..][..columns];
+        let shifts = operands.filters.shifts(panel);
+        let mut panels = Passing::new(operands.filters, panel);
+        let mut sums = Sums::default();
+        let mut values = [0f32; micro::ROWS * WIDTH];
+        for block in blocks {
+            unit.multiply(image, block, &mut panels, &mut sums);
+            let count = block.rows.0 + block.rows.1;
+            let values = &mut values[..count * columns];
+            rescale(&sums, block.rows.0, (shifts, scales), values);
+            let own = steps.iter().map(|s| s.from_row(block.row).from_column(first));
+            let own: Vec<Step<'_>> = own.collect();
+            // SAFETY: the values are rows without gaps, borrowed exclusively.
+            unsafe { finish(&own, 0..count, 0..columns, columns, Slice::new(values)) };
+            for (i, row) in values.chunks_exact(columns).enumerate() {
+                // SAFETY: a row of the output, of which no other task writes these columns.
+                unsafe {
+                    let to = c.at((block.row + i) * n + first);
+                    row.as_ptr().copy_to_nonoverlapping(to, columns);
+                }
+            }
+        }
+    }
+}
+
+/// The axes, with positions that are taken one by one as one line.
+fn flattened(conv: &Convolution) -> [Window; 3] {
+    let size: usize = conv.axes.iter().map(|a| a.input).product();
+    match conv.is_product() {
+        true => [Window::NONE, Window::NONE, Window { input: size, output: size, ..Window::NONE }],
+        false => conv.axes,
+    }
+}
+
+/// What sums stand for, without what the zero of the levels adds to them: rows of as many columns as
+/// there are scales.
+fn rescale(
+    Sums(sums): &Sums,
+    first: usize,
+    (shifts, scales): (&[i32], &[f32]),
+    values: &mut [f32],
+) {
+    let columns = scales.len();
+    let (above, below) = values.split_at_mut((first * columns).min(values.len()));
+    rescale_rows(&sums[..], (shifts, scales), above);
+    rescale_rows(&sums[micro::SIDE * WIDTH..], (shifts, scales), below);
+}
+
+multiversion! {
+    fn rescale_rows(sums: &[i32], factors: (&[i32], &[f32]), values: &mut [f32]) {
+        let (shifts, scales) = factors;
+        let columns = scales.len();
+        for (sums, values) in sums.chunks_exact(WIDTH).zip(values.chunks_exact_mut(columns)) {
+            for (j, value) in values.iter_mut().enumerate() {
+                *value = (sums[j] - shifts[j]) as f32 * scales[j];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use super::*;
+use crate::gemm::Precision;
+use crate::unary::Unary;
+use proptest::prelude::*;
+
+/// The definition, in f64 with levels and filters as they are.
+fn reference(
+    conv: &Convolution,
+    levels: Levels,
+    data: &[u8],
+    filters: &[i8],
+    scales: &[f32],
+) -> Vec<f32> {
+    let [_, height, width] = conv.axes;
+    let mut to = Vec::new();
+    for batch in 0..conv.batch {
+        for (y, x) in (0..height.output).flat_map(|y| (0..width.output).map(move |x| (y, x))) {
+            for n in 0..conv.outputs {
+                let mut sum = 0i64;
+                for (ky, kx) in (0..height.taps).flat_map(|y| (0..width.taps).map(move |x| (y, x)))
+                {
+                    let Some((iy, ix)) = height.position(y, ky).zip(width.position(x, kx)) else {
+                        continue;
+                    };
+                    for c in 0..conv.inputs {
+                        let at = ((batch * height.input + iy) * width.input + ix) * conv.inputs + c;
+                        let q = i64::from(data[at]) - i64::from(levels.zero());
+                        let tap = ky * width.taps + kx;
+                        let w = (n * conv.inputs + c) * height.taps * width.taps + tap;
+                        sum += q * i64::from(filters[w]);
+                    }
+                }
+                to.push((sum as f32 * scales[n]).max(0.0));
+            }
+        }
+    }
+    to
+}
+
+fn window(input: usize, taps: usize, stride: usize, dilation: usize, before: isize) -> Window {
+    let reach = (taps - 1) * dilation + 1;
+    let output = (input + 2 * before.unsigned_abs()).saturating_sub(reach) / stride + 1;
+    Window { input, output, taps, stride, dilation, start: -before }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sums_are_exact(
+        (batch, inputs, outputs) in (1usize..3, 1usize..40, 1usize..70),
+        (height, width) in (3usize..9, 3usize..40),
+        (taps, stride, dilation, before) in (1usize..4, 1usize..3, 1usize..3, 0isize..3),
+        (zero, seed, channels_first) in (0u8..=255, any::<u64>(), any::<bool>()),
+    ) {
+        let axes = [
+            Window::NONE,
+            window(height.max(5), taps, stride, dilation, before),
+            window(width.max(taps), taps, stride, 1, before),
+        ];
+        let precision = Precision::F32;
+        let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
+        let levels = Levels::new(-f64::from(zero) * 0.3, 0.3).unwrap();
+        let Some(quantized) = Quantized::new(&conv, levels, levels.to_level().unwrap()) else {
+            return Err(TestCaseError::fail("the convolution is refused"));
+        };
+        let mut state = seed | 1;
+        let mut next = || { state ^= state << 13; state ^= state >> 7; state ^= state << 17; state };
+        let positions = axes[1].input * axes[2].input;
+        let data: Vec<u8> = (0..batch * positions * inputs).map(|_| next() as u8).collect();
+        let filters: Vec<i8> = (0..outputs * inputs * taps * taps).map(|_| next() as i8).collect();
+        let scales: Vec<f32> = (0..outputs).map(|i| 0.01 * (i + 1) as f32).collect();
+        let value = |q: u8| (f32::from(q) - f32::from(zero)) * levels.scale();
+        let place = |i: usize| match channels_first {
+            true => {
+                let (c, at) = (i / positions % inputs, i % positions);
+                (i / (positions * inputs) * positions + at) * inputs + c
+            }
+            false => i,
+        };
+        let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
+        let expected = reference(&conv, levels, &data, &filters, &scales);
+        let steps = [Step::Apply(Unary::Relu {})];
+        for threads in [1, 3].map(Threads::new) {
+            let panels = quantized.filters(&threads, &filters);
+            let input = Input { values: &values, channels_first, factors: None };
+            let operands = Operands { input, filters: &panels, scales: &scales };
+            let mut found = vec![f32::NAN; expected.len()];
+            quantized.run((&threads, &ScratchPool::default()), operands, &steps, &mut found);
+            prop_assert_eq!(&found, &expected);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let axis = window(8, 3, 1, 1, 1);
+    let precision = Precision::F32;
+    let conv = Convolution {
+        batch: 1,
+        axes: [Window::NONE, axis, axis],
+        inputs: 8,
+        outputs: 8,
+        groups: 1,
+        precision,
+    };
+    let levels = Levels::new(0.0, 0.1).unwrap();
+    let is_taken =
+        |conv: &Convolution| Quantized::new(conv, levels, levels.to_level().unwrap()).is_some();
+    assert!(is_taken(&conv));
+    assert!(!is_taken(&Convolution { groups: 2, ..conv.clone() }));
+    assert!(!is_taken(&Convolution { inputs: 8000, ..conv.clone() }));
+    assert!(!is_taken(&Convolution { axes: [axis; 3], ..conv.clone() }));
+    let padded = Window { start: -1 << 40, output: 1 << 40, ..axis };
+    assert!(!is_taken(&Convolution { axes: [Window::NONE, axis, padded], ..conv }));
+}
+
+#[test]
+fn levels_have_a_zero() {
+    assert_eq!(Levels::new(-12.8, 0.1).unwrap().zero(), 128);
+    assert_eq!(Levels::new(0.0, 0.1).unwrap().zero(), 0);
+    for (low, scale) in [(-1.25, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)] {
+        assert_eq!(Levels::new(low, scale), None, "{low} {scale}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Convolutions of quantised data by filters that are integers.
+
+use super::then::{Then, steps};
+use crate::net::Made;
+use crate::prelude::*;
+use crate::prepared::Ahead;
+use kernels::conv::Input;
+use kernels::integers::{Operands, Panels, Quantized};
+
+/// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
+/// each channel, and the operands of the steps.
+#[derive(Clone)]
+pub(crate) struct IntegerConvolution {
+    pub(crate) quantized: Quantized,
+    /// Channels of the output.
+    pub(crate) columns: usize,
+    /// Whether the data still has its channels first.
+    pub(crate) channels_first: bool,
+    pub(crate) then: Vec<Then>,
+}
+
+impl Made for IntegerConvolution {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let filters = Ahead::new(1, cx.is_invariant(1));
+        Ok(Box::new(IntegerKernel { convolution: self.clone(), filters }))
+    }
+}
+
+struct IntegerKernel {
+    convolution: IntegerConvolution,
+    filters: Ahead<Panels>,
+}
+
+impl Kernel for IntegerKernel {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let IntegerConvolution { quantized, columns, channels_first, then } = &self.convolution;
+        let input = Input { values: cx.input(0), channels_first: *channels_first, factors: None };
+        let given = cx.input(1);
+        let output = cx.output(0);
+        let steps = steps(then, cx, *columns);
+        let prepare = || quantized.filters(cx.threads(), given);
+        let once;
+        let filters = match self.filters.now(cx, || quantized.form(), prepare) {
+            Some(filters) => filters,
+            None => {
+                once = prepare();
+                &once
+            }
+        };
+        let operands = Operands { input, filters, scales: cx.input(2) };
+        quantized.run((cx.threads(), cx.scratch_pool()), operands, &steps, output);
+        Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.convolution.quantized.flops()
+    }
+
+    fn name(&self) -> &'static str {
+        "integers"
+    }
+}

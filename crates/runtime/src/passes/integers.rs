@@ -1,0 +1,152 @@
+//! Models that are quantised: what FakeQuantize gives has levels, and filters that are stored as
+//! integers are multiplied by the scales of their channels. A convolution or product of both is computed
+//! in integers. Its sums are exact, where those of f32 are rounded term by term; data that lie between
+//! two levels may go to the other one.
+
+use super::PassCx;
+use super::pattern::{either_way, number};
+use super::sweep::Sweep;
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::integers::IntegerConvolution;
+use crate::net::{Net, Node, Operation, Value, ValueId};
+use crate::tensor::Tensor;
+use infer::ops::binary::Kind;
+use infer::ops::convert::Convert;
+use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::matmul::MatMul;
+use infer::ops::pool::Pool;
+use infer::ops::reshape::Reshape;
+use infer::ops::transpose::Transpose;
+use infer::ops::unary::{self, Unary};
+use ir::ElementType;
+use kernels::conv::Convolution;
+use kernels::gemm::{Precision, Window};
+use kernels::integers::{Levels, Quantized};
+use kernels::quantize::ToLevel;
+use smallvec::smallvec;
+use std::sync::Arc;
+
+/// What a value is in integers: each the element of an output channel, times the scale of that.
+#[derive(Clone)]
+pub(crate) struct Integers {
+    values: Tensor,
+    scales: Arc<[f32]>,
+}
+
+/// Notes which values have levels, and which are integers, before other passes make something else of
+/// how they are computed.
+pub(super) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut found = 0;
+    for i in 0..net.nodes.len() {
+        let Some(&output) = net.nodes[i].outputs.first() else { continue };
+        let levels = levels(net, &net.nodes[i]);
+        let integers = integers(net, &net.nodes[i]);
+        found += usize::from(levels.is_some()) + usize::from(integers.is_some());
+        (net.values[output].levels, net.values[output].integers) = (levels, integers);
+    }
+    found
+}
+
+/// The levels of what a node gives: it rounds to them, or keeps those of its input.
+fn levels(net: &Net, node: &Node) -> Option<Levels> {
+    if node.is::<FakeQuantize>().is_some() {
+        return Some(rounding(net, node)?.levels);
+    }
+    let keeps = node.is::<Reshape>().is_some()
+        || node.is::<Transpose>().is_some()
+        || node.is::<Pool>().is_some_and(Pool::is_max)
+        || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu);
+    net.values[*node.inputs.first().filter(|_| keeps)?].levels
+}
+
+/// How a FakeQuantize rounds all its elements.
+pub(super) struct Rounding {
+    pub(super) to: ToLevel,
+    pub(super) scale: f32,
+    pub(super) low: f32,
+    levels: Levels,
+}
+
+/// That of a node that rounds all elements of f32 alike, to levels one of which is 0.
+pub(super) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
+    let count = node.is::<FakeQuantize>()?.levels();
+    let &[data, from_low, from_high, low, high] = &node.inputs[..] else { return None };
+    let (from_low, from_high) = (number(net, from_low)?, number(net, from_high)?);
+    let (low, high) = (number(net, low)?, number(net, high)?);
+    let to = ToLevel::new(from_low, from_high, count).filter(|_| net.is_f32(data))?;
+    let scale = (f64::from(high) - f64::from(low)) / (count - 1) as f64;
+    let levels = Levels::new(low.into(), scale)?;
+    Some(Rounding { to, scale: scale as f32, low, levels })
+}
+
+/// The integers that a node multiplies by scales of the first axis.
+fn integers(net: &Net, node: &Node) -> Option<Integers> {
+    let maker = |value: ValueId| net.nodes.iter().find(|n| n.outputs.contains(&value));
+    either_way(node, Kind::Multiply).find_map(|[converted, scale]| {
+        let scales = net.values[scale].constant.as_ref()?;
+        let convert = maker(converted).filter(|n| n.is::<Convert>().is_some())?;
+        let values = net.values[*convert.inputs.first()?].constant.as_ref()?;
+        let (&outputs, inner) = values.sizes().split_first()?;
+        let fits = values.element_type() == ElementType::I8
+            && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
+        let scales = match (scales.as_slice::<f32>()?, scales.sizes()) {
+            ([one], _) => vec![*one; outputs],
+            (all, [own, rest @ ..]) => {
+                let of_channels = *own == outputs && rest.len() == inner.len();
+                (of_channels && rest.iter().all(|n| *n == 1)).then(|| all.to_vec())?
+            }
+            _ => return None,
+        };
+        fits.then(|| Integers { values: values.clone(), scales: scales.into() })
+    })
+}
+
+/// Computes convolutions and products in integers.
+pub(super) fn multiply(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| in_integers(sweep, node))
+}
+
+fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+    let &[data, filters] = &node.inputs[..] else { return None };
+    let net = &*sweep.net;
+    let integers = net.values[filters].integers.clone()?;
+    let levels = net.values[data].levels?;
+    let (conv, channels_first) = convolution(net, node, &integers)?;
+    // What rounds for this node alone need not be computed.
+    let maker = sweep.only_for(data).and_then(|maker| Some((maker, rounding(net, maker)?)));
+    let (data, level) = match maker {
+        Some((maker, rounding)) => (*maker.inputs.first()?, rounding.to),
+        None => (data, levels.to_level()?),
+    };
+    let quantized = Quantized::new(&conv, levels, level)?;
+    let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
+    let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
+    let inputs = [integers.values, scales].map(|t| sweep.add(Value::known(t)));
+    let made =
+        IntegerConvolution { quantized, columns: conv.outputs, channels_first, then: Vec::new() };
+    let operation = Operation::Made(Arc::new(made));
+    Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
+}
+
+/// The convolution that a node is, and whether it reads channels before the axes; a product of rows is
+/// one, too.
+fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
+    if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then }) =
+        node.made::<ChannelsLast>()
+    {
+        return then.is_empty().then(|| (conv.clone(), *channels_first));
+    }
+    let matmul = node.is::<MatMul>()?;
+    let (sizes, &[outputs, inputs]) = (net.sizes(node.inputs[0])?, integers.values.sizes()) else {
+        return None;
+    };
+    let is_plain = sizes.len() > 1 && matmul.transposed(sizes.len(), 2) == (false, true);
+    if !is_plain || !net.is_f32(node.inputs[0]) {
+        return None;
+    }
+    let rows: usize = sizes.iter().rev().skip(1).product();
+    let line = Window { input: rows, output: rows, ..Window::NONE };
+    let axes = [Window::NONE, Window::NONE, line];
+    let precision = Precision::F32;
+    Some((Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision }, false))
+}
