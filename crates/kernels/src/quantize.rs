@@ -7,6 +7,7 @@ use crate::multiversion;
 use crate::num::{F8E4M3, F8E5M2, Wide};
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
+use crate::simd::Vector;
 
 /// Elements computed together: a loop of vectors, not unrolled.
 const LANES: usize = 64;
@@ -61,6 +62,24 @@ impl ToLevel {
     pub(crate) fn level(self, x: f32) -> f32 {
         // The comparison gives 0 for NaN.
         ((x - self.low) * self.factor).round_ties_even().max(0.0).min(self.most)
+    }
+}
+
+impl ToLevel {
+    /// The same for vectors.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    pub(crate) unsafe fn level_of<V: Vector>(self, x: V) -> V {
+        /// Added to a number below 2^22, it leaves no bits behind the point.
+        const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
+            let inside = scaled.larger(V::zero()).smaller(V::splat(self.most));
+            inside.add(V::splat(WHOLE)).add(V::splat(-WHOLE))
+        }
     }
 }
 

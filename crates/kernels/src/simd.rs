@@ -28,6 +28,11 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load(from: *const f32) -> Self;
+    /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Self;
     /// Lanes to memory, unaligned.
     ///
     /// # Safety
@@ -120,6 +125,13 @@ unsafe impl Vector for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
+        // SAFETY: the caller's promise.
+        let [a, b] = unsafe { [a, b].map(|from| from.cast::<[i32; 4]>().read_unaligned()) };
+        Portable(std::array::from_fn(|i| a[i].wrapping_sub(b[i]) as f32))
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
@@ -191,6 +203,15 @@ mod x86 {
         unsafe fn load(from: *const f32) -> Avx2 {
             // SAFETY: the caller has AVX and promises valid memory.
             Avx2(unsafe { _mm256_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
+            // SAFETY: the caller has AVX2 and promises valid memory.
+            unsafe {
+                let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
+                Avx2(_mm256_cvtepi32_ps(_mm256_sub_epi32(a, b)))
+            }
         }
 
         #[inline(always)]
@@ -273,6 +294,15 @@ mod x86 {
         unsafe fn load(from: *const f32) -> Avx512 {
             // SAFETY: the caller has AVX-512 and promises valid memory.
             Avx512(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            unsafe {
+                let (a, b) = (_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()));
+                Avx512(_mm512_cvtepi32_ps(_mm512_sub_epi32(a, b)))
+            }
         }
 
         #[inline(always)]
@@ -396,6 +426,12 @@ mod neon {
         unsafe fn load(from: *const f32) -> Neon {
             // SAFETY: the caller promises valid memory.
             Neon(unsafe { vld1q_f32(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Neon {
+            // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
+            unsafe { Neon(vcvtq_f32_s32(vsubq_s32(vld1q_s32(a), vld1q_s32(b)))) }
         }
 
         #[inline(always)]

@@ -4,6 +4,7 @@
 //! channel.
 
 mod filters;
+mod finish;
 mod image;
 mod micro;
 
@@ -11,11 +12,11 @@ pub use filters::Panels;
 pub use image::Levels;
 
 use crate::conv::{Convolution, Input};
-use crate::gemm::{Step, Window, finish};
+use crate::gemm::{Step, Window};
 use crate::memory::ScratchPool;
-use crate::multiversion;
 use crate::par::{Slice, Threads};
 use crate::quantize::ToLevel;
+use finish::{Columns, Finish};
 use image::{Image, Rows};
 use micro::{Passing, Sums, Unit, WIDTH};
 
@@ -136,30 +137,21 @@ impl Quantized {
         steps: &[Step<'_>],
         c: Slice<f32>,
     ) {
-        let n = self.conv.outputs;
         let first = panel * WIDTH;
-        let columns = WIDTH.min(n - first);
-        let scales = &operands.scales[first..][..columns];
-        let shifts = operands.filters.shifts(panel);
+        let count = WIDTH.min(self.conv.outputs - first);
+        let columns = Columns {
+            first,
+            shifts: operands.filters.shifts(panel),
+            scales: &operands.scales[first..][..count],
+        };
+        let rows = self.conv.batch * self.conv.positions();
+        let finish = Finish::new(columns, steps, (rows, self.conv.outputs));
         let mut panels = Passing::new(operands.filters, panel);
         let mut sums = Sums::default();
-        let mut values = [0f32; micro::ROWS * WIDTH];
         for block in blocks {
             unit.multiply(image, block, &mut panels, &mut sums);
-            let count = block.rows.0 + block.rows.1;
-            let values = &mut values[..count * columns];
-            rescale(&sums, block.rows.0, (shifts, scales), values);
-            let own = steps.iter().map(|s| s.from_row(block.row).from_column(first));
-            let own: Vec<Step<'_>> = own.collect();
-            // SAFETY: the values are rows without gaps, borrowed exclusively.
-            unsafe { finish(&own, 0..count, 0..columns, columns, Slice::new(values)) };
-            for (i, row) in values.chunks_exact(columns).enumerate() {
-                // SAFETY: a row of the output, of which no other task writes these columns.
-                unsafe {
-                    let to = c.at((block.row + i) * n + first);
-                    row.as_ptr().copy_to_nonoverlapping(to, columns);
-                }
-            }
+            // SAFETY: the blocks are rows of the output, of which no other task has these columns.
+            unsafe { finish.write(&sums, block.row, block.rows, c) };
         }
     }
 }
@@ -170,32 +162,6 @@ fn flattened(conv: &Convolution) -> [Window; 3] {
     match conv.is_product() {
         true => [Window::NONE, Window::NONE, Window { input: size, output: size, ..Window::NONE }],
         false => conv.axes,
-    }
-}
-
-/// What sums stand for, without what the zero of the levels adds to them: rows of as many columns as
-/// there are scales.
-fn rescale(
-    Sums(sums): &Sums,
-    first: usize,
-    (shifts, scales): (&[i32], &[f32]),
-    values: &mut [f32],
-) {
-    let columns = scales.len();
-    let (above, below) = values.split_at_mut((first * columns).min(values.len()));
-    rescale_rows(&sums[..], (shifts, scales), above);
-    rescale_rows(&sums[micro::SIDE * WIDTH..], (shifts, scales), below);
-}
-
-multiversion! {
-    fn rescale_rows(sums: &[i32], factors: (&[i32], &[f32]), values: &mut [f32]) {
-        let (shifts, scales) = factors;
-        let columns = scales.len();
-        for (sums, values) in sums.chunks_exact(WIDTH).zip(values.chunks_exact_mut(columns)) {
-            for (j, value) in values.iter_mut().enumerate() {
-                *value = (sums[j] - shifts[j]) as f32 * scales[j];
-            }
-        }
     }
 }
 

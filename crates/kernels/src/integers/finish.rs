@@ -1,0 +1,285 @@
+//! From sums to what they stand for, and what is done to it: a row of a panel at a time, in registers.
+
+use super::micro::{SIDE, Sums, WIDTH};
+use crate::gemm::{Step, finish};
+use crate::isa::{Isa, isa};
+use crate::par::Slice;
+use crate::quantize::ToLevel;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::Neon as Portable;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::simd::Portable;
+use crate::simd::Vector;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
+use crate::unary::Unary;
+
+/// The columns of a panel, of which the last may be fewer.
+pub(super) struct Columns<'a> {
+    /// The first.
+    pub(super) first: usize,
+    /// What the level of 0 adds to the sums.
+    pub(super) shifts: &'a [i32],
+    /// What they are multiplied by.
+    pub(super) scales: &'a [f32],
+}
+
+/// Steps of which every lane of a row is computed alike.
+#[derive(Clone, Copy)]
+enum Lanes<'a> {
+    Add(&'a [f32; WIDTH]),
+    Multiply(&'a [f32; WIDTH]),
+    AddNumber(f32),
+    MultiplyBy(f32),
+    AddMatrix(&'a [f32], usize),
+    MultiplyMatrix(&'a [f32], usize),
+    Clamp(f32, f32),
+    Relu,
+    Quantize(ToLevel, f32, f32),
+}
+
+impl<'a> Lanes<'a> {
+    /// A step for the columns from one on and so many rows; none where it is another.
+    fn of(step: &Step<'a>, (first, rows): (usize, usize)) -> Option<Lanes<'a>> {
+        let lanes = |v: &'a [f32]| v.get(first..)?.first_chunk();
+        let matrix = |v: &'a [f32], stride: usize| {
+            v.get(first..).filter(|v| v.len() >= rows.saturating_sub(1) * stride + WIDTH)
+        };
+        Some(match *step {
+            Step::AddColumns(v) => Lanes::Add(lanes(v)?),
+            Step::ScaleColumns(v) => Lanes::Multiply(lanes(v)?),
+            Step::Add(number) => Lanes::AddNumber(number),
+            Step::Scale(number) => Lanes::MultiplyBy(number),
+            Step::AddMatrix { values, stride } => Lanes::AddMatrix(matrix(values, stride)?, stride),
+            Step::MultiplyMatrix { values, stride } => {
+                Lanes::MultiplyMatrix(matrix(values, stride)?, stride)
+            }
+            Step::Apply(Unary::Relu {}) => Lanes::Relu,
+            Step::Apply(Unary::Clamp { low, high }) => Lanes::Clamp(low as f32, high as f32),
+            Step::Quantize { to, scale, low } => Lanes::Quantize(to, scale, low),
+            Step::AddRows(_) | Step::Apply(_) => return None,
+        })
+    }
+
+    /// Applies the step to rows from one on.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available; a matrix has been checked to have the rows.
+    #[inline(always)]
+    unsafe fn apply<V: Vector, const R: usize, const P: usize>(
+        self,
+        row: usize,
+        x: &mut [[V; P]; R],
+    ) {
+        macro_rules! each {
+            ($i:ident, $p:ident => $value:expr) => {
+                for $i in 0..R {
+                    for $p in 0..P {
+                        x[$i][$p] = $value;
+                    }
+                }
+            };
+        }
+        // SAFETY: the caller's promise; rows of columns and matrices are as wide as a panel.
+        unsafe {
+            // What a product is added to: it leaves all of them as they are.
+            let nothing = V::splat(-0.0);
+            let lane = |v: *const f32, p: usize| V::load(v.add(p * V::LANES));
+            match self {
+                Lanes::Add(v) => each!(i, p => x[i][p].add(lane(v.as_ptr(), p))),
+                Lanes::Multiply(v) => each!(i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing)),
+                Lanes::AddNumber(v) => each!(i, p => x[i][p].add(V::splat(v))),
+                Lanes::MultiplyBy(v) => each!(i, p => x[i][p].fma(V::splat(v), nothing)),
+                Lanes::AddMatrix(v, stride) => {
+                    let at = |i: usize| v.as_ptr().add((row + i) * stride);
+                    each!(i, p => x[i][p].add(lane(at(i), p)));
+                }
+                Lanes::MultiplyMatrix(v, stride) => {
+                    let at = |i: usize| v.as_ptr().add((row + i) * stride);
+                    each!(i, p => x[i][p].fma(lane(at(i), p), nothing));
+                }
+                Lanes::Relu => each!(i, p => x[i][p].larger(V::zero())),
+                Lanes::Clamp(low, high) => {
+                    let (low, high) = (V::splat(low), V::splat(high));
+                    each!(i, p => high.smaller(low.larger(x[i][p])));
+                }
+                Lanes::Quantize(to, scale, low) => {
+                    let (scale, low) = (V::splat(scale), V::splat(low));
+                    each!(i, p => to.level_of(x[i][p]).fma(scale, nothing).add(low));
+                }
+            }
+        }
+    }
+}
+
+/// What is done to the sums of a panel.
+pub(super) struct Finish<'a> {
+    columns: Columns<'a>,
+    steps: &'a [Step<'a>],
+    /// The steps, if the panel is whole and they are all of this kind.
+    lanes: Option<Vec<Lanes<'a>>>,
+    /// Elements of a row of the output.
+    stride: usize,
+}
+
+impl<'a> Finish<'a> {
+    /// For an output of `rows` rows of `stride` elements.
+    pub(super) fn new(
+        columns: Columns<'a>,
+        steps: &'a [Step<'a>],
+        (rows, stride): (usize, usize),
+    ) -> Finish<'a> {
+        let whole = columns.scales.len() == WIDTH;
+        let lanes = || steps.iter().map(|s| Lanes::of(s, (columns.first, rows))).collect();
+        Finish { lanes: if whole { lanes() } else { None }, columns, steps, stride }
+    }
+
+    /// Writes the rows from one on, `count` on each line.
+    ///
+    /// # Safety
+    /// The output has the rows, and no other task uses these columns of them.
+    pub(super) unsafe fn write(
+        &self,
+        Sums(sums): &Sums,
+        row: usize,
+        (above, below): (usize, usize),
+        c: Slice<f32>,
+    ) {
+        let (first, second) = sums.split_at(SIDE * WIDTH);
+        for (sums, row, count) in [(first, row, above), (second, row + above, below)] {
+            if count == 0 {
+                continue;
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = c.from(row * self.stride + self.columns.first);
+                match &self.lanes {
+                    Some(steps) => {
+                        let sums = &sums.as_chunks().0[..count];
+                        let (columns, stride) = (&self.columns, self.stride);
+                        Rows { columns, steps, row, sums, to: to.at(0), stride }.write();
+                    }
+                    None => self.one_by_one((row, count), sums, to),
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::write`].
+    unsafe fn one_by_one(&self, (row, count): (usize, usize), sums: &[i32], to: Slice<f32>) {
+        let Columns { first, shifts, scales } = self.columns;
+        let width = scales.len();
+        let mut values = [0f32; SIDE * WIDTH];
+        let values = &mut values[..count * width];
+        for (sums, values) in sums.chunks_exact(WIDTH).zip(values.chunks_exact_mut(width)) {
+            for (j, value) in values.iter_mut().enumerate() {
+                *value = (sums[j] - shifts[j]) as f32 * scales[j];
+            }
+        }
+        let own = self.steps.iter().map(|s| s.from_row(row).from_column(first));
+        let own: Vec<Step<'_>> = own.collect();
+        // SAFETY: the values are rows without gaps, borrowed exclusively; the caller's promise.
+        unsafe {
+            finish(&own, 0..count, 0..width, width, Slice::new(values));
+            for (i, row) in values.chunks_exact(width).enumerate() {
+                row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
+            }
+        }
+    }
+}
+
+/// Rows that pass the steps together.
+const TOGETHER: usize = 4;
+
+/// Writes rows of some sums.
+struct Rows<'a> {
+    columns: &'a Columns<'a>,
+    steps: &'a [Lanes<'a>],
+    /// The first.
+    row: usize,
+    sums: &'a [[i32; WIDTH]],
+    to: *mut f32,
+    stride: usize,
+}
+
+impl Rows<'_> {
+    /// # Safety
+    /// As [`Finish::write`]; the steps are for the rows.
+    unsafe fn write(&self) {
+        // SAFETY: the caller's promise, and `isa` tells what there is.
+        unsafe {
+            match isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 | Isa::Amx => self.avx512(),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => self.avx2(),
+                _ => self.all::<Portable, { WIDTH / Portable::LANES }>(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::write`], with AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    unsafe fn avx512(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }>() }
+    }
+
+    /// # Safety
+    /// As [`Self::write`], with AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }>() }
+    }
+
+    /// # Safety
+    /// As [`Self::write`], with the instruction set of `V`.
+    #[inline(always)]
+    unsafe fn all<V: Vector, const P: usize>(&self) {
+        let mut row = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while row + TOGETHER <= self.sums.len() {
+                self.some::<V, TOGETHER, P>(row);
+                row += TOGETHER;
+            }
+            while row < self.sums.len() {
+                self.some::<V, 1, P>(row);
+                row += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::all`], for `R` rows from one on.
+    #[inline(always)]
+    unsafe fn some<V: Vector, const R: usize, const P: usize>(&self, first: usize) {
+        let sums = &self.sums[first..][..R];
+        let (shifts, scales) = (self.columns.shifts, self.columns.scales);
+        let (shifts, scales) = (shifts[..WIDTH].as_ptr(), scales[..WIDTH].as_ptr());
+        // SAFETY: the caller's promise; all is as wide as a panel.
+        unsafe {
+            let mut x = [[V::zero(); P]; R];
+            for i in 0..R {
+                for p in 0..P {
+                    let at = p * V::LANES;
+                    let sum = V::load_differences(sums[i].as_ptr().add(at), shifts.add(at));
+                    x[i][p] = sum.fma(V::load(scales.add(at)), V::splat(-0.0));
+                }
+            }
+            for step in self.steps {
+                step.apply(self.row + first, &mut x);
+            }
+            for i in 0..R {
+                for p in 0..P {
+                    x[i][p].store(self.to.add((first + i) * self.stride + p * V::LANES));
+                }
+            }
+        }
+    }
+}
