@@ -1,11 +1,12 @@
 //! Blocks of rows times panels of columns: 32 by 32 sums of products of bytes, in tiles (AMX), in fours
-//! (AVX512-VNNI), in pairs (AVX2) or one by one.
+//! (VNNI), or in pairs of words.
 
 use super::filters::Panels;
 use super::image::{Image, Rows, Shape};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::tiles::{self, Configured, Later, RowBlock};
 use crate::isa::{Isa, isa};
+use crate::multiversion;
 
 /// Rows on a line.
 pub(super) const SIDE: usize = 16;
@@ -55,6 +56,7 @@ impl<'a> Passing<'a> {
 pub(super) struct Unit {
     #[cfg(target_arch = "x86_64")]
     tiles: Configured,
+    words: Words,
 }
 
 impl Unit {
@@ -70,15 +72,13 @@ impl Unit {
         Sums(sums): &mut Sums,
     ) {
         let Shape { row, step, steps, run, runs } = image.shape;
-        assert!(passing.panel.len() >= runs * steps * step * WIDTH, "the panel is too short");
+        assert!(passing.panel.len() == runs * steps * step * WIDTH, "the panel has other terms");
         let reach = |at: usize, rows: usize| {
             at + rows.saturating_sub(1) * row + runs.saturating_sub(1) * run + steps * step
         };
         let ends = [reach(block.at[0], block.rows.0), reach(block.at[1], block.rows.1)];
         assert!(ends.iter().all(|end| *end <= image.bytes.len()), "a window is not in the image");
-        assert!(
-            (1..=SIDE).contains(&block.rows.0) && block.rows.1 <= SIDE && step.is_multiple_of(4)
-        );
+        assert!((1..=SIDE).contains(&block.rows.0) && block.rows.1 <= SIDE);
         #[cfg(target_arch = "x86_64")]
         if isa() == Isa::Amx && tiles::has_byte_tiles() {
             // SAFETY: the machine has such tiles; the block and the panel have been checked.
@@ -96,11 +96,11 @@ impl Unit {
                     unsafe { x86::in_fours(&part, passing.panel, sums) }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 | Isa::Avx512 | Isa::Amx => {
+                Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
                     // SAFETY: as above.
-                    unsafe { x86::in_pairs(&part, passing.panel, sums) }
+                    unsafe { x86::in_fours_of_avx2(&part, passing.panel, sums) }
                 }
-                _ => one_by_one(&part, passing.panel, sums),
+                _ => self.words.multiply(&part, passing.panel, sums),
             }
         }
     }
@@ -156,19 +156,76 @@ impl Part<'_> {
     }
 }
 
-fn one_by_one(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
-    for (i, sums) in sums.chunks_exact_mut(WIDTH).take(part.rows).enumerate() {
-        sums.fill(0);
-        let row = &part.bytes[i * part.shape.row..];
-        let mut fours = panel.chunks_exact(FOURS);
-        part.fours(|at| {
-            let Some(b) = fours.next() else { return };
-            for (sum, b) in sums.iter_mut().zip(b.chunks_exact(4)) {
-                for (a, b) in row[at..at + 4].iter().zip(b) {
-                    *sum += i32::from(*a) * i32::from(*b);
+/// Rows and a panel in 16 bits, for machines that multiply no bytes: pairs of terms, side by side.
+#[derive(Default)]
+struct Words {
+    rows: Vec<i16>,
+    panel: Vec<i16>,
+    /// Where the panel lies in bytes.
+    of: usize,
+}
+
+impl Words {
+    fn multiply(&mut self, part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
+        if self.of != panel.as_ptr().addr() || 2 * self.panel.len() != size_of_val(panel) {
+            self.of = panel.as_ptr().addr();
+            self.panel.resize(panel.len(), 0);
+            widen_panel(panel, &mut self.panel);
+        }
+        let Shape { row, step, steps, run, runs } = part.shape;
+        let terms = runs * steps * step;
+        self.rows.resize(part.rows * terms, 0);
+        for (i, to) in self.rows.chunks_exact_mut(terms).enumerate() {
+            for (j, to) in to.chunks_exact_mut(steps * step).enumerate() {
+                widen_row(&part.bytes[i * row + j * run..][..steps * step], to);
+            }
+        }
+        let rows = &self.rows[..];
+        match isa() {
+            Isa::Portable => in_words(rows, terms, &self.panel, sums),
+            #[cfg(target_arch = "x86_64")]
+            _ => {
+                // SAFETY: the machine has AVX2; rows and panel have as many terms.
+                unsafe { x86::in_pairs(rows, terms, &self.panel, sums) }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => in_words(rows, terms, &self.panel, sums),
+        }
+    }
+}
+
+multiversion! {
+    fn widen_row(from: &[u8], to: &mut [i16]) {
+        for (from, to) in from.iter().zip(to) {
+            *to = i16::from(*from);
+        }
+    }
+}
+
+multiversion! {
+    /// The first two terms of each four of all columns, then the others.
+    fn widen_panel(from: &[i8], to: &mut [i16]) {
+        for (from, to) in from.as_chunks::<FOURS>().0.iter().zip(to.as_chunks_mut::<FOURS>().0) {
+            for column in 0..WIDTH {
+                for term in 0..4 {
+                    to[term / 2 * 2 * WIDTH + 2 * column + term % 2] =
+                        i16::from(from[4 * column + term]);
                 }
             }
-        });
+        }
+    }
+}
+
+/// Pair by pair.
+fn in_words(rows: &[i16], terms: usize, panel: &[i16], sums: &mut [i32]) {
+    for (row, sums) in rows.chunks_exact(terms).zip(sums.as_chunks_mut::<WIDTH>().0) {
+        sums.fill(0);
+        for (a, b) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks::<{ 2 * WIDTH }>().0) {
+            let a = a.map(i32::from);
+            for j in 0..WIDTH {
+                sums[j] += a[0] * i32::from(b[2 * j]) + a[1] * i32::from(b[2 * j + 1]);
+            }
+        }
     }
 }
 
@@ -187,14 +244,22 @@ mod x86 {
         unsafe { bytes.cast::<i32>().read_unaligned() }
     }
 
-    /// Calls a function for some rows, and says how many they are.
+    /// Calls a function for all rows: as few times as it takes with at most `$most` of them, with as many
+    /// of them each time as can be.
     macro_rules! in_blocks {
-        ($rows:ident, $part:ident, $panel:ident, $sums:ident; $($count:literal)*) => {{
-            let mut row = 0;
-            $(while row + $count <= $part.rows {
-                $rows::<$count>($part, row, $panel, $sums);
-                row += $count;
-            })*
+        ($most:literal: $($count:literal)*; $rows:expr, ($row:ident, $n:ident) => $call:expr) => {{
+            let (all, mut $row) = ($rows, 0);
+            while $row < all {
+                let left = all - $row;
+                match left.div_ceil(left.div_ceil($most)) {
+                    $($count => {
+                        const $n: usize = $count;
+                        $call;
+                        $row += $count;
+                    })*
+                    _ => unreachable!("there are at most so many rows"),
+                }
+            }
         }};
     }
 
@@ -203,7 +268,11 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) unsafe fn in_fours(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
         // SAFETY: the caller's promise.
-        unsafe { in_blocks!(rows_in_fours, part, panel, sums; 8 4 1) }
+        unsafe {
+            in_blocks!(8: 1 2 3 4 5 6 7 8; part.rows, (row, R) => {
+                rows_in_fours::<R>(part, row, panel, sums)
+            });
+        }
     }
 
     /// # Safety
@@ -240,53 +309,124 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX2; otherwise as [`in_fours`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn in_pairs(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
+    /// AVX-VNNI; otherwise as [`in_fours`].
+    #[target_feature(enable = "avx2,avxvnni")]
+    pub(super) unsafe fn in_fours_of_avx2(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
         // SAFETY: the caller's promise.
-        unsafe { in_blocks!(rows_in_pairs, part, panel, sums; 4 1) }
+        unsafe {
+            in_blocks!(3: 1 2 3; part.rows, (row, R) => {
+                rows_in_fours_of_avx2::<R>(part, row, panel, sums)
+            });
+        }
     }
 
-    /// Columns that are computed together.
-    const TOGETHER: usize = 8;
-
     /// # Safety
-    /// As [`in_pairs`], for `R` rows from one on.
-    #[target_feature(enable = "avx2")]
-    unsafe fn rows_in_pairs<const R: usize>(
+    /// As [`in_fours_of_avx2`], for `R` rows from one on.
+    #[target_feature(enable = "avx2,avxvnni")]
+    unsafe fn rows_in_fours_of_avx2<const R: usize>(
         part: &Part<'_>,
         row: usize,
         panel: &[i8],
         sums: &mut [i32],
     ) {
-        let step = part.shape.row;
+        let mut own = [[_mm256_setzero_si256(); 4]; R];
+        let (mut b, step) = (panel.as_ptr(), part.shape.row);
         let first = part.bytes.as_ptr().wrapping_add(row * step);
-        for column in (0..WIDTH).step_by(TOGETHER) {
-            // For each column the sums of the first two of each four terms and of the others.
-            let mut own = [[_mm256_setzero_si256(); 2]; R];
-            let mut b = panel.as_ptr().wrapping_add(4 * column);
-            // SAFETY: the caller's promise.
-            unsafe {
-                part.fours(|at| {
-                    let columns = _mm256_loadu_si256(b.cast());
-                    let low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(columns));
-                    let high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(columns));
-                    for i in 0..R {
-                        let a = _mm_cvtsi32_si128(four(first.add(at + i * step)));
-                        let a = _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(a));
-                        own[i][0] = _mm256_add_epi32(own[i][0], _mm256_madd_epi16(a, low));
-                        own[i][1] = _mm256_add_epi32(own[i][1], _mm256_madd_epi16(a, high));
-                    }
-                    b = b.wrapping_add(FOURS);
-                });
+        // SAFETY: the caller's promise.
+        unsafe {
+            part.fours(|at| {
                 for i in 0..R {
-                    // Columns 0 1 4 5 2 3 6 7.
-                    let both = _mm256_hadd_epi32(own[i][0], own[i][1]);
-                    let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(both);
-                    let to = sums[(row + i) * WIDTH + column..][..TOGETHER].as_mut_ptr();
-                    _mm256_storeu_si256(to.cast(), in_order);
+                    let a = _mm256_set1_epi32(four(first.add(at + i * step)));
+                    for p in 0..4 {
+                        let columns = _mm256_loadu_si256(b.add(32 * p).cast());
+                        own[i][p] = _mm256_dpbusd_avx_epi32(own[i][p], a, columns);
+                    }
+                }
+                b = b.wrapping_add(FOURS);
+            });
+        }
+        // SAFETY: there are sums of all columns.
+        unsafe { store(&own, &mut sums[row * WIDTH..]) }
+    }
+
+    /// Writes rows of sums.
+    ///
+    /// # Safety
+    /// AVX2.
+    #[target_feature(enable = "avx2")]
+    unsafe fn store<const R: usize>(own: &[[__m256i; 4]; R], sums: &mut [i32]) {
+        let sums = &mut sums[..R * WIDTH];
+        for i in 0..R {
+            for p in 0..4 {
+                // SAFETY: within the rows.
+                unsafe {
+                    let to = sums.as_mut_ptr().add(i * WIDTH + 8 * p);
+                    _mm256_storeu_si256(to.cast(), own[i][p]);
                 }
             }
         }
+    }
+
+    /// # Safety
+    /// AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn in_pairs(rows: &[i16], terms: usize, panel: &[i16], sums: &mut [i32]) {
+        assert!(panel.len() == terms * WIDTH && sums.len() >= rows.len() / terms * WIDTH);
+        // SAFETY: the caller's promise; the lengths have been checked.
+        unsafe {
+            in_blocks!(3: 1 2 3; rows.len() / terms, (row, R) => {
+                let own = &rows[row * terms..][..R * terms];
+                rows_in_pairs::<R>(own, terms, panel, &mut sums[row * WIDTH..]);
+            });
+        }
+    }
+
+    /// # Safety
+    /// As [`in_pairs`], for `R` rows of an even number of terms.
+    #[target_feature(enable = "avx2")]
+    unsafe fn rows_in_pairs<const R: usize>(
+        rows: &[i16],
+        terms: usize,
+        panel: &[i16],
+        sums: &mut [i32],
+    ) {
+        let mut own = [[_mm256_setzero_si256(); 4]; R];
+        for at in (0..terms).step_by(2) {
+            // SAFETY: the caller's promise: a pair of each row, and of all columns.
+            unsafe {
+                let b = panel.as_ptr().add(at * WIDTH);
+                for i in 0..R {
+                    let pair = rows.as_ptr().add(i * terms + at).cast::<i32>().read_unaligned();
+                    let a = _mm256_set1_epi32(pair);
+                    for p in 0..4 {
+                        let columns = _mm256_loadu_si256(b.add(16 * p).cast());
+                        own[i][p] = _mm256_add_epi32(own[i][p], _mm256_madd_epi16(a, columns));
+                    }
+                }
+            }
+        }
+        // SAFETY: there are sums of all columns.
+        unsafe { store(&own, sums) }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Where the machine has better, `IRRUN_ISA` leaves these out.
+    #[test]
+    fn pairs_of_avx2_are_those_of_plain_rust() {
+        if !Isa::Avx2.is_available() {
+            return;
+        }
+        let (count, terms) = (7, 12);
+        let rows: Vec<i16> = (0..count * terms).map(|i| (i * 37 % 256) as i16).collect();
+        let panel: Vec<i16> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i16 - 128).collect();
+        let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
+        in_words(&rows, terms, &panel, &mut plain);
+        // SAFETY: the machine has AVX2.
+        unsafe { x86::in_pairs(&rows, terms, &panel, &mut pairs) };
+        assert_eq!(pairs, plain);
     }
 }
