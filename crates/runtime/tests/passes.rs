@@ -2,7 +2,7 @@
 //! as it is written, in the first run and in the second, which reads prepared weights.
 
 use infer::Inputs;
-use ir::ElementType::{F16, F32, I64, U8};
+use ir::ElementType::{F16, F32, I8, I64, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use runtime::{Options, Plan, Tensor};
 
@@ -218,6 +218,76 @@ fn convolutions_and_what_lies_between_keep_their_channels_last() {
 /// Roll and Reshape of a Swin block: shift, partition into windows, product.
 /// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
 /// convolution reads the channels multiplied by the gates.
+/// Rounded to 256 levels between limits.
+fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
+    let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
+    let levels = [("levels", "256")];
+    g.layer("FakeQuantize", "opset1")
+        .attributes(&levels)
+        .inputs(&[x, low, high, low, high])
+        .output()
+}
+
+/// Integers times a scale for each element of the first axis.
+fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
+    let count = dims.iter().product::<u64>() as usize;
+    let bytes: Vec<u8> = (0..count).map(|i| ((i + seed) * 37 % 251) as u8).collect();
+    let values = g.constant(I8, dims, &bytes);
+    let to = [("destination_type", "f32")];
+    let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+    let mut own = vec![1; dims.len()];
+    own[0] = dims[0];
+    let scales: Vec<f32> = (0..dims[0]).map(|i| 0.001 * (i % 5 + 1) as f32).collect();
+    let scales = g.constant_f32(&own, &scales);
+    binary(g, "Multiply", values, scales)
+}
+
+#[test]
+fn levels_are_multiplied_by_integers() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, filters: OutputRef| {
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("integers");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    let x = rounded(&mut g, x, -1.28, 1.27);
+    let filters = integers(&mut g, &[40, 3, 3, 3], 1);
+    let y = convolved(&mut g, x, filters);
+    let bias = constant(&mut g, &[1, 40, 1, 1], 4);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Relu", y);
+    let first = rounded(&mut g, y, 0.0, 5.1);
+    let filters = integers(&mut g, &[40, 40, 3, 3], 2);
+    let y = convolved(&mut g, first, filters);
+    let y = rounded(&mut g, y, -12.8, 12.7);
+    let y = binary(&mut g, "Add", y, first);
+    g.result("y", y);
+    let steps = ["integers", "integers", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
+}
+
+#[test]
+fn rows_of_levels_are_multiplied_by_integers() {
+    for (low, high, steps) in [
+        (-1.28, 1.27, &["integers"][..]),
+        // No level is 0.
+        (0.5, 1.5, &["fake", "matmul"]),
+    ] {
+        let mut g = GraphBuilder::new("rows");
+        let x = g.parameter("x", F32, "2,5,48");
+        let x = rounded(&mut g, x, low, high);
+        let b = integers(&mut g, &[30, 48], 3);
+        let turned = [("transpose_a", "false"), ("transpose_b", "true")];
+        let y = g.layer("MatMul", "opset1").attributes(&turned).inputs(&[x, b]).output();
+        let bias = constant(&mut g, &[30], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 5, 48], 1e-4, steps);
+    }
+}
+
 #[test]
 fn gates_are_multiplied_while_the_convolution_reads() {
     let mut g = GraphBuilder::new("gate");

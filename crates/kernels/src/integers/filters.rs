@@ -7,7 +7,7 @@ use crate::conv::Convolution;
 use crate::memory::Lines;
 use crate::par::Threads;
 
-/// Filters in panels of [`WIDTH`] columns.
+/// Filters in panels of 32 columns.
 #[derive(Debug)]
 pub struct Panels {
     values: Lines,

@@ -24,6 +24,7 @@ use kernels::gemm::{Precision, Window};
 use kernels::integers::{Levels, Quantized};
 use kernels::quantize::ToLevel;
 use smallvec::smallvec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a value is in integers: each the element of an output channel, times the scale of that.
@@ -37,10 +38,16 @@ pub(crate) struct Integers {
 /// how they are computed.
 pub(super) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
+    // What Convert makes, and of what.
+    let mut converted = HashMap::new();
     for i in 0..net.nodes.len() {
-        let Some(&output) = net.nodes[i].outputs.first() else { continue };
-        let levels = levels(net, &net.nodes[i]);
-        let integers = integers(net, &net.nodes[i]);
+        let node = &net.nodes[i];
+        let Some(&output) = node.outputs.first() else { continue };
+        if node.is::<Convert>().is_some() {
+            converted.extend(node.inputs.first().map(|input| (output, *input)));
+        }
+        let levels = levels(net, node);
+        let integers = integers(net, &converted, node);
         found += usize::from(levels.is_some()) + usize::from(integers.is_some());
         (net.values[output].levels, net.values[output].integers) = (levels, integers);
     }
@@ -80,12 +87,10 @@ pub(super) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
 }
 
 /// The integers that a node multiplies by scales of the first axis.
-fn integers(net: &Net, node: &Node) -> Option<Integers> {
-    let maker = |value: ValueId| net.nodes.iter().find(|n| n.outputs.contains(&value));
-    either_way(node, Kind::Multiply).find_map(|[converted, scale]| {
+fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Option<Integers> {
+    either_way(node, Kind::Multiply).find_map(|[factor, scale]| {
         let scales = net.values[scale].constant.as_ref()?;
-        let convert = maker(converted).filter(|n| n.is::<Convert>().is_some())?;
-        let values = net.values[*convert.inputs.first()?].constant.as_ref()?;
+        let values = net.values[*converted.get(&factor)?].constant.as_ref()?;
         let (&outputs, inner) = values.sizes().split_first()?;
         let fits = values.element_type() == ElementType::I8
             && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
@@ -103,7 +108,7 @@ fn integers(net: &Net, node: &Node) -> Option<Integers> {
 
 /// Computes convolutions and products in integers.
 pub(super) fn multiply(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| in_integers(sweep, node))
+    Sweep::replacing(net, in_integers)
 }
 
 fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
