@@ -92,6 +92,48 @@ proptest! {
     }
 }
 
+/// In registers, and one by one where a step or a part of a panel wants it: the same as step after step.
+#[test]
+fn steps_are_applied_in_their_order() {
+    let axis = Window { input: 37, output: 37, ..Window::NONE };
+    let axes = [Window::NONE, Window::NONE, axis];
+    let (inputs, outputs, precision) = (8, 70, Precision::F32);
+    let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
+    let levels = Levels::new(-3.2, 0.1).unwrap();
+    let quantized = Quantized::new(&conv, levels, levels.to_level().unwrap()).unwrap();
+    let numbers =
+        |n: usize, by: usize| (0..n).map(|i| (i * by % 101) as f32 / 40.0 - 1.2).collect();
+    let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
+    let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
+    let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
+    let panels = quantized.filters(Threads::single(), &filters);
+    let operands =
+        Operands { input: Input::channels_last(&data), filters: &panels, scales: &scales };
+    let run = |steps: &[Step<'_>]| {
+        let mut found = vec![f32::NAN; 37 * 70];
+        quantized.run((Threads::single(), &ScratchPool::default()), operands, steps, &mut found);
+        found
+    };
+    let to = ToLevel::new(-20.0, 30.0, 200).unwrap();
+    let all = [
+        Step::AddColumns(&columns),
+        Step::AddMatrix { values: &matrix, stride: 70 },
+        Step::Scale(1.5),
+        Step::Quantize { to, scale: 0.25, low: -20.5 },
+        Step::ScaleColumns(&columns),
+        Step::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
+        Step::MultiplyMatrix { values: &matrix, stride: 70 },
+        Step::Add(-0.25),
+        Step::Apply(Unary::Relu {}),
+    ];
+    let mut expected = run(&[]);
+    for (i, row) in expected.chunks_exact_mut(70).enumerate() {
+        crate::gemm::apply_steps(&all, i, 0, row);
+    }
+    assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
+    assert_eq!(run(&all), expected);
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let axis = window(8, 3, 1, 1, 1);
