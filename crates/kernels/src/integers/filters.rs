@@ -32,16 +32,14 @@ impl Panels {
         let run = shape.steps * shape.step;
         let panel = run * shape.runs * WIDTH;
         let mut values = Lines::zeroed(panel * conv.outputs.div_ceil(WIDTH));
+        // Where the channels under each tap begin, in terms.
+        let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels(conv);
+        let starts: Vec<usize> = (0..taps).map(start).collect();
         threads.chunks(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
             for (i, panel) in panels.chunks_exact_mut(panel).enumerate() {
-                let columns = filters.chunks_exact(k).take(conv.outputs).enumerate();
-                for (column, filter) in columns.skip((first + i) * WIDTH).take(WIDTH) {
-                    for (at, value) in filter.iter().enumerate() {
-                        let (c, tap) = (at / taps, at % taps);
-                        let (y, x) = (tap / width.taps, tap % width.taps);
-                        let term = y * run + x * channels(conv) + c;
-                        panel[term / 4 * 4 * WIDTH + column % WIDTH * 4 + term % 4] = *value;
-                    }
+                let own = filters.chunks_exact(k).take(conv.outputs).skip((first + i) * WIDTH);
+                for (column, filter) in own.take(WIDTH).enumerate() {
+                    lay_out(filter, &starts, column, panel);
                 }
             }
         });
@@ -69,5 +67,19 @@ impl Panels {
     /// What the level of 0 adds to the sums of a panel.
     pub(super) fn shifts(&self, i: usize) -> &[i32] {
         &self.shifts[i * WIDTH..][..WIDTH]
+    }
+}
+
+/// Writes a filter to its column of a panel: the channels under each tap from its start on, in fours.
+fn lay_out(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
+    let (taps, fours) = (starts.len(), panel.as_chunks_mut::<4>().0);
+    for (tap, start) in starts.iter().enumerate() {
+        let first = start / 4;
+        for (i, channels) in filter.chunks(4 * taps).enumerate() {
+            let four = &mut fours[(first + i) * WIDTH + column];
+            for (to, from) in four.iter_mut().zip(channels[tap..].iter().step_by(taps)) {
+                *to = *from;
+            }
+        }
     }
 }
