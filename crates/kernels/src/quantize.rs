@@ -57,6 +57,13 @@ impl ToLevel {
         (low < high && factor.is_normal()).then_some(ToLevel { low, factor, most })
     }
 
+    /// The level of an element as a byte.
+    #[inline(always)]
+    pub(crate) fn byte(self, x: f32) -> u8 {
+        // SAFETY: a whole number between 0 and 255.
+        unsafe { self.level(x).to_int_unchecked::<i32>() as u8 }
+    }
+
     /// The level of an element: a whole number from 0 on.
     #[inline(always)]
     pub(crate) fn level(self, x: f32) -> f32 {
@@ -79,6 +86,15 @@ impl ToLevel {
             let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
             let inside = scaled.larger(V::zero()).smaller(V::splat(self.most));
             inside.add(V::splat(WHOLE)).add(V::splat(-WHOLE))
+        }
+    }
+}
+
+multiversion! {
+    /// The level of each element.
+    pub(crate) fn to_levels(to: ToLevel, values: &[f32], levels: &mut [u8]) {
+        for (value, level) in values.iter().zip(levels) {
+            *level = to.byte(*value);
         }
     }
 }

@@ -28,11 +28,6 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load(from: *const f32) -> Self;
-    /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
-    ///
-    /// # Safety
-    /// The instruction set must be available, and the lanes be valid memory.
-    unsafe fn load_differences(a: *const i32, b: *const i32) -> Self;
     /// Lanes to memory, unaligned.
     ///
     /// # Safety
@@ -68,6 +63,29 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available.
     unsafe fn smaller(self, other: Self) -> Self;
+}
+
+/// Lanes that integers become, and bytes that they become again.
+///
+/// # Safety
+/// As [`Vector`].
+pub unsafe trait Integral: Vector {
+    /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Self;
+    /// Lanes from bytes.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_bytes(from: *const u8) -> Self;
+    /// Lanes to bytes.
+    ///
+    /// # Safety
+    /// The instruction set must be available, the lanes be valid memory, and all be whole numbers
+    /// between 0 and 255.
+    unsafe fn store_bytes(self, to: *mut u8);
 }
 
 /// Asks for a cache line that will be read soon, but not yet. Any address will do.
@@ -125,13 +143,6 @@ unsafe impl Vector for Portable {
     }
 
     #[inline(always)]
-    unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
-        // SAFETY: the caller's promise.
-        let [a, b] = unsafe { [a, b].map(|from| from.cast::<[i32; 4]>().read_unaligned()) };
-        Portable(std::array::from_fn(|i| a[i].wrapping_sub(b[i]) as f32))
-    }
-
-    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
@@ -174,9 +185,35 @@ unsafe impl Vector for Portable {
     }
 }
 
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Integral for Portable {
+    #[inline(always)]
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
+        // SAFETY: the caller's promise.
+        let [a, b] = unsafe { [a, b].map(|from| from.cast::<[i32; 4]>().read_unaligned()) };
+        Portable(std::array::from_fn(|i| a[i].wrapping_sub(b[i]) as f32))
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> Portable {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
+        Portable(bytes.map(f32::from))
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8) {
+        // SAFETY: the caller's promise: whole numbers that fit.
+        unsafe {
+            let bytes = self.0.map(|x| x.to_int_unchecked::<i32>() as u8);
+            to.cast::<[u8; 4]>().write_unaligned(bytes);
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Vector;
+    use super::{Integral, Vector};
     use std::arch::x86_64::*;
 
     /// Eight lanes of AVX2 with FMA.
@@ -203,15 +240,6 @@ mod x86 {
         unsafe fn load(from: *const f32) -> Avx2 {
             // SAFETY: the caller has AVX and promises valid memory.
             Avx2(unsafe { _mm256_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
-            // SAFETY: the caller has AVX2 and promises valid memory.
-            unsafe {
-                let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
-                Avx2(_mm256_cvtepi32_ps(_mm256_sub_epi32(a, b)))
-            }
         }
 
         #[inline(always)]
@@ -257,6 +285,39 @@ mod x86 {
         }
     }
 
+    // SAFETY: `isa` hands it out where the machine has AVX2.
+    unsafe impl Integral for Avx2 {
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
+            // SAFETY: the caller has AVX2 and promises valid memory.
+            unsafe {
+                let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
+                Avx2(_mm256_cvtepi32_ps(_mm256_sub_epi32(a, b)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn load_bytes(from: *const u8) -> Avx2 {
+            // SAFETY: the caller has AVX2 and promises valid memory.
+            unsafe {
+                let bytes = _mm_loadl_epi64(from.cast());
+                Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_bytes(self, to: *mut u8) {
+            // SAFETY: the caller has AVX2 and promises valid memory.
+            unsafe {
+                let whole = _mm256_cvtps_epi32(self.0);
+                let (low, high) =
+                    (_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
+                let words = _mm_packus_epi32(low, high);
+                _mm_storel_epi64(to.cast(), _mm_packus_epi16(words, words));
+            }
+        }
+    }
+
     /// Ones in the first lanes.
     ///
     /// # Safety
@@ -294,15 +355,6 @@ mod x86 {
         unsafe fn load(from: *const f32) -> Avx512 {
             // SAFETY: the caller has AVX-512 and promises valid memory.
             Avx512(unsafe { _mm512_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
-            // SAFETY: the caller has AVX-512 and promises valid memory.
-            unsafe {
-                let (a, b) = (_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()));
-                Avx512(_mm512_cvtepi32_ps(_mm512_sub_epi32(a, b)))
-            }
         }
 
         #[inline(always)]
@@ -347,6 +399,33 @@ mod x86 {
         unsafe fn smaller(self, other: Avx512) -> Avx512 {
             // SAFETY: the caller has AVX-512.
             Avx512(unsafe { _mm512_min_ps(self.0, other.0) })
+        }
+    }
+
+    // SAFETY: `isa` hands it out where the machine has AVX-512.
+    unsafe impl Integral for Avx512 {
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            unsafe {
+                let (a, b) = (_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()));
+                Avx512(_mm512_cvtepi32_ps(_mm512_sub_epi32(a, b)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn load_bytes(from: *const u8) -> Avx512 {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            unsafe {
+                let bytes = _mm_loadu_si128(from.cast());
+                Avx512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_bytes(self, to: *mut u8) {
+            // SAFETY: the caller has AVX-512 and promises valid memory.
+            unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
         }
     }
 
@@ -399,7 +478,7 @@ pub use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "aarch64")]
 mod neon {
-    use super::Vector;
+    use super::{Integral, Vector};
     use std::arch::aarch64::*;
 
     /// Four lanes of NEON.
@@ -426,12 +505,6 @@ mod neon {
         unsafe fn load(from: *const f32) -> Neon {
             // SAFETY: the caller promises valid memory.
             Neon(unsafe { vld1q_f32(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn load_differences(a: *const i32, b: *const i32) -> Neon {
-            // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
-            unsafe { Neon(vcvtq_f32_s32(vsubq_s32(vld1q_s32(a), vld1q_s32(b)))) }
         }
 
         #[inline(always)]
@@ -482,6 +555,35 @@ mod neon {
         unsafe fn smaller(self, other: Neon) -> Neon {
             // SAFETY: NEON is part of AArch64.
             Neon(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), self.0, other.0) })
+        }
+    }
+
+    // SAFETY: NEON is part of AArch64.
+    unsafe impl Integral for Neon {
+        #[inline(always)]
+        unsafe fn load_differences(a: *const i32, b: *const i32) -> Neon {
+            // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
+            unsafe { Neon(vcvtq_f32_s32(vsubq_s32(vld1q_s32(a), vld1q_s32(b)))) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_bytes(from: *const u8) -> Neon {
+            // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
+            unsafe {
+                let bytes = from.cast::<[u8; 4]>().read_unaligned().map(f32::from);
+                Neon(vld1q_f32(bytes.as_ptr()))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_bytes(self, to: *mut u8) {
+            // SAFETY: as above: whole numbers that fit.
+            unsafe {
+                let mut lanes = [0f32; 4];
+                vst1q_f32(lanes.as_mut_ptr(), self.0);
+                let bytes = lanes.map(|x| x.to_int_unchecked::<i32>() as u8);
+                to.cast::<[u8; 4]>().write_unaligned(bytes);
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::gemm::Window;
 use crate::multiversion;
-use crate::par::{Slice, Threads};
+use crate::num::Plain;
+use crate::par::Threads;
 use crate::pool::Pooling;
 
 /// Elements read that are worth a second thread.
@@ -27,6 +28,44 @@ impl ChannelsPool {
     /// # Panics
     /// When a slice is not of the size the pooling is for.
     pub fn run(&self, threads: &Threads, from: &[f32], to: &mut [f32]) {
+        self.outputs(threads, from, to, |at, image, to| match self.pooling {
+            Pooling::Max => {
+                to.fill(f32::MIN);
+                self.taps(at, image, |from| greatest(to, from));
+            }
+            Pooling::Mean(divisor) => {
+                to.fill(0.0);
+                let mut count = 0;
+                self.taps(at, image, |from| {
+                    add(to, from);
+                    count += 1;
+                });
+                if count > 0 {
+                    divide(to, divisor.unwrap_or(count) as f32);
+                }
+            }
+        });
+    }
+
+    /// Takes the largest level of each window.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    pub fn run_on_levels(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
+        self.outputs(threads, from, to, |at, image, to| {
+            to.fill(0);
+            self.taps(at, image, |from| greatest_level(to, from));
+        });
+    }
+
+    /// Calls `f` with the place of each output, its image and its channels.
+    fn outputs<T: Plain>(
+        &self,
+        threads: &Threads,
+        from: &[T],
+        to: &mut [T],
+        f: impl Fn([usize; 3], &[T], &mut [T]) + Sync,
+    ) {
         let volume = |f: fn(&Window) -> usize| self.axes.iter().map(f).product::<usize>();
         let (positions, taps) = (volume(|a| a.input) * self.channels, volume(|a| a.taps));
         assert_eq!(from.len(), self.batch * positions);
@@ -35,64 +74,44 @@ impl ChannelsPool {
             return;
         }
         let [depth, height, width] = self.axes;
-        let out = Slice::new(to);
-        let outputs = to_count(&self.axes) * self.batch;
-        threads.ranges(outputs, GRAIN.div_ceil(taps * self.channels), |range| {
-            for i in range {
-                let (x, rest) = (i % width.output, i / width.output);
+        threads.chunks(to, self.channels, GRAIN.div_ceil(taps), |first, to| {
+            for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
+                let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
                 let (y, rest) = (rest % height.output, rest / height.output);
                 let (z, batch) = (rest % depth.output, rest / depth.output);
-                let image = &from[batch * positions..][..positions];
-                // SAFETY: outputs are disjoint parts of `to`.
-                let to = unsafe {
-                    let start = out.at(i * self.channels);
-                    std::slice::from_raw_parts_mut(start, self.channels)
-                };
-                self.window([z, y, x], image, to);
+                f([z, y, x], &from[batch * positions..][..positions], to);
             }
         });
     }
 
-    /// The channels of one output.
-    fn window(&self, at: [usize; 3], image: &[f32], to: &mut [f32]) {
+    /// Calls `f` with the channels under each tap that lies within the image.
+    fn taps<T>(&self, at: [usize; 3], image: &[T], mut f: impl FnMut(&[T])) {
         let [_, height, width] = self.axes;
-        to.fill(match self.pooling {
-            Pooling::Max => f32::MIN,
-            Pooling::Mean(_) => 0.0,
-        });
-        let mut count = 0;
         let within = |axis: usize| self.axes[axis].taps_within(at[axis]);
         let position = |axis: usize, tap| self.axes[axis].position(at[axis], tap).unwrap_or(0);
         for z in within(0).map(|tap| position(0, tap)) {
             for y in within(1).map(|tap| position(1, tap)) {
                 for x in within(2).map(|tap| position(2, tap)) {
                     let first = ((z * height.input + y) * width.input + x) * self.channels;
-                    let from = &image[first..][..self.channels];
-                    match self.pooling {
-                        Pooling::Max => greatest(to, from),
-                        Pooling::Mean(_) => add(to, from),
-                    }
-                    count += 1;
+                    f(&image[first..][..self.channels]);
                 }
             }
         }
-        if let Pooling::Mean(divisor) = self.pooling {
-            let divisor = divisor.unwrap_or(count);
-            if count > 0 {
-                divide(to, divisor as f32);
-            }
-        }
     }
-}
-
-fn to_count(axes: &[Window; 3]) -> usize {
-    axes.iter().map(|a| a.output).product()
 }
 
 multiversion! {
     fn greatest(to: &mut [f32], from: &[f32]) {
         for (to, x) in to.iter_mut().zip(from) {
             *to = if *to < *x { *x } else { *to };
+        }
+    }
+}
+
+multiversion! {
+    fn greatest_level(to: &mut [u8], from: &[u8]) {
+        for (to, x) in to.iter_mut().zip(from) {
+            *to = (*to).max(*x);
         }
     }
 }
@@ -136,6 +155,12 @@ mod tests {
             let mut last = vec![0.0; 2 * 12 * channels];
             let pool = ChannelsPool { batch: 2, axes, channels, pooling };
             pool.run(Threads::single(), &from, &mut last);
+            if pooling == Pooling::Max {
+                let levels: Vec<u8> = from.iter().map(|x| (x * 3.0) as u8).collect();
+                let mut largest = vec![9; last.len()];
+                pool.run_on_levels(Threads::single(), &levels, &mut largest);
+                assert!(last.iter().map(|x| (x * 3.0) as u8).eq(largest));
+            }
             let plane = |b: usize, c: usize| -> Vec<f32> {
                 (0..42).map(|i| from[(b * 42 + i) * channels + c]).collect()
             };

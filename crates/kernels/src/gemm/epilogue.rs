@@ -28,6 +28,17 @@ pub enum Step<'a> {
         /// Distance between its rows.
         stride: usize,
     },
+    /// Adds the values of levels, `level · scale + low`, of a matrix whose rows are `stride` apart.
+    AddLevels {
+        /// The matrix.
+        levels: &'a [u8],
+        /// Distance between its rows.
+        stride: usize,
+        /// The distance between values.
+        scale: f32,
+        /// The value of the first level.
+        low: f32,
+    },
     /// Multiplies by an element of a matrix whose rows are `stride` apart.
     MultiplyMatrix {
         /// The matrix.
@@ -51,7 +62,11 @@ pub enum Step<'a> {
 impl<'a> Step<'a> {
     /// Whether it does the same to every row.
     pub(crate) fn ignores_row(&self) -> bool {
-        !matches!(self, Step::AddRows(_) | Step::AddMatrix { .. } | Step::MultiplyMatrix { .. })
+        match self {
+            Step::AddRows(_) | Step::AddMatrix { .. } | Step::MultiplyMatrix { .. } => false,
+            Step::AddLevels { .. } => false,
+            _ => true,
+        }
     }
 
     /// The same step for a product that begins at row `first`.
@@ -64,6 +79,10 @@ impl<'a> Step<'a> {
             Step::MultiplyMatrix { values, stride } => {
                 let values = values.get(first * stride..).unwrap_or_default();
                 Step::MultiplyMatrix { values, stride }
+            }
+            Step::AddLevels { levels, stride, scale, low } => {
+                let levels = levels.get(first * stride..).unwrap_or_default();
+                Step::AddLevels { levels, stride, scale, low }
             }
             other => other,
         }
@@ -79,6 +98,10 @@ impl<'a> Step<'a> {
             }
             Step::MultiplyMatrix { values, stride } => {
                 Step::MultiplyMatrix { values: values.get(first..).unwrap_or_default(), stride }
+            }
+            Step::AddLevels { levels, stride, scale, low } => {
+                let levels = levels.get(first..).unwrap_or_default();
+                Step::AddLevels { levels, stride, scale, low }
             }
             other => other,
         }
@@ -102,6 +125,9 @@ impl Step<'_> {
             Step::Add(value) => add_number(lines, value),
             Step::Scale(factor) => multiply_number(lines, factor),
             Step::AddMatrix { values, stride } => add(lines, &values[i * stride + j..][..len]),
+            Step::AddLevels { levels, stride, scale, low } => {
+                add_levels(lines, &levels[i * stride + j..][..len], (scale, low));
+            }
             Step::MultiplyMatrix { values, stride } => {
                 multiply(lines, &values[i * stride + j..][..len]);
             }
@@ -195,6 +221,15 @@ multiversion! {
             for (x, v) in line.iter_mut().zip(values) {
                 *x += v;
             }
+        }
+    }
+}
+
+multiversion! {
+    fn add_levels(line: &mut [f32], levels: &[u8], values: (f32, f32)) {
+        let (scale, low) = values;
+        for (x, level) in line.iter_mut().zip(levels) {
+            *x += f32::from(*level) * scale + low;
         }
     }
 }

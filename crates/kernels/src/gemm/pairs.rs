@@ -83,12 +83,6 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 
     #[inline(always)]
-    unsafe fn load_differences(a: *const i32, b: *const i32) -> Self {
-        // SAFETY: the caller's promise.
-        Pairs(unsafe { V::load_differences(a, b) }, PhantomData)
-    }
-
-    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { self.0.store(to) }

@@ -4,15 +4,40 @@ use super::micro::{SIDE, Sums, WIDTH};
 use crate::gemm::{Step, finish};
 use crate::isa::{Isa, isa};
 use crate::par::Slice;
-use crate::quantize::ToLevel;
+use crate::quantize::{ToLevel, to_levels};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon as Portable;
 #[cfg(not(target_arch = "aarch64"))]
 use crate::simd::Portable;
-use crate::simd::Vector;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx2, Avx512};
+use crate::simd::{Integral, Vector};
 use crate::unary::Unary;
+
+/// Where results go.
+#[derive(Clone, Copy)]
+pub(super) enum To {
+    /// As they are.
+    Values(Slice<f32>),
+    /// As levels.
+    Levels(Slice<u8>, ToLevel),
+}
+
+impl To {
+    /// The part from `offset` on.
+    ///
+    /// # Safety
+    /// `offset` is within the output.
+    unsafe fn from(self, offset: usize) -> To {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                To::Values(to) => To::Values(to.from(offset)),
+                To::Levels(to, level) => To::Levels(to.from(offset), level),
+            }
+        }
+    }
+}
 
 /// The columns of a panel, of which the last may be fewer.
 pub(super) struct Columns<'a> {
@@ -32,6 +57,7 @@ enum Lanes<'a> {
     AddNumber(f32),
     MultiplyBy(f32),
     AddMatrix(&'a [f32], usize),
+    AddLevels(&'a [u8], usize, f32, f32),
     MultiplyMatrix(&'a [f32], usize),
     Clamp(f32, f32),
     Relu,
@@ -45,12 +71,18 @@ impl<'a> Lanes<'a> {
         let matrix = |v: &'a [f32], stride: usize| {
             v.get(first..).filter(|v| v.len() >= rows.saturating_sub(1) * stride + WIDTH)
         };
+        let bytes = |v: &'a [u8], stride: usize| {
+            v.get(first..).filter(|v| v.len() >= rows.saturating_sub(1) * stride + WIDTH)
+        };
         Some(match *step {
             Step::AddColumns(v) => Lanes::Add(lanes(v)?),
             Step::ScaleColumns(v) => Lanes::Multiply(lanes(v)?),
             Step::Add(number) => Lanes::AddNumber(number),
             Step::Scale(number) => Lanes::MultiplyBy(number),
             Step::AddMatrix { values, stride } => Lanes::AddMatrix(matrix(values, stride)?, stride),
+            Step::AddLevels { levels, stride, scale, low } => {
+                Lanes::AddLevels(bytes(levels, stride)?, stride, scale, low)
+            }
             Step::MultiplyMatrix { values, stride } => {
                 Lanes::MultiplyMatrix(matrix(values, stride)?, stride)
             }
@@ -66,7 +98,7 @@ impl<'a> Lanes<'a> {
     /// # Safety
     /// The instruction set of `V` is available; a matrix has been checked to have the rows.
     #[inline(always)]
-    unsafe fn apply<V: Vector, const R: usize, const P: usize>(
+    unsafe fn apply<V: Integral, const R: usize, const P: usize>(
         self,
         row: usize,
         x: &mut [[V; P]; R],
@@ -93,6 +125,13 @@ impl<'a> Lanes<'a> {
                 Lanes::AddMatrix(v, stride) => {
                     let at = |i: usize| v.as_ptr().add((row + i) * stride);
                     each!(i, p => x[i][p].add(lane(at(i), p)));
+                }
+                Lanes::AddLevels(v, stride, scale, low) => {
+                    let (scale, low) = (V::splat(scale), V::splat(low));
+                    let level = |i: usize, p: usize| {
+                        V::load_bytes(v.as_ptr().add((row + i) * stride + p * V::LANES))
+                    };
+                    each!(i, p => x[i][p].add(level(i, p).fma(scale, nothing).add(low)));
                 }
                 Lanes::MultiplyMatrix(v, stride) => {
                     let at = |i: usize| v.as_ptr().add((row + i) * stride);
@@ -143,7 +182,7 @@ impl<'a> Finish<'a> {
         Sums(sums): &Sums,
         row: usize,
         (above, below): (usize, usize),
-        c: Slice<f32>,
+        output: To,
     ) {
         let (first, second) = sums.split_at(SIDE * WIDTH);
         for (sums, row, count) in [(first, row, above), (second, row + above, below)] {
@@ -152,12 +191,12 @@ impl<'a> Finish<'a> {
             }
             // SAFETY: the caller's promise.
             unsafe {
-                let to = c.from(row * self.stride + self.columns.first);
+                let to = output.from(row * self.stride + self.columns.first);
                 match &self.lanes {
                     Some(steps) => {
                         let sums = &sums.as_chunks().0[..count];
                         let (columns, stride) = (&self.columns, self.stride);
-                        Rows { columns, steps, row, sums, to: to.at(0), stride }.write();
+                        Rows { columns, steps, row, sums, to, stride }.write();
                     }
                     None => self.one_by_one((row, count), sums, to),
                 }
@@ -167,7 +206,7 @@ impl<'a> Finish<'a> {
 
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn one_by_one(&self, (row, count): (usize, usize), sums: &[i32], to: Slice<f32>) {
+    unsafe fn one_by_one(&self, (row, count): (usize, usize), sums: &[i32], to: To) {
         let Columns { first, shifts, scales } = self.columns;
         let width = scales.len();
         let mut values = [0f32; SIDE * WIDTH];
@@ -183,7 +222,15 @@ impl<'a> Finish<'a> {
         unsafe {
             finish(&own, 0..count, 0..width, width, Slice::new(values));
             for (i, row) in values.chunks_exact(width).enumerate() {
-                row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
+                match to {
+                    To::Values(to) => {
+                        row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
+                    }
+                    To::Levels(to, level) => {
+                        let to = std::slice::from_raw_parts_mut(to.at(i * self.stride), width);
+                        to_levels(level, row, to);
+                    }
+                }
             }
         }
     }
@@ -199,7 +246,7 @@ struct Rows<'a> {
     /// The first.
     row: usize,
     sums: &'a [[i32; WIDTH]],
-    to: *mut f32,
+    to: To,
     stride: usize,
 }
 
@@ -240,7 +287,7 @@ impl Rows<'_> {
     /// # Safety
     /// As [`Self::write`], with the instruction set of `V`.
     #[inline(always)]
-    unsafe fn all<V: Vector, const P: usize>(&self) {
+    unsafe fn all<V: Integral, const P: usize>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
@@ -258,7 +305,7 @@ impl Rows<'_> {
     /// # Safety
     /// As [`Self::all`], for `R` rows from one on.
     #[inline(always)]
-    unsafe fn some<V: Vector, const R: usize, const P: usize>(&self, first: usize) {
+    unsafe fn some<V: Integral, const R: usize, const P: usize>(&self, first: usize) {
         let sums = &self.sums[first..][..R];
         let (shifts, scales) = (self.columns.shifts, self.columns.scales);
         let (shifts, scales) = (shifts[..WIDTH].as_ptr(), scales[..WIDTH].as_ptr());
@@ -277,7 +324,11 @@ impl Rows<'_> {
             }
             for i in 0..R {
                 for p in 0..P {
-                    x[i][p].store(self.to.add((first + i) * self.stride + p * V::LANES));
+                    let at = (first + i) * self.stride + p * V::LANES;
+                    match self.to {
+                        To::Values(to) => x[i][p].store(to.at(at)),
+                        To::Levels(to, level) => level.level_of(x[i][p]).store_bytes(to.at(at)),
+                    }
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::conv::{Convolution, Input};
 use crate::gemm::Window;
 use crate::multiversion;
 use crate::par::Threads;
-use crate::quantize::ToLevel;
+use crate::quantize::{ToLevel, to_levels};
 
 /// The values that data have: level `q`, of at most 256, stands for `(q - zero) · scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +41,15 @@ impl Levels {
         let (scale, zero) = (f64::from(self.scale), f64::from(self.zero));
         ToLevel::new((-zero * scale) as f32, ((255.0 - zero) * scale) as f32, 256)
     }
+}
+
+/// What is convolved.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// Values, and how the levels of them are found.
+    Values(Input<'a>, ToLevel),
+    /// Levels, with the channels last.
+    Levels(&'a [u8]),
 }
 
 /// Bytes of the image for each element of the data, at most: a file may ask for any padding.
@@ -139,20 +148,24 @@ impl<'a> Image<'a> {
     /// Writes the levels of the data.
     pub(super) fn new(
         conv: &'a Convolution,
-        (levels, level): (Levels, ToLevel),
+        levels: Levels,
         threads: &Threads,
-        input: Input<'_>,
+        data: Data<'_>,
         bytes: &'a mut [u8],
     ) -> Image<'a> {
         let [_, height, width] = conv.axes;
         let inside = height.input * width.input;
-        assert_eq!(input.values.len(), conv.batch * inside * conv.inputs, "the data differ");
+        let count = match data {
+            Data::Values(input, _) => input.values.len(),
+            Data::Levels(bytes) => bytes.len(),
+        };
+        assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
         let line = line_bytes(conv);
         threads.chunks(bytes, line, 1 << 14, |first, lines| {
             for (i, to) in lines.chunks_exact_mut(line).enumerate() {
                 let (batch, y) = ((first + i) / reach(height), (first + i) % reach(height));
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
-                write_line(conv, (levels, level), (input, batch, y), to);
+                write_line(conv, levels, (data, batch, y), to);
             }
         });
         Image { conv, bytes, shape: Shape::of(conv) }
@@ -193,8 +206,8 @@ impl<'a> Image<'a> {
 /// Writes a line: the levels of line `y` of the data, and that of 0 around them.
 fn write_line(
     conv: &Convolution,
-    (levels, level): (Levels, ToLevel),
-    (input, batch, y): (Input<'_>, usize, Option<usize>),
+    levels: Levels,
+    (data, batch, y): (Data<'_>, usize, Option<usize>),
     to: &mut [u8],
 ) {
     let [_, height, width] = conv.axes;
@@ -207,38 +220,43 @@ fn write_line(
     let (inside, right) = rest.split_at_mut(count * all);
     left.fill(levels.zero);
     right.fill(levels.zero);
+    if own < all {
+        inside.fill(levels.zero);
+    }
     let line = y * width.input + skipped;
     let positions = height.input * width.input;
-    if input.channels_first {
-        inside.fill(levels.zero);
-        for c in 0..own {
-            let plane = &input.values[(batch * own + c) * positions + line..][..count];
-            quantize_apart(plane, level, (all, c), inside);
+    let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
+    match data {
+        Data::Values(Input { values, channels_first: true, .. }, level) => {
+            for c in 0..own {
+                let plane = &values[(batch * own + c) * positions + line..][..count];
+                quantize_apart(plane, level, (all, c), inside);
+            }
         }
-        return;
+        Data::Values(Input { values, .. }, level) => {
+            each_position(&values[run], own, inside, all, |from, to| to_levels(level, from, to));
+        }
+        Data::Levels(bytes) => {
+            each_position(&bytes[run], own, inside, all, |from, to| {
+                to[..from.len()].copy_from_slice(from);
+            });
+        }
     }
-    let from = &input.values[(batch * positions + line) * own..][..count * own];
+}
+
+/// Calls `f` with the channels of each position, or with all at once if none are missing.
+fn each_position<T>(
+    from: &[T],
+    own: usize,
+    to: &mut [u8],
+    all: usize,
+    f: impl Fn(&[T], &mut [u8]),
+) {
     if own == all {
-        return quantize(from, level, inside);
+        return f(from, to);
     }
-    inside.fill(levels.zero);
-    for (from, to) in from.chunks_exact(own).zip(inside.chunks_exact_mut(all)) {
-        quantize(from, level, to);
-    }
-}
-
-/// The level of an element as a byte.
-#[inline(always)]
-fn byte(level: ToLevel, x: f32) -> u8 {
-    // SAFETY: a whole number between 0 and 255.
-    unsafe { level.level(x).to_int_unchecked::<i32>() as u8 }
-}
-
-multiversion! {
-    fn quantize(from: &[f32], level: ToLevel, to: &mut [u8]) {
-        for (from, to) in from.iter().zip(to) {
-            *to = byte(level, *from);
-        }
+    for (from, to) in from.chunks_exact(own).zip(to.chunks_exact_mut(all)) {
+        f(from, to);
     }
 }
 
@@ -246,7 +264,7 @@ multiversion! {
     /// To every `places.0`th byte, from `places.1` on.
     fn quantize_apart(from: &[f32], level: ToLevel, places: (usize, usize), to: &mut [u8]) {
         for (from, to) in from.iter().zip(to.chunks_exact_mut(places.0)) {
-            to[places.1] = byte(level, *from);
+            to[places.1] = level.byte(*from);
         }
     }
 }

@@ -9,14 +9,14 @@ mod image;
 mod micro;
 
 pub use filters::Panels;
-pub use image::Levels;
+pub use image::{Data, Levels};
 
-use crate::conv::{Convolution, Input};
+use crate::conv::Convolution;
 use crate::gemm::{Step, Window};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 use crate::quantize::ToLevel;
-use finish::{Columns, Finish};
+use finish::{Columns, Finish, To};
 use image::{Image, Rows};
 use micro::{Passing, Sums, Unit, WIDTH};
 
@@ -28,25 +28,32 @@ const TERMS: usize = 1 << 16;
 pub struct Quantized {
     conv: Convolution,
     levels: Levels,
-    /// How the levels of the data are found.
-    level: ToLevel,
 }
 
 /// The operands of a [`Quantized`] convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
-    /// The data, which become levels.
-    pub input: Input<'a>,
+    /// The data.
+    pub data: Data<'a>,
     /// The filters.
     pub filters: &'a Panels,
     /// For each output channel what a sum is multiplied by.
     pub scales: &'a [f32],
 }
 
+/// What results become.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Values.
+    Values(&'a mut [f32]),
+    /// Levels, after all steps.
+    Levels(&'a mut [u8], ToLevel),
+}
+
 impl Quantized {
-    /// The convolution in integers of data that become levels by `level`; none where its taps do not lie side by side along the last axis,
+    /// The convolution in integers of data that have levels; none where its taps do not lie side by side along the last axis,
     /// in groups, over three axes, with sums that may not fit, or with far more padding than data.
-    pub fn new(conv: &Convolution, levels: Levels, level: ToLevel) -> Option<Quantized> {
+    pub fn new(conv: &Convolution, levels: Levels) -> Option<Quantized> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
         let is_flat = Window { start: 0, ..depth } == Window::NONE && depth.start == 0;
@@ -54,7 +61,7 @@ impl Quantized {
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= TERMS && image::fits(&conv);
-        fits.then_some(Quantized { conv, levels, level })
+        fits.then_some(Quantized { conv, levels })
     }
 
     /// Lays out filters, given for each output channel, for each input channel, tap by tap.
@@ -85,17 +92,19 @@ impl Quantized {
         (threads, scratch): (&Threads, &ScratchPool),
         operands: Operands<'_>,
         steps: &[Step<'_>],
-        output: &mut [f32],
+        output: Output<'_>,
     ) {
         let conv = &self.conv;
-        assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+        let (to, count) = match output {
+            Output::Values(to) => (To::Values(Slice::new(to)), to.len()),
+            Output::Levels(to, level) => (To::Levels(Slice::new(to), level), to.len()),
+        };
+        assert_eq!(count, conv.batch * conv.positions() * conv.outputs);
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(image::bytes(conv));
-        let image =
-            Image::new(conv, (self.levels, self.level), threads, operands.input, &mut bytes);
+        let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
         let blocks: Vec<Rows> = image.blocks().collect();
         let parts = self.parts(&blocks, operands.filters, threads.count());
-        let c = Slice::new(output);
         threads.run(parts.0 * parts.1, &|task, _| {
             let (down, across) = (task / parts.1, task % parts.1);
             let range =
@@ -103,7 +112,7 @@ impl Quantized {
             let blocks = &blocks[range(blocks.len(), parts.0, down)];
             let mut unit = Unit::default();
             for panel in range(operands.filters.count(), parts.1, across) {
-                self.panel(&mut unit, (&image, blocks), (operands, panel), steps, c);
+                self.panel(&mut unit, (&image, blocks), (operands, panel), steps, to);
             }
         });
     }
@@ -135,7 +144,7 @@ impl Quantized {
         (image, blocks): (&Image<'_>, &[Rows]),
         (operands, panel): (Operands<'_>, usize),
         steps: &[Step<'_>],
-        c: Slice<f32>,
+        to: To,
     ) {
         let first = panel * WIDTH;
         let count = WIDTH.min(self.conv.outputs - first);
@@ -151,7 +160,7 @@ impl Quantized {
         for block in blocks {
             unit.multiply(image, block, &mut panels, &mut sums);
             // SAFETY: the blocks are rows of the output, of which no other task has these columns.
-            unsafe { finish.write(&sums, block.row, block.rows, c) };
+            unsafe { finish.write(&sums, block.row, block.rows, to) };
         }
     }
 }

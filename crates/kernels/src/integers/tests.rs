@@ -1,4 +1,5 @@
 use super::*;
+use crate::conv::Input;
 use crate::gemm::Precision;
 use crate::unary::Unary;
 use proptest::prelude::*;
@@ -61,7 +62,7 @@ proptest! {
         let precision = Precision::F32;
         let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
         let levels = Levels::new(-f64::from(zero) * 0.3, 0.3).unwrap();
-        let Some(quantized) = Quantized::new(&conv, levels, levels.to_level().unwrap()) else {
+        let Some(quantized) = Quantized::new(&conv, levels) else {
             return Err(TestCaseError::fail("the convolution is refused"));
         };
         let mut state = seed | 1;
@@ -84,10 +85,17 @@ proptest! {
         for threads in [1, 3].map(Threads::new) {
             let panels = quantized.filters(&threads, &filters);
             let input = Input { values: &values, channels_first, factors: None };
-            let operands = Operands { input, filters: &panels, scales: &scales };
-            let mut found = vec![f32::NAN; expected.len()];
-            quantized.run((&threads, &ScratchPool::default()), operands, &steps, &mut found);
-            prop_assert_eq!(&found, &expected);
+            let given = Data::Values(input, levels.to_level().unwrap());
+            for data in [given, Data::Levels(&data)] {
+                if channels_first && matches!(data, Data::Levels(_)) {
+                    continue;
+                }
+                let operands = Operands { data, filters: &panels, scales: &scales };
+                let mut found = vec![f32::NAN; expected.len()];
+                let output = Output::Values(&mut found);
+                quantized.run((&threads, &ScratchPool::default()), operands, &steps, output);
+                prop_assert_eq!(&found, &expected);
+            }
         }
     }
 }
@@ -100,25 +108,28 @@ fn steps_are_applied_in_their_order() {
     let (inputs, outputs, precision) = (8, 70, Precision::F32);
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
     let levels = Levels::new(-3.2, 0.1).unwrap();
-    let quantized = Quantized::new(&conv, levels, levels.to_level().unwrap()).unwrap();
+    let quantized = Quantized::new(&conv, levels).unwrap();
     let numbers =
         |n: usize, by: usize| (0..n).map(|i| (i * by % 101) as f32 / 40.0 - 1.2).collect();
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
     let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
     let panels = quantized.filters(Threads::single(), &filters);
-    let operands =
-        Operands { input: Input::channels_last(&data), filters: &panels, scales: &scales };
+    let data = Data::Values(Input::channels_last(&data), levels.to_level().unwrap());
+    let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |steps: &[Step<'_>]| {
         let mut found = vec![f32::NAN; 37 * 70];
-        quantized.run((Threads::single(), &ScratchPool::default()), operands, steps, &mut found);
+        let output = Output::Values(&mut found);
+        quantized.run((Threads::single(), &ScratchPool::default()), operands, steps, output);
         found
     };
+    let levels: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
     let to = ToLevel::new(-20.0, 30.0, 200).unwrap();
     let all = [
         Step::AddColumns(&columns),
         Step::AddMatrix { values: &matrix, stride: 70 },
         Step::Scale(1.5),
+        Step::AddLevels { levels: &levels, stride: 70, scale: 0.01, low: -1.28 },
         Step::Quantize { to, scale: 0.25, low: -20.5 },
         Step::ScaleColumns(&columns),
         Step::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
@@ -132,6 +143,12 @@ fn steps_are_applied_in_their_order() {
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
+    let mut bytes = vec![0; 37 * 70];
+    let to = ToLevel::new(-1.0, 4.0, 100).unwrap();
+    let output = Output::Levels(&mut bytes, to);
+    quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
+    let level = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
+    assert_eq!(bytes, expected.iter().map(level).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -147,8 +164,7 @@ fn what_does_not_fit_is_refused() {
         precision,
     };
     let levels = Levels::new(0.0, 0.1).unwrap();
-    let is_taken =
-        |conv: &Convolution| Quantized::new(conv, levels, levels.to_level().unwrap()).is_some();
+    let is_taken = |conv: &Convolution| Quantized::new(conv, levels).is_some();
     assert!(is_taken(&conv));
     assert!(!is_taken(&Convolution { groups: 2, ..conv.clone() }));
     assert!(!is_taken(&Convolution { inputs: 8000, ..conv.clone() }));

@@ -5,7 +5,8 @@ use crate::net::Made;
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use kernels::conv::Input;
-use kernels::integers::{Operands, Panels, Quantized};
+use kernels::integers::{Data, Operands, Output, Panels, Quantized};
+use kernels::quantize::ToLevel;
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
 /// each channel, and the operands of the steps.
@@ -14,9 +15,24 @@ pub(crate) struct IntegerConvolution {
     pub(crate) quantized: Quantized,
     /// Channels of the output.
     pub(crate) columns: usize,
-    /// Whether the data still has its channels first.
-    pub(crate) channels_first: bool,
+    pub(crate) reads: Reads,
     pub(crate) then: Vec<Then>,
+    /// How levels are found that are written in place of values.
+    pub(crate) writes: Option<ToLevel>,
+}
+
+/// What the data are.
+#[derive(Clone, Copy)]
+pub(crate) enum Reads {
+    /// Values in f32.
+    Values {
+        /// How the levels of them are found.
+        level: ToLevel,
+        /// Whether they still have their channels first.
+        channels_first: bool,
+    },
+    /// Levels, as bytes.
+    Levels,
 }
 
 impl Made for IntegerConvolution {
@@ -33,10 +49,18 @@ struct IntegerKernel {
 
 impl Kernel for IntegerKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let IntegerConvolution { quantized, columns, channels_first, then } = &self.convolution;
-        let input = Input { values: cx.input(0), channels_first: *channels_first, factors: None };
+        let IntegerConvolution { quantized, columns, reads, then, writes } = &self.convolution;
+        let data = match *reads {
+            Reads::Values { level, channels_first } => {
+                Data::Values(Input { values: cx.input(0), channels_first, factors: None }, level)
+            }
+            Reads::Levels => Data::Levels(cx.input(0)),
+        };
         let given = cx.input(1);
-        let output = cx.output(0);
+        let output = match *writes {
+            Some(level) => Output::Levels(cx.output(0), level),
+            None => Output::Values(cx.output(0)),
+        };
         let steps = steps(then, cx, *columns);
         let prepare = || quantized.filters(cx.threads(), given);
         let once;
@@ -47,7 +71,7 @@ impl Kernel for IntegerKernel {
                 &once
             }
         };
-        let operands = Operands { input, filters, scales: cx.input(2) };
+        let operands = Operands { data, filters, scales: cx.input(2) };
         quantized.run((cx.threads(), cx.scratch_pool()), operands, &steps, output);
         Ok(())
     }

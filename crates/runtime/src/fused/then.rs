@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 pub(crate) enum Then {
     /// Adds.
     Add(Operand),
+    /// Adds the values of levels that an input of the shape of the result has: each level times a scale,
+    /// and what the first one is.
+    AddLevels(usize, f32, f32),
     /// Multiplies.
     Multiply(Operand),
     /// Applies a function.
@@ -38,6 +41,9 @@ pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallV
         Then::Add(Operand::Columns(input)) => Step::AddColumns(cx.input(input)),
         Then::Add(Operand::Matrix(input)) => {
             Step::AddMatrix { values: cx.input(input), stride: columns }
+        }
+        Then::AddLevels(input, scale, low) => {
+            Step::AddLevels { levels: cx.input(input), stride: columns, scale, low }
         }
         Then::Multiply(Operand::Number(value)) => Step::Scale(value),
         Then::Multiply(Operand::Columns(input)) => Step::ScaleColumns(cx.input(input)),

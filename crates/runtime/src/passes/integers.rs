@@ -7,7 +7,7 @@ use super::PassCx;
 use super::pattern::{either_way, number};
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
-use crate::fused::integers::IntegerConvolution;
+use crate::fused::integers::{IntegerConvolution, Reads};
 use crate::net::{Net, Node, Operation, Value, ValueId};
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
@@ -117,18 +117,17 @@ fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     let integers = net.values[filters].integers.clone()?;
     let levels = net.values[data].levels?;
     let (conv, channels_first) = convolution(net, node, &integers)?;
-    // What rounds for this node alone need not be computed.
-    let maker = sweep.only_for(data).and_then(|maker| Some((maker, rounding(net, maker)?)));
-    let (data, level) = match maker {
-        Some((maker, rounding)) => (*maker.inputs.first()?, rounding.to),
-        None => (data, levels.to_level()?),
-    };
-    let quantized = Quantized::new(&conv, levels, level)?;
+    let quantized = Quantized::new(&conv, levels)?;
     let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
     let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
     let inputs = [integers.values, scales].map(|t| sweep.add(Value::known(t)));
-    let made =
-        IntegerConvolution { quantized, columns: conv.outputs, channels_first, then: Vec::new() };
+    let made = IntegerConvolution {
+        quantized,
+        columns: conv.outputs,
+        reads: Reads::Values { level: levels.to_level()?, channels_first },
+        then: Vec::new(),
+        writes: None,
+    };
     let operation = Operation::Made(Arc::new(made));
     Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
 }

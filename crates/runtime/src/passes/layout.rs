@@ -232,7 +232,7 @@ impl Layout {
         let pool = ChannelsPool { batch: data[0], axes, channels: data[1], pooling };
         let inputs = [self.last[&node.inputs[0]]];
         let last = self.result(sweep, output)?;
-        sweep.keep(made(PoolLast { pool }, &inputs, last, node.layer));
+        sweep.keep(made(PoolLast { pool, of_levels: false }, &inputs, last, node.layer));
         Some(())
     }
 

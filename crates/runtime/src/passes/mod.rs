@@ -9,6 +9,7 @@ mod fold;
 mod gate;
 pub(crate) mod integers;
 mod layout;
+mod levels;
 mod map;
 mod pattern;
 mod rms;
@@ -58,6 +59,9 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what these replace", tidy::drop_dead),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
+    ("round while reading", levels::round),
+    ("drop what these replace", tidy::drop_dead),
+    ("keep levels as bytes", levels::keep),
     ("multiply by gates while reading", gate::gate),
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),

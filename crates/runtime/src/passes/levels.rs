@@ -1,0 +1,113 @@
+//! Data of convolutions in integers are rounded where they are read, unless a convolution has rounded
+//! them among its steps: then they stay bytes, if all that reads them takes levels. That are such
+//! convolutions, what is added to their sums, and the largest of a window.
+
+use super::PassCx;
+use super::integers::rounding;
+use super::sweep::Sweep;
+use crate::fused::integers::{IntegerConvolution, Reads};
+use crate::fused::pool::PoolLast;
+use crate::fused::then::{Operand, Then};
+use crate::net::{Made, Net, Node, Operation, ValueId};
+use infer::Fact;
+use ir::ElementType;
+use kernels::pool::Pooling;
+use std::sync::Arc;
+
+/// Data that are rounded for a convolution alone are rounded while it reads them.
+pub(super) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| {
+        let conv = node.made::<IntegerConvolution>()?;
+        let Reads::Values { channels_first, .. } = conv.reads else { return None };
+        let maker = sweep.only_for(*node.inputs.first()?)?;
+        let level = rounding(sweep.net, maker)?.to;
+        let mut rounding = node.clone();
+        rounding.inputs[0] = *maker.inputs.first()?;
+        let reads = Reads::Values { level, channels_first };
+        rounding.operation =
+            Operation::Made(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
+        Some(rounding)
+    })
+}
+
+/// Keeps what convolutions round as bytes.
+pub(super) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut readers = vec![Vec::new(); net.values.len()];
+    for (i, node) in net.nodes.iter().enumerate() {
+        node.inputs.iter().for_each(|v| readers[*v].push(i));
+    }
+    let mut found = 0;
+    for i in 0..net.nodes.len() {
+        let Some((scale, low)) = written(net, &readers, i) else { continue };
+        if let Some(conv) = net.nodes[i].made::<IntegerConvolution>() {
+            let mut conv = conv.clone();
+            if let Some(Then::Quantize(to, ..)) = conv.then.pop() {
+                conv.writes = Some(to);
+                net.nodes[i].operation = Operation::Made(Arc::new(conv));
+                store(net, &readers, net.nodes[i].outputs[0], (scale, low));
+                found += 1;
+            }
+        }
+    }
+    found
+}
+
+/// The distance between the values of levels, and the first, if a node gives levels to readers that
+/// take them.
+fn written(net: &Net, readers: &[Vec<usize>], node: usize) -> Option<(f32, f32)> {
+    let node = &net.nodes[node];
+    let conv = node.made::<IntegerConvolution>()?;
+    let Some(&Then::Quantize(_, scale, low)) = conv.then.last() else { return None };
+    let &[output] = &node.outputs[..] else { return None };
+    is_taken(net, readers, output).then_some((scale, low))
+}
+
+/// Whether all that reads a value takes levels.
+fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId) -> bool {
+    let takes = |node: &Node| match node.made::<IntegerConvolution>() {
+        Some(conv) => {
+            let matrix = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
+            let places = node.inputs.iter().enumerate().filter(|(_, v)| **v == value);
+            places.into_iter().all(|(i, _)| i == 0 || matrix(i))
+        }
+        None => {
+            let is_max = |p: &PoolLast| matches!(p.pool.pooling, Pooling::Max);
+            node.made::<PoolLast>().is_some_and(is_max) && is_taken(net, readers, node.outputs[0])
+        }
+    };
+    !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
+}
+
+/// Makes a value levels, and what reads it read those.
+fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, (scale, low): (f32, f32)) {
+    let shape = net.values[value].fact.shape.clone();
+    net.values[value].fact = Fact::new(ElementType::U8, shape);
+    for &i in &readers[value] {
+        let node = &net.nodes[i];
+        let made: Arc<dyn Made> = match (node.made::<IntegerConvolution>(), node.made::<PoolLast>())
+        {
+            (Some(conv), _) => {
+                let mut conv = conv.clone();
+                if node.inputs[0] == value {
+                    conv.reads = Reads::Levels;
+                }
+                for then in &mut conv.then {
+                    match *then {
+                        Then::Add(Operand::Matrix(at)) if node.inputs[at] == value => {
+                            *then = Then::AddLevels(at, scale, low);
+                        }
+                        _ => {}
+                    }
+                }
+                Arc::new(conv)
+            }
+            (None, Some(pool)) => Arc::new(PoolLast { of_levels: true, ..pool.clone() }),
+            (None, None) => continue,
+        };
+        let pooled = node.made::<PoolLast>().map(|_| node.outputs[0]);
+        net.nodes[i].operation = Operation::Made(made);
+        if let Some(output) = pooled {
+            store(net, readers, output, (scale, low));
+        }
+    }
+}
