@@ -1,6 +1,6 @@
 //! From sums to what they stand for, and what is done to it: a row of a panel at a time, in registers.
 
-use super::micro::{SIDE, Sums, WIDTH};
+use super::micro::{SIDE, WIDTH};
 use crate::gemm::{Step, finish};
 use crate::isa::{Isa, isa};
 use crate::par::Slice;
@@ -173,45 +173,33 @@ impl<'a> Finish<'a> {
         Finish { lanes: if whole { lanes() } else { None }, columns, steps, stride }
     }
 
-    /// Writes the rows from one on, `count` on each line.
+    /// Writes the rows from one on.
     ///
     /// # Safety
     /// The output has the rows, and no other task uses these columns of them.
-    pub(super) unsafe fn write(
-        &self,
-        Sums(sums): &Sums,
-        row: usize,
-        (above, below): (usize, usize),
-        output: To,
-    ) {
-        let (first, second) = sums.split_at(SIDE * WIDTH);
-        for (sums, row, count) in [(first, row, above), (second, row + above, below)] {
-            if count == 0 {
-                continue;
-            }
-            // SAFETY: the caller's promise.
-            unsafe {
-                let to = output.from(row * self.stride + self.columns.first);
-                match &self.lanes {
-                    Some(steps) => {
-                        let sums = &sums.as_chunks().0[..count];
-                        let (columns, stride) = (&self.columns, self.stride);
-                        Rows { columns, steps, row, sums, to, stride }.write();
-                    }
-                    None => self.one_by_one((row, count), sums, to),
+    pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]], row: usize, output: To) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = output.from(row * self.stride + self.columns.first);
+            match &self.lanes {
+                Some(steps) => {
+                    let (columns, stride) = (&self.columns, self.stride);
+                    Rows { columns, steps, row, sums, to, stride }.write();
                 }
+                None => self.one_by_one(row, sums, to),
             }
         }
     }
 
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn one_by_one(&self, (row, count): (usize, usize), sums: &[i32], to: To) {
+    unsafe fn one_by_one(&self, row: usize, sums: &[[i32; WIDTH]], to: To) {
         let Columns { first, shifts, scales } = self.columns;
         let width = scales.len();
+        let count = sums.len();
         let mut values = [0f32; SIDE * WIDTH];
         let values = &mut values[..count * width];
-        for (sums, values) in sums.chunks_exact(WIDTH).zip(values.chunks_exact_mut(width)) {
+        for (sums, values) in sums.iter().zip(values.chunks_exact_mut(width)) {
             for (j, value) in values.iter_mut().enumerate() {
                 *value = (sums[j] - shifts[j]) as f32 * scales[j];
             }

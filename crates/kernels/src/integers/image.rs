@@ -71,14 +71,26 @@ fn reach(axis: Window) -> usize {
     (axis.output - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1
 }
 
+/// Whether windows are taken across the ends of lines, with those between the lines that are no windows:
+/// where lines are so short that tiles of their windows are half empty.
+fn is_joined(conv: &Convolution) -> bool {
+    let [_, height, width] = conv.axes;
+    let tiles = |windows: usize| windows.div_ceil(SIDE);
+    let all = (height.output - 1) * reach(width) + width.output;
+    width.stride == 1 && height.stride == 1 && tiles(all) < height.output * tiles(width.output)
+}
+
 fn line_bytes(conv: &Convolution) -> usize {
-    let [_, _, width] = conv.axes;
-    (reach(width) * channels(conv) + SLACK).next_multiple_of(ALIGN)
+    let line = reach(conv.axes[2]) * channels(conv);
+    match is_joined(conv) {
+        true => line,
+        false => (line + SLACK).next_multiple_of(ALIGN),
+    }
 }
 
 /// Bytes of the image of a convolution.
 pub(super) fn bytes(conv: &Convolution) -> usize {
-    conv.batch * reach(conv.axes[1]) * line_bytes(conv)
+    conv.batch * reach(conv.axes[1]) * line_bytes(conv) + SLACK
 }
 
 /// Whether the image is not far larger than the data.
@@ -96,15 +108,28 @@ pub(super) fn fits(conv: &Convolution) -> bool {
     size().is_some_and(|size| size <= data.saturating_mul(MOST).saturating_add(1 << 16))
 }
 
-/// Some rows of windows, on one line or two: neighbours in the output.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rows {
-    /// The first.
+/// Windows side by side in the image, one row of a product each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tile {
+    /// Where the first begins.
+    pub(super) at: usize,
+    /// How many there are.
+    pub(super) count: usize,
+    /// The line of outputs that the first is on, counted over the whole batch, and its place there.
+    from: (usize, usize),
+}
+
+/// Two tiles, of which the second may be empty.
+pub(super) type Rows = [Tile; 2];
+
+/// Rows of a tile that are neighbours in the output.
+pub(super) struct Part {
+    /// The first, in the tile.
+    pub(super) first: usize,
+    /// The first, in the output.
     pub(super) row: usize,
-    /// How many there are on each.
-    pub(super) rows: (usize, usize),
-    /// Where the first of each begins.
-    pub(super) at: [usize; 2],
+    /// How many there are.
+    pub(super) count: usize,
 }
 
 /// How windows lie in the image, in bytes.
@@ -161,7 +186,8 @@ impl<'a> Image<'a> {
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
         let line = line_bytes(conv);
-        threads.chunks(bytes, line, 1 << 14, |first, lines| {
+        let lines = bytes.len() - SLACK;
+        threads.chunks(&mut bytes[..lines], line, 1 << 14, |first, lines| {
             for (i, to) in lines.chunks_exact_mut(line).enumerate() {
                 let (batch, y) = ((first + i) / reach(height), (first + i) % reach(height));
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
@@ -172,33 +198,46 @@ impl<'a> Image<'a> {
     }
 
     /// All windows, first rows first.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Rows> {
+    pub(super) fn blocks(&self) -> Vec<Rows> {
         let [_, height, width] = self.conv.axes;
-        let total = self.conv.batch * height.output * width.output;
-        let parts = width.output.div_ceil(SIDE);
-        let line = line_bytes(self.conv);
-        // An even part of a line.
-        let part = move |row: usize| {
-            let x = row % width.output;
-            let mut ends = (1..=parts).map(|i| width.output * i / parts);
-            ends.find(|end| *end > x).filter(|_| row < total).map(|end| end - x)
+        let lines = self.conv.batch * height.output;
+        // Windows that are evenly apart, and the lines of outputs that they are on.
+        let (windows, across) = match is_joined(self.conv) {
+            true => ((height.output - 1) * reach(width) + width.output, height.output),
+            false => (width.output, 1),
         };
-        let at = move |row: usize| {
-            let (line_of, x) = (row / width.output, row % width.output);
-            let (batch, y) = (line_of / height.output, line_of % height.output);
-            (batch * reach(height) + y * height.stride) * line + x * self.shape.row
+        let tiles = windows.div_ceil(SIDE);
+        let tile = |line: usize, i: usize| {
+            let (first, end) = (windows * i / tiles, windows * (i + 1) / tiles);
+            let (batch, y) = (line / height.output, line % height.output);
+            let line_at = (batch * reach(height) + y * height.stride) * line_bytes(self.conv);
+            Tile { at: line_at + first * self.shape.row, count: end - first, from: (line, first) }
         };
-        let mut row = 0;
+        let each = |line| (0..tiles).map(move |i| tile(line, i));
+        let all: Vec<Tile> = (0..lines).step_by(across).flat_map(each).collect();
+        let pair = |two: &[Tile]| match *two {
+            [first, second] => [first, second],
+            _ => [two[0], Tile { count: 0, ..two[0] }],
+        };
+        all.chunks(2).map(pair).collect()
+    }
+
+    /// The rows of a tile that are windows, line by line.
+    pub(super) fn parts(&self, tile: Tile) -> impl Iterator<Item = Part> {
+        let width = self.conv.axes[2];
+        let pitch = if is_joined(self.conv) { reach(width) } else { width.output };
+        let (line, first) = tile.from;
+        let (mut at, end) = (first, first + tile.count);
         std::iter::from_fn(move || {
-            let first = part(row)?;
-            let second = part(row + first).unwrap_or(0);
-            let rows = Rows {
-                row,
-                rows: (first, second),
-                at: [at(row), if second > 0 { at(row + first) } else { at(row) }],
-            };
-            row += first + second;
-            Some(rows)
+            // What is behind the last window of a line is none.
+            if at % pitch >= width.output {
+                at = at.next_multiple_of(pitch);
+            }
+            let (y, x) = (at / pitch, at % pitch);
+            let count = (width.output - x).min(end.saturating_sub(at));
+            let part = Part { first: at - first, row: (line + y) * width.output + x, count };
+            at += count;
+            (count > 0).then_some(part)
         })
     }
 }

@@ -2,13 +2,13 @@
 //! (VNNI), or in pairs of words.
 
 use super::filters::Panels;
-use super::image::{Image, Rows, Shape};
+use super::image::{Image, Rows, Shape, Tile};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::tiles::{self, Configured, Later, RowBlock};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 
-/// Rows on a line.
+/// Rows of a tile.
 pub(super) const SIDE: usize = 16;
 
 /// Rows of a block.
@@ -20,9 +20,16 @@ pub(super) const WIDTH: usize = 32;
 /// Bytes of a panel for each four terms.
 const FOURS: usize = 4 * WIDTH;
 
-/// Sums of a block; those of the second line begin at row [`SIDE`].
+/// Sums of a block; those of the second tile begin at row [`SIDE`].
 #[repr(C, align(64))]
-pub(super) struct Sums(pub(super) [i32; ROWS * WIDTH]);
+pub(super) struct Sums([i32; ROWS * WIDTH]);
+
+impl Sums {
+    /// The rows of both tiles.
+    pub(super) fn tiles(&self) -> [&[[i32; WIDTH]]; 2] {
+        self.0.as_chunks().0.split_at(SIDE).into()
+    }
+}
 
 impl Default for Sums {
     fn default() -> Sums {
@@ -76,19 +83,16 @@ impl Unit {
         let reach = |at: usize, rows: usize| {
             at + rows.saturating_sub(1) * row + runs.saturating_sub(1) * run + steps * step
         };
-        let ends = [reach(block.at[0], block.rows.0), reach(block.at[1], block.rows.1)];
-        assert!(ends.iter().all(|end| *end <= image.bytes.len()), "a window is not in the image");
-        assert!((1..=SIDE).contains(&block.rows.0) && block.rows.1 <= SIDE);
+        let fits = |t: &Tile| t.count <= SIDE && reach(t.at, t.count) <= image.bytes.len();
+        assert!(block.iter().all(fits) && block[0].count > 0, "a window is not in the image");
         #[cfg(target_arch = "x86_64")]
         if isa() == Isa::Amx && tiles::has_byte_tiles() {
             // SAFETY: the machine has such tiles; the block and the panel have been checked.
             return unsafe { self.in_tiles(image, block, passing, sums) };
         }
-        let (first, second) = sums.split_at_mut(SIDE * WIDTH);
-        for (at, rows, sums) in
-            [(block.at[0], block.rows.0, first), (block.at[1], block.rows.1, second)]
-        {
-            let part = Part { bytes: &image.bytes[at..], rows, shape: image.shape };
+        for (tile, sums) in block.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
+            let part =
+                Part { bytes: &image.bytes[tile.at..], rows: tile.count, shape: image.shape };
             match isa() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
@@ -117,10 +121,10 @@ impl Unit {
     ) {
         let Shape { row, step, steps, run, runs } = image.shape;
         let rows = RowBlock {
-            row: block.row,
-            rows: block.rows,
+            row: 0,
+            rows: (block[0].count, block[1].count),
             bytes: step,
-            sources: block.at.map(|at| image.bytes[at..].as_ptr()),
+            sources: block.map(|tile| image.bytes[tile.at..].as_ptr()),
             row_bytes: row,
             step_bytes: step,
             run: (steps, run),
@@ -136,7 +140,7 @@ impl Unit {
     }
 }
 
-/// Some rows on one line, and all behind the first.
+/// The rows of a tile, and all behind the first.
 struct Part<'a> {
     bytes: &'a [u8],
     rows: usize,

@@ -17,7 +17,7 @@ use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 use crate::quantize::ToLevel;
 use finish::{Columns, Finish, To};
-use image::{Image, Rows};
+use image::{Image, Part, Rows};
 use micro::{Passing, Sums, Unit, WIDTH};
 
 /// Terms of a sum, at most: it fits 32 bits.
@@ -103,7 +103,7 @@ impl Quantized {
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(image::bytes(conv));
         let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
-        let blocks: Vec<Rows> = image.blocks().collect();
+        let blocks = image.blocks();
         let parts = self.parts(&blocks, operands.filters, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
             let (down, across) = (task / parts.1, task % parts.1);
@@ -159,8 +159,12 @@ impl Quantized {
         let mut sums = Sums::default();
         for block in blocks {
             unit.multiply(image, block, &mut panels, &mut sums);
-            // SAFETY: the blocks are rows of the output, of which no other task has these columns.
-            unsafe { finish.write(&sums, block.row, block.rows, to) };
+            for (tile, sums) in block.iter().zip(sums.tiles()) {
+                for Part { first, row, count } in image.parts(*tile) {
+                    // SAFETY: rows of the output, of which no other task has these columns.
+                    unsafe { finish.write(&sums[first..][..count], row, to) };
+                }
+            }
         }
     }
 }
