@@ -52,9 +52,33 @@ impl ChannelsPool {
     /// # Panics
     /// As [`Self::run`].
     pub fn run_on_levels(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
-        self.outputs(threads, from, to, |at, image, to| {
-            to.fill(0);
-            self.taps(at, image, |from| greatest_level(to, from));
+        let [depth, height, width] = self.axes;
+        let line = width.input * self.channels;
+        let positions = depth.input * height.input * line;
+        let lines = depth.output * height.output;
+        assert_eq!(from.len(), self.batch * positions);
+        assert_eq!(to.len(), self.batch * lines * width.output * self.channels);
+        if to.is_empty() {
+            return;
+        }
+        let out = width.output * self.channels;
+        let grain = GRAIN.div_ceil(depth.taps * height.taps * line.max(1));
+        threads.chunks(to, out, grain * out, |first, to| {
+            let mut above = vec![0; line];
+            for (i, to) in to.chunks_exact_mut(out).enumerate() {
+                let (batch, rest) = ((first + i) / lines, (first + i) % lines);
+                let (z, y) = (rest / height.output, rest % height.output);
+                let image = &from[batch * positions..][..positions];
+                // The largest along the lines of a window, and of those the largest along it.
+                above.fill(0);
+                for z in (0..depth.taps).filter_map(|tap| depth.position(z, tap)) {
+                    for y in (0..height.taps).filter_map(|tap| height.position(y, tap)) {
+                        let from = &image[(z * height.input + y) * line..][..line];
+                        greatest_level(&mut above, from);
+                    }
+                }
+                along_line(&above, width, self.channels, to);
+            }
         });
     }
 
@@ -112,6 +136,22 @@ multiversion! {
     fn greatest_level(to: &mut [u8], from: &[u8]) {
         for (to, x) in to.iter_mut().zip(from) {
             *to = (*to).max(*x);
+        }
+    }
+}
+
+multiversion! {
+    fn along_line(line: &[u8], width: Window, channels: usize, to: &mut [u8]) {
+        for (x, to) in to.chunks_exact_mut(channels).enumerate() {
+            to.fill(0);
+            for tap in 0..width.taps {
+                if let Some(at) = width.position(x, tap) {
+                    let from = &line[at * channels..][..channels];
+                    for j in 0..channels {
+                        to[j] = to[j].max(from[j]);
+                    }
+                }
+            }
         }
     }
 }

@@ -259,17 +259,23 @@ fn write_line(
     let (inside, right) = rest.split_at_mut(count * all);
     left.fill(levels.zero);
     right.fill(levels.zero);
-    if own < all {
-        inside.fill(levels.zero);
-    }
     let line = y * width.input + skipped;
     let positions = height.input * width.input;
     let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
     match data {
         Data::Values(Input { values, channels_first: true, .. }, level) => {
-            for c in 0..own {
-                let plane = &values[(batch * own + c) * positions + line..][..count];
-                quantize_apart(plane, level, (all, c), inside);
+            // Channels that are missing have no weight.
+            let plane = |c: usize| {
+                let c = batch * own + c.min(own - 1);
+                &values[c * positions + line..][..count]
+            };
+            for c in (0..all).step_by(4) {
+                let four = [plane(c), plane(c + 1), plane(c + 2), plane(c + 3)];
+                let (fours, _) = inside[c..].as_chunks_mut::<4>();
+                match all {
+                    4 => four_side_by_side(four, level, fours),
+                    _ => four_apart(four, level, all / 4, fours),
+                }
             }
         }
         Data::Values(Input { values, .. }, level) => {
@@ -300,10 +306,20 @@ fn each_position<T>(
 }
 
 multiversion! {
-    /// To every `places.0`th byte, from `places.1` on.
-    fn quantize_apart(from: &[f32], level: ToLevel, places: (usize, usize), to: &mut [u8]) {
-        for (from, to) in from.iter().zip(to.chunks_exact_mut(places.0)) {
-            to[places.1] = level.byte(*from);
+    fn four_side_by_side(planes: [&[f32]; 4], level: ToLevel, to: &mut [[u8; 4]]) {
+        let [a, b, c, d] = planes;
+        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *to = [level.byte(*a), level.byte(*b), level.byte(*c), level.byte(*d)];
+        }
+    }
+}
+
+multiversion! {
+    /// To every `step`th place.
+    fn four_apart(planes: [&[f32]; 4], level: ToLevel, step: usize, to: &mut [[u8; 4]]) {
+        let [a, b, c, d] = planes;
+        for ((((to, a), b), c), d) in to.iter_mut().step_by(step).zip(a).zip(b).zip(c).zip(d) {
+            *to = [level.byte(*a), level.byte(*b), level.byte(*c), level.byte(*d)];
         }
     }
 }
