@@ -168,20 +168,20 @@ impl Drop for Configured {
 }
 
 /// What is asked for while blocks are multiplied: so many bytes from an address on.
-pub(crate) struct Later {
+struct Later {
     from: *const u8,
     bytes: usize,
 }
 
 impl Later {
     /// Of the first `len` elements of some panels.
-    pub(crate) fn of<T>(panels: &[T], len: usize) -> Later {
+    fn of(panels: &[f32], len: usize) -> Later {
         let panels = &panels[..len.min(panels.len())];
         Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
     }
 
     /// What is asked for in so many steps along k, and bytes from step to step.
-    pub(crate) fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
+    fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
         let bytes = LINES_AHEAD * ROW_BYTES * steps;
         if self.bytes < bytes {
             // What is there anyway.
@@ -317,6 +317,7 @@ struct Strides {
 macro_rules! steps_of_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident, $strides:expr;
+        ask: $($ask:literal)*; later: $($later:literal)*;
         zero: $($zero:literal)*; load: $($load:literal)?; low: $($low:literal)*; store: $($store:literal)*
     ) => {
         asm!(
@@ -328,15 +329,9 @@ macro_rules! steps_of_tiles {
             "tileloadd tmm4, [{a} + {row}*1]",
             "tileloadd tmm7, [{b} + {wide}*1 + 64]",
             concat!($dot, " tmm0, tmm4, tmm6"),
-            "prefetcht1 [{ahead}]",
-            "prefetcht1 [{ahead} + 64]",
-            "prefetcht1 [{ahead} + 128]",
-            "prefetcht1 [{ahead} + 192]",
+            $($ask,)*
             $($load,)?
-            "prefetcht1 [{ahead} + 256]",
-            "prefetcht1 [{ahead} + 320]",
-            "prefetcht1 [{ahead} + 384]",
-            "prefetcht1 [{ahead} + 448]",
+            $($later,)*
             concat!($dot, " tmm1, tmm4, tmm7"),
             $(concat!($dot, $low),)*
             "add {a}, {step}",
@@ -368,9 +363,13 @@ macro_rules! steps_of_tiles {
     };
 }
 
-/// Multiplies a block by a panel with an instruction, and asks for later memory step by step.
+/// Multiplies a block by a panel with an instruction, and asks for later memory in each step.
 macro_rules! multiply_tiles {
-    ($dot:literal, $block:ident, $panel:ident, $ahead:ident, $to:ident) => {{
+    (
+        $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident;
+        ask: $($ask:literal)*; later: $($later:literal)*
+    ) => {{
+        let ahead: (*const u8, usize) = $ahead;
         let (steps, run_bytes) = $block.run;
         if steps * $block.runs == 0 {
             return $to.fill(Default::default());
@@ -378,7 +377,7 @@ macro_rules! multiply_tiles {
         let strides = Strides {
             steps,
             skip: run_bytes.wrapping_sub(steps * $block.step_bytes),
-            ahead: $ahead.1,
+            ahead: ahead.1,
             // Two tiles side by side.
             panel: $block.bytes / 4 * 2 * ROW_BYTES,
         };
@@ -387,7 +386,8 @@ macro_rules! multiply_tiles {
         unsafe {
             if $block.rows.1 > 0 {
                 steps_of_tiles!(
-                    $dot, $block, $panel, $ahead.0, $to, &strides;
+                    $dot, $block, $panel, ahead.0, $to, &strides;
+                    ask: $($ask)*; later: $($later)*;
                     zero: "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
                     load: "tileloadd tmm5, [{a2} + {row}*1]";
                     low: " tmm2, tmm5, tmm6" " tmm3, tmm5, tmm7";
@@ -396,7 +396,8 @@ macro_rules! multiply_tiles {
                 );
             } else {
                 steps_of_tiles!(
-                    $dot, $block, $panel, $ahead.0, $to, &strides;
+                    $dot, $block, $panel, ahead.0, $to, &strides;
+                    ask: $($ask)*; later: $($later)*;
                     zero: "tilezero tmm0" "tilezero tmm1";
                     load: ;
                     low: ;
@@ -417,18 +418,24 @@ unsafe fn multiply(
     ahead: (*const u8, usize),
     to: &mut [f32; ROWS * WIDTH],
 ) {
-    multiply_tiles!("tdpbf16ps", block, panel, ahead, to);
+    multiply_tiles!(
+        "tdpbf16ps", block, panel, ahead, to;
+        ask: "prefetcht1 [{ahead}]" "prefetcht1 [{ahead} + 64]" "prefetcht1 [{ahead} + 128]"
+            "prefetcht1 [{ahead} + 192]";
+        later: "prefetcht1 [{ahead} + 256]" "prefetcht1 [{ahead} + 320]" "prefetcht1 [{ahead} + 384]"
+            "prefetcht1 [{ahead} + 448]"
+    );
 }
 
-/// The same for rows of bytes without a sign and a panel of bytes with one.
+/// The same for rows of bytes without a sign and a panel of bytes with one. They are a quarter of what
+/// they stand for, and come in time without being asked for.
 ///
 /// # Safety
 /// As [`multiply`]; [`has_byte_tiles`].
 pub(crate) unsafe fn multiply_bytes(
     block: &RowBlock,
     panel: *const u8,
-    ahead: (*const u8, usize),
     to: &mut [i32; ROWS * WIDTH],
 ) {
-    multiply_tiles!("tdpbusd", block, panel, ahead, to);
+    multiply_tiles!("tdpbusd", block, panel, (panel, 0), to; ask: ; later: );
 }

@@ -1,10 +1,9 @@
 //! Blocks of rows times panels of columns: 32 by 32 sums of products of bytes, in tiles (AMX), in fours
 //! (VNNI), or in pairs of words.
 
-use super::filters::Panels;
 use super::image::{Image, Rows, Shape, Tile};
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::tiles::{self, Configured, Later, RowBlock};
+use crate::gemm::tiles::{self, Configured, RowBlock};
 use crate::isa::{Isa, isa};
 use crate::multiversion;
 
@@ -37,27 +36,6 @@ impl Default for Sums {
     }
 }
 
-/// A panel by which blocks of rows pass, and what is asked for meanwhile.
-pub(super) struct Passing<'a> {
-    panel: &'a [i8],
-    #[cfg(target_arch = "x86_64")]
-    later: Later,
-}
-
-impl<'a> Passing<'a> {
-    /// Panel `i`; the next one is asked for.
-    pub(super) fn new(panels: &'a Panels, i: usize) -> Passing<'a> {
-        Passing {
-            panel: panels.panel(i),
-            #[cfg(target_arch = "x86_64")]
-            later: match i + 1 < panels.count() {
-                true => Later::of(panels.panel(i + 1), usize::MAX),
-                false => Later::of::<i8>(&[], 0),
-            },
-        }
-    }
-}
-
 /// How a thread multiplies.
 #[derive(Default)]
 pub(super) struct Unit {
@@ -75,11 +53,11 @@ impl Unit {
         &mut self,
         image: &Image<'_>,
         block: &Rows,
-        passing: &mut Passing<'_>,
+        panel: &[i8],
         Sums(sums): &mut Sums,
     ) {
         let Shape { row, step, steps, run, runs } = image.shape;
-        assert!(passing.panel.len() == runs * steps * step * WIDTH, "the panel has other terms");
+        assert!(panel.len() == runs * steps * step * WIDTH, "the panel has other terms");
         let reach = |at: usize, rows: usize| {
             at + rows.saturating_sub(1) * row + runs.saturating_sub(1) * run + steps * step
         };
@@ -88,7 +66,7 @@ impl Unit {
         #[cfg(target_arch = "x86_64")]
         if isa() == Isa::Amx && tiles::has_byte_tiles() {
             // SAFETY: the machine has such tiles; the block and the panel have been checked.
-            return unsafe { self.in_tiles(image, block, passing, sums) };
+            return unsafe { self.in_tiles(image, block, panel, sums) };
         }
         for (tile, sums) in block.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
             let part =
@@ -97,14 +75,14 @@ impl Unit {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
                     // SAFETY: the machine has the instructions; all has been checked.
-                    unsafe { x86::in_fours(&part, passing.panel, sums) }
+                    unsafe { x86::in_fours(&part, panel, sums) }
                 }
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
                     // SAFETY: as above.
-                    unsafe { x86::in_fours_of_avx2(&part, passing.panel, sums) }
+                    unsafe { x86::in_fours_of_avx2(&part, panel, sums) }
                 }
-                _ => self.words.multiply(&part, passing.panel, sums),
+                _ => self.words.multiply(&part, panel, sums),
             }
         }
     }
@@ -116,7 +94,7 @@ impl Unit {
         &mut self,
         image: &Image<'_>,
         block: &Rows,
-        passing: &mut Passing<'_>,
+        panel: &[i8],
         sums: &mut [i32; ROWS * WIDTH],
     ) {
         let Shape { row, step, steps, run, runs } = image.shape;
@@ -130,12 +108,10 @@ impl Unit {
             run: (steps, run),
             runs,
         };
-        let panel = passing.panel.as_ptr().cast();
-        let ahead = passing.later.part(runs * steps, panel);
         // SAFETY: the caller's promise.
         unsafe {
             self.tiles.prepare(&rows);
-            tiles::multiply_bytes(&rows, panel, ahead, sums);
+            tiles::multiply_bytes(&rows, panel.as_ptr().cast(), sums);
         }
     }
 }
@@ -171,7 +147,7 @@ struct Words {
 
 impl Words {
     fn multiply(&mut self, part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
-        if self.of != panel.as_ptr().addr() || 2 * self.panel.len() != size_of_val(panel) {
+        if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() {
             self.of = panel.as_ptr().addr();
             self.panel.resize(panel.len(), 0);
             widen_panel(panel, &mut self.panel);

@@ -18,7 +18,7 @@ use crate::par::{Slice, Threads};
 use crate::quantize::ToLevel;
 use finish::{Columns, Finish, To};
 use image::{Image, Part, Rows};
-use micro::{Passing, Sums, Unit, WIDTH};
+use micro::{Sums, Unit, WIDTH};
 
 /// Terms of a sum, at most: it fits 32 bits.
 const TERMS: usize = 1 << 16;
@@ -155,10 +155,10 @@ impl Quantized {
         };
         let rows = self.conv.batch * self.conv.positions();
         let finish = Finish::new(columns, steps, (rows, self.conv.outputs));
-        let mut panels = Passing::new(operands.filters, panel);
+        let panel = operands.filters.panel(panel);
         let mut sums = Sums::default();
         for block in blocks {
-            unit.multiply(image, block, &mut panels, &mut sums);
+            unit.multiply(image, block, panel, &mut sums);
             for (tile, sums) in block.iter().zip(sums.tiles()) {
                 for Part { first, row, count } in image.parts(*tile) {
                     // SAFETY: rows of the output, of which no other task has these columns.
