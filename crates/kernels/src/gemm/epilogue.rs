@@ -62,11 +62,13 @@ pub enum Step<'a> {
 impl<'a> Step<'a> {
     /// Whether it does the same to every row.
     pub(crate) fn ignores_row(&self) -> bool {
-        match self {
-            Step::AddRows(_) | Step::AddMatrix { .. } | Step::MultiplyMatrix { .. } => false,
-            Step::AddLevels { .. } => false,
-            _ => true,
-        }
+        !matches!(
+            self,
+            Step::AddRows(_)
+                | Step::AddMatrix { .. }
+                | Step::AddLevels { .. }
+                | Step::MultiplyMatrix { .. }
+        )
     }
 
     /// The same step for a product that begins at row `first`.
