@@ -268,6 +268,28 @@ fn levels_are_multiplied_by_integers() {
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
 }
 
+/// Rounded for one convolution, and to other levels for another one.
+#[test]
+fn levels_are_those_of_their_reader() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
+        let filters = integers(g, &[32, 32, 3, 3], seed);
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("levels");
+    let x = g.parameter("x", F32, "1,32,5,7");
+    let y = rounded(&mut g, x, -1.28, 1.27);
+    let y = convolved(&mut g, y, 1);
+    let y = rounded(&mut g, y, -0.64, 0.635);
+    let other = rounded(&mut g, y, 0.0, 0.255);
+    let (one, other) = (convolved(&mut g, y, 2), convolved(&mut g, other, 3));
+    let y = binary(&mut g, "Add", one, other);
+    g.result("y", y);
+    let steps = ["fake", "copy", "integers", "integers", "integers", "copy"];
+    check(&g.finish().unwrap(), &[1, 32, 5, 7], 0.01, &steps);
+}
+
 #[test]
 fn rows_of_levels_are_multiplied_by_integers() {
     for (low, high, steps) in [

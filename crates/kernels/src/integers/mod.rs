@@ -72,6 +72,11 @@ impl Quantized {
         Panels::new(&self.conv, self.levels, threads, filters)
     }
 
+    /// The levels of the data.
+    pub fn levels(&self) -> Levels {
+        self.levels
+    }
+
     /// All that decides how filters are laid out, besides their sizes.
     pub fn form(&self) -> String {
         format!("integers {:?} {}", self.conv.axes.map(|a| a.taps), self.levels.zero())

@@ -5,7 +5,7 @@ use crate::net::Made;
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use kernels::conv::Input;
-use kernels::integers::{Data, Operands, Output, Panels, Quantized};
+use kernels::integers::{Data, Levels, Operands, Output, Panels, Quantized};
 use kernels::quantize::ToLevel;
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
@@ -19,6 +19,16 @@ pub(crate) struct IntegerConvolution {
     pub(crate) then: Vec<Then>,
     /// How levels are found that are written in place of values.
     pub(crate) writes: Option<ToLevel>,
+}
+
+impl IntegerConvolution {
+    /// Whether the levels that it finds are these.
+    pub(crate) fn reads_levels(&self, levels: Option<Levels>) -> bool {
+        let own = self.quantized.levels();
+        let finds = matches!(self.reads, Reads::Values { level, channels_first: false }
+            if own.to_level() == Some(level));
+        finds && levels == Some(own)
+    }
 }
 
 /// What the data are.

@@ -66,9 +66,11 @@ fn written(net: &Net, readers: &[Vec<usize>], node: usize) -> Option<(f32, f32)>
 fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId) -> bool {
     let takes = |node: &Node| match node.made::<IntegerConvolution>() {
         Some(conv) => {
-            let matrix = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
-            let places = node.inputs.iter().enumerate().filter(|(_, v)| **v == value);
-            places.into_iter().all(|(i, _)| i == 0 || matrix(i))
+            // Levels of another FakeQuantize are found from values.
+            let is_data = |i: usize| i == 0 && conv.reads_levels(net.values[value].levels);
+            let is_added = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
+            let mut places = node.inputs.iter().enumerate().filter(|(_, v)| **v == value);
+            places.all(|(i, _)| is_data(i) || is_added(i))
         }
         None => {
             let is_max = |p: &PoolLast| matches!(p.pool.pooling, Pooling::Max);
