@@ -56,8 +56,7 @@ impl Quantized {
     pub fn new(conv: &Convolution, levels: Levels) -> Option<Quantized> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
-        let is_flat = Window { start: 0, ..depth } == Window::NONE && depth.start == 0;
-        let is_plain = is_flat && conv.groups == 1 && width.dilation == 1;
+        let is_plain = depth == Window::NONE && conv.groups == 1 && width.dilation == 1;
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= TERMS && image::fits(&conv);
