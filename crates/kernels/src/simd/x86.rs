@@ -1,0 +1,259 @@
+//! Vectors of AVX2 and AVX-512.
+
+use super::{Integral, Vector};
+use std::arch::x86_64::*;
+
+/// Eight lanes of AVX2 with FMA.
+#[derive(Clone, Copy)]
+pub struct Avx2(__m256);
+
+// SAFETY: every intrinsic is of AVX or FMA.
+unsafe impl Vector for Avx2 {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_setzero_ps() })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Avx2 {
+        // SAFETY: the caller has AVX and promises valid memory.
+        Avx2(unsafe { _mm256_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller has AVX and promises valid memory.
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(self, a: Avx2, b: Avx2) -> Avx2 {
+        // SAFETY: the caller has FMA.
+        Avx2(unsafe { _mm256_fmadd_ps(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Avx2 {
+        // SAFETY: the caller has AVX2; lanes that are masked out are not read.
+        Avx2(unsafe { _mm256_maskload_ps(from, first_lanes(count)) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        // SAFETY: the caller has AVX2; lanes that are masked out are not written.
+        unsafe { _mm256_maskstore_ps(to, first_lanes(count), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Avx2) -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_add_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, other: Avx2) -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(self, other: Avx2) -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_min_ps(self.0, other.0) })
+    }
+}
+
+// SAFETY: `isa` hands it out where the machine has AVX2.
+unsafe impl Integral for Avx2 {
+    #[inline(always)]
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
+        // SAFETY: the caller has AVX2 and promises valid memory.
+        unsafe {
+            let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
+            Avx2(_mm256_cvtepi32_ps(_mm256_sub_epi32(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> Avx2 {
+        // SAFETY: the caller has AVX2 and promises valid memory.
+        unsafe {
+            let bytes = _mm_loadl_epi64(from.cast());
+            Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8) {
+        // SAFETY: the caller has AVX2 and promises valid memory.
+        unsafe {
+            let whole = _mm256_cvtps_epi32(self.0);
+            let (low, high) = (_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
+            let words = _mm_packus_epi32(low, high);
+            _mm_storel_epi64(to.cast(), _mm_packus_epi16(words, words));
+        }
+    }
+}
+
+/// Ones in the first lanes.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn first_lanes(count: usize) -> __m256i {
+    let count = count.min(8) as i32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+    }
+}
+
+/// Sixteen lanes of AVX-512.
+#[derive(Clone, Copy)]
+pub struct Avx512(pub(crate) __m512);
+
+// SAFETY: every intrinsic is of AVX-512 F.
+unsafe impl Vector for Avx512 {
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn zero() -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_setzero_ps() })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Avx512 {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        Avx512(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(self, a: Avx512, b: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_fmadd_ps(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Avx512 {
+        let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+        // SAFETY: the caller has AVX-512; lanes that are masked out are not read.
+        Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+        // SAFETY: the caller has AVX-512; lanes that are masked out are not written.
+        unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, other: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(self, other: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+}
+
+// SAFETY: `isa` hands it out where the machine has AVX-512.
+unsafe impl Integral for Avx512 {
+    #[inline(always)]
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe {
+            let (a, b) = (_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()));
+            Avx512(_mm512_cvtepi32_ps(_mm512_sub_epi32(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> Avx512 {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe {
+            let bytes = _mm_loadu_si128(from.cast());
+            Avx512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8) {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
+    }
+}
+
+/// Transposes sixteen rows of sixteen elements: neighbours, pairs, quarters, halves.
+///
+/// # Safety
+/// The machine has AVX-512, and the rows are valid memory.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn turn(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
+    // SAFETY: the caller's promise; the array has room for all rows.
+    unsafe {
+        let mut a = [_mm512_setzero_ps(); 16];
+        for (i, row) in a.iter_mut().enumerate() {
+            *row = _mm512_loadu_ps(from.add(i * stride));
+        }
+        let mut b = a;
+        for i in 0..8 {
+            b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+        }
+        for i in (0..16).step_by(4) {
+            let wide = |v| _mm512_castps_pd(v);
+            let low = |x, y| _mm512_castpd_ps(_mm512_unpacklo_pd(wide(x), wide(y)));
+            let high = |x, y| _mm512_castpd_ps(_mm512_unpackhi_pd(wide(x), wide(y)));
+            a[i] = low(b[i], b[i + 2]);
+            a[i + 1] = high(b[i], b[i + 2]);
+            a[i + 2] = low(b[i + 1], b[i + 3]);
+            a[i + 3] = high(b[i + 1], b[i + 3]);
+        }
+        for i in 0..4 {
+            b[i] = _mm512_shuffle_f32x4::<0x88>(a[i], a[i + 4]);
+            b[i + 4] = _mm512_shuffle_f32x4::<0xdd>(a[i], a[i + 4]);
+            b[i + 8] = _mm512_shuffle_f32x4::<0x88>(a[i + 8], a[i + 12]);
+            b[i + 12] = _mm512_shuffle_f32x4::<0xdd>(a[i + 8], a[i + 12]);
+        }
+        let mut out = [[0f32; 16]; 16];
+        for i in 0..8 {
+            let (low, high) = (b[i], b[i + 8]);
+            let to = out.as_mut_ptr().cast::<f32>();
+            _mm512_storeu_ps(to.add(i * 16), _mm512_shuffle_f32x4::<0x88>(low, high));
+            _mm512_storeu_ps(to.add((i + 8) * 16), _mm512_shuffle_f32x4::<0xdd>(low, high));
+        }
+        out
+    }
+}
