@@ -140,16 +140,17 @@ impl Part<'_> {
 #[derive(Default)]
 struct Words {
     rows: Vec<i16>,
-    panel: Vec<i16>,
+    /// Each pair in 32 bits, the first of it in the lower half.
+    panel: Vec<u32>,
     /// Where the panel lies in bytes.
     of: usize,
 }
 
 impl Words {
     fn multiply(&mut self, part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
-        if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() {
+        if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
             self.of = panel.as_ptr().addr();
-            self.panel.resize(panel.len(), 0);
+            self.panel.resize(panel.len() / 2, 0);
             widen_panel(panel, &mut self.panel);
         }
         let Shape { row, step, steps, run, runs } = part.shape;
@@ -184,26 +185,36 @@ multiversion! {
 
 multiversion! {
     /// The first two terms of each four of all columns, then the others.
-    fn widen_panel(from: &[i8], to: &mut [i16]) {
-        for (from, to) in from.as_chunks::<FOURS>().0.iter().zip(to.as_chunks_mut::<FOURS>().0) {
-            for column in 0..WIDTH {
-                for term in 0..4 {
-                    to[term / 2 * 2 * WIDTH + 2 * column + term % 2] =
-                        i16::from(from[4 * column + term]);
-                }
+    fn widen_panel(from: &[i8], to: &mut [u32]) {
+        let (from, _) = from.as_chunks::<FOURS>();
+        let (to, _) = to.as_chunks_mut::<{ 2 * WIDTH }>();
+        for (from, to) in from.iter().zip(to) {
+            for j in 0..WIDTH {
+                let four = &from[4 * j..4 * j + 4];
+                let low = u32::from(four[0] as u8) | u32::from(four[1] as u8) << 8;
+                let x = low | u32::from(four[2] as u8) << 16 | u32::from(four[3] as u8) << 24;
+                to[j] = signed(x, 24) & 0xffff | signed(x, 16) << 16;
+                to[WIDTH + j] = signed(x, 8) & 0xffff | signed(x, 0) << 16;
             }
         }
     }
 }
 
+/// The byte above which `left` bits are, with its sign.
+#[inline(always)]
+fn signed(x: u32, left: u32) -> u32 {
+    // Shifts of signed numbers to the right keep the sign.
+    ((x << left) as i32 >> 24) as u32
+}
+
 /// Pair by pair.
-fn in_words(rows: &[i16], terms: usize, panel: &[i16], sums: &mut [i32]) {
+fn in_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
     for (row, sums) in rows.chunks_exact(terms).zip(sums.as_chunks_mut::<WIDTH>().0) {
         sums.fill(0);
-        for (a, b) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks::<{ 2 * WIDTH }>().0) {
+        for (a, b) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks::<WIDTH>().0) {
             let a = a.map(i32::from);
             for j in 0..WIDTH {
-                sums[j] += a[0] * i32::from(b[2 * j]) + a[1] * i32::from(b[2 * j + 1]);
+                sums[j] += a[0] * i32::from(b[j] as i16) + a[1] * (b[j] as i32 >> 16);
             }
         }
     }
@@ -350,8 +361,8 @@ mod x86 {
     /// # Safety
     /// AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn in_pairs(rows: &[i16], terms: usize, panel: &[i16], sums: &mut [i32]) {
-        assert!(panel.len() == terms * WIDTH && sums.len() >= rows.len() / terms * WIDTH);
+    pub(super) unsafe fn in_pairs(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+        assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= rows.len() / terms * WIDTH);
         // SAFETY: the caller's promise; the lengths have been checked.
         unsafe {
             in_blocks!(3: 1 2 3; rows.len() / terms, (row, R) => {
@@ -367,19 +378,19 @@ mod x86 {
     unsafe fn rows_in_pairs<const R: usize>(
         rows: &[i16],
         terms: usize,
-        panel: &[i16],
+        panel: &[u32],
         sums: &mut [i32],
     ) {
         let mut own = [[_mm256_setzero_si256(); 4]; R];
         for at in (0..terms).step_by(2) {
             // SAFETY: the caller's promise: a pair of each row, and of all columns.
             unsafe {
-                let b = panel.as_ptr().add(at * WIDTH);
+                let b = panel.as_ptr().add(at / 2 * WIDTH);
                 for i in 0..R {
                     let pair = rows.as_ptr().add(i * terms + at).cast::<i32>().read_unaligned();
                     let a = _mm256_set1_epi32(pair);
                     for p in 0..4 {
-                        let columns = _mm256_loadu_si256(b.add(16 * p).cast());
+                        let columns = _mm256_loadu_si256(b.add(8 * p).cast());
                         own[i][p] = _mm256_add_epi32(own[i][p], _mm256_madd_epi16(a, columns));
                     }
                 }
@@ -402,7 +413,10 @@ mod tests {
         }
         let (count, terms) = (7, 12);
         let rows: Vec<i16> = (0..count * terms).map(|i| (i * 37 % 256) as i16).collect();
-        let panel: Vec<i16> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i16 - 128).collect();
+        let panel: Vec<i8> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
+        let mut words = vec![0; panel.len() / 2];
+        widen_panel(&panel, &mut words);
+        let panel = words;
         let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
         in_words(&rows, terms, &panel, &mut plain);
         // SAFETY: the machine has AVX2.
