@@ -215,9 +215,6 @@ fn convolutions_and_what_lies_between_keep_their_channels_last() {
     check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
 }
 
-/// Roll and Reshape of a Swin block: shift, partition into windows, product.
-/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
-/// convolution reads the channels multiplied by the gates.
 /// Rounded to 256 levels between limits.
 fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
@@ -310,6 +307,8 @@ fn rows_of_levels_are_multiplied_by_integers() {
     }
 }
 
+/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
+/// convolution reads the channels multiplied by the gates.
 #[test]
 fn gates_are_multiplied_while_the_convolution_reads() {
     let mut g = GraphBuilder::new("gate");
@@ -337,6 +336,7 @@ fn gates_are_multiplied_while_the_convolution_reads() {
     check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
 }
 
+/// Roll and Reshape of a Swin block: shift, partition into windows, product.
 #[test]
 fn a_chain_of_movements_is_read_through_by_the_product() {
     let mut g = GraphBuilder::new("windows");

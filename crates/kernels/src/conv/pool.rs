@@ -2,7 +2,6 @@
 
 use crate::gemm::Window;
 use crate::multiversion;
-use crate::num::Plain;
 use crate::par::Threads;
 use crate::pool::Pooling;
 
@@ -47,7 +46,7 @@ impl ChannelsPool {
         });
     }
 
-    /// Takes the largest level of each window.
+    /// Takes the largest level of each window, of which each looks at some of the input.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -83,12 +82,12 @@ impl ChannelsPool {
     }
 
     /// Calls `f` with the place of each output, its image and its channels.
-    fn outputs<T: Plain>(
+    fn outputs(
         &self,
         threads: &Threads,
-        from: &[T],
-        to: &mut [T],
-        f: impl Fn([usize; 3], &[T], &mut [T]) + Sync,
+        from: &[f32],
+        to: &mut [f32],
+        f: impl Fn([usize; 3], &[f32], &mut [f32]) + Sync,
     ) {
         let volume = |f: fn(&Window) -> usize| self.axes.iter().map(f).product::<usize>();
         let (positions, taps) = (volume(|a| a.input) * self.channels, volume(|a| a.taps));
@@ -109,7 +108,7 @@ impl ChannelsPool {
     }
 
     /// Calls `f` with the channels under each tap that lies within the image.
-    fn taps<T>(&self, at: [usize; 3], image: &[T], mut f: impl FnMut(&[T])) {
+    fn taps(&self, at: [usize; 3], image: &[f32], mut f: impl FnMut(&[f32])) {
         let [_, height, width] = self.axes;
         let within = |axis: usize| self.axes[axis].taps_within(at[axis]);
         let position = |axis: usize, tap| self.axes[axis].position(at[axis], tap).unwrap_or(0);

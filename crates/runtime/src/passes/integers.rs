@@ -9,6 +9,7 @@ use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::{IntegerConvolution, Reads};
 use crate::net::{Net, Node, Operation, Value, ValueId};
+use crate::ops::pool;
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
@@ -61,9 +62,21 @@ fn levels(net: &Net, node: &Node) -> Option<Levels> {
     }
     let keeps = node.is::<Reshape>().is_some()
         || node.is::<Transpose>().is_some()
-        || node.is::<Pool>().is_some_and(Pool::is_max)
+        || is_largest(net, node).is_some()
         || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu);
     net.values[*node.inputs.first().filter(|_| keeps)?].levels
+}
+
+/// Whether a node takes the largest element of windows that all look at some of the input: that of a
+/// window in the padding alone is no level.
+fn is_largest(net: &Net, node: &Node) -> Option<()> {
+    let rule = node.is::<Pool>().filter(|rule| rule.is_max())?;
+    let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
+    let (axes, _) = pool::geometry(rule, &data, &result);
+    /// Windows along an axis, at most: a file may declare any number.
+    const MOST: usize = 1 << 20;
+    let looks = |a: &Window| (0..a.output).all(|output| !a.taps_within(output).is_empty());
+    axes.iter().all(|a| a.output <= MOST && looks(a)).then_some(())
 }
 
 /// How a FakeQuantize rounds all its elements.

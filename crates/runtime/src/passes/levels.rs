@@ -11,7 +11,6 @@ use crate::fused::then::{Operand, Then};
 use crate::net::{Made, Net, Node, Operation, ValueId};
 use infer::Fact;
 use ir::ElementType;
-use kernels::pool::Pooling;
 use std::sync::Arc;
 
 /// Data that are rounded for a convolution alone are rounded while it reads them.
@@ -21,12 +20,11 @@ pub(super) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
         let Reads::Values { channels_first, .. } = conv.reads else { return None };
         let maker = sweep.only_for(*node.inputs.first()?)?;
         let level = rounding(sweep.net, maker)?.to;
-        let mut rounding = node.clone();
-        rounding.inputs[0] = *maker.inputs.first()?;
         let reads = Reads::Values { level, channels_first };
-        rounding.operation =
-            Operation::Made(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
-        Some(rounding)
+        let operation = Operation::Made(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
+        let mut node = Node { operation, ..node.clone() };
+        node.inputs[0] = *maker.inputs.first()?;
+        Some(node)
     })
 }
 
@@ -38,28 +36,25 @@ pub(super) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
     }
     let mut found = 0;
     for i in 0..net.nodes.len() {
-        let Some((scale, low)) = written(net, &readers, i) else { continue };
-        if let Some(conv) = net.nodes[i].made::<IntegerConvolution>() {
-            let mut conv = conv.clone();
-            if let Some(Then::Quantize(to, ..)) = conv.then.pop() {
-                conv.writes = Some(to);
-                net.nodes[i].operation = Operation::Made(Arc::new(conv));
-                store(net, &readers, net.nodes[i].outputs[0], (scale, low));
-                found += 1;
-            }
-        }
+        let Some((conv, values)) = writing(net, &readers, &net.nodes[i]) else { continue };
+        net.nodes[i].operation = Operation::Made(Arc::new(conv));
+        store(net, &readers, net.nodes[i].outputs[0], values);
+        found += 1;
     }
     found
 }
 
-/// The distance between the values of levels, and the first, if a node gives levels to readers that
-/// take them.
-fn written(net: &Net, readers: &[Vec<usize>], node: usize) -> Option<(f32, f32)> {
-    let node = &net.nodes[node];
-    let conv = node.made::<IntegerConvolution>()?;
-    let Some(&Then::Quantize(_, scale, low)) = conv.then.last() else { return None };
-    let &[output] = &node.outputs[..] else { return None };
-    is_taken(net, readers, output).then_some((scale, low))
+/// A convolution that writes levels, if its readers take them, with the distance between their values
+/// and the first of those.
+fn writing(
+    net: &Net,
+    readers: &[Vec<usize>],
+    node: &Node,
+) -> Option<(IntegerConvolution, (f32, f32))> {
+    let mut conv = node.made::<IntegerConvolution>()?.clone();
+    let Some(Then::Quantize(to, scale, low)) = conv.then.pop() else { return None };
+    conv.writes = Some(to);
+    is_taken(net, readers, *node.outputs.first()?).then_some((conv, (scale, low)))
 }
 
 /// Whether all that reads a value takes levels.
@@ -73,8 +68,10 @@ fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId) -> bool {
             places.all(|(i, _)| is_data(i) || is_added(i))
         }
         None => {
-            let is_max = |p: &PoolLast| matches!(p.pool.pooling, Pooling::Max);
-            node.made::<PoolLast>().is_some_and(is_max) && is_taken(net, readers, node.outputs[0])
+            let levels = |v: ValueId| net.values[v].levels;
+            let keeps = levels(value).is_some() && levels(node.outputs[0]) == levels(value);
+            let pools = node.made::<PoolLast>().is_some();
+            pools && keeps && is_taken(net, readers, node.outputs[0])
         }
     };
     !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
