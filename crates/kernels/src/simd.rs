@@ -53,6 +53,11 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available.
     unsafe fn add(self, other: Self) -> Self;
+    /// `self * other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn mul(self, other: Self) -> Self;
     /// `self` where it is the larger, else `other`.
     ///
     /// # Safety
@@ -170,6 +175,11 @@ unsafe impl Vector for Portable {
     #[inline(always)]
     unsafe fn add(self, other: Portable) -> Portable {
         Portable(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i] * other.0[i]))
     }
 
     #[inline(always)]

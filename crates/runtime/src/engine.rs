@@ -18,7 +18,6 @@ use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
@@ -62,7 +61,7 @@ pub(crate) struct Engine {
     /// Floating-point operations of the last run.
     work: u64,
     /// By layer.
-    kept: HashMap<usize, Kept>,
+    kept: Vec<Kept>,
 }
 
 /// A plan with its memory.
@@ -95,13 +94,14 @@ impl Engine {
 
     /// An engine that makes its first plan when it runs.
     pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
-        let (plans, served, kept) = (Vec::new(), Served::default(), HashMap::new());
+        let (plans, served) = (Vec::new(), Served::default());
+        let kept = graph.layers().iter().map(|_| Kept::default()).collect();
         Engine { graph, options, plans, served, work: 0, kept }
     }
 
     /// Forgets what layers keep from run to run.
     pub(crate) fn reset(&mut self) {
-        self.kept.clear();
+        self.kept.fill_with(Kept::default);
     }
 
     pub(crate) fn graph(&self) -> &Graph {
@@ -168,9 +168,15 @@ impl Ready {
         &mut self,
         inputs: &[Tensor],
         shared: &Shared,
-        kept: &mut HashMap<usize, Kept>,
+        kept: &[Kept],
     ) -> Result<Vec<Tensor>, Box<Problem>> {
-        self.begin(inputs, shared)?;
+        let outputs = self.begin(inputs, shared).and_then(|()| self.steps(shared, kept));
+        self.end();
+        outputs
+    }
+
+    /// Runs one step after the other, and gives the outputs.
+    fn steps(&mut self, shared: &Shared, kept: &[Kept]) -> Result<Vec<Tensor>, Box<Problem>> {
         let profiled = shared.profile.borrow().is_some();
         for index in 0..self.plan.steps.len() {
             let start = profiled.then(std::time::Instant::now);
@@ -180,9 +186,7 @@ impl Ready {
             }
         }
         let output = |v: &ValueId| self.values[*v].clone();
-        let outputs = self.plan.outputs.iter().filter_map(output).collect();
-        self.end();
-        Ok(outputs)
+        Ok(self.plan.outputs.iter().filter_map(output).collect())
     }
 
     /// Puts inputs in their places and takes memory for outputs.
@@ -233,19 +237,9 @@ impl Ready {
         }
     }
 
-    fn step(
-        &mut self,
-        index: usize,
-        shared: &Shared,
-        kept: &mut HashMap<usize, Kept>,
-    ) -> Result<(), Box<Problem>> {
+    fn step(&mut self, index: usize, shared: &Shared, kept: &[Kept]) -> Result<(), Box<Problem>> {
         let step = &self.plan.steps[index];
-        let cx = StepCx {
-            step,
-            values: &self.values,
-            kept: kept.entry(step.layer).or_default(),
-            shared,
-        };
+        let cx = StepCx { step, values: &self.values, kept: &kept[step.layer], shared };
         let outcome = match &step.work {
             Work::Kernel(kernel) => {
                 let facts: SmallVec<[&Fact; 2]> =
@@ -306,7 +300,8 @@ fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor
     values[view.of].as_ref()?.part(view.offset, fact.element_type, &sizes).ok()
 }
 
-type Made = SmallVec<[Option<Tensor>; 2]>;
+/// For each output the tensor, if it did not exist before; nothing at all if every one did.
+type Made = Vec<Option<Tensor>>;
 
 /// A step with what it works on.
 struct StepCx<'a> {
@@ -318,29 +313,25 @@ struct StepCx<'a> {
 
 impl StepCx<'_> {
     fn inputs(&self) -> Result<SmallVec<[&Tensor; 4]>, KernelError> {
-        let inputs: Option<_> = self.step.inputs.iter().map(|&v| self.values[v].as_ref()).collect();
-        inputs.ok_or_else(|| KernelError::new("an input has not been computed"))
+        let mut inputs = SmallVec::new();
+        for &value in &self.step.inputs {
+            let missing = || KernelError::new("an input has not been computed");
+            inputs.push(self.values[value].as_ref().ok_or_else(missing)?);
+        }
+        Ok(inputs)
     }
 
     /// Runs a kernel; returns the outputs that did not exist before.
     fn run_kernel(&self, kernel: &dyn Kernel, facts: &[&Fact]) -> Result<Made, KernelError> {
         let step = self.step;
-        let mut made: Made = step.outputs.iter().map(|_| None).collect();
-        if kernel.reuse() != Reuse::Provides {
-            for ((slot, &v), fact) in made.iter_mut().zip(&step.outputs).zip(facts) {
-                if self.values[v].is_none()
-                    && let Some(sizes) = fact.shape.sizes()
-                {
-                    *slot = Some(self.shared.pool.take(fact.element_type, &sizes)?);
-                }
-            }
-        }
-        let late: SmallVec<[OnceCell<Tensor>; 2]> = facts.iter().map(|_| OnceCell::new()).collect();
-        let types: SmallVec<[ElementType; 2]> = facts.iter().map(|f| f.element_type).collect();
-        let outputs = step.outputs.iter().zip(&made);
-        let outputs = outputs.map(|(&v, made)| made.as_ref().or(self.values[v].as_ref())).collect();
+        let mut made = self.allocated(kernel, facts)?;
+        let late: Vec<OnceCell<Tensor>> = made.iter().map(|_| OnceCell::new()).collect();
+        let output = |(i, v): (usize, &usize)| {
+            made.get(i).and_then(Option::as_ref).or(self.values[*v].as_ref())
+        };
+        let outputs = step.outputs.iter().enumerate().map(output).collect();
         let access = Access::new(self.inputs()?, outputs, step.in_place);
-        kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        kernel.run(&mut RunCx::new(access, (&late, facts), self.shared, self.kept))?;
         self.shared.flops.update(|sum| sum.saturating_add(kernel.flops()));
         for (slot, cell) in made.iter_mut().zip(late) {
             if let Some(tensor) = cell.into_inner() {
@@ -348,6 +339,22 @@ impl StepCx<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// Memory for the outputs that have none, unless the kernel provides them.
+    fn allocated(&self, kernel: &dyn Kernel, facts: &[&Fact]) -> Result<Made, KernelError> {
+        let provides = kernel.reuse() == Reuse::Provides;
+        if !provides && self.step.outputs.iter().all(|v| self.values[*v].is_some()) {
+            return Ok(Made::new());
+        }
+        let outputs = self.step.outputs.iter().zip(facts);
+        let allocated = outputs.map(|(&v, fact)| match fact.shape.sizes() {
+            Some(sizes) if !provides && self.values[v].is_none() => {
+                self.shared.pool.take(fact.element_type, &sizes).map(Some)
+            }
+            _ => Ok(None),
+        });
+        allocated.collect()
     }
 
     /// Chooses the kernel for the inputs that are there, unless it is the one of the last run,

@@ -117,7 +117,7 @@ pub struct RunCx<'r> {
     access: Access<'r>,
     /// Outputs whose shape the kernel decides.
     late: &'r [OnceCell<Tensor>],
-    late_types: &'r [ElementType],
+    late_facts: &'r [&'r Fact],
     shared: &'r Shared,
     kept: &'r Kept,
 }
@@ -125,12 +125,12 @@ pub struct RunCx<'r> {
 impl<'r> RunCx<'r> {
     pub(crate) fn new(
         access: Access<'r>,
-        late: (&'r [OnceCell<Tensor>], &'r [ElementType]),
+        late: (&'r [OnceCell<Tensor>], &'r [&'r Fact]),
         shared: &'r Shared,
         kept: &'r Kept,
     ) -> RunCx<'r> {
-        let (late, late_types) = late;
-        RunCx { access, late, late_types, shared, kept }
+        let (late, late_facts) = late;
+        RunCx { access, late, late_facts, shared, kept }
     }
 
     /// The elements of an input, as any type of their size.
@@ -231,7 +231,7 @@ impl<'r> RunCx<'r> {
         if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
             return Ok(());
         }
-        let tensor = self.shared.pool.take(self.late_types[output], sizes)?;
+        let tensor = self.shared.pool.take(self.late_facts[output].element_type, sizes)?;
         let slot = &self.late[output];
         assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");
         self.access.set_output(output, slot.get().expect("just set"));
@@ -257,8 +257,8 @@ impl<'r> RunCx<'r> {
         let outputs_made = made.iter().map(Option::as_ref).collect();
         let access = Access::new(inputs.iter().collect(), outputs_made, None);
         let late: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
-        let types: Vec<ElementType> = outputs.iter().map(|f| f.element_type).collect();
-        kernel.run(&mut RunCx::new(access, (&late, &types), self.shared, self.kept))?;
+        let facts: Vec<&Fact> = outputs.iter().collect();
+        kernel.run(&mut RunCx::new(access, (&late, &facts), self.shared, self.kept))?;
         Ok(late.into_iter().map(OnceCell::into_inner).collect())
     }
 

@@ -9,13 +9,15 @@
 //!   leaves the session.
 #![allow(unsafe_code)]
 
+mod element;
 mod size;
 
+pub use element::Element;
 pub(crate) use size::has_room;
 pub use size::{TensorError, packed_len};
 
 use ir::{ElementType, WeightsSlice};
-use kernels::num::{Plain, bf16, f16};
+use kernels::num::Plain;
 use kernels::prefer_large_pages;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use size::{count, no_memory};
@@ -31,21 +33,6 @@ pub type Sizes = SmallVec<[usize; 6]>;
 
 /// Buffers begin at a cache line, so that kernels may use whole lines.
 const ALIGN: usize = 64;
-
-/// Rust types whose slices are tensors of an element type.
-pub trait Element: Plain {
-    /// The element type.
-    const TYPE: ElementType;
-}
-
-macro_rules! elements {
-    ($($t:ty => $name:ident),*) => {
-        $(impl Element for $t { const TYPE: ElementType = ElementType::$name; })*
-    };
-}
-
-elements!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32,
-          i64 => I64, f16 => F16, bf16 => BF16, f32 => F32, f64 => F64);
 
 /// Bytes that tensors share.
 struct Buffer {
@@ -132,8 +119,38 @@ pub struct Tensor {
 
 #[derive(Clone)]
 enum Storage {
-    Bytes { buffer: Arc<Buffer>, start: usize, len: usize },
+    Bytes(Part),
     Strings(Arc<[Box<str>]>),
+}
+
+/// A part of a buffer. Where it lies is known without a look at the buffer, which a step would have
+/// to wait for.
+#[derive(Clone)]
+struct Part {
+    data: *mut u8,
+    len: usize,
+    /// Whether the buffer was allocated here.
+    is_heap: bool,
+    buffer: Arc<Buffer>,
+}
+
+// SAFETY: it points into its buffer, which can be sent and shared.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// The first `len` bytes of a buffer that has as many.
+    fn first(buffer: Arc<Buffer>, len: usize) -> Part {
+        assert!(len <= buffer.len, "a part is larger than its buffer");
+        Part { data: buffer.data, len, is_heap: buffer.is_heap(), buffer }
+    }
+
+    /// A part of this part, if it has as many bytes.
+    fn part(&self, offset: usize, len: usize) -> Option<Part> {
+        let fits = offset.checked_add(len)? <= self.len;
+        fits.then(|| Part { data: self.data.wrapping_add(offset), len, ..self.clone() })
+    }
 }
 
 impl Tensor {
@@ -152,7 +169,7 @@ impl Tensor {
         }
         let len = packed_len(element_type, sizes)?;
         let buffer = Buffer::zeroed(len).ok_or_else(|| no_memory(element_type, sizes))?;
-        let storage = Storage::Bytes { buffer: Arc::new(buffer), start: 0, len };
+        let storage = Storage::Bytes(Part::first(Arc::new(buffer), len));
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
@@ -202,7 +219,7 @@ impl Tensor {
             return Err(TensorError::new(message));
         }
         let buffer = Arc::new(Buffer::kept(values.as_ptr().cast(), len, Box::new(values)));
-        let storage = Storage::Bytes { buffer, start: 0, len };
+        let storage = Storage::Bytes(Part::first(buffer, len));
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
@@ -226,7 +243,7 @@ impl Tensor {
         }
         let (data, have) = (bytes.as_ptr(), bytes.len());
         let buffer = Arc::new(Buffer::kept(data, have, keep));
-        let storage = Storage::Bytes { buffer, start: 0, len };
+        let storage = Storage::Bytes(Part::first(buffer, len));
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
@@ -245,10 +262,10 @@ impl Tensor {
     /// Gives the memory of a constant that lies in the weights back to the system, until something
     /// reads the constant again.
     pub(crate) fn give_back(&self) {
-        let Storage::Bytes { buffer, start, len } = &self.storage else { return };
-        if let Owner::Kept(keep) = &buffer.owner
+        let Storage::Bytes(own) = &self.storage else { return };
+        if let Owner::Kept(keep) = &own.buffer.owner
             && let Some(Mapped(weights)) = keep.downcast_ref()
-            && let Some(part) = weights.part(*start, *len)
+            && let Some(part) = weights.part(own.data.addr() - own.buffer.data.addr(), own.len)
         {
             part.give_back();
         }
@@ -295,28 +312,26 @@ impl Tensor {
     /// The packed bytes; none for strings.
     pub fn bytes(&self) -> &[u8] {
         match &self.storage {
-            // SAFETY: the range lies in the buffer, whose bytes are initialised and not written
+            // SAFETY: the part lies in its buffer, whose bytes are initialised and not written
             // while they can be read; see the head of this file.
-            Storage::Bytes { buffer, start, len } => unsafe {
-                std::slice::from_raw_parts(buffer.data.add(*start), *len)
-            },
+            Storage::Bytes(part) => unsafe { std::slice::from_raw_parts(part.data, part.len) },
             Storage::Strings(_) => &[],
         }
     }
 
     /// The packed bytes for writing, if no other tensor shares them.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let Storage::Bytes { buffer, start, len } = &mut self.storage else { return None };
-        let buffer = Arc::get_mut(buffer).filter(|b| b.is_heap())?;
-        // SAFETY: nothing else shares the buffer, and the range lies in it.
-        Some(unsafe { std::slice::from_raw_parts_mut(buffer.data.add(*start), *len) })
+        let Storage::Bytes(part) = &mut self.storage else { return None };
+        Arc::get_mut(&mut part.buffer).filter(|b| b.is_heap())?;
+        // SAFETY: nothing else shares the buffer, and the part lies in it.
+        Some(unsafe { std::slice::from_raw_parts_mut(part.data, part.len) })
     }
 
     /// The strings, if the tensor holds strings.
     pub fn as_strings(&self) -> Option<&[Box<str>]> {
         match &self.storage {
             Storage::Strings(values) => Some(values),
-            Storage::Bytes { .. } => None,
+            Storage::Bytes(_) => None,
         }
     }
 
@@ -335,8 +350,9 @@ impl Tensor {
         if !(bytes.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
             return None;
         }
+        let count = bytes.len() / size_of::<T>();
         // SAFETY: aligned, of whole elements, and every bit pattern is a value of a Plain type.
-        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.count()) })
+        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
     }
 
     /// Whether the elements can be read as whole values where they lie.
@@ -349,10 +365,8 @@ impl Tensor {
     pub fn to_owned(&self) -> Tensor {
         match &self.storage {
             Storage::Strings(_) => self.clone(),
-            Storage::Bytes { .. } => {
-                Tensor::from_bytes(self.element_type, &self.sizes, self.bytes())
-                    .expect("a tensor has as many bytes as its shape")
-            }
+            Storage::Bytes(_) => Tensor::from_bytes(self.element_type, &self.sizes, self.bytes())
+                .expect("a tensor has as many bytes as its shape"),
         }
     }
 
@@ -385,13 +399,13 @@ impl Tensor {
             };
         }
         let wanted = packed_len(element_type, &sizes)?;
-        match &self.storage {
-            Storage::Bytes { buffer, start, len } if offset + wanted <= *len => {
-                let buffer = Arc::clone(buffer);
-                let storage = Storage::Bytes { buffer, start: start + offset, len: wanted };
-                Ok(Tensor { element_type, sizes, storage })
-            }
-            _ => {
+        let part = match &self.storage {
+            Storage::Bytes(own) => own.part(offset, wanted),
+            Storage::Strings(_) => None,
+        };
+        match part {
+            Some(part) => Ok(Tensor { element_type, sizes, storage: Storage::Bytes(part) }),
+            None => {
                 Err(TensorError::new(format!("a part of {wanted} bytes at {offset} lies outside")))
             }
         }
@@ -400,7 +414,7 @@ impl Tensor {
     /// Whether nothing but this tensor refers to its memory.
     pub fn is_unique(&self) -> bool {
         match &self.storage {
-            Storage::Bytes { buffer, .. } => Arc::strong_count(buffer) == 1 && buffer.is_heap(),
+            Storage::Bytes(part) => part.is_heap && Arc::strong_count(&part.buffer) == 1,
             Storage::Strings(_) => false,
         }
     }
@@ -408,7 +422,7 @@ impl Tensor {
     /// Bytes of the whole buffer behind the tensor.
     pub fn capacity(&self) -> usize {
         match &self.storage {
-            Storage::Bytes { buffer, .. } => buffer.len,
+            Storage::Bytes(part) => part.buffer.len,
             Storage::Strings(_) => 0,
         }
     }
@@ -422,8 +436,8 @@ impl Tensor {
     ) -> Result<Tensor, TensorError> {
         let len = packed_len(element_type, sizes)?;
         match self.storage {
-            Storage::Bytes { buffer, .. } if buffer.len >= len => {
-                let storage = Storage::Bytes { buffer, start: 0, len };
+            Storage::Bytes(part) if part.buffer.len >= len => {
+                let storage = Storage::Bytes(Part::first(part.buffer, len));
                 Ok(Tensor { element_type, sizes: sizes.into(), storage })
             }
             _ => Err(TensorError::new("the recycled buffer is too small".to_owned())),
@@ -436,7 +450,7 @@ impl Tensor {
     }
 
     fn is_writable(&self) -> bool {
-        matches!(&self.storage, Storage::Bytes { buffer, .. } if buffer.is_heap() || buffer.len == 0)
+        matches!(&self.storage, Storage::Bytes(part) if part.is_heap || part.len == 0)
     }
 }
 
@@ -552,7 +566,9 @@ impl<'r> Access<'r> {
         let bytes = self.output_bytes(output);
         // SAFETY: `cast` has shown that the bytes are whole aligned values of `T`, and
         // `output_bytes` that nothing else refers to them while this access lasts.
-        unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), tensor.count()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<T>())
+        }
     }
 
     /// The packed bytes of an output, once.

@@ -1,6 +1,6 @@
 //! What is done to a block of a product while it is still in the cache.
 
-use super::micro::{Bounds, Then};
+use super::micro::{Function, Then};
 use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
@@ -173,13 +173,13 @@ pub(crate) unsafe fn finish(
 pub(crate) struct Absorbed<'a> {
     bias: Option<&'a [f32]>,
     add: Option<(&'a [f32], usize)>,
-    bounds: Bounds,
+    function: Function,
 }
 
 impl<'a> Absorbed<'a> {
     /// The first steps, as far as they are of this kind and in this order, and the others.
     pub(crate) fn of<'s>(steps: &'s [Step<'a>]) -> (Absorbed<'a>, &'s [Step<'a>]) {
-        let mut absorbed = Absorbed { bias: None, add: None, bounds: Bounds::None };
+        let mut absorbed = Absorbed { bias: None, add: None, function: Function::Identity };
         let mut rest = steps;
         if let [Step::AddColumns(values), after @ ..] = rest {
             (absorbed.bias, rest) = (Some(*values), after);
@@ -187,10 +187,16 @@ impl<'a> Absorbed<'a> {
         if let [Step::AddMatrix { values, stride }, after @ ..] = rest {
             (absorbed.add, rest) = (Some((*values, *stride)), after);
         }
-        if let [Step::Apply(Unary::Relu {}), after @ ..] = rest {
-            (absorbed.bounds, rest) = (Bounds::Relu, after);
-        } else if let [Step::Apply(Unary::Clamp { low, high }), after @ ..] = rest {
-            (absorbed.bounds, rest) = (Bounds::Clamp(*low as f32, *high as f32), after);
+        if let [Step::Apply(function), after @ ..] = rest {
+            let function = match *function {
+                Unary::Relu {} => Some(Function::Relu),
+                Unary::Clamp { low, high } => Some(Function::Clamp(low as f32, high as f32)),
+                Unary::HSwish {} => Some(Function::HSwish),
+                _ => None,
+            };
+            if let Some(function) = function {
+                (absorbed.function, rest) = (function, after);
+            }
         }
         (absorbed, rest)
     }
@@ -211,7 +217,7 @@ impl<'a> Absorbed<'a> {
             add: self.add.map_or((none, 0), |(v, stride)| {
                 (v.as_ptr().wrapping_add(row * stride + column), stride)
             }),
-            bounds: self.bounds,
+            function: self.function,
         }
     }
 }

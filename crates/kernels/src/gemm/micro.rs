@@ -115,26 +115,28 @@ pub(crate) struct Then {
     pub(crate) bias: *const f32,
     /// A matrix that is added, unless null, and the distance between its rows.
     pub(crate) add: (*const f32, usize),
-    /// Where the sums are kept.
-    pub(crate) bounds: Bounds,
+    /// A function of each.
+    pub(crate) function: Function,
 }
 
 impl Then {
     /// The sums stay as they are.
     #[cfg(target_arch = "x86_64")]
     pub(super) const NOTHING: Then =
-        Then { bias: std::ptr::null(), add: (std::ptr::null(), 0), bounds: Bounds::None };
+        Then { bias: std::ptr::null(), add: (std::ptr::null(), 0), function: Function::Identity };
 }
 
-/// Where a value is kept.
+/// A function of so few instructions that it is applied to sums in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Bounds {
-    /// Anywhere.
-    None,
-    /// Above 0; NaN becomes 0.
+pub(crate) enum Function {
+    /// The sum itself.
+    Identity,
+    /// Kept above 0; NaN becomes 0.
     Relu,
-    /// Between two numbers; NaN stays.
+    /// Kept between two numbers; NaN stays.
     Clamp(f32, f32),
+    /// As [`Unary::HSwish`](crate::unary::Unary::HSwish).
+    HSwish,
 }
 
 /// Rows in a block and columns in a panel for the instruction set in use.
@@ -365,7 +367,7 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
     load: impl Fn(*const f32, usize) -> V,
     store: impl Fn(V, *mut f32, usize),
 ) {
-    let Then { bias, add: (add, stride), bounds } = out.then;
+    let Then { bias, add: (add, stride), function } = out.then;
     // SAFETY: the caller's promise.
     unsafe {
         if !bias.is_null() {
@@ -378,15 +380,23 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
         if !add.is_null() {
             each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(load(add.add(i * stride), p)) });
         }
-        match bounds {
-            Bounds::None => {}
-            Bounds::Relu => {
+        match function {
+            Function::Identity => {}
+            Function::Relu => {
                 let zero = V::zero();
                 each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].larger(zero) });
             }
-            Bounds::Clamp(low, high) => {
+            Function::Clamp(low, high) => {
                 let (low, high) = (V::splat(low), V::splat(high));
                 each_row!(R, i => for p in 0..P { sums[i][p] = high.smaller(low.larger(sums[i][p])) });
+            }
+            Function::HSwish => {
+                let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
+                let sixth = V::splat(1.0 / 6.0);
+                each_row!(R, i => for p in 0..P {
+                    let gate = sums[i][p].add(three).larger(zero).smaller(six).mul(sixth);
+                    sums[i][p] = sums[i][p].mul(gate);
+                });
             }
         }
         each_row!(R, i => for p in 0..P { store(sums[i][p], out.to.add(i * out.stride), p) });

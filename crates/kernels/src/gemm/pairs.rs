@@ -113,6 +113,12 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { self.0.mul(other.0) }, PhantomData)
+    }
+
+    #[inline(always)]
     unsafe fn larger(self, other: Self) -> Self {
         // SAFETY: the caller's promise.
         Pairs(unsafe { self.0.larger(other.0) }, PhantomData)

@@ -280,6 +280,7 @@ fn steps_in_registers_are_the_steps() {
             &[add, matrix, Step::Apply(relu)],
             &[matrix, add, Step::Apply(clamp)],
             &[Step::Apply(clamp), Step::Scale(2.0)],
+            &[add, Step::Apply(Unary::HSwish {})],
             &[add, Step::Apply(relu), matrix],
         ] {
             let left = Left::Rows { values: &a, stride: k };

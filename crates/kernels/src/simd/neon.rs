@@ -68,6 +68,12 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
+    unsafe fn mul(self, other: Neon) -> Neon {
+        // SAFETY: NEON is part of AArch64.
+        Neon(unsafe { vmulq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
     unsafe fn larger(self, other: Neon) -> Neon {
         // SAFETY: NEON is part of AArch64.
         Neon(unsafe { vbslq_f32(vcgtq_f32(self.0, other.0), self.0, other.0) })

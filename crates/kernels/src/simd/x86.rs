@@ -60,6 +60,12 @@ unsafe impl Vector for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn mul(self, other: Avx2) -> Avx2 {
+        // SAFETY: the caller has AVX.
+        Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     unsafe fn larger(self, other: Avx2) -> Avx2 {
         // SAFETY: the caller has AVX.
         Avx2(unsafe { _mm256_max_ps(self.0, other.0) })
@@ -173,6 +179,12 @@ unsafe impl Vector for Avx512 {
     unsafe fn add(self, other: Avx512) -> Avx512 {
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        Avx512(unsafe { _mm512_mul_ps(self.0, other.0) })
     }
 
     #[inline(always)]

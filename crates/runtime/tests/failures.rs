@@ -1,0 +1,31 @@
+//! What a run that fails leaves behind.
+
+use infer::Inputs;
+use ir::ElementType::{F32, I64};
+use ir::GraphBuilder;
+use runtime::Tensor;
+
+/// Sizes that depend on the data belong to one run, even if it fails half way.
+#[test]
+fn the_run_after_a_failure_knows_nothing_of_it() {
+    let mut g = GraphBuilder::new("failure");
+    let (x, shape) = (g.parameter("x", F32, "4"), g.parameter("shape", I64, "1"));
+    let found = g.layer("NonZero", "opset3").attribute("output_type", "i64").inputs(&[x]).output();
+    let negated = g.layer("Negative", "opset1").inputs(&[found]).output();
+    let reshape = g.layer("Reshape", "opset1").attribute("special_zero", "false");
+    let row = reshape.inputs(&[negated, shape]).output();
+    g.result("all", negated);
+    g.result("row", row);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut run = |x: [f32; 4], count: i64| {
+        let x = Tensor::from_vec(&[4], x.to_vec()).unwrap();
+        session.run(&[x, Tensor::from_vec(&[1], vec![count]).unwrap()])
+    };
+    assert!(run([1.0, 0.0, 1.0, 1.0], 5).is_err(), "three numbers are not zero");
+    let outputs = run([0.0, 1.0, 0.0, 1.0], 2).unwrap();
+    for output in outputs {
+        assert_eq!(output.as_slice::<i64>(), Some(&[-1, -3][..]));
+    }
+}
