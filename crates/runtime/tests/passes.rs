@@ -387,6 +387,33 @@ fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
     check(&g.finish().unwrap(), &[2, 6, 48], 1e-6, &["attention", "unary"]);
 }
 
+/// Queries, keys and values of one token: with a bias, compressed, and as wide as no panel.
+#[test]
+fn products_of_the_same_few_rows_are_one_step() {
+    for rows in [1, 3] {
+        let mut g = GraphBuilder::new("together");
+        let x = g.parameter("x", F32, &format!("1,{rows},1024"));
+        let product = |g: &mut GraphBuilder, weights: OutputRef| {
+            let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+            y.inputs(&[x, weights]).output()
+        };
+        let (wide, narrow) = (constant(&mut g, &[96, 1024], 2), constant(&mut g, &[40, 1024], 3));
+        let bias = constant(&mut g, &[96], 4);
+        let first = product(&mut g, wide);
+        let first = binary(&mut g, "Add", first, bias);
+        let bytes: Vec<u8> = (0..512 * 1024).map(|i| (i * 7 % 11) as u8).collect();
+        let weights = g.constant(I8, &[512, 1024], &bytes);
+        let wide = g.layer("Convert", "opset1").attribute("destination_type", "f32");
+        let weights = wide.inputs(&[weights]).output();
+        let second = product(&mut g, weights);
+        let third = product(&mut g, narrow);
+        let all = g.layer("Concat", "opset1").attribute("axis", "2");
+        let all = all.inputs(&[first, second, third]).output();
+        g.result("y", all);
+        check(&g.finish().unwrap(), &[1, rows, 1024], 0.0, &["once", "matmul", "copy"]);
+    }
+}
+
 #[test]
 fn compressed_weights_are_computed_once() {
     let mut g = GraphBuilder::new("decompress");

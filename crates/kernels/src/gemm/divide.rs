@@ -1,6 +1,6 @@
 //! The division of C into tiles. It has no influence on the result.
 
-use super::{FEW_ROWS, Layout, Left, Precision, Product, Right, micro};
+use super::{Product, Right, micro};
 
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by, beside those that
 /// are asked for meanwhile.
@@ -20,7 +20,7 @@ pub(super) const GRAIN: usize = 1 << 16;
 const MANY_BLOCKS: usize = 4;
 
 /// Tiles for each thread, so that one that is done sooner can help.
-const TILES_PER_THREAD: usize = 4;
+pub(super) const TILES_PER_THREAD: usize = 4;
 
 /// A part of C.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +46,7 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(product: &Product<'_>, threads: usize) -> Tiles {
         let Product { m, n, k, precision, .. } = *product;
-        let is_thin = m <= FEW_ROWS
-            && precision == Precision::F32
-            && matches!(product.a, Left::Rows { .. })
-            && matches!(product.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }));
+        let is_thin = product.is_thin();
         let (most, width) = (micro::most_rows(precision), micro::shape().1);
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let panel = width * row;

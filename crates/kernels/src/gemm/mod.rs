@@ -19,6 +19,7 @@ mod precision;
 mod round;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
+mod together;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -31,6 +32,7 @@ pub use plain::plain;
 pub use precision::Precision;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tiles::has_tiles;
+pub use together::{are_few, run_together};
 pub use windows::{Place, Window, Windows};
 
 use crate::memory::ScratchPool;
@@ -211,8 +213,29 @@ impl Product<'_> {
         }
     }
 
+    /// Whether B is read where it lies.
+    fn is_thin(&self) -> bool {
+        self.m <= FEW_ROWS
+            && self.precision == Precision::F32
+            && matches!(self.a, Left::Rows { .. })
+            && matches!(self.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }))
+    }
+
+    /// The panels of B from the one of a column on, if it has been packed.
+    fn panels_at(&self, column: usize) -> Option<&[f32]> {
+        let (_, width) = micro::shape();
+        self.panels()?.get(column / width * width * self.precision.rows(self.k)..)
+    }
+
     /// Computes one tile of C, and asks for the B of a tile that comes later.
     fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: Slice<f32>) {
+        let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();
+        let later = self.panels_at(later.columns.0).filter(|_| is_other);
+        self.compute(tile, later.unwrap_or_default(), scratch, c);
+    }
+
+    /// Computes one tile of C, and asks for panels that are read later.
+    fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: Slice<f32>) {
         if let (true, Left::Rows { values, stride }, Right::Plain(b, layout)) =
             (tile.is_thin, self.a, self.b)
         {
@@ -220,8 +243,7 @@ impl Product<'_> {
         }
         let (_, width) = micro::shape();
         let panel_len = width * self.precision.rows(self.k);
-        let from = |tile: Tile| self.panels()?.get(tile.columns.0 / width * panel_len..);
-        let panels = match (from(tile), self.b) {
+        let panels = match (self.panels_at(tile.columns.0), self.b) {
             (Some(panels), _) => panels,
             (None, Right::Plain(b, layout)) => {
                 let first = tile.columns.0;
@@ -236,10 +258,9 @@ impl Product<'_> {
         };
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, (panels, from(later).unwrap_or_default()), c);
+            return self.blocks_of_tiles(tile, (panels, later), c);
         }
-        let later = from(later).filter(|_| later.columns.0 != tile.columns.0);
-        self.blocks(tile, (panels, later.unwrap_or_default()), c);
+        self.blocks(tile, (panels, later), c);
     }
 
     /// The panels of B, if it has been packed.

@@ -319,3 +319,44 @@ fn factors_multiply_the_columns_of_a() {
     );
     assert_eq!(c, expected);
 }
+
+/// Few rows by several matrices, packed and as they lie, give what each product gives alone.
+#[test]
+fn products_together_are_the_products() {
+    let threads = Threads::new(3);
+    for (m, k) in [(1, 200), (3, 130), (2, 0)] {
+        let a = numbers(m * k, 18);
+        let widths = [70, 32, 5, 300];
+        let matrices = widths.map(|n| numbers(k * n, 20));
+        let bias = numbers(300, 19);
+        let steps = [Step::AddColumns(&bias)];
+        let rows = |n: usize| Layout::Rows { stride: n };
+        let packed: Vec<Packed> = widths
+            .iter()
+            .zip(&matrices)
+            .map(|(&n, b)| Packed::new(&threads, Loose::of(b), rows(n), (k, n), Precision::F32))
+            .collect();
+        let product = |i: usize| Product {
+            m,
+            n: widths[i],
+            k,
+            a: Left::Rows { values: &a, stride: k },
+            b: match i % 2 {
+                0 => Right::Packed(&packed[i]),
+                _ => Right::Plain(Loose::of(&matrices[i]), rows(widths[i])),
+            },
+            c_stride: widths[i],
+            precision: Precision::F32,
+            steps: &steps,
+        };
+        let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
+        let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
+        run_together(&threads, &[0, 1, 2, 3].map(product), &mut slices);
+        for (i, found) in outputs.iter().enumerate() {
+            let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);
+            for (at, (found, sum)) in found.iter().zip(plain).enumerate() {
+                assert_eq!(*found, sum + bias[at % widths[i]], "{m} {k} {i}");
+            }
+        }
+    }
+}

@@ -10,4 +10,5 @@ pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod rotary;
 pub(crate) mod then;
+pub(crate) mod together;
 pub(crate) mod turn;

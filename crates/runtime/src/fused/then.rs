@@ -34,6 +34,28 @@ pub(crate) enum Operand {
     Matrix(usize),
 }
 
+impl Then {
+    /// The same for a node that has `by` more inputs before its operands.
+    pub(crate) fn moved(self, by: usize) -> Then {
+        match self {
+            Then::Add(operand) => Then::Add(operand.moved(by)),
+            Then::Multiply(operand) => Then::Multiply(operand.moved(by)),
+            Then::AddLevels(input, scale, low) => Then::AddLevels(input + by, scale, low),
+            Then::Apply(_) | Then::Quantize(..) => self,
+        }
+    }
+}
+
+impl Operand {
+    fn moved(self, by: usize) -> Operand {
+        match self {
+            Operand::Number(_) => self,
+            Operand::Columns(input) => Operand::Columns(input + by),
+            Operand::Matrix(input) => Operand::Matrix(input + by),
+        }
+    }
+}
+
 /// The steps with their operands, for a result whose rows have `columns` elements.
 pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallVec<[Step<'r>; 4]> {
     let step = |then: &Then| match *then {

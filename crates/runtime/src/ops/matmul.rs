@@ -10,7 +10,9 @@ use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
-use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many};
+use kernels::gemm::{
+    Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many, run_together,
+};
 use kernels::num::{Loose, Stored};
 
 impl Lower for MatMul {
@@ -99,6 +101,11 @@ impl Shape {
         self.packs() && !self.turn_a && self.n > 0 && self.k > 0
     }
 
+    /// Rows of A.
+    pub(crate) fn rows(&self) -> usize {
+        self.m
+    }
+
     /// Floating-point operations.
     pub(crate) fn flops(&self) -> u64 {
         [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
@@ -167,6 +174,8 @@ impl Shape {
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
+    /// The input that is B.
+    b: usize,
     packed: Ahead<Packed>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
@@ -174,35 +183,57 @@ pub(crate) struct Float32 {
 
 impl Float32 {
     pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
-        let packed = Ahead::new(1, cx.is_invariant(1) && shape.packs());
-        Float32 { shape, then, packed, through: None }
+        Float32::of(shape, cx, 1, then)
+    }
+
+    /// The same for a B that is another input.
+    pub(crate) fn of(shape: Shape, cx: &LowerCx<'_>, b: usize, then: Vec<Then>) -> Float32 {
+        let packed = Ahead::new(b, cx.is_invariant(b) && shape.packs());
+        Float32 { shape, then, b, packed, through: None }
+    }
+
+    /// Where B lies.
+    fn right<'a>(&'a self, cx: &'a RunCx<'_>) -> impl Fn(usize) -> Right<'a> + Sync + use<'a> {
+        let Shape { n, k, precision, .. } = self.shape;
+        let (b, layout) = (cx.input::<Loose>(self.b), self.shape.layout());
+        let form = || format!("{layout:?}");
+        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
+        let packed = self.packed.again(cx, form, pack);
+        move |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed)
+    }
+
+    /// The one product that it is.
+    fn one<'a>(&'a self, cx: &'a RunCx<'_>, a: Left<'a>, steps: &'a [Step<'a>]) -> Product<'a> {
+        let Shape { m, n, k, precision, .. } = self.shape;
+        Product { m, n, k, a, b: self.right(cx)(0), c_stride: n, precision, steps }
+    }
+
+    /// Computes products of the same A, which is the first input, together.
+    pub(crate) fn run_together(members: &[Float32], cx: &RunCx<'_>, outputs: &mut [&mut [f32]]) {
+        let a =
+            Left::Rows { values: cx.input(0), stride: members.first().map_or(0, |m| m.shape.k) };
+        let steps: Vec<_> = members.iter().map(|m| steps(&m.then, cx, m.shape.n)).collect();
+        let products = members.iter().zip(&steps);
+        let products: Vec<_> = products.map(|(member, steps)| member.one(cx, a, steps)).collect();
+        run_together(cx.threads(), &products, outputs);
     }
 }
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Shape { n, k, precision, .. } = self.shape;
-        let (a, b) = (cx.input(0), cx.input::<Loose>(1));
-        let c = cx.output(0);
-        let layout = self.shape.layout();
-        let form = || format!("{layout:?}");
-        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
-        let packed = self.packed.again(cx, form, pack);
-        let right = |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed);
-        let steps = steps(&self.then, cx, n);
+        let (a, c) = (cx.input(0), cx.output(0));
+        let steps = steps(&self.then, cx, self.shape.n);
         if let Some(Through { runs, run, .. }) = &self.through {
             let a = Left::Runs { values: a, runs, run: *run };
-            let (m, b) = (self.shape.m, right(0));
-            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &steps };
-            product.run(cx.threads(), cx.scratch_pool(), c);
+            self.one(cx, a, &steps).run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }
-        self.shape.run(cx, a, right, &steps, c);
+        self.shape.run(cx, a, self.right(cx), &steps, c);
         Ok(())
     }
 
     fn loose(&self) -> u64 {
-        0b10
+        1 << self.b
     }
 
     fn flops(&self) -> u64 {

@@ -17,6 +17,7 @@ mod rotary;
 mod rows;
 mod sweep;
 mod tidy;
+mod together;
 
 use crate::engine::Shared;
 use crate::net::Net;
@@ -65,6 +66,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("multiply by gates while reading", gate::gate),
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),
+    ("multiply the same rows together", together::together),
 ];
 
 /// Runs the passes that every plan needs, and all others if they are wanted. Returns what each has
