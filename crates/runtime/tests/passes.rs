@@ -215,6 +215,27 @@ fn convolutions_and_what_lies_between_keep_their_channels_last() {
     check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
 }
 
+/// A map that is enlarged at the end, as by segmentation, is turned while it is small.
+#[test]
+fn the_result_is_turned_before_it_is_enlarged() {
+    for (size, steps) in
+        [(24, ["convolution", "copy", "resample"]), (4, ["convolution", "resample", "copy"])]
+    {
+        let mut g = GraphBuilder::new("enlarge");
+        let x = g.parameter("x", F32, "1,3,10,8");
+        let filters = constant(&mut g, &[16, 3, 1, 1], 3);
+        let window =
+            [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let (sizes, axes) = (g.constant_i64(&[size, size]), g.constant_i64(&[2, 3]));
+        let interpolate = [("mode", "linear_onnx"), ("shape_calculation_mode", "sizes")];
+        let enlarge = g.layer("Interpolate", "opset11").attributes(&interpolate);
+        let y = enlarge.inputs(&[y, sizes, axes]).output();
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
+    }
+}
+
 /// Rounded to 256 levels between limits.
 fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));

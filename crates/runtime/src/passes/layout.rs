@@ -178,6 +178,10 @@ impl Layout {
             return self.along_axes(sweep, node, output, 1);
         }
         if let Some(rule) = node.is::<Interpolate>() {
+            // The result of the model is turned before it is large.
+            if sweep.net.outputs.contains(&output) && grows(sweep.net, node.inputs[0], output) {
+                return None;
+            }
             let rank = sweep.net.sizes(output)?.len();
             let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
             let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
@@ -367,6 +371,12 @@ impl Layout {
         sweep.keep(made(Recast, &inputs, last, node.layer));
         Some(())
     }
+}
+
+/// Whether a value is larger than the one it is made of.
+fn grows(net: &Net, from: ValueId, to: ValueId) -> bool {
+    let count = |v: ValueId| net.sizes(v).map(|sizes| sizes.iter().product::<usize>());
+    count(to) > count(from)
 }
 
 /// A constant with its channels last, as an operand beside tensors of `rank` axes.
