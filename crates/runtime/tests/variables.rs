@@ -65,3 +65,40 @@ fn what_is_set_has_to_fit() {
     }
     assert!(session.variables().is_empty());
 }
+
+/// A token that a mask hides from everything, as padding is, gives the mean of what the cache holds,
+/// with a plan for one length of it and with the plan for all.
+#[test]
+fn hidden_rows_over_a_cache_are_its_mean() {
+    let mut g = GraphBuilder::new("cache");
+    let token = g.parameter("token", ElementType::F32, "1,1,2");
+    let mask = g.parameter("mask", ElementType::Boolean, "1,?");
+    let variable = [("variable_id", "v"), ("variable_type", "f32"), ("variable_shape", "1,?,2")];
+    let read = g.layer("ReadValue", "opset6").attributes(&variable).output();
+    let cache = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&[read, token]).output();
+    g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[cache]).output();
+    let attention = g.layer("ScaledDotProductAttention", "opset13").attribute("causal", "false");
+    let y = attention.inputs(&[token, cache, cache, mask]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    for optimize in [true, false] {
+        let options = runtime::Options { optimize, ..runtime::Options::default() };
+        let mut session = runtime::compile_with(&graph, &facts, &options).unwrap().session();
+        let mut sum = [0f32; 2];
+        for length in 1..=20u8 {
+            let row = [f32::from(length), f32::from(length % 3)];
+            sum = [sum[0] + row[0], sum[1] + row[1]];
+            let token = Tensor::from_vec(&[1, 1, 2], row.to_vec()).unwrap();
+            let nothing = vec![0u8; length.into()];
+            let mask =
+                Tensor::from_vec_as(ElementType::Boolean, &[1, length.into()], nothing).unwrap();
+            let outputs = session.run(&[token, mask]).unwrap();
+            let found = outputs[0].as_slice::<f32>().unwrap();
+            for (found, sum) in found.iter().zip(sum) {
+                let mean = sum / f32::from(length);
+                assert!((found - mean).abs() < 1e-5, "{length} tokens: {found}, not {mean}");
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use crate::batch::offsets;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
+use infer::Op;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention as Rule;
 use kernels::attention::{Attention, Head, Mask};
 use kernels::copy::CopyPlan;
@@ -10,19 +11,36 @@ use kernels::gemm::{Precision, plain};
 use kernels::slices::Slices;
 use kernels::softmax::softmax;
 use kernels::{InOut, Scratch};
+use std::any::Any;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let heads = Heads::of_rule(self, cx)?.rounded(cx.precision());
-        let element_type = cx.element_type(0);
-        match element_type {
-            ElementType::F32 => Ok(Box::new(Float { heads, halves: None })),
-            ElementType::F64 => Ok(Box::new(Double { heads })),
-            _ => match Halves::of(element_type) {
-                Some(halves) => Ok(Box::new(Float { heads, halves: Some(halves) })),
-                None => Err(LowerError::element_type(0, element_type)),
-            },
-        }
+        kernel(Heads::of_rule(self, cx)?, cx)
+    }
+}
+
+/// As [`Lower::lower`], for keys that come from a variable: see [`Heads::over_variable`].
+pub(crate) fn lower_over_variable(
+    op: &dyn Op,
+    cx: &LowerCx<'_>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    let any: &dyn Any = op;
+    match any.downcast_ref::<Rule>() {
+        Some(rule) => kernel(Heads::of_rule(rule, cx)?.over_variable(), cx),
+        None => Err(LowerError::Unsupported(format!("{op:?} is no attention"))),
+    }
+}
+
+fn kernel(heads: Heads, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+    let heads = heads.rounded(cx.precision());
+    let element_type = cx.element_type(0);
+    match element_type {
+        ElementType::F32 => Ok(Box::new(Float { heads, halves: None })),
+        ElementType::F64 => Ok(Box::new(Double { heads })),
+        _ => match Halves::of(element_type) {
+            Some(halves) => Ok(Box::new(Float { heads, halves: Some(halves) })),
+            None => Err(LowerError::element_type(0, element_type)),
+        },
     }
 }
 
@@ -121,6 +139,12 @@ impl Heads {
             has_scale: false,
             sink: None,
         }
+    }
+
+    /// The same for keys that come from a variable: a row that sees nothing is the mean of all values.
+    pub(crate) fn over_variable(mut self) -> Heads {
+        self.hidden = f32::MIN;
+        self
     }
 
     /// The same with operands that are rounded first.

@@ -12,7 +12,7 @@ use crate::batch::together;
 use crate::fused::attention::Attention;
 use crate::lower::LowerCx;
 use crate::net::{Net, Node, Operation, ValueId};
-use crate::ops::scaled_dot_product_attention::{Heads, MaskAt};
+use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::tensor::Sizes;
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
@@ -22,6 +22,7 @@ use infer::ops::softmax::Softmax;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::transpose::Transpose;
 use infer::ops::variable::Variable;
+use ir::ElementType;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -36,12 +37,19 @@ pub(super) fn cached(net: &mut Net, _: &PassCx<'_>) -> usize {
 }
 
 fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
-    let mut heads = heads(sweep.net, node)?;
-    if !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
+    node.is::<ScaledDotProductAttention>()?;
+    let is_f32 = sweep.net.values[node.outputs[0]].fact.element_type == ElementType::F32;
+    if !is_f32 || !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
         return None;
     }
-    heads.hidden = f32::MIN;
-    let operation = Operation::Made(Arc::new(Attention { heads }));
+    let operation = match (heads(sweep.net, node), &node.operation) {
+        (Some(heads), _) => Operation::Made(Arc::new(Attention { heads: heads.over_variable() })),
+        // The shapes will be known when it runs.
+        (None, Operation::Written { op, .. }) => {
+            Operation::Written { op: Arc::clone(op), lower: lower_over_variable }
+        }
+        (None, Operation::Made(_)) => return None,
+    };
     Some(Node { operation, ..node.clone() })
 }
 
