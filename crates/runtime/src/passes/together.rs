@@ -52,8 +52,9 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Vec<usize>> {
             let is_made = || makes_of_constants.get(v).copied().unwrap_or_default();
             net.values[*v].constant.is_some() || is_made()
         };
-        if suits(net, cx, node) && node.inputs[1..].iter().all(is_known) {
-            let group = by_rows.entry(node.inputs[0]).or_default();
+        let Some((rows, others)) = node.inputs.split_first() else { continue };
+        if others.iter().all(is_known) && suits(net, cx, node) {
+            let group = by_rows.entry(*rows).or_default();
             if group.len() < MOST {
                 group.push(i);
             }
