@@ -2,7 +2,9 @@
 
 use super::Convolution;
 use crate::gemm::{Absorbed, Out, Step, Window, finish, store};
-use crate::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
+use crate::isa::isa;
 use crate::par::{Slice, Threads};
 use crate::simd::Vector;
 use std::ops::Range;

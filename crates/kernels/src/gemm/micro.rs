@@ -1,7 +1,9 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
 use super::pairs;
-use super::precision::{Precision, Unit};
+use super::precision::Precision;
+#[cfg(target_arch = "x86_64")]
+use super::precision::Unit;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::isa::{Isa, isa};
@@ -151,11 +153,11 @@ pub(super) fn shape() -> (usize, usize) {
 
 /// Rows in a block for operands rounded so.
 pub(super) fn most_rows(precision: Precision) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if precision.has_tiles() {
-        return super::tiles::ROWS;
+    match precision.has_tiles() {
+        #[cfg(target_arch = "x86_64")]
+        true => super::tiles::ROWS,
+        _ => shape().0,
     }
-    shape().0
 }
 
 /// Repeats a statement for each row below `$rows`. Written out, since a loop that the compiler

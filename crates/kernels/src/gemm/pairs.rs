@@ -7,8 +7,11 @@
 //! it, which the instruction takes for 0.
 
 use super::micro::{Block, Source, kernel, line, rows};
+#[cfg(target_arch = "x86_64")]
 use super::precision::has_pairs;
-use crate::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
+use crate::isa::isa;
 use crate::simd::Vector;
 use std::marker::PhantomData;
 

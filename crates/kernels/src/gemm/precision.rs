@@ -37,11 +37,9 @@ pub(super) fn unit() -> Unit {
 }
 
 /// Whether the machine multiplies pairs itself.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn has_pairs() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+    isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
 /// Whether that is faster than in f32: Intel's machines begin one such instruction every other cycle,

@@ -2,7 +2,9 @@
 //! one in f32, as the machine multiplies them.
 
 use super::micro::{Source, Steps};
-use super::precision::{Precision, Unit, has_pairs, unit};
+#[cfg(target_arch = "x86_64")]
+use super::precision::has_pairs;
+use super::precision::{Precision, Unit, unit};
 use crate::multiversion;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

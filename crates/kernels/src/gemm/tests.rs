@@ -212,10 +212,12 @@ fn rounded_windows_are_chains() {
                 .map(|p| (rounded(element(p).unwrap_or(0.0)), rounded(b[p * n + column])))
                 .collect()
         };
-        let run = taps * channels;
         let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
             #[cfg(target_arch = "x86_64")]
-            true if image::suits(&windows) => sum_of_steps(terms, run / run.div_ceil(32)),
+            true if image::suits(&windows) => {
+                let run = taps * channels;
+                sum_of_steps(terms, run / run.div_ceil(32))
+            }
             true => sum_of_tiles(terms),
             false => sum_of_pairs(terms),
         };

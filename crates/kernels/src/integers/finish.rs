@@ -2,7 +2,9 @@
 
 use super::micro::{SIDE, WIDTH};
 use crate::gemm::{Step, finish};
-use crate::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
+use crate::isa::isa;
 use crate::par::Slice;
 use crate::quantize::{ToLevel, to_levels};
 #[cfg(target_arch = "aarch64")]

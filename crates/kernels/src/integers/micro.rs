@@ -123,6 +123,7 @@ struct Part<'a> {
     shape: Shape,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Part<'_> {
     /// Calls `f` for each four terms, in order, with where they begin in the first row.
     #[inline(always)]
