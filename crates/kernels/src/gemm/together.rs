@@ -1,5 +1,5 @@
-//! Products of the same few rows by several matrices, as one job: queries, keys and values of one
-//! token take threads less time than three times to begin.
+//! Products of the same few rows by several matrices, as one job: for the queries, keys and values of one
+//! token, threads take nearly as long to begin as to multiply.
 
 use super::divide::{GRAIN, TILES_PER_THREAD, Tile};
 use super::{FEW_ROWS, Left, Precision, Product, micro};

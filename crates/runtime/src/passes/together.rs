@@ -1,5 +1,5 @@
 //! Products of the same few rows, as those that make queries, keys and values of a token, are one
-//! step: each takes threads only a few times as long as it takes them to begin.
+//! step, which threads begin once: that takes a good part of the time of each.
 
 use super::PassCx;
 use crate::fused::product::Product;
