@@ -4,6 +4,7 @@
 
 use super::PassCx;
 use super::integers;
+use super::pattern::product;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::IntegerConvolution;
@@ -176,14 +177,7 @@ fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
         own.then.push(then);
         return Some(Arc::new(own));
     }
-    let mut product = match (node.made::<Product>(), node.is::<MatMul>()) {
-        (Some(product), _) => product.clone(),
-        (None, Some(matmul)) => {
-            let rank = |i: usize| net.sizes(node.inputs[i]).map_or(0, |s| s.len());
-            Product { turned: matmul.transposed(rank(0), rank(1)), then: Vec::new(), through: None }
-        }
-        _ => return None,
-    };
+    let mut product = product(net, node)?;
     product.then.push(then);
     Some(Arc::new(product))
 }

@@ -1,9 +1,11 @@
 //! What patterns of several nodes are looked for with.
 
+use crate::fused::product::Product;
 use crate::kernel::Kernel;
 use crate::lower::LowerCx;
 use crate::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
+use infer::ops::matmul::MatMul;
 
 /// The operands of a function of two tensors.
 pub(super) fn operands(node: &Node, kind: Kind) -> Option<[ValueId; 2]> {
@@ -22,6 +24,16 @@ pub(super) fn number(net: &Net, value: ValueId) -> Option<f32> {
         [one] => Some(*one),
         _ => None,
     }
+}
+
+/// The product of matrices that a node is, with what is done to it.
+pub(super) fn product(net: &Net, node: &Node) -> Option<Product> {
+    if let Some(product) = node.made::<Product>() {
+        return Some(product.clone());
+    }
+    let matmul = node.is::<MatMul>()?;
+    let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
+    Some(Product { turned: matmul.transposed(rank(0)?, rank(1)?), then: Vec::new(), through: None })
 }
 
 /// The kernel of a node, if its inputs tell enough about it.

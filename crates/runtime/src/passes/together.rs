@@ -2,11 +2,11 @@
 //! step, which threads begin once: that takes a good part of the time of each.
 
 use super::PassCx;
+use super::pattern::product;
 use crate::fused::product::Product;
 use crate::fused::together::Products;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::matmul::Shape;
-use infer::ops::matmul::MatMul;
 use kernels::gemm::are_few;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,11 @@ const MOST: usize = 8;
 /// Inputs of a product, at most: those of a group have a bit each.
 const INPUTS: usize = 7;
 
+/// Nodes that are products of the same rows, by position.
+type Group = Vec<(usize, Product)>;
+
 pub(super) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    let groups = groups(net, cx);
+    let mut groups = groups(net, cx);
     let changes = groups.values().map(Vec::len).sum();
     let made =
         |(i, node): (usize, &Node)| node.outputs.iter().map(move |v| (*v, i)).collect::<Vec<_>>();
@@ -26,25 +29,26 @@ pub(super) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut nodes: Vec<Option<Node>> =
         std::mem::take(&mut net.nodes).into_iter().map(Some).collect();
     for i in 0..nodes.len() {
-        let Some(group) = groups.get(&i) else {
+        let Some(group) = groups.remove(&i) else {
             net.nodes.extend(nodes[i].take());
             continue;
         };
-        let members: Vec<Node> = group.iter().filter_map(|i| nodes[*i].take()).collect();
+        let members =
+            group.into_iter().filter_map(|(i, product)| Some((product, nodes[i].take()?)));
+        let members: Vec<(Product, Node)> = members.collect();
         // What is made of constants alone can be made earlier.
-        for value in members.iter().flat_map(|node| &node.inputs[1..]) {
+        for value in members.iter().flat_map(|(_, node)| &node.inputs[1..]) {
             net.nodes.extend(producer.get(value).and_then(|at| nodes[*at].take()));
         }
-        let one = one(net, &members);
-        net.nodes.extend(one);
+        net.nodes.extend(one(members));
     }
     changes
 }
 
 /// By its first node each group of products that read the same.
-fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Vec<usize>> {
+fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
     let mut makes_of_constants = HashMap::new();
-    let mut by_rows: HashMap<ValueId, Vec<usize>> = HashMap::new();
+    let mut by_rows: HashMap<ValueId, Group> = HashMap::new();
     for (i, node) in net.nodes.iter().enumerate() {
         let of_constants = node.inputs.iter().all(|v| net.values[*v].constant.is_some());
         makes_of_constants.extend(node.outputs.iter().map(|v| (*v, of_constants)));
@@ -53,47 +57,40 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Vec<usize>> {
             net.values[*v].constant.is_some() || is_made()
         };
         let Some((rows, others)) = node.inputs.split_first() else { continue };
-        if others.iter().all(is_known) && suits(net, cx, node) {
-            let group = by_rows.entry(*rows).or_default();
-            if group.len() < MOST {
-                group.push(i);
-            }
+        let product = others.iter().all(is_known).then(|| of_few_rows(net, cx, node)).flatten();
+        let Some(product) = product else { continue };
+        let group = by_rows.entry(*rows).or_default();
+        if group.len() < MOST {
+            group.push((i, product));
         }
     }
-    by_rows.into_values().filter(|group| group.len() > 1).map(|group| (group[0], group)).collect()
+    let several = by_rows.into_values().filter(|group| group.len() > 1);
+    several.map(|group| (group[0].0, group)).collect()
 }
 
-/// Whether a node is a product of few rows as they lie.
-fn suits(net: &Net, cx: &PassCx<'_>, node: &Node) -> bool {
-    let shape = || {
-        let (product, &[a, b, ..]) = (product(net, node)?, &node.inputs[..]) else { return None };
-        let is_plain = product.through.is_none() && node.inputs.len() <= INPUTS;
-        let sizes = [a, b].map(|v| net.sizes(v).filter(|s| net.is_f32(v) && !s.is_empty()));
-        let [Some(a), Some(b)] = sizes else { return None };
-        let (turn_a, turn_b) = product.turned;
-        is_plain.then(|| Shape::new(&a, &b, turn_a, turn_b))
-    };
-    let precision = cx.shared.options.precision;
-    shape().is_some_and(|shape| shape.reads_through() && are_few(shape.rows(), precision))
-}
-
-/// The product that a node is.
-fn product(net: &Net, node: &Node) -> Option<Product> {
-    if let Some(product) = node.made::<Product>() {
-        return Some(product.clone());
+/// The product that a node is, if it is one of few rows as they lie.
+fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
+    let product = product(net, node)?;
+    let &[a, b, ..] = &node.inputs[..] else { return None };
+    let sizes = |v| net.sizes(v).filter(|sizes| net.is_f32(v) && !sizes.is_empty());
+    let (a, b) = (sizes(a)?, sizes(b)?);
+    let (turn_a, turn_b) = product.turned;
+    if product.through.is_some() || node.inputs.len() > INPUTS {
+        return None;
     }
-    let matmul = node.is::<MatMul>()?;
-    let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
-    Some(Product { turned: matmul.transposed(rank(0)?, rank(1)?), then: Vec::new(), through: None })
+    let shape = Shape::new(&a, &b, turn_a, turn_b);
+    let few = are_few(shape.rows(), cx.shared.options.precision);
+    (shape.reads_through() && few).then_some(product)
 }
 
 /// One node for all members.
-fn one(net: &Net, members: &[Node]) -> Option<Node> {
-    let first = members.first()?;
-    let products = members.iter().map(|node| Some((product(net, node)?, node.inputs.len())));
-    let operation = Operation::Made(Arc::new(Products::new(products.collect::<Option<_>>()?)));
-    let others = members.iter().flat_map(|node| &node.inputs[1..]);
-    let inputs = first.inputs[..1].iter().chain(others).copied().collect();
-    let outputs = members.iter().flat_map(|node| &node.outputs).copied().collect();
-    Some(Node { operation, inputs, outputs, layer: first.layer })
+fn one(members: Vec<(Product, Node)>) -> Option<Node> {
+    let (_, first) = members.first()?;
+    let (rows, layer) = (first.inputs[0], first.layer);
+    let others = members.iter().flat_map(|(_, node)| &node.inputs[1..]);
+    let inputs = std::iter::once(&rows).chain(others).copied().collect();
+    let outputs = members.iter().flat_map(|(_, node)| &node.outputs).copied().collect();
+    let products = members.into_iter().map(|(product, node)| (product, node.inputs.len()));
+    let operation = Operation::Made(Arc::new(Products::new(products.collect())));
+    Some(Node { operation, inputs, outputs, layer })
 }
