@@ -286,6 +286,38 @@ fn levels_are_multiplied_by_integers() {
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
 }
 
+/// A file may pool levels any number of times, and no pass may need a call within a call for each.
+/// From the third time on nothing changes in a map of four by four.
+#[test]
+fn levels_may_be_pooled_any_number_of_times() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let pool = [
+        ("kernel", "2,2"),
+        ("strides", "1,1"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "1,1"),
+        ("rounding_type", "floor"),
+    ];
+    let pooled = |times: usize| {
+        let mut g = GraphBuilder::new("pools");
+        let x = g.parameter("x", F32, "1,3,4,4");
+        let x = rounded(&mut g, x, -1.28, 1.27);
+        let filters = integers(&mut g, &[16, 3, 1, 1], 1);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let mut y = rounded(&mut g, y, 0.0, 5.1);
+        for _ in 0..times {
+            y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
+        }
+        let filters = integers(&mut g, &[16, 16, 1, 1], 2);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+        g.result("y", y);
+        let input = Tensor::from_vec(&[1, 3, 4, 4], numbers(48, 1)).unwrap();
+        plan(&g.finish().unwrap(), true).session().run(&[input]).unwrap()
+    };
+    assert_eq!(pooled(20_000), pooled(3));
+}
+
 /// Rounded for one convolution, and to other levels for another one.
 #[test]
 fn levels_are_those_of_their_reader() {

@@ -54,11 +54,15 @@ fn writing(
     let mut conv = node.made::<IntegerConvolution>()?.clone();
     let Some(Then::Quantize(to, scale, low)) = conv.then.pop() else { return None };
     conv.writes = Some(to);
-    is_taken(net, readers, *node.outputs.first()?).then_some((conv, (scale, low)))
+    is_taken(net, readers, *node.outputs.first()?, POOLS).then_some((conv, (scale, low)))
 }
 
-/// Whether all that reads a value takes levels.
-fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId) -> bool {
+/// Pools one behind the other that levels pass through, at most: a file may hold any number, and each is
+/// a call inside that of the one before.
+const POOLS: usize = 8;
+
+/// Whether all that reads a value takes levels, behind so many pools at most.
+fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> bool {
     let takes = |node: &Node| match node.made::<IntegerConvolution>() {
         Some(conv) => {
             // Levels of another FakeQuantize are found from values.
@@ -70,14 +74,14 @@ fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId) -> bool {
         None => {
             let levels = |v: ValueId| net.values[v].levels;
             let keeps = levels(value).is_some() && levels(node.outputs[0]) == levels(value);
-            let pools = node.made::<PoolLast>().is_some();
-            pools && keeps && is_taken(net, readers, node.outputs[0])
+            let passes = node.made::<PoolLast>().is_some() && keeps && pools > 0;
+            passes && is_taken(net, readers, node.outputs[0], pools - 1)
         }
     };
     !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
 }
 
-/// Makes a value levels, and what reads it read those.
+/// Makes a value levels that [`is_taken`], and what reads it read those.
 fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, (scale, low): (f32, f32)) {
     let shape = net.values[value].fact.shape.clone();
     net.values[value].fact = Fact::new(ElementType::U8, shape);
