@@ -30,6 +30,7 @@ pub mod indices;
 pub mod integers;
 pub mod inverse;
 pub mod isa;
+mod lines;
 pub mod lrn;
 pub mod mark;
 mod memory;
@@ -66,4 +67,5 @@ pub mod twister;
 pub mod unary;
 pub mod unique;
 
-pub use memory::{InOut, Lines, Scratch, ScratchPool, prefer_large_heap, prefer_large_pages};
+pub use lines::{Lines, Memory, Shelf, prefer_large_heap};
+pub use memory::{InOut, Scratch, ScratchPool};

@@ -1,5 +1,6 @@
 //! Memory that kernels borrow: operands that may coincide, and scratch space.
 
+use crate::lines::Lines;
 use crate::num::Plain;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -141,92 +142,6 @@ impl<'a, T: Plain> InOut<'a, T> {
     }
 }
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// Bytes from which on memory is worth large pages.
-const LARGE: usize = 4 << 20;
-
-/// Asks the system for large pages where `bytes` bytes begin, which have not been touched yet: the
-/// first touch of small ones takes longer than most kernels do with the memory.
-pub fn prefer_large_pages(start: *const u8, bytes: usize) {
-    #[cfg(target_os = "linux")]
-    if bytes >= LARGE {
-        /// Bytes of the smallest page.
-        const PAGE: usize = 4096;
-        let skipped = start.align_offset(PAGE).min(bytes);
-        let len = (bytes - skipped) / PAGE * PAGE;
-        // SAFETY: the advice changes no contents; a refusal changes nothing at all.
-        unsafe {
-            let start = start.cast_mut().wrapping_add(skipped);
-            libc::madvise(start.cast(), len, libc::MADV_HUGEPAGE);
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (start, bytes, LARGE);
-}
-
-/// Has the heap begin with `bytes` bytes in large pages, and keep what is freed: for a process that
-/// builds one thing of many small pieces and ends, where the first touch of small pages takes a
-/// fifth of the time. Elsewhere than with glibc it does nothing.
-pub fn prefer_large_heap(bytes: usize) {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        let more = libc::c_int::try_from(bytes.saturating_mul(2)).unwrap_or(libc::c_int::MAX);
-        // SAFETY: these say from which size on memory is not taken from the heap, and how much of
-        // it has to be free to be returned; any number is allowed.
-        unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, more);
-            libc::mallopt(libc::M_TRIM_THRESHOLD, more);
-        }
-        let heap = Vec::<u8>::with_capacity(bytes);
-        prefer_large_pages(heap.as_ptr(), heap.capacity());
-    }
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    let _ = bytes;
-}
-
-/// Memory at a cache line, owned.
-#[derive(Default)]
-pub struct Lines {
-    /// Words, since those come zeroed from the system, which takes no time until they are touched.
-    words: Vec<u64>,
-    /// The first of them at a cache line.
-    start: usize,
-    bytes: usize,
-}
-
-impl std::fmt::Debug for Lines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lines({})", self.bytes)
-    }
-}
-
-impl Lines {
-    /// Zeroed memory of some bytes.
-    pub fn zeroed(bytes: usize) -> Lines {
-        let words = vec![0; (bytes + LINE).div_ceil(size_of::<u64>())];
-        prefer_large_pages(words.as_ptr().cast(), bytes);
-        let start = words.as_ptr().align_offset(LINE);
-        Lines { words, start, bytes }
-    }
-
-    /// The memory as elements.
-    pub fn elements<T: Plain>(&self) -> &[T] {
-        let words = &self.words[self.start..];
-        // SAFETY: `zeroed` has made `bytes` bytes from the aligned word on, they are initialised,
-        // and every bit pattern is a value.
-        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), self.bytes / size_of::<T>()) }
-    }
-
-    /// The memory as elements, for writing.
-    pub fn elements_mut<T: Plain>(&mut self) -> &mut [T] {
-        let (words, len) = (&mut self.words[self.start..], self.bytes / size_of::<T>());
-        // SAFETY: as above, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
-    }
-}
-
 /// Buffers for intermediate values, kept from one use to the next.
 #[derive(Default)]
 pub struct ScratchPool {
@@ -238,13 +153,13 @@ impl ScratchPool {
     pub fn take<T: Plain>(&self, len: usize) -> Scratch<'_, T> {
         let bytes = len * size_of::<T>();
         let mut free = self.free.borrow_mut();
-        let fit = |i: &usize| free.get(*i).is_some_and(|b| b.bytes >= bytes);
-        let best = (0..free.len()).filter(fit).min_by_key(|i| free[*i].bytes);
+        let fit = |i: &usize| free.get(*i).is_some_and(|b| b.len() >= bytes);
+        let best = (0..free.len()).filter(fit).min_by_key(|i| free[*i].len());
         let mut buffer = match best.or_else(|| free.len().checked_sub(1)) {
             Some(i) => free.swap_remove(i),
             None => Lines::default(),
         };
-        if buffer.bytes < bytes {
+        if buffer.len() < bytes {
             // Growing would copy.
             buffer = Lines::zeroed(bytes);
         }

@@ -11,7 +11,7 @@ use kernels::par::Threads;
 use kernels::slices::Slices;
 use kernels::softmax::softmax;
 use kernels::unary::{Unary, unary_f32};
-use kernels::{InOut, ScratchPool};
+use kernels::{InOut, ScratchPool, Shelf};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * seed).sin()).collect()
@@ -35,7 +35,7 @@ fn products(precision: Precision) -> Vec<f32> {
     let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let layout = Layout::Rows { stride: n };
-    let packed = Packed::new(threads, Loose::of(&b), layout, (k, n), precision);
+    let packed = Packed::new((threads, Shelf::apart()), Loose::of(&b), layout, (k, n), precision);
     let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
     let mut c = vec![0.0; (m + 2) * n];
     let (many, few) = c.split_at_mut(m * n);
@@ -69,7 +69,7 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let own = |len, seed| numbers(len, seed).iter().map(exact).collect::<Vec<f32>>();
         let values = own(33 * 33 * inputs, 0.53);
         let given = own(outputs * inputs / groups * 9, 0.29);
-        let filters = conv.filters(threads, &given);
+        let filters = conv.filters((threads, Shelf::apart()), &given);
         let channels_first = conv.reads_channels_first();
         let input = Input { values: &values, channels_first, factors: None };
         let steps = [Step::Apply(Unary::Relu {})];

@@ -1,12 +1,12 @@
 //! Recurrent networks against the formulas of the specification. In a process of its own: the
 //! unit tests change the instruction set that weights are packed for.
 
-use kernels::ScratchPool;
 use kernels::gemm::{Layout, Packed, Precision, Right};
 use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
 use kernels::unary::Unary;
+use kernels::{ScratchPool, Shelf};
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()
@@ -173,7 +173,7 @@ impl Network {
         let pack = |from: &[f32], first: usize, rows: usize, k: usize| {
             let layout = Layout::Columns { stride: k };
             Packed::new(
-                Threads::single(),
+                (Threads::single(), Shelf::apart()),
                 Loose::of(&from[first * k..]),
                 layout,
                 (k, rows),

@@ -140,7 +140,7 @@ impl Engine {
 
 impl Ready {
     fn new(plan: Plan) -> Ready {
-        let arena = Tensor::zeros(ElementType::U8, &[plan.arena]).ok();
+        let arena = Tensor::arena(plan.arena);
         let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
         for (v, place) in plan.places.iter().enumerate() {
             let fact = &plan.facts[v];

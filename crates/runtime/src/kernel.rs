@@ -10,7 +10,7 @@ use kernels::copy::CopyPlan;
 use kernels::num::Plain;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
-use kernels::{InOut, Scratch, ScratchPool};
+use kernels::{InOut, Scratch, ScratchPool, Shelf};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
@@ -280,6 +280,11 @@ impl<'r> RunCx<'r> {
     /// The threads of the session.
     pub fn threads(&self) -> &'r Threads {
         &self.shared.threads
+    }
+
+    /// The same, and where what they prepare for later runs is put.
+    pub(crate) fn to_shelf(&self) -> (&'r Threads, &'r Shelf) {
+        (self.threads(), &self.store().shelf)
     }
 
     /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.

@@ -4,6 +4,7 @@
 use crate::kernel::RunCx;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
+use kernels::Shelf;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -22,6 +23,8 @@ pub(crate) struct Store {
     slots: Mutex<HashMap<Key, Arc<dyn Any + Send + Sync>>>,
     /// What plans have computed when they were made, by a few of its bytes.
     constants: Mutex<HashMap<u64, Vec<Tensor>>>,
+    /// Where large things that kernels prepare are put.
+    pub(crate) shelf: Shelf,
 }
 
 /// What something is made of, how, and its type.

@@ -17,12 +17,11 @@ pub(crate) use size::has_room;
 pub use size::{TensorError, packed_len};
 
 use ir::{ElementType, WeightsSlice};
+use kernels::Memory;
 use kernels::num::Plain;
-use kernels::prefer_large_pages;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use size::{count, no_memory};
 use smallvec::SmallVec;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -42,8 +41,8 @@ struct Buffer {
 }
 
 enum Owner {
-    /// Allocated here; where the memory begins.
-    Heap(*mut u8),
+    /// Its own memory.
+    Heap { _memory: Memory },
     /// Kept alive by something else: a mapped file, a `Vec`.
     Kept(Box<dyn Any + Send + Sync>),
 }
@@ -63,29 +62,14 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Zeroed memory, if there is as much.
-    fn zeroed(len: usize) -> Option<Buffer> {
+    /// Memory for so many bytes, if there is as much.
+    fn of(len: usize, memory: impl FnOnce(usize) -> Option<Memory>) -> Option<Buffer> {
         if len == 0 {
             let data = std::ptr::without_provenance_mut(ALIGN);
             return Some(Buffer { data, len, owner: Owner::Kept(Box::new(())) });
         }
-        let layout = Buffer::layout(len);
-        // SAFETY: the layout has a size above 0.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            return None;
-        }
-        prefer_large_pages(start, len);
-        // SAFETY: the layout has room for that many more bytes.
-        let data = unsafe { start.add(start.align_offset(ALIGN)) };
-        Some(Buffer { data, len, owner: Owner::Heap(start) })
-    }
-
-    /// Memory with room for a start at a cache line. Asked for that alignment itself, the allocator
-    /// would write zeros to memory that comes zeroed from the system.
-    fn layout(len: usize) -> Layout {
-        let room = Layout::from_size_align(len + ALIGN, align_of::<u64>());
-        room.expect("tensor sizes are checked before allocation")
+        let memory = memory(len)?;
+        Some(Buffer { data: memory.start(), len, owner: Owner::Heap { _memory: memory } })
     }
 
     /// Bytes owned by `keep`.
@@ -94,16 +78,7 @@ impl Buffer {
     }
 
     fn is_heap(&self) -> bool {
-        matches!(self.owner, Owner::Heap(_))
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if let Owner::Heap(start) = self.owner {
-            // SAFETY: allocated by `zeroed` with the same layout, and dropped once.
-            unsafe { dealloc(start, Buffer::layout(self.len)) };
-        }
+        matches!(self.owner, Owner::Heap { .. })
     }
 }
 
@@ -168,9 +143,18 @@ impl Tensor {
             return Tensor::strings(sizes, values);
         }
         let len = packed_len(element_type, sizes)?;
-        let buffer = Buffer::zeroed(len).ok_or_else(|| no_memory(element_type, sizes))?;
+        let buffer = Buffer::of(len, Memory::zeroed);
+        let buffer = buffer.ok_or_else(|| no_memory(element_type, sizes))?;
         let storage = Storage::Bytes(Part::first(Arc::new(buffer), len));
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
+    }
+
+    /// Zeroed bytes for what lies between the steps of a plan, run after run; `None` if there is
+    /// not as much memory.
+    pub(crate) fn arena(bytes: usize) -> Option<Tensor> {
+        let buffer = Arc::new(Buffer::of(bytes, Memory::lasting)?);
+        let storage = Storage::Bytes(Part::first(buffer, bytes));
+        Some(Tensor { element_type: ElementType::U8, sizes: Sizes::from_slice(&[bytes]), storage })
     }
 
     /// A tensor with a copy of packed little-endian bytes.

@@ -19,7 +19,8 @@ pub use transposed::Transposed;
 use crate::gemm::{
     Layout, Left, Packed, Place, Precision, Product, Right, Step, Window, Windows, apply_steps,
 };
-use crate::memory::{Lines, ScratchPool};
+use crate::lines::{Lines, Shelf};
+use crate::memory::ScratchPool;
 use crate::num::Loose;
 use crate::par::Threads;
 
@@ -155,22 +156,22 @@ impl Convolution {
     }
 
     /// Lays out filters, given for each output channel, for each input channel of its group, tap
-    /// by tap.
+    /// by tap, and puts them on a shelf.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
+    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
         match self.is_winograd() {
-            true => Filters::Winograd(winograd::filters(self, threads, filters)),
-            false => self.direct_filters(threads, filters),
+            true => Filters::Winograd(winograd::filters(self, to, filters)),
+            false => self.direct_filters(to, filters),
         }
     }
 
     /// The same for [`Self::run_directly`].
-    fn direct_filters(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
+    fn direct_filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if self.is_depthwise() {
-            let mut turned = Lines::zeroed(taps * self.groups * size_of::<f32>());
+            let mut turned = to.1.lines(taps * self.groups * size_of::<f32>());
             for (i, to) in turned.elements_mut().iter_mut().enumerate() {
                 *to = filters[i % self.groups * taps + i / self.groups];
             }
@@ -182,28 +183,27 @@ impl Convolution {
             for (i, to) in all.chunks_mut(more.max(1)).enumerate() {
                 to[..own].copy_from_slice(&filters[i * own..][..own]);
             }
-            return wide.packed(threads, &all);
+            return wide.packed(to, &all);
         }
-        self.packed(threads, filters)
+        self.packed(to, filters)
     }
 
     /// A packed matrix for each group.
-    fn packed(&self, threads: &Threads, filters: &[f32]) -> Filters<'static> {
+    fn packed(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         let (inputs, outputs) = self.group();
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
-        let pack = |g: usize| {
-            Packed::new(threads, Loose::of(group(g)), layout, (k, outputs), self.rounded())
-        };
+        let pack =
+            |g: usize| Packed::new(to, Loose::of(group(g)), layout, (k, outputs), self.rounded());
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
     /// Filters that are used once: as they are, unless they must be laid out.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         match self.is_depthwise() || self.widened().is_some() || self.is_winograd() {
-            true => self.filters(threads, filters),
+            true => self.filters((threads, Shelf::apart()), filters),
             false => Filters::Plain(filters),
         }
     }

@@ -83,7 +83,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let threads = Threads::new(2);
         let mut out = vec![f32::NAN; expected.len()];
-        let filters = conv.filters(&threads, &weights);
+        let filters = conv.filters((&threads, Shelf::apart()), &weights);
         let scratch = ScratchPool::default();
         conv.run(&threads, &scratch, (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(&out, &expected);
@@ -111,7 +111,7 @@ proptest! {
         let input = rounded(batch * h.input * w.input * inputs, 1);
         let weights = rounded(outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
-        for filters in [conv.filters(Threads::single(), &weights), conv.filters_once(Threads::single(), &weights)] {
+        for filters in [conv.filters((Threads::single(), Shelf::apart()), &weights), conv.filters_once(Threads::single(), &weights)] {
             let run = |threads: usize| {
                 let mut out = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
@@ -146,7 +146,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
-        let filters = conv.filters(&threads, &weights);
+        let filters = conv.filters((&threads, Shelf::apart()), &weights);
         conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
@@ -167,7 +167,7 @@ proptest! {
 
         let threads = Threads::new(2);
         let back = Transposed::new(&conv);
-        let filters = back.filters(&threads, &weights);
+        let filters = back.filters((&threads, Shelf::apart()), &weights);
         let mut out = vec![f32::NAN; expected.len()];
         back.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
         prop_assert!(close(&out), "{out:?} {expected:?}");
@@ -217,7 +217,7 @@ fn run(
     let threads = Threads::new(threads);
     let filters = match once {
         true => conv.filters_once(&threads, weights),
-        false => conv.filters(&threads, weights),
+        false => conv.filters((&threads, Shelf::apart()), weights),
     };
     let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
     let input = Input::channels_last(input);
@@ -293,7 +293,7 @@ fn padding_beyond_memory_is_not_written_down() {
         precision: Precision::Bf16,
     };
     let values: Vec<f32> = (1..=9).map(|i| i as f32).collect();
-    let filters = conv.filters(Threads::single(), &[2.0]);
+    let filters = conv.filters((Threads::single(), Shelf::apart()), &[2.0]);
     let mut out = [f32::NAN; 4];
     let input = Input::channels_last(&values);
     conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);

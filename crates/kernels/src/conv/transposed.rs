@@ -7,6 +7,7 @@
 use super::{Convolution, Filters, Input};
 use crate::copy::gcd;
 use crate::gemm::{Step, Window, apply_steps};
+use crate::lines::Shelf;
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 
@@ -67,12 +68,12 @@ impl Transposed {
     }
 
     /// Lays out filters for each part, given for each group, for each of its input channels, for
-    /// each of its output channels, tap by tap.
+    /// each of its output channels, tap by tap, and puts them on a shelf.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, threads: &Threads, filters: &[f32]) -> Vec<Filters<'static>> {
-        let part = |part: &Part| part.conv.direct_filters(threads, &self.taken(part, filters));
+    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Vec<Filters<'static>> {
+        let part = |part: &Part| part.conv.direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
 

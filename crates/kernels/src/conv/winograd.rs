@@ -11,7 +11,8 @@
 
 use super::Convolution;
 use crate::gemm::{Left, Precision, Product, Right, Step, Window, finish, panels_len};
-use crate::memory::{Lines, ScratchPool};
+use crate::lines::{Lines, Shelf};
+use crate::memory::ScratchPool;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
 use std::ops::Range;
@@ -70,11 +71,15 @@ const HALF: usize = LANES / 2;
 ///
 /// # Panics
 /// When there are too few.
-pub(super) fn filters(conv: &Convolution, threads: &Threads, filters: &[f32]) -> Lines {
+pub(super) fn filters(
+    conv: &Convolution,
+    (threads, shelf): (&Threads, &Shelf),
+    filters: &[f32],
+) -> Lines {
     let (inputs, outputs) = (conv.inputs, conv.outputs);
     let width = panels_len(1, 1, Precision::F32);
     let step = panels_len(inputs, outputs, Precision::F32);
-    let mut lines = Lines::zeroed(PLACES * step * size_of::<f32>());
+    let mut lines = shelf.lines(PLACES * step * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {

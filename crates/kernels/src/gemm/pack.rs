@@ -3,7 +3,7 @@
 use super::micro;
 use super::precision::{Precision, Unit};
 use super::round::{pair_rows, widen_rows};
-use crate::memory::Lines;
+use crate::lines::{Lines, Shelf};
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use crate::simd::{SIDE, turn};
@@ -51,18 +51,18 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs a matrix of `k` rows and `n` columns.
+    /// Packs a matrix of `k` rows and `n` columns, and puts it on a shelf.
     ///
     /// # Panics
     /// When the slice is too short.
     pub fn new(
-        threads: &Threads,
+        (threads, shelf): (&Threads, &Shelf),
         b: &[Loose],
         layout: Layout,
         (k, n): (usize, usize),
         precision: Precision,
     ) -> Packed {
-        let mut data = Lines::zeroed(panels_len(k, n, precision) * size_of::<f32>());
+        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
         pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
         Packed { data, k, n, width: micro::shape().1, precision }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::lines::Shelf;
 use crate::num::Loose;
 use crate::unary::Unary;
 use proptest::prelude::*;
@@ -54,7 +55,7 @@ proptest! {
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
         prop_assert_eq!(&product(m, n, k, &a, Right::Plain(Loose::of(&b), rows), &threads), &expected);
-        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), Precision::F32);
+        let packed = Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::F32);
         prop_assert_eq!(&product(m, n, k, &a, Right::Packed(&packed), &threads), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -152,7 +153,7 @@ proptest! {
         let rows = Layout::Rows { stride: n };
         let of = |b: Right<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
         prop_assert_eq!(&of(Right::Plain(Loose::of(&b), rows)), &expected);
-        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), Precision::Bf16);
+        let packed = Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::Bf16);
         prop_assert_eq!(&of(Right::Packed(&packed)), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -223,7 +224,8 @@ fn rounded_windows_are_chains() {
         };
         let rows = Layout::Rows { stride: n };
         let threads = Threads::new(3);
-        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), Precision::Bf16);
+        let packed =
+            Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::Bf16);
         for threads in [Threads::single(), &threads] {
             let mut c = vec![0.0; m * n];
             let (a, b) = (Left::Windows(&windows), Right::Packed(&packed));
@@ -271,7 +273,8 @@ fn steps_in_registers_are_the_steps() {
         (a[0], a[k], a[2 * k]) = (f32::NAN, f32::INFINITY, -0.0);
         let (bias, residual) = (numbers(n, 13), numbers(m * n, 14));
         let (rows, precision) = (Layout::Rows { stride: n }, Precision::F32);
-        let packed = Packed::new(&threads, Loose::of(&b), rows, (k, n), precision);
+        let packed =
+            Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), precision);
         let plain = product(m, n, k, &a, Right::Packed(&packed), &threads);
         let (add, matrix) =
             (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
@@ -336,7 +339,15 @@ fn products_together_are_the_products() {
         let packed: Vec<Packed> = widths
             .iter()
             .zip(&matrices)
-            .map(|(&n, b)| Packed::new(&threads, Loose::of(b), rows(n), (k, n), Precision::F32))
+            .map(|(&n, b)| {
+                Packed::new(
+                    (&threads, Shelf::apart()),
+                    Loose::of(b),
+                    rows(n),
+                    (k, n),
+                    Precision::F32,
+                )
+            })
             .collect();
         let product = |i: usize| Product {
             m,

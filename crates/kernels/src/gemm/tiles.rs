@@ -9,7 +9,7 @@ use super::image::{self, Image};
 use super::laid::Laid;
 use super::micro::{Out, store_rows};
 use super::{Absorbed, Left, Product, Tile, finish};
-use crate::memory::Lines;
+use crate::lines::Lines;
 use crate::par::Slice;
 use crate::simd::Avx512;
 use std::arch::asm;

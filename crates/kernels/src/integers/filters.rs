@@ -4,7 +4,7 @@
 use super::image::{Levels, Shape, channels};
 use super::micro::WIDTH;
 use crate::conv::Convolution;
-use crate::memory::Lines;
+use crate::lines::{Lines, Shelf};
 use crate::par::Threads;
 
 /// Filters in panels of 32 columns.
@@ -22,7 +22,7 @@ impl Panels {
     pub(super) fn new(
         conv: &Convolution,
         levels: Levels,
-        threads: &Threads,
+        (threads, shelf): (&Threads, &Shelf),
         filters: &[i8],
     ) -> Panels {
         let [_, height, width] = conv.axes;
@@ -31,7 +31,7 @@ impl Panels {
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let run = shape.steps * shape.step;
         let panel = run * shape.runs * WIDTH;
-        let mut values = Lines::zeroed(panel * conv.outputs.div_ceil(WIDTH));
+        let mut values = shelf.lines(panel * conv.outputs.div_ceil(WIDTH));
         // Where the channels under each tap begin, in terms.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();

@@ -13,6 +13,7 @@ pub use image::{Data, Levels};
 
 use crate::conv::Convolution;
 use crate::gemm::{Step, Window};
+use crate::lines::Shelf;
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 use crate::quantize::ToLevel;
@@ -63,12 +64,13 @@ impl Quantized {
         fits.then_some(Quantized { conv, levels })
     }
 
-    /// Lays out filters, given for each output channel, for each input channel, tap by tap.
+    /// Lays out filters, given for each output channel, for each input channel, tap by tap, and
+    /// puts them on a shelf.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, threads: &Threads, filters: &[i8]) -> Panels {
-        Panels::new(&self.conv, self.levels, threads, filters)
+    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[i8]) -> Panels {
+        Panels::new(&self.conv, self.levels, to, filters)
     }
 
     /// The levels of the data.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::conv::Input;
 use crate::gemm::Precision;
+use crate::lines::Shelf;
 use crate::unary::Unary;
 use proptest::prelude::*;
 
@@ -83,7 +84,7 @@ proptest! {
         let expected = reference(&conv, levels, &data, &filters, &scales);
         let steps = [Step::Apply(Unary::Relu {})];
         for threads in [1, 3].map(Threads::new) {
-            let panels = quantized.filters(&threads, &filters);
+            let panels = quantized.filters((&threads, Shelf::apart()), &filters);
             let input = Input { values: &values, channels_first, factors: None };
             let given = Data::Values(input, levels.to_level().unwrap());
             for data in [given, Data::Levels(&data)] {
@@ -114,7 +115,7 @@ fn steps_are_applied_in_their_order() {
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
     let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = quantized.filters(Threads::single(), &filters);
+    let panels = quantized.filters((Threads::single(), Shelf::apart()), &filters);
     let data = Data::Values(Input::channels_last(&data), levels.to_level().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |steps: &[Step<'_>]| {

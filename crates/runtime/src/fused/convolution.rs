@@ -62,7 +62,7 @@ impl Kernel for ChannelsLastKernel {
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let prepare = || self.way.prepare(cx.threads(), given);
+        let prepare = || self.way.prepare(cx.to_shelf(), given);
         let filters = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {

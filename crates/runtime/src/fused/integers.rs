@@ -4,6 +4,7 @@ use super::then::{Then, steps};
 use crate::net::Made;
 use crate::prelude::*;
 use crate::prepared::Ahead;
+use kernels::Shelf;
 use kernels::conv::Input;
 use kernels::integers::{Data, Levels, Operands, Output, Panels, Quantized};
 use kernels::quantize::ToLevel;
@@ -72,12 +73,12 @@ impl Kernel for IntegerKernel {
             None => Output::Values(cx.output(0)),
         };
         let steps = steps(then, cx, *columns);
-        let prepare = || quantized.filters(cx.threads(), given);
+        let prepare = || quantized.filters(cx.to_shelf(), given);
         let once;
         let filters = match self.filters.now(cx, || quantized.form(), prepare) {
             Some(filters) => filters,
             None => {
-                once = prepare();
+                once = quantized.filters((cx.threads(), Shelf::apart()), given);
                 &once
             }
         };

@@ -12,7 +12,7 @@ use kernels::copy::CopyPlan;
 use kernels::gemm::{Precision, Step, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
-use kernels::{Scratch, ScratchPool};
+use kernels::{Scratch, ScratchPool, Shelf};
 use std::marker::PhantomData;
 
 impl Lower for Rule {
@@ -98,10 +98,10 @@ impl Way {
     }
 
     /// Lays out filters that are used again and again.
-    pub(crate) fn prepare(&self, threads: &Threads, filters: &[f32]) -> Prepared<'static> {
+    pub(crate) fn prepare(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Prepared<'static> {
         match self {
-            Way::Forward(conv) => Prepared::Forward(conv.filters(threads, filters)),
-            Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
+            Way::Forward(conv) => Prepared::Forward(conv.filters(to, filters)),
+            Way::Back(conv) => Prepared::Back(conv.filters(to, filters)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Way {
     pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
         match self {
             Way::Forward(conv) => Prepared::Forward(conv.filters_once(threads, filters)),
-            Way::Back(conv) => Prepared::Back(conv.filters(threads, filters)),
+            Way::Back(conv) => Prepared::Back(conv.filters((threads, Shelf::apart()), filters)),
         }
     }
 
@@ -158,7 +158,7 @@ impl Turned {
 
     fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
         let own;
-        let prepare = || self.way.prepare(cx.threads(), filters);
+        let prepare = || self.way.prepare(cx.to_shelf(), filters);
         let prepared = match self.filters.again(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {

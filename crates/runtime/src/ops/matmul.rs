@@ -197,7 +197,7 @@ impl Float32 {
         let Shape { n, k, precision, .. } = self.shape;
         let (b, layout) = (cx.input::<Loose>(self.b), self.shape.layout());
         let form = || format!("{layout:?}");
-        let pack = || Packed::new(cx.threads(), b, layout, (k, n), precision);
+        let pack = || Packed::new(cx.to_shelf(), b, layout, (k, n), precision);
         let packed = self.packed.again(cx, form, pack);
         move |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed)
     }

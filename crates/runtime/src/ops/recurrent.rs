@@ -5,13 +5,13 @@ use crate::ops::convert::Halves;
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
-use kernels::Scratch;
 use kernels::copy::CopyPlan;
 use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Right};
 use kernels::num::Loose;
 use kernels::par::Threads;
 use kernels::recurrent as k;
 use kernels::unary::Unary;
+use kernels::{Scratch, Shelf};
 
 impl Lower for Recurrent {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -183,11 +183,11 @@ impl Weights {
         Layout::Columns { stride: self.stack.width }
     }
 
-    fn pack(&self, threads: &Threads, values: &[f32]) -> Vec<Packed> {
+    fn pack(&self, to: (&Threads, &Shelf), values: &[f32]) -> Vec<Packed> {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
             let own = Loose::of(&values[first * width..]);
-            Packed::new(threads, own, self.layout(), (width, *rows), Precision::F32)
+            Packed::new(to, own, self.layout(), (width, *rows), Precision::F32)
         };
         self.stack.parts.iter().map(pack).collect()
     }
@@ -205,11 +205,11 @@ impl Weights {
             };
             return self.stack.parts.iter().map(part).collect();
         }
-        let pack = || self.pack(cx.threads(), values);
+        let pack = || self.pack(cx.to_shelf(), values);
         let packed = match self.packed.now(cx, || format!("{:?}", self.stack.parts), pack) {
             Some(packed) => packed,
             None => {
-                *space = pack();
+                *space = self.pack((cx.threads(), Shelf::apart()), values);
                 space
             }
         };
