@@ -2,8 +2,8 @@
 //!
 //! Every kernel is written once, in plain Rust over fixed groups of lanes, and compiled for each
 //! instruction set ([`isa`]). The operations and their order are the same in each of them, fused
-//! multiply-add included, so the bits are too. Work is divided over output elements ([`par`]); a
-//! sum is never divided among threads.
+//! multiply-add included, so the bits are too. Work is divided over output elements ([`par`]), and
+//! sums over many rows into blocks, which their sizes alone decide.
 
 // What an iterator does not inline is not compiled for the instruction set of its caller.
 #![allow(clippy::needless_range_loop)]

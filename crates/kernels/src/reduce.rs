@@ -1,8 +1,8 @@
 //! Reductions along axes.
 //!
 //! A sum along a row uses sixteen lanes that are added in a fixed tree; a sum over rows adds row
-//! after row. Which of the two runs depends on the axes only, and nothing is divided among
-//! threads but output elements, so the bits are the same everywhere.
+//! after row, and many rows in eight blocks whose sums are added in order. Which of these runs
+//! depends on the sizes only, so the bits are the same everywhere.
 
 use crate::arithmetic::Arithmetic;
 use crate::multiversion;
@@ -111,16 +111,9 @@ impl ReducePlan {
             }
             // Over rows, which are as long as the output or a part of it.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
-                let block = rows * len;
-                // A cache line, until that makes many parts.
-                let columns = if len < 8 * WIDE { LANES } else { WIDE };
-                for (outer, to) in to.chunks_mut(len).enumerate() {
-                    let from = &from[outer * block..][..block];
-                    threads.chunks(to, columns, GRAIN.div_ceil(rows.max(1)), |first, part| {
-                        for (i, to) in part.chunks_mut(columns).enumerate() {
-                            over(f, from, len, (first + i) * columns, to);
-                        }
-                    });
+                let over = if rows < MANY { over_few } else { over_many };
+                for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
+                    over(threads, f, from, to);
                 }
             }
             _ => self.general(threads, f, from, to),
@@ -349,22 +342,95 @@ multiversion! {
 /// Columns of the sums over long rows.
 const WIDE: usize = 4 * LANES;
 
+/// Rows from which on their sums are made in blocks.
+const MANY: usize = 32;
+
+/// Blocks of many rows: threads that have written some of the rows read the same ones.
+const BLOCKS: usize = 8;
+
+/// Elements of blocks that are worth a second thread. They are half in the cache of either.
+const BLOCK_GRAIN: usize = 8 << 10;
+
+/// Reduces rows as long as the output, divided by columns.
+fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
+    let len = to.len();
+    // A cache line, until that makes many parts.
+    let columns = if len < 8 * WIDE { LANES } else { WIDE };
+    threads.chunks(to, columns, GRAIN.div_ceil(from.len() / len), |first, part| {
+        let mut sums = [f.start::<T::Wide>(); WIDE];
+        for (i, to) in part.chunks_mut(columns).enumerate() {
+            let sums = &mut sums[..to.len()];
+            over(f, from, len, (first + i) * columns, sums);
+            for (to, sum) in to.iter_mut().zip(sums) {
+                *to = f.finish(*sum).narrow();
+            }
+        }
+    });
+}
+
+/// Reduces rows as long as the output in blocks, and then those.
+fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
+    let len = to.len();
+    let rows = (from.len() / len).div_ceil(BLOCKS);
+    let blocks = from.len().div_ceil(rows * len);
+    let mut sums = vec![f.start::<T::Wide>(); blocks * len];
+    threads.chunks(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
+        let from = from.chunks(rows * len).skip(first);
+        for (block, sums) in from.zip(part.chunks_mut(len)) {
+            over_block(f, block, sums);
+        }
+    });
+    join(f, &mut sums, to);
+}
+
+/// The sums of all columns of rows of so many.
+fn over_block<F: Fold, T: StoredScale>(f: F, rows: &[T], sums: &mut [T::Wide]) {
+    let len = sums.len();
+    for (i, sums) in sums.chunks_mut(WIDE).enumerate() {
+        over(f, rows, len, i * WIDE, sums);
+    }
+}
+
+/// Adds up rows of so many columns, row after row.
+pub(crate) fn add_rows(rows: &[f32], sums: &mut [f32]) {
+    over_block(Sum(1), rows, sums);
+}
+
+/// The means of columns of `count` elements from the sums of blocks of them, which are added in
+/// order and overwritten.
+pub(crate) fn means(count: usize, sums: &mut [f32], means: &mut [f32]) {
+    join(Sum(count), sums, means);
+}
+
 multiversion! {
-    /// Some columns of rows of `len` elements, from column `start` on.
-    fn over<F: Fold, T: StoredScale>(f: F, rows: &[T], len: usize, start: usize, to: &mut [T]) {
-        match to.len() {
-            WIDE => columns::<F, T, WIDE>(f, rows, len, start, to),
-            LANES => columns::<F, T, LANES>(f, rows, len, start, to),
+    /// What the sums of blocks come to.
+    fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
+        let (all, rest) = sums.split_at_mut(to.len());
+        for block in rest.chunks_exact(all.len()) {
+            for (sum, part) in all.iter_mut().zip(block) {
+                *sum = f.meet(*sum, *part);
+            }
+        }
+        for (to, sum) in to.iter_mut().zip(all) {
+            *to = f.finish(*sum).narrow();
+        }
+    }
+}
+
+multiversion! {
+    /// The sums of some columns, from `start` on, of rows of `len` elements.
+    fn over<F: Fold, T: StoredScale>(
+        f: F, rows: &[T], len: usize, start: usize, sums: &mut [T::Wide]
+    ) {
+        match sums.len() {
+            WIDE => columns::<F, T, WIDE>(f, rows, len, start, sums),
+            LANES => columns::<F, T, LANES>(f, rows, len, start, sums),
             _ => {
-                let mut sums = [f.start::<T::Wide>(); WIDE];
-                let sums = &mut sums[..to.len()];
+                sums.fill(f.start());
                 for row in rows.chunks_exact(len) {
                     for (sum, x) in sums.iter_mut().zip(&row[start..]) {
                         *sum = f.step(*sum, x.widen());
                     }
-                }
-                for (to, sum) in to.iter_mut().zip(sums) {
-                    *to = f.finish(*sum).narrow();
                 }
             }
         }
@@ -378,7 +444,7 @@ fn columns<F: Fold, T: StoredScale, const N: usize>(
     rows: &[T],
     len: usize,
     start: usize,
-    to: &mut [T],
+    to: &mut [T::Wide],
 ) {
     let mut sums = [f.start::<T::Wide>(); N];
     for row in rows.chunks_exact(len) {
@@ -387,9 +453,7 @@ fn columns<F: Fold, T: StoredScale, const N: usize>(
             sums[i] = f.step(sums[i], row[i].widen());
         }
     }
-    for (to, sum) in to.iter_mut().zip(sums) {
-        *to = f.finish(sum).narrow();
-    }
+    to.copy_from_slice(&sums);
 }
 
 /// Stored types whose wide type has a [`Scale`].
@@ -439,16 +503,40 @@ mod tests {
         }
     }
 
-    /// Columns by cache lines, by four of them, and what is left.
+    /// Columns by cache lines, by four of them, and what is left; rows one by one and in blocks.
     #[test]
     fn sums_of_many_columns_agree_with_the_definition() {
-        for len in [16, 24, 100, 511, 512, 560, 601] {
-            let from: Vec<f32> = (0..7 * len).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
+        for (rows, len) in [7, 31, 32, 49, 65]
+            .into_iter()
+            .flat_map(|rows| [2, 16, 24, 100, 511, 512, 560, 601].map(|len| (rows, len)))
+        {
+            let from: Vec<f32> = (0..rows * len).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
             let mut to = vec![0f32; len];
-            let plan = ReducePlan::new(&[7, len], &[0]);
+            let plan = ReducePlan::new(&[rows, len], &[0]);
             plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
-            let expected = reference(&[7, len], &[0], &from);
-            assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b), "{len} columns");
+            let expected = reference(&[rows, len], &[0], &from);
+            let same = to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b);
+            assert!(same, "{rows} rows of {len}");
+        }
+    }
+
+    /// An eighth of the rows after the other, however many threads there are.
+    #[test]
+    fn many_rows_are_added_in_blocks() {
+        for (rows, len) in [(31, 20), (32, 20), (196, 70), (1000, 3)] {
+            let from: Vec<f32> = (0..rows * len).map(|i| ((i * 37 % 101) as f32).sqrt()).collect();
+            let mut expected = vec![0f32; len];
+            for block in from.chunks(if rows < 32 { rows } else { rows.div_ceil(8) } * len) {
+                for (column, sum) in expected.iter_mut().enumerate() {
+                    *sum += block.iter().skip(column).step_by(len).sum::<f32>();
+                }
+            }
+            for threads in 1..4 {
+                let mut to = vec![0f32; len];
+                let plan = ReducePlan::new(&[rows, len], &[0]);
+                plan.run(&Threads::new(threads), Reduction::Sum, &from, &mut to);
+                assert_eq!(to, expected, "{rows} rows of {len}, {threads} threads");
+            }
         }
     }
 

@@ -389,6 +389,29 @@ fn gates_are_multiplied_while_the_convolution_reads() {
     check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
 }
 
+/// A depthwise convolution gives the means of its channels too, after all that is done to its map.
+#[test]
+fn means_are_made_by_the_convolution_before_them() {
+    let mut g = GraphBuilder::new("means");
+    let x = g.parameter("x", F32, "2,20,9,7");
+    let windows = [
+        ("strides", "2,1"),
+        ("dilations", "1,1"),
+        ("pads_begin", "1,1"),
+        ("pads_end", "1,1"),
+        ("auto_pad", "explicit"),
+    ];
+    let filters = constant(&mut g, &[20, 1, 1, 3, 3], 3);
+    let group = g.layer("GroupConvolution", "opset1").attributes(&windows);
+    let x = group.inputs(&[x, filters]).output();
+    let x = unary(&mut g, "Sigmoid", x);
+    let mean = with_ints(&mut g, "ReduceMean", x, &[3, 2]);
+    let y = binary(&mut g, "Subtract", x, mean);
+    g.result("y", y);
+    // Means add in another order.
+    check(&g.finish().unwrap(), &[2, 20, 9, 7], 1e-6, &["copy", "convolution", "binary", "copy"]);
+}
+
 /// Roll and Reshape of a Swin block: shift, partition into windows, product.
 #[test]
 fn a_chain_of_movements_is_read_through_by_the_product() {

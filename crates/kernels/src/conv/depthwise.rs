@@ -6,6 +6,7 @@ use crate::gemm::{Absorbed, Out, Step, Window, finish, store};
 use crate::isa::Isa;
 use crate::isa::isa;
 use crate::par::{Slice, Threads};
+use crate::reduce::add_rows;
 use crate::simd::Vector;
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ use std::ops::Range;
 const GRAIN: usize = 1 << 15;
 
 /// Convolves each channel with its own kernel: `weights` holds, for each tap, one element for each
-/// channel. Adds tap after tap, from 0.
+/// channel. Adds tap after tap, from 0. `sums` is empty, or gets the sums of each line of the output,
+/// position after position.
 ///
 /// # Panics
 /// When a slice is not of the size the convolution is for.
@@ -22,7 +24,7 @@ pub(super) fn depthwise(
     threads: &Threads,
     (input, weights): (&[f32], &[f32]),
     steps: &[Step<'_>],
-    output: &mut [f32],
+    (output, sums): (&mut [f32], &mut [f32]),
 ) {
     let channels = conv.inputs;
     let [_, height, width] = conv.axes;
@@ -36,10 +38,12 @@ pub(super) fn depthwise(
     }
     let row_len = width.output * channels;
     let rows = output.len() / row_len;
+    assert!(sums.is_empty() || sums.len() == rows * channels);
     let (then, rest) = Absorbed::of(steps);
     then.check(rows * width.output, channels);
     let inside = width.inside();
     let shared = Slice::new(output);
+    let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let grain = GRAIN.div_ceil((conv.taps() * row_len).max(1));
     threads.ranges(rows, grain, |range| {
         let mut lines = Vec::with_capacity(conv.taps());
@@ -51,12 +55,17 @@ pub(super) fn depthwise(
             find_lines(conv, (z, y), image, weights, &mut lines);
             let first = row * width.output;
             // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
-            // shown; rows are disjoint parts of the output.
+            // shown; rows are disjoint parts of the output and of the sums.
             unsafe {
                 let to = shared.at(first * channels);
                 let inside = inside.clone();
                 Row { lines: &lines, width, channels, inside, to, first, then }.run(&mut masks);
                 finish(rest, first..first + width.output, 0..channels, channels, shared);
+                if let Some(sums) = sums {
+                    let line = std::slice::from_raw_parts(to, row_len);
+                    let own = std::slice::from_raw_parts_mut(sums.at(row * channels), channels);
+                    add_rows(line, own);
+                }
             }
         }
     });

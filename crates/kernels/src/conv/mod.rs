@@ -23,6 +23,7 @@ use crate::lines::{Lines, Shelf};
 use crate::memory::ScratchPool;
 use crate::num::Loose;
 use crate::par::Threads;
+use crate::reduce;
 
 /// A convolution: what slides over what.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +147,8 @@ impl Convolution {
         self.axes.iter().all(own)
     }
 
-    fn is_depthwise(&self) -> bool {
+    /// Whether each channel has a filter of its own, and gives one channel.
+    pub fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.groups == self.inputs && self.groups == self.outputs
     }
 
@@ -234,6 +236,38 @@ impl Convolution {
         }
     }
 
+    /// Convolves as [`Self::run`] does, and writes the mean of each channel of the output, of each
+    /// element of the batch, too: positions are added along lines, and then line after line.
+    ///
+    /// # Panics
+    /// As [`Self::run`], and unless it is [`Self::is_depthwise`].
+    pub fn run_with_means(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters): (&[f32], &Filters<'_>),
+        steps: &[Step<'_>],
+        (output, means): (&mut [f32], &mut [f32]),
+    ) {
+        let Filters::Channels(filters) = filters else { panic!("each channel has a filter") };
+        assert_eq!(means.len(), self.batch * self.outputs);
+        let positions = self.positions();
+        if output.is_empty() {
+            return means.fill(0.0);
+        }
+        let lines = positions / self.axes[2].output;
+        let mut sums = scratch.take(self.batch * lines * self.outputs);
+        depthwise::depthwise(
+            self,
+            threads,
+            (input, filters.elements()),
+            steps,
+            (output, &mut sums),
+        );
+        let each = sums.chunks_mut(lines * self.outputs).zip(means.chunks_mut(self.outputs));
+        each.for_each(|(sums, means)| reduce::means(positions, sums, means));
+    }
+
     /// Convolves so that each sum goes through the taps in order, and the channels under each.
     fn run_directly(
         &self,
@@ -250,13 +284,8 @@ impl Convolution {
         match filters {
             Filters::Channels(filters) => {
                 assert!(!input.channels_first && input.factors.is_none(), "channels lie last");
-                depthwise::depthwise(
-                    self,
-                    threads,
-                    (input.values, filters.elements()),
-                    steps,
-                    output,
-                );
+                let operands = (input.values, filters.elements());
+                depthwise::depthwise(self, threads, operands, steps, (output, &mut []));
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);

@@ -96,6 +96,40 @@ proptest! {
         }
     }
 
+    /// The same output as without means, and those of lines that are added one after the other.
+    #[test]
+    fn means_are_those_of_the_output(
+        (h, w) in (window(), window()),
+        (batch, channels) in (1usize..3, 2usize..70),
+    ) {
+        let conv = Convolution {
+            batch, axes: [Window::NONE, h, w], inputs: channels, outputs: channels, groups: channels,
+            precision: Precision::F32,
+        };
+        let input = numbers(batch * h.input * w.input * channels, 1);
+        let weights = numbers(channels * conv.taps(), 2);
+        let filters = conv.filters((Threads::single(), Shelf::apart()), &weights);
+        let expected = reference(&conv, &input, &weights);
+        let mean = |at: usize| {
+            let line = |y: usize| -> f32 {
+                let element = |x: usize| (at / channels * h.output + y) * w.output + x;
+                (0..w.output).map(|x| expected[element(x) * channels + at % channels]).sum()
+            };
+            match conv.positions() {
+                0 => 0.0,
+                count => (0..h.output).map(line).sum::<f32>() / count as f32,
+            }
+        };
+        let expected_means: Vec<f32> = (0..batch * channels).map(mean).collect();
+        for threads in 1..3 {
+            let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
+            let (mut out, mut means) = (vec![f32::NAN; expected.len()], vec![f32::NAN; batch * channels]);
+            conv.run_with_means(&threads, &scratch, (&input, &filters), &[], (&mut out, &mut means));
+            prop_assert_eq!(&out, &expected);
+            prop_assert_eq!(&means, &expected_means);
+        }
+    }
+
     /// Of operands that are rounded already, the sums differ by their order alone.
     #[test]
     fn rounded_convolutions_are_close(

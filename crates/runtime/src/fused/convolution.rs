@@ -19,9 +19,17 @@ pub(crate) struct ChannelsLast {
     /// The input that the channels of the data are multiplied by.
     pub(crate) gates: Option<usize>,
     pub(crate) then: Vec<Then>,
+    /// Whether a second output is the mean of each channel.
+    pub(crate) gives_means: bool,
 }
 
 impl ChannelsLast {
+    /// The same with the mean of each channel as a second output, if it can give that.
+    pub(crate) fn with_means(&self) -> Option<ChannelsLast> {
+        let can = self.conv.is_depthwise() && !self.backward && !self.gives_means;
+        can.then(|| ChannelsLast { gives_means: true, ..self.clone() })
+    }
+
     /// Whether it can multiply the channels that it reads.
     pub(crate) fn can_be_gated(&self) -> bool {
         let free = self.gates.is_none() && !self.backward && !self.channels_first;
@@ -38,6 +46,7 @@ impl Made for ChannelsLast {
             channels_first: self.channels_first,
             gates: self.gates,
             then: self.then.clone(),
+            gives_means: self.gives_means,
             filters: Ahead::new(1, cx.is_invariant(1)),
         }))
     }
@@ -49,6 +58,7 @@ struct ChannelsLastKernel {
     channels_first: bool,
     gates: Option<usize>,
     then: Vec<Then>,
+    gives_means: bool,
     filters: Ahead<Prepared<'static>>,
 }
 
@@ -70,7 +80,13 @@ impl Kernel for ChannelsLastKernel {
                 &once
             }
         };
-        self.way.run(place, input, (filters, given), &steps, output);
+        match self.gives_means {
+            true => {
+                let operands = (input.values, filters);
+                self.way.run_with_means(place, operands, &steps, (output, cx.output(1)));
+            }
+            false => self.way.run(place, input, (filters, given), &steps, output),
+        }
         Ok(())
     }
 

@@ -113,6 +113,20 @@ impl Way {
         }
     }
 
+    /// Convolves each channel by a filter of its own, and gives their means too.
+    pub(crate) fn run_with_means(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (&[f32], &Prepared<'_>),
+        steps: &[Step<'_>],
+        outputs: (&mut [f32], &mut [f32]),
+    ) {
+        let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
+            unreachable!("filters are prepared for the way they are used");
+        };
+        conv.run_with_means(threads, scratch, (input, filters), steps, outputs);
+    }
+
     /// Convolves by filters that were prepared and as they were given.
     pub(crate) fn run(
         &self,

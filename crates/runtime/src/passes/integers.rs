@@ -148,7 +148,7 @@ fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
 /// The convolution that a node is, and whether it reads channels before the axes; a product of rows is
 /// one, too.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
-    if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then }) =
+    if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then, .. }) =
         node.made::<ChannelsLast>()
     {
         return then.is_empty().then(|| (conv.clone(), *channels_first));

@@ -223,7 +223,14 @@ impl Layout {
             false => self.turned(sweep, data, node.layer)?,
         };
         let last = self.result(sweep, output)?;
-        let conv = ChannelsLast { conv, backward, channels_first, gates: None, then: Vec::new() };
+        let conv = ChannelsLast {
+            conv,
+            backward,
+            channels_first,
+            gates: None,
+            then: Vec::new(),
+            gives_means: false,
+        };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
     }

@@ -11,6 +11,7 @@ pub(crate) mod integers;
 mod layout;
 mod levels;
 mod map;
+mod means;
 mod pattern;
 mod rms;
 mod rotary;
@@ -64,6 +65,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("drop what these replace", tidy::drop_dead),
     ("keep levels as bytes", levels::keep),
     ("multiply by gates while reading", gate::gate),
+    ("average while convolving", means::means),
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),
     ("multiply the same rows together", together::together),

@@ -1,6 +1,6 @@
 //! Going through a net from inputs to outputs while it is being rewritten.
 
-use crate::net::{Net, Node, Value, ValueId};
+use crate::net::{Net, Node, Operation, Value, ValueId};
 
 /// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
 /// or dropped.
@@ -84,6 +84,22 @@ impl<'a> Sweep<'a> {
     /// The node that makes `value`.
     pub(crate) fn maker(&self, value: ValueId) -> Option<&Node> {
         self.kept[self.producer[value]?].as_ref()
+    }
+
+    /// Lets the node that makes `value` do `operation` in place of what it did, which also gives `more`.
+    pub(crate) fn give_more(
+        &mut self,
+        value: ValueId,
+        operation: Operation,
+        more: ValueId,
+    ) -> Option<()> {
+        let at = self.producer[value]?;
+        let node = self.kept[at].as_mut()?;
+        node.operation = operation;
+        node.outputs.push(more);
+        self.producer[more] = Some(at);
+        self.uses[value] = self.uses[value].saturating_sub(1);
+        Some(())
     }
 
     /// How many inputs and outputs read `value`.
