@@ -8,6 +8,7 @@ use crate::arithmetic::Arithmetic;
 use crate::multiversion;
 use crate::num::{Stored, Wide as _};
 use crate::par::Threads;
+use std::marker::PhantomData;
 
 /// What is computed from the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +361,7 @@ fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &m
         let mut sums = [f.start::<T::Wide>(); WIDE];
         for (i, to) in part.chunks_mut(columns).enumerate() {
             let sums = &mut sums[..to.len()];
-            over(f, from, len, (first + i) * columns, sums);
+            over(f, Rows::of(from, len), (first + i) * columns, sums);
             for (to, sum) in to.iter_mut().zip(sums) {
                 *to = f.finish(*sum).narrow();
             }
@@ -377,23 +378,60 @@ fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
     threads.chunks(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
         let from = from.chunks(rows * len).skip(first);
         for (block, sums) in from.zip(part.chunks_mut(len)) {
-            over_block(f, block, sums);
+            over_block(f, Rows::of(block, len), 0, sums);
         }
     });
     join(f, &mut sums, to);
 }
 
-/// The sums of all columns of rows of so many.
-fn over_block<F: Fold, T: StoredScale>(f: F, rows: &[T], sums: &mut [T::Wide]) {
-    let len = sums.len();
-    for (i, sums) in sums.chunks_mut(WIDE).enumerate() {
-        over(f, rows, len, i * WIDE, sums);
+/// Rows of which some columns are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, T> {
+    first: *const T,
+    stride: usize,
+    count: usize,
+    borrow: PhantomData<&'a [T]>,
+}
+
+impl<'a, T> Rows<'a, T> {
+    /// Rows of `len` elements, one behind the other.
+    fn of(rows: &'a [T], len: usize) -> Rows<'a, T> {
+        // SAFETY: all of them are borrowed.
+        unsafe { Rows::new(rows.as_ptr(), len, rows.len() / len) }
+    }
+
+    /// `count` rows, `stride` elements apart.
+    ///
+    /// # Safety
+    /// The columns that are asked for are valid and not written while these rows are there.
+    pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> Rows<'a, T> {
+        Rows { first, stride, count, borrow: PhantomData }
+    }
+
+    /// `len` columns of a row, from `start` on.
+    #[inline(always)]
+    fn columns(self, row: usize, start: usize, len: usize) -> &'a [T] {
+        assert!(row < self.count && start + len <= self.stride);
+        // SAFETY: the promise of `new`.
+        unsafe { std::slice::from_raw_parts(self.first.add(row * self.stride + start), len) }
     }
 }
 
-/// Adds up rows of so many columns, row after row.
-pub(crate) fn add_rows(rows: &[f32], sums: &mut [f32]) {
-    over_block(Sum(1), rows, sums);
+/// The sums of columns from `start` on.
+fn over_block<F: Fold, T: StoredScale>(
+    f: F,
+    rows: Rows<'_, T>,
+    start: usize,
+    sums: &mut [T::Wide],
+) {
+    for (i, sums) in sums.chunks_mut(WIDE).enumerate() {
+        over(f, rows, start + i * WIDE, sums);
+    }
+}
+
+/// Adds up columns from `start` on, row after row.
+pub(crate) fn add_rows(rows: Rows<'_, f32>, start: usize, sums: &mut [f32]) {
+    over_block(Sum(1), rows, start, sums);
 }
 
 /// The means of columns of `count` elements from the sums of blocks of them, which are added in
@@ -418,17 +456,18 @@ multiversion! {
 }
 
 multiversion! {
-    /// The sums of some columns, from `start` on, of rows of `len` elements.
+    /// The sums of some columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
-        f: F, rows: &[T], len: usize, start: usize, sums: &mut [T::Wide]
+        f: F, rows: Rows<'_, T>, start: usize, sums: &mut [T::Wide]
     ) {
         match sums.len() {
-            WIDE => columns::<F, T, WIDE>(f, rows, len, start, sums),
-            LANES => columns::<F, T, LANES>(f, rows, len, start, sums),
+            WIDE => columns::<F, T, WIDE>(f, rows, start, sums),
+            LANES => columns::<F, T, LANES>(f, rows, start, sums),
             _ => {
                 sums.fill(f.start());
-                for row in rows.chunks_exact(len) {
-                    for (sum, x) in sums.iter_mut().zip(&row[start..]) {
+                for row in 0..rows.count {
+                    let row = rows.columns(row, start, sums.len());
+                    for (sum, x) in sums.iter_mut().zip(row) {
                         *sum = f.step(*sum, x.widen());
                     }
                 }
@@ -441,14 +480,13 @@ multiversion! {
 #[inline(always)]
 fn columns<F: Fold, T: StoredScale, const N: usize>(
     f: F,
-    rows: &[T],
-    len: usize,
+    rows: Rows<'_, T>,
     start: usize,
     to: &mut [T::Wide],
 ) {
     let mut sums = [f.start::<T::Wide>(); N];
-    for row in rows.chunks_exact(len) {
-        let row = &row[start..][..N];
+    for row in 0..rows.count {
+        let row = rows.columns(row, start, N);
         for i in 0..N {
             sums[i] = f.step(sums[i], row[i].widen());
         }

@@ -6,7 +6,7 @@ use crate::gemm::{Absorbed, Out, Step, Window, finish, store};
 use crate::isa::Isa;
 use crate::isa::isa;
 use crate::par::{Slice, Threads};
-use crate::reduce::add_rows;
+use crate::reduce::{Rows, add_rows};
 use crate::simd::Vector;
 use std::ops::Range;
 
@@ -37,18 +37,25 @@ pub(super) fn depthwise(
         return;
     }
     let row_len = width.output * channels;
-    let rows = output.len() / row_len;
+    let (output_len, rows) = (output.len(), output.len() / row_len);
     assert!(sums.is_empty() || sums.len() == rows * channels);
     let (then, rest) = Absorbed::of(steps);
     then.check(rows * width.output, channels);
     let inside = width.inside();
     let shared = Slice::new(output);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
-    let grain = GRAIN.div_ceil((conv.taps() * row_len).max(1));
-    threads.ranges(rows, grain, |range| {
+    let each = channels_of_part(conv, threads.count());
+    let parts = channels.div_ceil(each);
+    let tasks = if parts > 1 { parts } else { rows };
+    let grain = GRAIN.div_ceil((conv.taps() * (output_len / tasks)).max(1));
+    threads.ranges(tasks, grain, |range| {
+        let (rows, columns) = match parts {
+            1 => (range, 0..channels),
+            _ => (0..rows, range.start * each..channels.min(range.end * each)),
+        };
         let mut lines = Vec::with_capacity(conv.taps());
         let mut masks = vec![0u8; width.taps];
-        for row in range {
+        for row in rows {
             let (y, above) = (row % height.output, row / height.output);
             let (z, batch) = (above % conv.axes[0].output, above / conv.axes[0].output);
             let image = &input[batch * positions * channels..][..positions * channels];
@@ -59,16 +66,32 @@ pub(super) fn depthwise(
             unsafe {
                 let to = shared.at(first * channels);
                 let inside = inside.clone();
-                Row { lines: &lines, width, channels, inside, to, first, then }.run(&mut masks);
-                finish(rest, first..first + width.output, 0..channels, channels, shared);
+                let part = columns.clone();
+                let row_of = Row { lines: &lines, width, channels, part, inside, to, first, then };
+                row_of.run(&mut masks);
+                finish(rest, first..first + width.output, columns.clone(), channels, shared);
                 if let Some(sums) = sums {
-                    let line = std::slice::from_raw_parts(to, row_len);
-                    let own = std::slice::from_raw_parts_mut(sums.at(row * channels), channels);
-                    add_rows(line, own);
+                    let sums = sums.at(row * channels + columns.start);
+                    let sums = std::slice::from_raw_parts_mut(sums, columns.len());
+                    add_rows(Rows::new(to, channels, width.output), columns.start, sums);
                 }
             }
         }
     });
+}
+
+/// Channels that a thread computes of all lines, or all of them where lines are divided: those are
+/// not where most lines that a thread would look at are another's.
+fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
+    /// Channels of whole cache lines, and vectors.
+    const UNIT: usize = 32;
+    let [_, height, _] = conv.axes;
+    let seen = height.taps.saturating_sub(1) * height.dilation + 1;
+    let beyond = seen.saturating_sub(height.stride);
+    match threads > 1 && beyond * threads >= height.output * height.stride {
+        true => conv.inputs.div_ceil(threads).next_multiple_of(UNIT),
+        false => conv.inputs,
+    }
 }
 
 /// A line of the input, and the weights of the first tap that looks at it.
@@ -100,6 +123,8 @@ struct Row<'a> {
     lines: &'a [Line],
     width: Window,
     channels: usize,
+    /// The channels that are computed.
+    part: Range<usize>,
     /// The outputs whose taps all lie within the input.
     inside: Range<usize>,
     to: *mut f32,
@@ -183,7 +208,7 @@ impl Row<'_> {
         P
     }
 
-    /// All channels of some pixels, whether all of them look through all taps or not.
+    /// The channels of some pixels, whether all of them look through all taps or not.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -192,16 +217,16 @@ impl Row<'_> {
         &self,
         pixels: &Pixels<'_>,
     ) {
-        let mut c = 0;
+        let (mut c, end) = (self.part.start, self.part.end);
         // SAFETY: the caller's promise.
         unsafe {
-            while c + L * V::LANES <= self.channels {
+            while c + L * V::LANES <= end {
                 let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
                 self.block::<V, P, L, MASKED>(pixels, (c, L * V::LANES), load);
                 c += L * V::LANES;
             }
-            while c < self.channels {
-                let count = V::LANES.min(self.channels - c);
+            while c < end {
+                let count = V::LANES.min(end - c);
                 let load = |from, _| V::load_some(from, count);
                 self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
                 c += count;
