@@ -2,6 +2,7 @@
 
 use crate::num::Plain;
 use crate::par::{Slice, Threads};
+use std::ops::Range;
 
 /// One axis of a copy: its size, and how far one step along it moves in the source and in the
 /// destination, in elements.
@@ -138,34 +139,38 @@ impl CopyPlan {
     /// # Panics
     /// When the plan reaches beyond either slice.
     pub fn run<T: Plain>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
-        let count = self.count();
-        if count == 0 {
-            return;
-        }
-        self.check(|a| a.from, self.from, from.len(), "source");
-        self.check(|a| a.to, self.to, to.len(), "destination");
+        run_together(threads, &[(self, from)], to);
+    }
+
+    /// Rows of the plan, and strips of each, which are divided among threads.
+    fn parts(&self) -> (usize, usize) {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
-        let per_row: usize = inner.iter().map(|a| a.size).product();
-        let out = Slice::new(to);
-        let (rows, strips) = (count / per_row, strips(inner));
-        threads.ranges(rows * strips, (GRAIN * strips).div_ceil(per_row), |parts| {
-            let mut at = Odometer::new(outer, parts.start / strips);
-            for part in parts {
-                let (source, target) = (self.from + at.from, self.to + at.to);
-                // SAFETY: `check` has shown that every position of the plan lies within the
-                // slices, and different parts write different elements.
-                unsafe {
-                    let (source, target) = (from.as_ptr().offset(source), out.at(target as usize));
-                    match *inner {
-                        [a, b] => copy_strip([a, b], part % strips, source, target),
-                        _ => copy_row(inner, source, target),
-                    }
-                }
-                if (part + 1).is_multiple_of(strips) {
-                    at.step(outer);
+        (outer.iter().map(|a| a.size).product(), strips(inner))
+    }
+
+    /// Copies some of the strips of all rows.
+    ///
+    /// # Safety
+    /// Every position of the plan lies within the slices, and no other thread writes those of these
+    /// strips.
+    unsafe fn run_part<T: Plain>(&self, parts: Range<usize>, from: &[T], to: Slice<T>) {
+        let (outer, inner) = self.axes.split_at(self.inner_axes());
+        let strips = strips(inner);
+        let mut at = Odometer::new(outer, parts.start / strips);
+        for part in parts {
+            let (source, target) = (self.from + at.from, self.to + at.to);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (source, target) = (from.as_ptr().offset(source), to.at(target as usize));
+                match *inner {
+                    [a, b] => copy_strip([a, b], part % strips, source, target),
+                    _ => copy_row(inner, source, target),
                 }
             }
-        });
+            if (part + 1).is_multiple_of(strips) {
+                at.step(outer);
+            }
+        }
     }
 
     /// How many of the axes are outside what one call of `copy_row` does.
@@ -185,6 +190,33 @@ impl CopyPlan {
         }
         assert!(low >= 0 && (high as usize) < len, "{low}..={high} of a {what} of {len} elements");
     }
+}
+
+/// Makes copies to different elements of one destination, which threads begin once for all of them:
+/// each takes its part of every copy.
+///
+/// # Panics
+/// When a plan reaches beyond its source or the destination.
+pub fn run_together<T: Plain>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
+    let (mut count, mut most) = (0, 0);
+    for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
+        plan.check(|a| a.from, plan.from, from.len(), "source");
+        plan.check(|a| a.to, plan.to, to.len(), "destination");
+        let (rows, strips) = plan.parts();
+        (count, most) = (count + plan.count(), most.max(rows * strips));
+    }
+    let to = Slice::new(to);
+    // What is worth a thread each, as far as there are parts; of each copy a range of its own.
+    let all = count.div_ceil(GRAIN).min(most);
+    threads.ranges(all, 1, |range| {
+        for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
+            let (rows, strips) = plan.parts();
+            let start = |at: usize| rows * strips / all * at + rows * strips % all * at / all;
+            // SAFETY: `check` has shown that every position lies within the slices; different parts
+            // of one plan, and different plans, write different elements.
+            unsafe { plan.run_part(start(range.start)..start(range.end), from, to) };
+        }
+    });
 }
 
 /// The greatest common divisor; that of a number and 0 is the number.
@@ -386,6 +418,35 @@ mod tests {
                     rest /= sizes[axis];
                 }
                 prop_assert_eq!(*found, from[source]);
+            }
+        }
+    }
+
+    /// Columns of one destination from several sources, as a Concat makes them.
+    #[test]
+    fn copies_are_divided_together() {
+        let widths = [300, 1, 0, 40, 7];
+        let all: usize = widths.iter().sum();
+        for rows in [1, 3, 200] {
+            let source = |i: usize| -> Vec<u32> {
+                (0..rows * widths[i]).map(|at| (i * 1_000_000 + at) as u32).collect()
+            };
+            let sources: Vec<Vec<u32>> = (0..widths.len()).map(source).collect();
+            let start = |i: usize| widths[..i].iter().sum::<usize>();
+            let plan = |i: usize| {
+                CopyPlan::scatter(&[rows, widths[i]], &[all as isize, 1], start(i) as isize)
+            };
+            let plans: Vec<CopyPlan> = (0..widths.len()).map(plan).collect();
+            let copies: Vec<_> = plans.iter().zip(&sources).map(|(p, s)| (p, &s[..])).collect();
+            let row = |r: usize| {
+                let own = sources.iter().zip(widths);
+                own.flat_map(move |(s, width)| s[r * width..][..width].to_vec())
+            };
+            let expected: Vec<u32> = (0..rows).flat_map(row).collect();
+            for threads in 1..4 {
+                let mut to = vec![u32::MAX; rows * all];
+                run_together(&Threads::new(threads), &copies, &mut to);
+                assert_eq!(to, expected, "{rows} rows, {threads} threads");
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::dispatch::with_type;
 use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 use crate::lower::LowerError;
 use ir::ElementType;
-use kernels::copy::CopyPlan;
+use kernels::copy::{CopyPlan, run_together};
 use kernels::num::Plain;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -91,9 +91,9 @@ impl<T: Plain> Kernel for Copies<T> {
         let threads = cx.threads();
         for output in 0..self.outputs {
             let to = cx.output::<T>(output);
-            for copy in self.copies.iter().filter(|c| c.output == output) {
-                copy.plan.run(threads, cx.input(copy.input), to);
-            }
+            let own = self.copies.iter().filter(|c| c.output == output);
+            let own: SmallVec<[_; 4]> = own.map(|c| (&c.plan, cx.input(c.input))).collect();
+            run_together(threads, &own, to);
         }
         Ok(())
     }
