@@ -1,8 +1,10 @@
-//! Interpolate: a table of elements and weights for each axis, then sums axis by axis.
+//! Interpolate: a table of elements and weights for each axis, then sums axis by axis. An image that
+//! keeps its size is a view.
 //!
 //! Positions are computed in f32 as OpenVINO computes them, because they decide between
 //! neighbours; weights of the Pillow modes in f64.
 
+use super::SameBytes;
 use super::convert::Lanes;
 use crate::dispatch::{kernel_for, with_type};
 use crate::prelude::*;
@@ -36,6 +38,9 @@ impl Lower for Interpolate {
         if let Some(axis) = resized.clone().find(|a| a.output > LONGEST) {
             let message = format!("an axis of {} elements is too long", axis.output);
             return Err(LowerError::Unsupported(message));
+        }
+        if pad.copy.is_none() && resized.clone().next().is_none() {
+            return Ok(Box::new(SameBytes));
         }
         if sampling.mode == Mode::Nearest {
             let mut choices = vec![None; sizes.len()];
