@@ -464,6 +464,28 @@ fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
 }
 
 /// Queries, keys and values of one token: with a bias, compressed, and as wide as no panel.
+/// The gate of an MLP multiplies what goes beside it, whichever operand it is.
+#[test]
+fn a_product_and_its_gate_are_one_step() {
+    for (rows, first) in [(1, true), (3, false)] {
+        let mut g = GraphBuilder::new("gate");
+        let x = g.parameter("x", F32, &format!("{rows},130"));
+        let product = |g: &mut GraphBuilder, x: OutputRef, seed: usize, dims: &[u64]| {
+            let weights = constant(g, dims, seed);
+            let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+            y.inputs(&[x, weights]).output()
+        };
+        let gate = product(&mut g, x, 2, &[300, 130]);
+        let gate = unary(&mut g, "Sigmoid", gate);
+        let up = product(&mut g, x, 3, &[300, 130]);
+        let (a, b) = if first { (gate, up) } else { (up, gate) };
+        let y = binary(&mut g, "Multiply", a, b);
+        let y = product(&mut g, y, 4, &[50, 300]);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[rows, 130], 0.0, &["matmul", "matmul"]);
+    }
+}
+
 #[test]
 fn products_of_the_same_few_rows_are_one_step() {
     for rows in [1, 3] {

@@ -243,7 +243,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn multiply(lines: &mut [f32], values: &[f32]) {
+    pub(super) fn multiply(lines: &mut [f32], values: &[f32]) {
         for line in lines.chunks_exact_mut(values.len().max(1)) {
             for (x, v) in line.iter_mut().zip(values) {
                 *x *= v;

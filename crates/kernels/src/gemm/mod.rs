@@ -32,7 +32,7 @@ pub use plain::plain;
 pub use precision::Precision;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tiles::has_tiles;
-pub use together::{are_few, run_together};
+pub use together::{Member, are_few, run_together};
 pub use windows::{Place, Window, Windows};
 
 use crate::memory::ScratchPool;

@@ -331,7 +331,7 @@ fn products_together_are_the_products() {
     let threads = Threads::new(3);
     for (m, k) in [(1, 200), (3, 130), (2, 0)] {
         let a = numbers(m * k, 18);
-        let widths = [70, 32, 5, 300];
+        let widths = [70, 32, 5, 300, 70];
         let matrices = widths.map(|n| numbers(k * n, 20));
         let bias = numbers(300, 19);
         let steps = [Step::AddColumns(&bias)];
@@ -364,11 +364,15 @@ fn products_together_are_the_products() {
         };
         let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
-        run_together(&threads, &[0, 1, 2, 3].map(product), &mut slices);
+        // The last is multiplied by the first, which has as many columns.
+        let member = |i: usize| Member { product: product(i), factor: (i == 4).then_some(0) };
+        run_together(&threads, &[0, 1, 2, 3, 4].map(member), &mut slices);
         for (i, found) in outputs.iter().enumerate() {
             let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);
             for (at, (found, sum)) in found.iter().zip(plain).enumerate() {
-                assert_eq!(*found, sum + bias[at % widths[i]], "{m} {k} {i}");
+                let factor = if i == 4 { outputs[0][at] } else { 1.0 };
+                let expected = (sum + bias[at % widths[i]]) * factor;
+                assert_eq!(*found, expected, "{m} {k} {i}");
             }
         }
     }

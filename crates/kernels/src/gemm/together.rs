@@ -2,6 +2,7 @@
 //! token, threads take nearly as long to begin as to multiply.
 
 use super::divide::{GRAIN, TILES_PER_THREAD, Tile};
+use super::epilogue::multiply;
 use super::{FEW_ROWS, Left, Precision, Product, micro};
 use crate::par::{Slice, Threads};
 use std::ops::Range;
@@ -11,33 +12,56 @@ pub fn are_few(rows: usize, precision: Precision) -> bool {
     rows <= FEW_ROWS && precision == Precision::F32
 }
 
+/// One of the products that are computed together.
+pub struct Member<'a> {
+    /// The product.
+    pub product: Product<'a>,
+    /// Which of those before it has a result of the same size that this one is multiplied by, at last.
+    pub factor: Option<usize>,
+}
+
 /// Computes each product into the output at its place.
 ///
 /// # Panics
-/// When a slice is too short, when a product has more rows than [`are_few`] allows, or when its rows do
-/// not lie one behind the other.
-pub fn run_together(threads: &Threads, products: &[Product<'_>], outputs: &mut [&mut [f32]]) {
-    assert_eq!(products.len(), outputs.len());
-    for (product, c) in products.iter().zip(&*outputs) {
+/// When a slice is too short, when a product has more rows than [`are_few`] allows, when its rows do
+/// not lie one behind the other, or when a factor is not before it or of another size.
+pub fn run_together(threads: &Threads, members: &[Member<'_>], outputs: &mut [&mut [f32]]) {
+    assert_eq!(members.len(), outputs.len());
+    for (i, (Member { product, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
         product.check(c.len());
+        let size = |p: &Product<'_>| (p.m, p.n, p.c_stride);
+        let fits = |of: usize| of < i && size(&members[of].product) == size(product);
+        assert!(factor.is_none_or(fits), "the factors are other elements");
         let lie_behind = matches!(product.a, Left::Rows { .. });
         assert!(are_few(product.m, product.precision) && lie_behind, "they are not of this kind");
         assert!(product.panels().is_some() || product.is_thin(), "B has to be packed for each");
     }
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
-    let work: usize = products.iter().map(|p| (p.m + 3) * p.n * p.k.max(1)).sum();
+    let work = |Member { product: p, .. }: &Member<'_>| (p.m + 3) * p.n * p.k.max(1);
+    let work: usize = members.iter().map(work).sum();
     let parts = if work <= GRAIN { 1 } else { threads.count() * TILES_PER_THREAD };
     threads.run(parts, &|part, _| {
-        for (i, (product, c)) in products.iter().zip(&outputs).enumerate() {
+        for (i, (Member { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
             let own = columns(product, part, parts);
             if product.m == 0 || own.is_empty() {
                 continue;
             }
-            let next = products.get(i + 1);
+            let next = members.get(i + 1).map(|next| &next.product);
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
             let (rows, is_thin) = ((0, product.m), product.is_thin());
             let tile = Tile { rows, columns: (own.start, own.end), is_thin };
             product.compute(tile, later.unwrap_or_default(), &mut [], *c);
+            if let Some(of) = factor {
+                for row in 0..product.m {
+                    let at = row * product.c_stride + own.start;
+                    // SAFETY: both products have these elements, and the same columns are this part's.
+                    let (c, factors) = unsafe {
+                        let factors = std::slice::from_raw_parts(outputs[*of].at(at), own.len());
+                        (std::slice::from_raw_parts_mut(c.at(at), own.len()), factors)
+                    };
+                    multiply(c, factors);
+                }
+            }
         }
     });
 }

@@ -6,7 +6,7 @@ use crate::ops::matmul::{Float32, Shape};
 use crate::prelude::*;
 
 /// Products with the same A: inputs are A, and then the others of each product, one behind the other.
-/// Each has an output of its own.
+/// Each has an output of its own, and may at last be multiplied by that of one before it.
 pub(crate) struct Products {
     members: Vec<Member>,
 }
@@ -16,17 +16,19 @@ struct Member {
     product: Product,
     /// The input that is B.
     b: usize,
+    /// The product before it whose result multiplies its own.
+    factor: Option<usize>,
 }
 
 impl Products {
-    /// The products, each with the number of its inputs.
-    pub(crate) fn new(products: Vec<(Product, usize)>) -> Products {
+    /// The products, each with the number of its inputs, and its factor.
+    pub(crate) fn new(products: Vec<(Product, usize, Option<usize>)>) -> Products {
         let mut b = 1;
-        let mut member = |(mut product, inputs): (Product, usize)| {
+        let mut member = |(mut product, inputs, factor): (Product, usize, Option<usize>)| {
             for then in &mut product.then {
                 *then = then.moved(b - 1);
             }
-            let member = Member { product, b };
+            let member = Member { product, b, factor };
             b += inputs - 1;
             member
         };
@@ -36,17 +38,18 @@ impl Products {
 
 impl Made for Products {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let member = |Member { product, b }: &Member| {
+        let member = |Member { product, b, factor }: &Member| {
             let (turn_a, turn_b) = product.turned;
             let shape = Shape::new(cx.sizes(0), cx.sizes(*b), turn_a, turn_b);
-            Float32::of(shape.rounded(cx.precision()), cx, *b, product.then.clone())
+            let product = Float32::of(shape.rounded(cx.precision()), cx, *b, product.then.clone());
+            (product, *factor)
         };
         Ok(Box::new(ProductsKernel { members: self.members.iter().map(member).collect() }))
     }
 }
 
 struct ProductsKernel {
-    members: Vec<Float32>,
+    members: Vec<(Float32, Option<usize>)>,
 }
 
 impl Kernel for ProductsKernel {
@@ -57,11 +60,11 @@ impl Kernel for ProductsKernel {
     }
 
     fn loose(&self) -> u64 {
-        self.members.iter().fold(0, |bits, member| bits | member.loose())
+        self.members.iter().fold(0, |bits, (member, _)| bits | member.loose())
     }
 
     fn flops(&self) -> u64 {
-        self.members.iter().map(Kernel::flops).sum()
+        self.members.iter().map(|(member, _)| member.flops()).sum()
     }
 
     fn name(&self) -> &'static str {

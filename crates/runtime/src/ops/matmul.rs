@@ -11,7 +11,7 @@ use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{
-    Layout, Left, Packed, Precision, Product, Right, Step, plain, run_many, run_together,
+    Layout, Left, Member, Packed, Precision, Product, Right, Step, plain, run_many, run_together,
 };
 use kernels::num::{Loose, Stored};
 
@@ -208,14 +208,24 @@ impl Float32 {
         Product { m, n, k, a, b: self.right(cx)(0), c_stride: n, precision, steps }
     }
 
-    /// Computes products of the same A, which is the first input, together.
-    pub(crate) fn run_together(members: &[Float32], cx: &RunCx<'_>, outputs: &mut [&mut [f32]]) {
-        let a =
-            Left::Rows { values: cx.input(0), stride: members.first().map_or(0, |m| m.shape.k) };
-        let steps: Vec<_> = members.iter().map(|m| steps(&m.then, cx, m.shape.n)).collect();
+    /// Computes products of the same A, which is the first input, together; each may be multiplied by
+    /// the result of one before it.
+    pub(crate) fn run_together(
+        members: &[(Float32, Option<usize>)],
+        cx: &RunCx<'_>,
+        outputs: &mut [&mut [f32]],
+    ) {
+        let stride = members.first().map_or(0, |(first, _)| first.shape.k);
+        let a = Left::Rows { values: cx.input(0), stride };
+        let steps: Vec<_> = members.iter().map(|(m, _)| steps(&m.then, cx, m.shape.n)).collect();
         let products = members.iter().zip(&steps);
-        let products: Vec<_> = products.map(|(member, steps)| member.one(cx, a, steps)).collect();
-        run_together(cx.threads(), &products, outputs);
+        let members: Vec<_> = products
+            .map(|((product, factor), steps)| Member {
+                product: product.one(cx, a, steps),
+                factor: *factor,
+            })
+            .collect();
+        run_together(cx.threads(), &members, outputs);
     }
 }
 

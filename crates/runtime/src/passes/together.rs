@@ -1,9 +1,11 @@
-//! Products of the same few rows, as those that make queries, keys and values of a token, are one
-//! step, which threads begin once: that takes a good part of the time of each.
+//! Products of the same few rows, as those that make queries, keys and values of a token, or the gate of
+//! an MLP and what it multiplies, are one step, which threads begin once: that takes a good part of the
+//! time of each.
 
 use super::PassCx;
 use super::pattern::product;
 use crate::fused::product::Product;
+use crate::fused::then::{Operand, Then};
 use crate::fused::together::Products;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::matmul::Shape;
@@ -17,8 +19,17 @@ const MOST: usize = 8;
 /// Inputs of a product, at most: those of a group have a bit each.
 const INPUTS: usize = 7;
 
-/// Nodes that are products of the same rows, by position.
-type Group = Vec<(usize, Product)>;
+/// Nodes that are products of the same rows.
+type Group = Vec<Member>;
+
+/// One of them.
+struct Member {
+    /// The position of the node.
+    at: usize,
+    product: Product,
+    /// The member before it whose result multiplies its own, which is then its last input.
+    factor: Option<usize>,
+}
 
 pub(super) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut groups = groups(net, cx);
@@ -33,9 +44,11 @@ pub(super) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
             net.nodes.extend(nodes[i].take());
             continue;
         };
-        let members =
-            group.into_iter().filter_map(|(i, product)| Some((product, nodes[i].take()?)));
-        let members: Vec<(Product, Node)> = members.collect();
+        let members = group.into_iter().filter_map(|member| {
+            let node = nodes[member.at].take()?;
+            Some(without_factor(member, node))
+        });
+        let members: Vec<(Member, Node)> = members.collect();
         // What is made of constants alone can be made earlier.
         for value in members.iter().flat_map(|(_, node)| &node.inputs[1..]) {
             net.nodes.extend(producer.get(value).and_then(|at| nodes[*at].take()));
@@ -57,15 +70,34 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
             net.values[*v].constant.is_some() || is_made()
         };
         let Some((rows, others)) = node.inputs.split_first() else { continue };
-        let product = others.iter().all(is_known).then(|| of_few_rows(net, cx, node)).flatten();
-        let Some(product) = product else { continue };
+        let Some(product) = of_few_rows(net, cx, node) else { continue };
         let group = by_rows.entry(*rows).or_default();
-        if group.len() < MOST {
-            group.push((i, product));
+        let factor = factor(net, node, &product, group);
+        let known = &others[..others.len() - usize::from(factor.is_some())];
+        if group.len() < MOST && known.iter().all(is_known) {
+            group.push(Member { at: i, product, factor });
         }
     }
     let several = by_rows.into_values().filter(|group| group.len() > 1);
-    several.map(|group| (group[0].0, group)).collect()
+    several.map(|group| (group[0].at, group)).collect()
+}
+
+/// The member of a group whose result a product is multiplied by, at last, if it is of the same size.
+fn factor(net: &Net, node: &Node, product: &Product, group: &Group) -> Option<usize> {
+    let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
+    let operand = Operand::Matrix(node.inputs.len() - 1);
+    let is_last = product.then.last() == Some(&Then::Multiply(operand));
+    let same = is_last && net.sizes(last) == net.sizes(output);
+    group.iter().position(|member| same && net.nodes[member.at].outputs[..] == [last])
+}
+
+/// A node whose factor is no input of its own.
+fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
+    if member.factor.is_some() {
+        member.product.then.pop();
+        node.inputs.pop();
+    }
+    (member, node)
 }
 
 /// The product that a node is, if it is one of few rows as they lie.
@@ -84,13 +116,15 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
 }
 
 /// One node for all members.
-fn one(members: Vec<(Product, Node)>) -> Option<Node> {
+fn one(members: Vec<(Member, Node)>) -> Option<Node> {
     let (_, first) = members.first()?;
     let (rows, layer) = (first.inputs[0], first.layer);
     let others = members.iter().flat_map(|(_, node)| &node.inputs[1..]);
     let inputs = std::iter::once(&rows).chain(others).copied().collect();
     let outputs = members.iter().flat_map(|(_, node)| &node.outputs).copied().collect();
-    let products = members.into_iter().map(|(product, node)| (product, node.inputs.len()));
+    let products = members
+        .into_iter()
+        .map(|(member, node)| (member.product, node.inputs.len(), member.factor));
     let operation = Operation::Made(Arc::new(Products::new(products.collect())));
     Some(Node { operation, inputs, outputs, layer })
 }
