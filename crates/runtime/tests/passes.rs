@@ -75,6 +75,33 @@ fn bias_activation_and_residual_join_the_product() {
     check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &["matmul"]);
 }
 
+/// As PyTorch's addmm: rows are flattened for the product, and what follows has all axes again. Where the
+/// last axis changes, the product ends.
+#[test]
+fn what_follows_a_reshape_joins_the_product() {
+    let reshape = |g: &mut GraphBuilder, x: OutputRef, sizes: &[i64]| {
+        let bytes: Vec<u8> = sizes.iter().flat_map(|s| s.to_le_bytes()).collect();
+        let sizes = g.constant(I64, &[sizes.len() as u64], &bytes);
+        let reshape = g.layer("Reshape", "opset1").attribute("special_zero", "false");
+        reshape.inputs(&[x, sizes]).output()
+    };
+    for (columns, steps) in [(24, &["matmul"][..]), (12, &["matmul", "unary", "binary"])] {
+        let mut g = GraphBuilder::new("addmm");
+        let x = g.parameter("x", F32, "2,9,24");
+        let weights = constant(&mut g, &[24, 24], 3);
+        let bias = constant(&mut g, &[24], 4);
+        let y = reshape(&mut g, x, &[18, 24]);
+        let y = g.layer("MatMul", "opset1").inputs(&[y, weights]).output();
+        let y = binary(&mut g, "Add", y, bias);
+        let y = reshape(&mut g, y, &[2, 9 * 24 / columns, columns]);
+        let y = unary(&mut g, "Tanh", y);
+        let x = reshape(&mut g, x, &[2, 9 * 24 / columns, columns]);
+        let y = binary(&mut g, "Add", y, x);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 9, 24], 0.0, steps);
+    }
+}
+
 /// The second operand is aligned at axis 1, not at the columns that the product has.
 #[test]
 fn an_operand_that_is_aligned_elsewhere_does_not_join() {

@@ -19,6 +19,8 @@ use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::normalize::Normalize;
 use infer::ops::prelu::PRelu;
+use infer::ops::reshape::Reshape;
+use infer::ops::squeeze::Squeeze;
 use infer::ops::unary::Unary;
 use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
@@ -32,6 +34,9 @@ pub(super) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// The product that feeds a node, with what the node does appended to its steps.
 fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     let &[output] = &node.outputs[..] else { return None };
+    if let Some(product) = reshaped(sweep, node, output) {
+        return Some(product);
+    }
     let (input, then) = step(sweep, node, output)?;
     let mut product = sweep.take(input)?;
     let at = product.inputs.len();
@@ -53,6 +58,21 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     product.outputs = node.outputs.clone();
     product.layer = node.layer;
     Some(product)
+}
+
+/// The product that feeds a node which gives its rows other leading axes: it writes them under the
+/// new shape, so that what follows can join it.
+fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node> {
+    let moves = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
+    let &input = node.inputs.first().filter(|_| moves)?;
+    let (from, to) = (sweep.net.sizes(input)?, sweep.net.sizes(output)?);
+    let maker = sweep.only_for(input).filter(|_| from.last() == to.last())?;
+    if maker.made::<Product>().is_none() && !is_matmul(sweep.net, maker) {
+        return None;
+    }
+    let operation = Operation::Made(Arc::new(product(sweep.net, maker)?));
+    let maker = sweep.take(input)?;
+    Some(Node { operation, outputs: node.outputs.clone(), ..maker })
 }
 
 /// What a node does to a product.
@@ -130,14 +150,18 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
 
 /// Whether the steps of a node can be extended.
 fn is_product(net: &Net, node: &Node) -> bool {
-    let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
-    let matmul = node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices);
-    matmul
+    is_matmul(net, node)
         || node.made::<Product>().is_some()
         || node.made::<ChannelsLast>().is_some()
         || node.made::<IntegerConvolution>().is_some()
         || node.made::<NormalizeRows>().is_some()
         || rows(net, node).is_some()
+}
+
+/// Whether a node is a MatMul of matrices in f32.
+fn is_matmul(net: &Net, node: &Node) -> bool {
+    let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
+    node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices)
 }
 
 /// The normalisation of rows that a node is.
