@@ -27,7 +27,7 @@ pub(super) fn depthwise(
     (output, sums): (&mut [f32], &mut [f32]),
 ) {
     let channels = conv.inputs;
-    let [_, height, width] = conv.axes;
+    let width = conv.axes[2];
     assert!(conv.groups == channels && conv.outputs == channels);
     assert_eq!(output.len(), conv.batch * conv.positions() * channels);
     assert_eq!(weights.len(), conv.taps() * channels);
@@ -36,48 +36,74 @@ pub(super) fn depthwise(
     if output.is_empty() {
         return;
     }
-    let row_len = width.output * channels;
-    let (output_len, rows) = (output.len(), output.len() / row_len);
+    let rows = output.len() / (width.output * channels);
     assert!(sums.is_empty() || sums.len() == rows * channels);
     let (then, rest) = Absorbed::of(steps);
     then.check(rows * width.output, channels);
-    let inside = width.inside();
-    let shared = Slice::new(output);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
+    let work = (conv.taps() * output.len()).max(1);
+    let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
+    let whole = Work { conv, input, weights, then, rest, output: Slice::new(output), sums };
     let each = channels_of_part(conv, threads.count());
-    let parts = channels.div_ceil(each);
-    let tasks = if parts > 1 { parts } else { rows };
-    let grain = GRAIN.div_ceil((conv.taps() * (output_len / tasks)).max(1));
-    threads.ranges(tasks, grain, |range| {
-        let (rows, columns) = match parts {
-            1 => (range, 0..channels),
-            _ => (0..rows, range.start * each..channels.min(range.end * each)),
-        };
+    if each < channels {
+        let parts = channels.div_ceil(each);
+        return threads.ranges(parts, grain(parts), |parts| {
+            whole.part(0..rows, parts.start * each..channels.min(parts.end * each));
+        });
+    }
+    threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
+}
+
+/// A convolution under way.
+struct Work<'a> {
+    conv: &'a Convolution,
+    input: &'a [f32],
+    weights: &'a [f32],
+    then: Absorbed<'a>,
+    /// What is done to lines once they are written.
+    rest: &'a [Step<'a>],
+    output: Slice<f32>,
+    sums: Option<Slice<f32>>,
+}
+
+impl Work<'_> {
+    /// Some channels of some lines of the output, which are no other thread's.
+    fn part(&self, rows: Range<usize>, part: Range<usize>) {
+        let conv = self.conv;
+        let (channels, [depth, height, width]) = (conv.inputs, conv.axes);
+        let positions = depth.input * height.input * width.input;
         let mut lines = Vec::with_capacity(conv.taps());
         let mut masks = vec![0u8; width.taps];
         for row in rows {
             let (y, above) = (row % height.output, row / height.output);
-            let (z, batch) = (above % conv.axes[0].output, above / conv.axes[0].output);
-            let image = &input[batch * positions * channels..][..positions * channels];
-            find_lines(conv, (z, y), image, weights, &mut lines);
+            let (z, batch) = (above % depth.output, above / depth.output);
+            let image = &self.input[batch * positions * channels..][..positions * channels];
+            find_lines(conv, (z, y), image, self.weights, &mut lines);
             let first = row * width.output;
             // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
-            // shown; rows are disjoint parts of the output and of the sums.
+            // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
             unsafe {
-                let to = shared.at(first * channels);
-                let inside = inside.clone();
-                let part = columns.clone();
-                let row_of = Row { lines: &lines, width, channels, part, inside, to, first, then };
-                row_of.run(&mut masks);
-                finish(rest, first..first + width.output, columns.clone(), channels, shared);
-                if let Some(sums) = sums {
-                    let sums = sums.at(row * channels + columns.start);
-                    let sums = std::slice::from_raw_parts_mut(sums, columns.len());
-                    add_rows(Rows::new(to, channels, width.output), columns.start, sums);
+                let to = self.output.at(first * channels);
+                let line = Row {
+                    lines: &lines,
+                    width,
+                    channels,
+                    part: part.clone(),
+                    inside: width.inside(),
+                    to,
+                    first,
+                    then: self.then,
+                };
+                line.run(&mut masks);
+                finish(self.rest, first..first + width.output, part.clone(), channels, self.output);
+                if let Some(sums) = self.sums {
+                    let sums = sums.at(row * channels + part.start);
+                    let sums = std::slice::from_raw_parts_mut(sums, part.len());
+                    add_rows(Rows::new(to, channels, width.output), part.start, sums);
                 }
             }
         }
-    });
+    }
 }
 
 /// Channels that a thread computes of all lines, or all of them where lines are divided: those are
