@@ -490,7 +490,6 @@ fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
     check(&g.finish().unwrap(), &[2, 6, 48], 1e-6, &["attention", "unary"]);
 }
 
-/// Queries, keys and values of one token: with a bias, compressed, and as wide as no panel.
 /// The gate of an MLP multiplies what goes beside it, whichever operand it is.
 #[test]
 fn a_product_and_its_gate_are_one_step() {
@@ -513,6 +512,7 @@ fn a_product_and_its_gate_are_one_step() {
     }
 }
 
+/// Queries, keys and values of one token: with a bias, compressed, and as wide as no panel.
 #[test]
 fn products_of_the_same_few_rows_are_one_step() {
     for rows in [1, 3] {

@@ -106,15 +106,16 @@ impl Work<'_> {
     }
 }
 
-/// Channels that a thread computes of all lines, or all of them where lines are divided: those are
-/// not where most lines that a thread would look at are another's.
+/// Channels that a thread computes of all lines; all channels where lines are divided instead. Channels
+/// are divided where a thread's lines would look at as many again that another thread has written.
 fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
     /// Channels of whole cache lines, and vectors.
     const UNIT: usize = 32;
-    let [_, height, _] = conv.axes;
+    let [depth, height, _] = conv.axes;
     let seen = height.taps.saturating_sub(1) * height.dilation + 1;
     let beyond = seen.saturating_sub(height.stride);
-    match threads > 1 && beyond * threads >= height.output * height.stride {
+    let lines = conv.batch * depth.output * height.output * height.stride;
+    match threads > 1 && beyond * threads >= lines {
         true => conv.inputs.div_ceil(threads).next_multiple_of(UNIT),
         false => conv.inputs,
     }
