@@ -23,58 +23,88 @@ const SPINS: usize = 128;
 pub struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
-    /// Held while a job runs; a second caller runs its job alone.
-    busy: Mutex<()>,
+    /// Held while a job runs; a second caller runs its job alone. How many tasks helpers have
+    /// done, of all jobs.
+    busy: Mutex<u64>,
 }
 
 /// The job: a function of (task, worker).
 type Job = *const (dyn Fn(usize, usize) + Sync);
 
 struct Shared {
-    /// Bits 0..16: helpers inside the job; bit 16: the job may be entered; above: its number.
-    state: AtomicU64,
-    /// Written while the job may not be entered and nobody is inside.
-    job: UnsafeCell<Option<Job>>,
-    /// For each thread the tasks that are its own and not taken: the first, and above it the end.
-    shares: Vec<Share>,
+    /// One for each thread; that of the calling thread is the first.
+    desks: Vec<Desk>,
     panicked: AtomicBool,
     stop: AtomicBool,
+    /// For each desk whether its thread sleeps.
     sleeping: Vec<AtomicBool>,
     threads: Mutex<Vec<Thread>>,
 }
 
-/// A cache line of its own, so that threads that take their own tasks do not wait for each other.
+/// What lies before one thread, in a cache line of its own: a line that goes from one core to
+/// another takes as long as hundreds of instructions, so a job begins with one and ends with it.
 #[repr(align(128))]
-struct Share(AtomicU64);
+struct Desk {
+    /// Tasks of the thread that nobody has taken: the first, and above it the end.
+    tasks: AtomicU64,
+    /// What they are tasks of. Written while no task lies there or is worked on, and read by who
+    /// has taken one.
+    job: UnsafeCell<Option<Job>>,
+    /// How many tasks the thread has done, of all jobs; the calling thread does not count.
+    done: AtomicU64,
+}
 
-impl Share {
+// SAFETY: `job` is written by the caller of `run`, who holds `busy`, while no task of an earlier
+// job is left or worked on, and before tasks are put beside it; it is read by threads that have
+// taken one of these, for which `run` waits. The function it points to is `Sync`.
+unsafe impl Sync for Desk {}
+// SAFETY: as above; the pointer is used only while the function it points to is borrowed.
+unsafe impl Send for Desk {}
+
+impl Desk {
     /// Tasks that can be counted.
     const MOST: usize = u32::MAX as usize;
 
-    fn set(&self, tasks: Range<usize>) {
-        self.0.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Relaxed);
+    fn new() -> Desk {
+        let none = UnsafeCell::new(None);
+        Desk { tasks: AtomicU64::new(0), job: none, done: AtomicU64::new(0) }
+    }
+
+    /// Lays tasks before the thread.
+    ///
+    /// # Safety
+    /// The caller holds `busy`, all tasks of earlier jobs are done, and the job stays until
+    /// these are.
+    unsafe fn lay(&self, job: Job, tasks: Range<usize>) {
+        // SAFETY: nobody reads it, as the caller has promised.
+        unsafe { *self.job.get() = Some(job) };
+        self.tasks.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Release);
     }
 
     /// Takes the first task, or the last for a thread that helps another.
     fn take(&self, first: bool) -> Option<usize> {
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tasks| {
+        let taken = self.tasks.fetch_update(Ordering::Acquire, Ordering::Relaxed, |tasks| {
             let (start, end) = (tasks & u64::from(u32::MAX), tasks >> 32);
             (start < end).then(|| if first { tasks + 1 } else { tasks - (1 << 32) })
         });
         taken.ok().map(|tasks| if first { tasks as u32 } else { (tasks >> 32) as u32 - 1 } as usize)
     }
+
+    /// Whether tasks lie there.
+    fn has_tasks(&self) -> bool {
+        let tasks = self.tasks.load(Ordering::Relaxed);
+        tasks & u64::from(u32::MAX) < tasks >> 32
+    }
+
+    /// Does a task that was taken here.
+    fn work(&self, task: usize, worker: usize) {
+        // SAFETY: a task was taken, so the job was written before and stays until it is done.
+        if let Some(job) = unsafe { *self.job.get() } {
+            // SAFETY: `run` keeps the function alive until all its tasks are done.
+            unsafe { (*job)(task, worker) };
+        }
+    }
 }
-
-// SAFETY: `job` is written by the caller of `run`, who holds `busy`, only while `state` says that
-// nobody may enter and nobody is inside; it is read only by helpers that have entered. The
-// function it points to is `Sync` and outlives the job, which `run` waits for.
-unsafe impl Sync for Shared {}
-// SAFETY: as above; the pointer is used only while the function it points to is borrowed.
-unsafe impl Send for Shared {}
-
-const OPEN: u64 = 1 << 16;
-const INSIDE: u64 = OPEN - 1;
-const NUMBER: u64 = !(INSIDE | OPEN);
 
 thread_local! {
     /// Set while the thread works on a job, so that a job inside a job runs on its own thread.
@@ -86,24 +116,22 @@ impl Threads {
     pub fn new(count: usize) -> Threads {
         let helpers = count.max(1) - 1;
         let shared = Arc::new(Shared {
-            state: AtomicU64::new(0),
-            job: UnsafeCell::new(None),
-            shares: (0..=helpers).map(|_| Share(AtomicU64::new(0))).collect(),
+            desks: (0..=helpers).map(|_| Desk::new()).collect(),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            sleeping: (0..helpers).map(|_| AtomicBool::new(false)).collect(),
+            sleeping: (0..=helpers).map(|_| AtomicBool::new(false)).collect(),
             threads: Mutex::new(Vec::new()),
         });
-        let spawn = |helper: usize| {
+        let spawn = |worker: usize| {
             let shared = Arc::clone(&shared);
-            let name = format!("irrun-{}", helper + 1);
-            std::thread::Builder::new().name(name).spawn(move || shared.help(helper))
+            let name = format!("irrun-{worker}");
+            std::thread::Builder::new().name(name).spawn(move || shared.help(worker))
         };
         // Where the system refuses a thread, the pool is smaller.
-        let handles: Vec<JoinHandle<()>> = (0..helpers).map_while(|i| spawn(i).ok()).collect();
+        let handles: Vec<JoinHandle<()>> = (1..=helpers).map_while(|i| spawn(i).ok()).collect();
         *shared.threads.lock().unwrap_or_else(|e| e.into_inner()) =
             handles.iter().map(|h| h.thread().clone()).collect();
-        Threads { shared, handles, busy: Mutex::new(()) }
+        Threads { shared, handles, busy: Mutex::new(0) }
     }
 
     /// The calling thread alone.
@@ -126,21 +154,31 @@ impl Threads {
     pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
         let guard = match tasks {
             0 | 1 => None,
-            _ if self.handles.is_empty() || WORKING.get() || tasks > Share::MOST => None,
+            _ if self.handles.is_empty() || WORKING.get() || tasks > Desk::MOST => None,
             _ => self.busy.try_lock().ok(),
         };
-        if guard.is_none() {
+        let Some(mut done) = guard else {
             (0..tasks).for_each(|task| f(task, 0));
             return;
-        }
-        self.shared.open(tasks, f, tasks.min(self.count()) - 1);
+        };
+        let own = self.shared.open(tasks, f, self.count().min(tasks));
         WORKING.set(true);
+        let mut taken = 1;
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.shared.work(f, 0);
+            f(own, 0);
+            while let Some(task) = self.shared.take(0) {
+                taken += 1;
+                f(task, 0);
+            }
         }));
+        // After a panic, tasks that nobody has begun are dropped.
+        while self.shared.take(0).is_some() {
+            taken += 1;
+        }
         WORKING.set(false);
-        self.shared.close();
-        drop(guard);
+        *done = done.wrapping_add((tasks - taken) as u64);
+        self.shared.wait_for(*done);
+        drop(done);
         if let Err(payload) = work {
             std::panic::resume_unwind(payload);
         }
@@ -218,105 +256,97 @@ impl std::fmt::Debug for Threads {
 }
 
 impl Shared {
-    fn open(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync), wanted: usize) {
-        // SAFETY: the lifetime is erased only until `close` has waited for every helper.
-        let f: &'static (dyn Fn(usize, usize) + Sync) = unsafe { std::mem::transmute(f) };
-        // SAFETY: the job is closed and nobody is inside, so nobody reads it.
-        unsafe { *self.job.get() = Some(f) };
-        let count = self.shares.len();
-        for (i, share) in self.shares.iter().enumerate() {
-            share.set(tasks * i / count..tasks * (i + 1) / count);
+    /// Lays each thread's tasks before it and returns the caller's first, which only the caller
+    /// can take.
+    fn open(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync), threads: usize) -> usize {
+        // SAFETY: the lifetime is erased only until `wait_for` has seen all tasks done.
+        let job: Job = unsafe { std::mem::transmute(f) };
+        let share = |i: usize| tasks * i / threads..tasks * (i + 1) / threads;
+        for (i, desk) in self.desks.iter().enumerate().take(threads).skip(1) {
+            // SAFETY: `run` holds `busy` and has waited for all tasks of the job before.
+            unsafe { desk.lay(job, share(i)) };
         }
-        let number = (self.state.load(Ordering::Relaxed) & NUMBER).wrapping_add(OPEN << 1);
-        self.state.store(number | OPEN, Ordering::SeqCst);
-        let mut wanted = wanted;
-        for (helper, sleeping) in self.sleeping.iter().enumerate() {
-            if wanted == 0 {
-                break;
-            }
-            wanted -= 1;
-            if sleeping.swap(false, Ordering::SeqCst) {
+        let own = share(0);
+        if own.len() > 1 {
+            // SAFETY: as above.
+            unsafe { self.desks[0].lay(job, own.start + 1..own.end) };
+        }
+        for (i, sleeping) in self.sleeping.iter().enumerate().take(threads).skip(1) {
+            // A thread that falls asleep just now is woken by the next job: nobody waits for it.
+            if sleeping.load(Ordering::Relaxed) && sleeping.swap(false, Ordering::AcqRel) {
                 let threads = self.threads.lock().unwrap_or_else(|e| e.into_inner());
-                if let Some(thread) = threads.get(helper) {
+                if let Some(thread) = threads.get(i - 1) {
                     thread.unpark();
                 }
             }
         }
+        own.start
     }
 
-    fn close(&self) {
-        self.state.fetch_and(!OPEN, Ordering::AcqRel);
+    /// Waits until helpers have done this many tasks in all.
+    fn wait_for(&self, done: u64) {
         let mut spins = 0;
-        while self.state.load(Ordering::Acquire) & INSIDE != 0 {
+        let sum = |sum: u64, desk: &Desk| sum.wrapping_add(desk.done.load(Ordering::Acquire));
+        while self.desks.iter().skip(1).fold(0, sum) != done {
             wait(&mut spins);
         }
     }
 
-    /// Takes a thread's own tasks, then those of others.
-    fn work(&self, f: &(dyn Fn(usize, usize) + Sync), worker: usize) {
-        for i in 0..self.shares.len() {
-            let share = &self.shares[(worker + i) % self.shares.len()];
-            while let Some(task) = share.take(i == 0) {
-                f(task, worker);
-            }
-        }
+    /// Takes one of a thread's own tasks, or else one of another's.
+    fn take(&self, worker: usize) -> Option<usize> {
+        let take = |desk: usize| self.desks[desk].take(desk == worker);
+        (worker..self.desks.len()).chain(0..worker).find_map(take)
     }
 
-    /// The life of a helper: wait for a job, enter it, work, leave.
-    fn help(&self, helper: usize) {
+    /// The life of a helper: wait for tasks, do them, help others, say what is done.
+    fn help(&self, worker: usize) {
         WORKING.set(true);
-        let mut seen = 0;
-        while let Some(number) = self.enter(helper, seen) {
-            seen = number;
-            // SAFETY: this helper has entered, so the job was written before and stays until it
-            // leaves.
-            if let Some(f) = unsafe { *self.job.get() } {
-                // SAFETY: `run` keeps the function alive until every helper has left.
-                let f = unsafe { &*f };
-                let work = std::panic::AssertUnwindSafe(|| self.work(f, helper + 1));
+        let mut done = 0u64;
+        let mut work = |desk: &Desk, own: bool| {
+            let before = done;
+            while let Some(task) = desk.take(own) {
+                let work = std::panic::AssertUnwindSafe(|| desk.work(task, worker));
                 if std::panic::catch_unwind(work).is_err() {
                     self.panicked.store(true, Ordering::Relaxed);
                 }
+                done = done.wrapping_add(1);
             }
-            self.state.fetch_sub(1, Ordering::AcqRel);
+            if done != before {
+                self.desks[worker].done.store(done, Ordering::Release);
+            }
+        };
+        while self.wait_for_tasks(worker) {
+            for i in 0..self.desks.len() {
+                work(&self.desks[(worker + i) % self.desks.len()], i == 0);
+            }
         }
     }
 
-    /// Waits for a job other than number `seen` and enters it; `None` when the pool ends.
-    fn enter(&self, helper: usize, seen: u64) -> Option<u64> {
-        let (mut spins, mut since) = (0, None);
+    /// Waits until tasks lie before the thread; `false` when the pool ends.
+    fn wait_for_tasks(&self, worker: usize) -> bool {
+        let desk = &self.desks[worker];
         loop {
-            if self.stop.load(Ordering::Acquire) {
-                return None;
-            }
-            let state = self.state.load(Ordering::Acquire);
-            let number = state & NUMBER;
-            if state & OPEN != 0 && number != seen {
-                let entered = self.state.compare_exchange_weak(
-                    state,
-                    state + 1,
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
-                if entered.is_ok() {
-                    return Some(number);
+            let mut since = None;
+            loop {
+                for _ in 0..SPINS {
+                    if desk.has_tasks() {
+                        return true;
+                    }
+                    std::hint::spin_loop();
                 }
-                continue;
+                if self.stop.load(Ordering::Acquire) {
+                    return false;
+                }
+                if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    break;
+                }
             }
-            spins += 1;
-            if spins % SPINS != 0 || since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
-                std::hint::spin_loop();
-                continue;
-            }
-            self.sleeping[helper].store(true, Ordering::SeqCst);
-            // A job opened just before the flag was set would not wake this thread.
-            let state = self.state.load(Ordering::SeqCst);
-            let open = state & OPEN != 0 && state & NUMBER != seen;
-            if !open && !self.stop.load(Ordering::SeqCst) {
+            self.sleeping[worker].store(true, Ordering::SeqCst);
+            // Tasks laid there just before the flag was set would not wake this thread.
+            if !desk.has_tasks() && !self.stop.load(Ordering::SeqCst) {
                 std::thread::park();
             }
-            self.sleeping[helper].store(false, Ordering::SeqCst);
-            since = None;
+            self.sleeping[worker].store(false, Ordering::SeqCst);
         }
     }
 }

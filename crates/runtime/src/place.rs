@@ -4,6 +4,7 @@ use crate::kernel::Reuse;
 use crate::net::{Net, ValueId};
 use crate::tensor::packed_len;
 use smallvec::SmallVec;
+use std::ops::{Range, RangeInclusive};
 
 /// Arena blocks begin at a cache line.
 const ALIGN: usize = 64;
@@ -62,13 +63,15 @@ enum Kind {
     Pool,
 }
 
-/// Places every value of `net`, whose steps use memory as `uses` says.
-pub(crate) fn place(net: &Net, uses: &[Use]) -> Placement {
+/// Places every value of `net`, whose steps use memory as `uses` says: in little memory for a plan
+/// that runs once, which must touch all of it for the first time, else in memory that threads
+/// keep in their caches.
+pub(crate) fn place(net: &Net, uses: &[Use], runs_once: bool) -> Placement {
     let mut placer = Placer::new(net);
     placer.define(net, uses);
     placer.lifetimes(net, uses);
     let in_place = placer.in_place(uses);
-    let arena = placer.arena();
+    let arena = placer.arena(runs_once);
     placer.finish(net, uses, in_place, arena)
 }
 
@@ -192,33 +195,18 @@ impl Placer {
         }
     }
 
-    /// Offsets for the classes of the arena: the largest first, each as low as it fits.
-    fn arena(&self) -> (Vec<usize>, usize) {
+    /// Offsets for the classes of the arena, the largest first.
+    fn arena(&self, runs_once: bool) -> (Vec<usize>, usize) {
         let is_owned = |&v: &ValueId| self.root(v) == v && self.classes[v].kind == Kind::Owned;
         let mut order: Vec<ValueId> = (0..self.roots.len()).filter(is_owned).collect();
         order.sort_by_key(|&v| (std::cmp::Reverse(self.classes[v].len), self.classes[v].first));
         let mut offsets = vec![0; self.roots.len()];
-        let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
-        let mut total = 0;
+        let divided = if runs_once { usize::MAX } else { Arena::DIVIDED };
+        let mut arena = Arena { divided, ..Arena::default() };
         for value in order {
-            let class = self.classes[value];
-            let len = class.len.next_multiple_of(ALIGN);
-            // `placed` is sorted by offset: the first gap that is free all the time will do.
-            let mut offset = 0usize;
-            for &(start, end, first, last) in &placed {
-                let alive = first <= class.last && class.first <= last;
-                if alive && start < offset.saturating_add(len) && offset < end {
-                    offset = end;
-                }
-            }
-            offsets[value] = offset;
-            let at = placed.partition_point(|p| p.0 <= offset);
-            // What would not fit any memory is refused when the arena is allocated.
-            let end = offset.saturating_add(len);
-            placed.insert(at, (offset, end, class.first, class.last));
-            total = total.max(end);
+            offsets[value] = arena.add(self.classes[value]);
         }
-        (offsets, total)
+        (offsets, arena.len)
     }
 
     fn finish(
@@ -255,6 +243,74 @@ impl Placer {
     }
 }
 
+/// Blocks of the arena that have their place.
+#[derive(Default)]
+struct Arena {
+    /// Bytes from which on blocks lie around a middle.
+    divided: usize,
+    /// Sorted by where they begin.
+    blocks: Vec<Block>,
+    /// Where the middles of divided blocks are, each once.
+    middles: Vec<usize>,
+    len: usize,
+}
+
+struct Block {
+    bytes: Range<usize>,
+    steps: RangeInclusive<usize>,
+}
+
+impl Arena {
+    /// Bytes from which on threads divide a block; smaller ones fill gaps.
+    const DIVIDED: usize = 16 << 10;
+
+    /// Finds a place for a class.
+    fn add(&mut self, class: Class) -> usize {
+        // What would not fit any memory is refused when the arena is allocated.
+        let len = class.len.next_multiple_of(ALIGN);
+        let steps = class.first..=class.last;
+        let offset = match len >= self.divided {
+            true => self.around_a_middle(len, &steps),
+            false => self.lowest(len, &steps),
+        };
+        let bytes = offset..offset.saturating_add(len);
+        self.len = self.len.max(bytes.end);
+        let at = self.blocks.partition_point(|b| b.bytes.start <= offset);
+        self.blocks.insert(at, Block { bytes, steps });
+        offset
+    }
+
+    /// Where the middle is that of other blocks, or else above all of them. Two threads have a
+    /// half of each block: so they write again over what they have written themselves, which is
+    /// in their cache and not in that of the other.
+    fn around_a_middle(&mut self, len: usize, steps: &RangeInclusive<usize>) -> usize {
+        let half = (len / 2).next_multiple_of(ALIGN);
+        let starts = self.middles.iter().filter_map(|middle| middle.checked_sub(half));
+        let is_free = |&start: &usize| self.blocks.iter().all(|b| !b.meets(start, len, steps));
+        starts.into_iter().find(is_free).unwrap_or_else(|| {
+            self.middles.push(self.len.saturating_add(half));
+            self.len
+        })
+    }
+
+    /// The first gap that is free all the time.
+    fn lowest(&self, len: usize, steps: &RangeInclusive<usize>) -> usize {
+        let above = |offset, block: &Block| match block.meets(offset, len, steps) {
+            true => block.bytes.end,
+            false => offset,
+        };
+        self.blocks.iter().fold(0, above)
+    }
+}
+
+impl Block {
+    /// Whether `len` bytes from `start` on lie in the block while it is alive.
+    fn meets(&self, start: usize, len: usize, steps: &RangeInclusive<usize>) -> bool {
+        let alive = self.steps.start() <= steps.end() && steps.start() <= self.steps.end();
+        alive && self.bytes.start < start.saturating_add(len) && start < self.bytes.end
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,6 +319,7 @@ mod tests {
     use infer::{Fact, PartialShape};
     use ir::ElementType::F32;
     use smallvec::smallvec;
+    use std::collections::BTreeSet;
 
     /// A net of f32 vectors: input 0, output the last value, steps as given.
     fn net(lens: &[usize]) -> Net {
@@ -290,11 +347,32 @@ mod tests {
             step(&[2], 3, Reuse::None),
             step(&[3], 4, Reuse::None),
         ];
-        let p = place(&net, &uses);
+        let p = place(&net, &uses, false);
         assert_eq!(p.arena, 128);
         assert_eq!(p.places[1], p.places[3]);
         assert_ne!(p.places[1], p.places[2]);
         assert_eq!((&p.places[0], &p.places[4]), (&Place::Input(0), &Place::External));
+    }
+
+    #[test]
+    fn blocks_that_are_divided_have_their_middles_in_common() {
+        // A chain: each of 1 to 6 is alive with the one before it and the one after it.
+        let sizes = [4 << 10, 64 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 8 << 10, 4];
+        let net = net(&sizes);
+        let uses: Vec<Use> = (0..7).map(|i| step(&[i], i + 1, Reuse::None)).collect();
+        let p = place(&net, &uses, false);
+        let block = |value: usize| match p.places[value] {
+            Place::Arena { offset, len } => offset..offset + len,
+            ref place => panic!("{value} is at {place:?}"),
+        };
+        for value in 1..6 {
+            let (a, b) = (block(value), block(value + 1));
+            assert!(a.end <= b.start || b.end <= a.start, "{a:?} and {b:?} live together");
+        }
+        let middles: BTreeSet<usize> =
+            (1..=6).map(|v| (block(v).start + block(v).end) / 2).collect();
+        assert_eq!(middles.len(), 2);
+        assert_eq!(p.arena, block(1).len() + block(4).len());
     }
 
     #[test]
@@ -306,7 +384,7 @@ mod tests {
             step(&[2, 1], 3, Reuse::InPlace(3)),
             step(&[3], 4, Reuse::InPlace(1)),
         ];
-        let p = place(&net, &uses);
+        let p = place(&net, &uses, false);
         assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
         // 2, 3 and 4 are one class, which the caller gets.
         assert_eq!(p.places[4], Place::View { of: 2, offset: 0 });
@@ -323,7 +401,7 @@ mod tests {
             step(&[0], 3, Reuse::None),
             step(&[2, 3], 4, Reuse::None),
         ];
-        let p = place(&net, &uses);
+        let p = place(&net, &uses, false);
         assert_eq!(p.places[2], Place::View { of: 1, offset: 16 });
         assert_ne!(p.places[1], p.places[3]);
     }

@@ -141,7 +141,7 @@ impl Plan {
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
-        let Placement { places, in_place, arena, frees } = place(&net, &uses);
+        let Placement { places, in_place, arena, frees } = place(&net, &uses, options.runs_once);
         let mut steps = Vec::with_capacity(works.len());
         for (((node, work), in_place), frees) in
             net.nodes.iter().zip(works).zip(in_place).zip(frees)
