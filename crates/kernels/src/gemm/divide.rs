@@ -36,8 +36,10 @@ pub(crate) struct Tile {
 pub(super) struct Tiles {
     m: usize,
     n: usize,
-    /// Rows and columns of a tile.
-    size: (usize, usize),
+    /// Rows of a tile.
+    rows: usize,
+    /// Tiles side by side.
+    across: usize,
     /// Tiles one below the other that come before those of the next columns.
     group: usize,
     is_thin: bool,
@@ -49,80 +51,89 @@ impl Tiles {
         let is_thin = product.is_thin();
         let (most, width) = (micro::most_rows(precision), micro::shape().1);
         let row = precision.rows(k).max(1) * size_of::<f32>();
-        let panel = width * row;
+        let (panels, panel) = (n.div_ceil(width), width * row);
         let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
-        let (rows, columns) = match (precision.has_tiles(), is_packed) {
-            (true, true) => (TILES_ROWS / row / most * most, n.next_multiple_of(width)),
-            (true, false) => (TILES_ROWS / row / most * most, TILES_CACHE / panel * width),
-            (false, _) => (m, CACHE / panel * width),
+        let (rows, together) = match (precision.has_tiles(), is_packed) {
+            (true, true) => (TILES_ROWS / row / most * most, panels),
+            (true, false) => (TILES_ROWS / row / most * most, TILES_CACHE / panel),
+            (false, _) => (m, CACHE / panel),
         };
-        let size = (rows.max(most).min(m).max(1), columns.max(width));
-        let tiles = Tiles { m, n, size, group: 1, is_thin };
+        let rows = rows.max(most).min(m).max(1);
+        let tiles =
+            Tiles { m, n, rows, across: panels.div_ceil(together.max(1)), group: 1, is_thin };
         if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
             return tiles;
         }
         // Each thread its rows, which it finds in its own cache where it has computed them itself,
         // unless it would read much of B for few of them, or pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
-        let panels = n.div_ceil(width);
         let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
         let blocks = m / (threads * most);
         if is_packed && (blocks >= MANY_BLOCKS || is_small && blocks > 0) {
             return tiles.by_rows(threads, blocks);
         }
-        tiles.by_columns(threads, (most, width), precision.has_tiles())
+        tiles.by_columns(threads, most, precision.has_tiles())
     }
 
     /// Even parts of the rows for each thread, of so many blocks.
     fn by_rows(self, threads: usize, blocks: usize) -> Tiles {
-        let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across()).max(1);
-        let wanted = wanted.max(self.m.div_ceil(threads * self.size.0));
+        let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across).max(1);
+        let wanted = wanted.max(self.m.div_ceil(threads * self.rows));
         let rows = self.m.div_ceil(threads * wanted);
         let down = self.m.div_ceil(rows);
         let group = if down.is_multiple_of(wanted) { wanted } else { down };
-        Tiles { size: (rows, self.size.1), group, ..self }
+        Tiles { rows, group, ..self }
     }
 
     /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
     /// are too few of them, rows are divided too, unless they are copied for each tile.
-    fn by_columns(self, threads: usize, (most, width): (usize, usize), copies_rows: bool) -> Tiles {
+    fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
         let wanted = threads * TILES_PER_THREAD;
         // Few rows are divided by columns alone, so that what is asked for of the next columns comes
         // all the time.
         let are_few = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
-        let least = if are_few { wanted.min(self.n.div_ceil(width)) } else { 1 };
-        let count = self.across().max(least).next_multiple_of(threads);
-        let columns = self.n.div_ceil(count).next_multiple_of(width);
-        let down = wanted.div_ceil(self.n.div_ceil(columns)).min(self.m.div_ceil(2 * most)).max(1);
+        let least = if are_few { wanted.min(self.panels()) } else { 1 };
+        let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
+        let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
         let rows = match copies_rows || self.is_thin {
-            true => self.size.0,
+            true => self.rows,
             false => self.m.div_ceil(down).next_multiple_of(most),
         };
-        Tiles { size: (rows, columns), group: self.m.div_ceil(rows), ..self }
+        Tiles { rows, across, group: self.m.div_ceil(rows), ..self }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.m.div_ceil(self.size.0) * self.across()
+        self.m.div_ceil(self.rows) * self.across
     }
 
     /// Tiles side by side.
     pub(super) fn across(&self) -> usize {
-        self.n.div_ceil(self.size.1)
+        self.across
+    }
+
+    /// Panels of B.
+    fn panels(&self) -> usize {
+        self.n.div_ceil(micro::shape().1)
+    }
+
+    /// Where the columns of a tile begin: threads that have as many tiles have as many panels, but
+    /// for one.
+    fn column(&self, tile: usize) -> usize {
+        self.panels() * tile / self.across * micro::shape().1
     }
 
     /// A tile; behind the last, one that begins where B ends, and where the next B may lie.
     pub(super) fn get(&self, tile: usize) -> Tile {
         if tile >= self.count() {
-            let end = self.n.next_multiple_of(micro::shape().1);
+            let end = self.column(self.across);
             return Tile { rows: (self.m, self.m), columns: (end, end), is_thin: self.is_thin };
         }
-        let (group, tile) =
-            (tile / (self.group * self.across()), tile % (self.group * self.across()));
-        let row = (group * self.group + tile % self.group) * self.size.0;
-        let column = tile / self.group * self.size.1;
+        let (group, tile) = (tile / (self.group * self.across), tile % (self.group * self.across));
+        let row = (group * self.group + tile % self.group) * self.rows;
+        let across = tile / self.group;
         Tile {
-            rows: (row, (row + self.size.0).min(self.m)),
-            columns: (column, (column + self.size.1).min(self.n)),
+            rows: (row, (row + self.rows).min(self.m)),
+            columns: (self.column(across), self.column(across + 1).min(self.n)),
             is_thin: self.is_thin,
         }
     }
@@ -131,8 +142,8 @@ impl Tiles {
     pub(super) fn room(&self, product: &Product<'_>) -> usize {
         match product.b {
             Right::Plain(..) if !self.is_thin => {
-                let (_, width) = micro::shape();
-                self.size.1.min(self.n).next_multiple_of(width) * product.precision.rows(product.k)
+                let panels = self.panels().div_ceil(self.across);
+                panels * micro::shape().1 * product.precision.rows(product.k)
             }
             _ => 0,
         }

@@ -1,163 +1,26 @@
-//! Convolutions of each channel with a kernel of its own.
+//! One line of the output of a depthwise convolution.
 
-use super::Convolution;
-use crate::gemm::{Absorbed, Out, Step, Window, finish, store};
+use super::Line;
+use crate::gemm::{Absorbed, Out, Window, store};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
-use crate::par::{Slice, Threads};
-use crate::reduce::{Rows, add_rows};
 use crate::simd::Vector;
 use std::ops::Range;
 
-/// Multiply-adds that are worth a second thread.
-const GRAIN: usize = 1 << 15;
-
-/// Convolves each channel with its own kernel: `weights` holds, for each tap, one element for each
-/// channel. Adds tap after tap, from 0. `sums` is empty, or gets the sums of each line of the output,
-/// position after position.
-///
-/// # Panics
-/// When a slice is not of the size the convolution is for.
-pub(super) fn depthwise(
-    conv: &Convolution,
-    threads: &Threads,
-    (input, weights): (&[f32], &[f32]),
-    steps: &[Step<'_>],
-    (output, sums): (&mut [f32], &mut [f32]),
-) {
-    let channels = conv.inputs;
-    let width = conv.axes[2];
-    assert!(conv.groups == channels && conv.outputs == channels);
-    assert_eq!(output.len(), conv.batch * conv.positions() * channels);
-    assert_eq!(weights.len(), conv.taps() * channels);
-    let positions: usize = conv.axes.iter().map(|a| a.input).product();
-    assert_eq!(input.len(), conv.batch * positions * channels);
-    if output.is_empty() {
-        return;
-    }
-    let rows = output.len() / (width.output * channels);
-    assert!(sums.is_empty() || sums.len() == rows * channels);
-    let (then, rest) = Absorbed::of(steps);
-    then.check(rows * width.output, channels);
-    let sums = (!sums.is_empty()).then(|| Slice::new(sums));
-    let work = (conv.taps() * output.len()).max(1);
-    let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
-    let whole = Work { conv, input, weights, then, rest, output: Slice::new(output), sums };
-    let each = channels_of_part(conv, threads.count());
-    if each < channels {
-        let parts = channels.div_ceil(each);
-        return threads.ranges(parts, grain(parts), |parts| {
-            whole.part(0..rows, parts.start * each..channels.min(parts.end * each));
-        });
-    }
-    threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
-}
-
-/// A convolution under way.
-struct Work<'a> {
-    conv: &'a Convolution,
-    input: &'a [f32],
-    weights: &'a [f32],
-    then: Absorbed<'a>,
-    /// What is done to lines once they are written.
-    rest: &'a [Step<'a>],
-    output: Slice<f32>,
-    sums: Option<Slice<f32>>,
-}
-
-impl Work<'_> {
-    /// Some channels of some lines of the output, which are no other thread's.
-    fn part(&self, rows: Range<usize>, part: Range<usize>) {
-        let conv = self.conv;
-        let (channels, [depth, height, width]) = (conv.inputs, conv.axes);
-        let positions = depth.input * height.input * width.input;
-        let mut lines = Vec::with_capacity(conv.taps());
-        let mut masks = vec![0u8; width.taps];
-        for row in rows {
-            let (y, above) = (row % height.output, row / height.output);
-            let (z, batch) = (above % depth.output, above / depth.output);
-            let image = &self.input[batch * positions * channels..][..positions * channels];
-            find_lines(conv, (z, y), image, self.weights, &mut lines);
-            let first = row * width.output;
-            // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
-            // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
-            unsafe {
-                let to = self.output.at(first * channels);
-                let line = Row {
-                    lines: &lines,
-                    width,
-                    channels,
-                    part: part.clone(),
-                    inside: width.inside(),
-                    to,
-                    first,
-                    then: self.then,
-                };
-                line.run(&mut masks);
-                finish(self.rest, first..first + width.output, part.clone(), channels, self.output);
-                if let Some(sums) = self.sums {
-                    let sums = sums.at(row * channels + part.start);
-                    let sums = std::slice::from_raw_parts_mut(sums, part.len());
-                    add_rows(Rows::new(to, channels, width.output), part.start, sums);
-                }
-            }
-        }
-    }
-}
-
-/// Channels that a thread computes of all lines; all channels where lines are divided instead. Channels
-/// are divided where a thread's lines would look at as many again that another thread has written.
-fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
-    /// Channels of whole cache lines, and vectors.
-    const UNIT: usize = 32;
-    let [depth, height, _] = conv.axes;
-    let seen = height.taps.saturating_sub(1) * height.dilation + 1;
-    let beyond = seen.saturating_sub(height.stride);
-    let lines = conv.batch * depth.output * height.output * height.stride;
-    match threads > 1 && beyond * threads >= lines {
-        true => conv.inputs.div_ceil(threads).next_multiple_of(UNIT),
-        false => conv.inputs,
-    }
-}
-
-/// A line of the input, and the weights of the first tap that looks at it.
-type Line = (*const f32, *const f32);
-
-/// The input lines that an output line looks at.
-fn find_lines(
-    conv: &Convolution,
-    (z, y): (usize, usize),
-    image: &[f32],
-    weights: &[f32],
-    lines: &mut Vec<Line>,
-) {
-    let [depth, height, width] = conv.axes;
-    lines.clear();
-    for kz in 0..depth.taps {
-        for ky in 0..height.taps {
-            if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
-                let line = (z * height.input + y) * width.input * conv.inputs;
-                let tap = (kz * height.taps + ky) * width.taps * conv.inputs;
-                lines.push((image[line..].as_ptr(), weights[tap..].as_ptr()));
-            }
-        }
-    }
-}
-
 /// One line of the output.
-struct Row<'a> {
-    lines: &'a [Line],
-    width: Window,
-    channels: usize,
+pub(super) struct Row<'a> {
+    pub(super) lines: &'a [Line],
+    pub(super) width: Window,
+    pub(super) channels: usize,
     /// The channels that are computed.
-    part: Range<usize>,
+    pub(super) part: Range<usize>,
     /// The outputs whose taps all lie within the input.
-    inside: Range<usize>,
-    to: *mut f32,
+    pub(super) inside: Range<usize>,
+    pub(super) to: *mut f32,
     /// The first output, counted through all lines.
-    first: usize,
-    then: Absorbed<'a>,
+    pub(super) first: usize,
+    pub(super) then: Absorbed<'a>,
 }
 
 /// Neighbouring outputs.
@@ -168,12 +31,23 @@ struct Pixels<'a> {
     masks: &'a [u8],
 }
 
+/// Writes the body down for each position that neighbouring windows can look at: the compiler must
+/// know which sums a position belongs to.
+macro_rules! positions {
+    ($i:ident => $body:block) => {
+        positions!($i => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
+    };
+    ($i:ident => $body:block; $($n:literal)*) => {
+        $({ const $i: usize = $n; $body })*
+    };
+}
+
 impl Row<'_> {
     /// Computes the line; `masks` is room for one of each tap.
     ///
     /// # Safety
     /// The lines are as long as the width and the channels tell, and so is the output.
-    unsafe fn run(&self, masks: &mut [u8]) {
+    pub(super) unsafe fn run(&self, masks: &mut [u8]) {
         // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
             match isa() {
@@ -193,8 +67,28 @@ impl Row<'_> {
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn line<V: Vector>(&self, masks: &mut [u8]) {
-        let most = if [7, 14].contains(&self.width.output) { 7 } else { 8 };
+        let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let mut x = 0;
+        let near = (self.width.taps, self.width.stride, self.width.dilation);
+        while x + most <= self.width.output {
+            // SAFETY: the caller's promise; the pixels are within the line.
+            unsafe {
+                match (near, most) {
+                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1>(x),
+                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1>(x),
+                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1>(x),
+                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1>(x),
+                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1>(x),
+                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1>(x),
+                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1>(x),
+                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1>(x),
+                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2>(x),
+                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2>(x),
+                    _ => break,
+                }
+            }
+            x += most;
+        }
         while x < self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
@@ -233,6 +127,84 @@ impl Row<'_> {
             }
         }
         P
+    }
+
+    /// As [`Row::pixels`], where `T` neighbouring taps look at the line. Each position of the input is
+    /// read once for all pixels that see it.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn near<V: Vector, const P: usize, const T: usize, const S: usize, const D: usize>(
+        &self,
+        x: usize,
+    ) {
+        let (mut c, end) = (self.part.start, self.part.end);
+        // SAFETY: the caller's promise.
+        unsafe {
+            while c + V::LANES <= end {
+                self.near_block::<V, P, T, S, D>(x, (c, V::LANES), |from| V::load(from));
+                c += V::LANES;
+            }
+            if c < end {
+                let count = end - c;
+                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_some(from, count));
+            }
+        }
+    }
+
+    /// `count` channels from `c` on.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn near_block<
+        V: Vector,
+        const P: usize,
+        const T: usize,
+        const S: usize,
+        const D: usize,
+    >(
+        &self,
+        x: usize,
+        (c, count): (usize, usize),
+        load: impl Fn(*const f32) -> V,
+    ) {
+        // The first position, before the line if negative.
+        let start = (x * S) as isize + self.width.start;
+        let first = start * self.channels as isize + c as isize;
+        // SAFETY: the caller's promise; positions outside the input are not read.
+        unsafe {
+            let mut sums = [[V::zero(); 1]; P];
+            for &(line, weights) in self.lines {
+                let mut taps = [V::zero(); T];
+                for t in 0..T {
+                    taps[t] = load(weights.add(t * self.channels + c));
+                }
+                let mut from = line.wrapping_offset(first);
+                positions!(I => {
+                    if I < (P - 1) * S + (T - 1) * D + 1 {
+                        if ((start + I as isize) as usize) < self.width.input {
+                            let value = load(from);
+                            for t in 0..T {
+                                if I >= t * D && (I - t * D) % S == 0 && (I - t * D) / S < P {
+                                    let p = (I - t * D) / S;
+                                    sums[p][0] = value.fma(taps[t], sums[p][0]);
+                                }
+                            }
+                        }
+                        from = from.wrapping_add(self.channels);
+                    }
+                });
+            }
+            let out = Out {
+                to: self.to.add(x * self.channels + c),
+                stride: self.channels,
+                columns: count,
+                then: self.then.at(self.first + x, c),
+            };
+            store(&out, sums);
+        }
     }
 
     /// The channels of some pixels, whether all of them look through all taps or not.

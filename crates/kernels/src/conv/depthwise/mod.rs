@@ -1,0 +1,145 @@
+//! Convolutions of each channel with a kernel of its own.
+
+mod line;
+
+use super::Convolution;
+use crate::gemm::{Absorbed, Step, finish};
+use crate::par::{Slice, Threads};
+use crate::reduce::{Rows, add_rows};
+use line::Row;
+use std::ops::Range;
+
+/// Multiply-adds that are worth a second thread.
+const GRAIN: usize = 1 << 15;
+
+/// Convolves each channel with its own kernel: `weights` holds, for each tap, one element for each
+/// channel. Adds tap after tap, from 0. `sums` is empty, or gets the sums of each line of the output,
+/// position after position.
+///
+/// # Panics
+/// When a slice is not of the size the convolution is for.
+pub(super) fn depthwise(
+    conv: &Convolution,
+    threads: &Threads,
+    (input, weights): (&[f32], &[f32]),
+    steps: &[Step<'_>],
+    (output, sums): (&mut [f32], &mut [f32]),
+) {
+    let channels = conv.inputs;
+    let width = conv.axes[2];
+    assert!(conv.groups == channels && conv.outputs == channels);
+    assert_eq!(output.len(), conv.batch * conv.positions() * channels);
+    assert_eq!(weights.len(), conv.taps() * channels);
+    let positions: usize = conv.axes.iter().map(|a| a.input).product();
+    assert_eq!(input.len(), conv.batch * positions * channels);
+    if output.is_empty() {
+        return;
+    }
+    let rows = output.len() / (width.output * channels);
+    assert!(sums.is_empty() || sums.len() == rows * channels);
+    let (then, rest) = Absorbed::of(steps);
+    then.check(rows * width.output, channels);
+    let sums = (!sums.is_empty()).then(|| Slice::new(sums));
+    let work = (conv.taps() * output.len()).max(1);
+    let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
+    let whole = Work { conv, input, weights, then, rest, output: Slice::new(output), sums };
+    let each = channels_of_part(conv, threads.count());
+    if each < channels {
+        let parts = channels.div_ceil(each);
+        return threads.ranges(parts, grain(parts), |parts| {
+            whole.part(0..rows, parts.start * each..channels.min(parts.end * each));
+        });
+    }
+    threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
+}
+
+/// A convolution under way.
+struct Work<'a> {
+    conv: &'a Convolution,
+    input: &'a [f32],
+    weights: &'a [f32],
+    then: Absorbed<'a>,
+    /// What is done to lines once they are written.
+    rest: &'a [Step<'a>],
+    output: Slice<f32>,
+    sums: Option<Slice<f32>>,
+}
+
+impl Work<'_> {
+    /// Some channels of some lines of the output, which are no other thread's.
+    fn part(&self, rows: Range<usize>, part: Range<usize>) {
+        let conv = self.conv;
+        let (channels, [depth, height, width]) = (conv.inputs, conv.axes);
+        let positions = depth.input * height.input * width.input;
+        let mut lines = Vec::with_capacity(conv.taps());
+        let mut masks = vec![0u8; width.taps];
+        for row in rows {
+            let (y, above) = (row % height.output, row / height.output);
+            let (z, batch) = (above % depth.output, above / depth.output);
+            let image = &self.input[batch * positions * channels..][..positions * channels];
+            find_lines(conv, (z, y), image, self.weights, &mut lines);
+            let first = row * width.output;
+            // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
+            // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
+            unsafe {
+                let to = self.output.at(first * channels);
+                let line = Row {
+                    lines: &lines,
+                    width,
+                    channels,
+                    part: part.clone(),
+                    inside: width.inside(),
+                    to,
+                    first,
+                    then: self.then,
+                };
+                line.run(&mut masks);
+                finish(self.rest, first..first + width.output, part.clone(), channels, self.output);
+                if let Some(sums) = self.sums {
+                    let sums = sums.at(row * channels + part.start);
+                    let sums = std::slice::from_raw_parts_mut(sums, part.len());
+                    add_rows(Rows::new(to, channels, width.output), part.start, sums);
+                }
+            }
+        }
+    }
+}
+
+/// Channels that a thread computes of all lines; all channels where lines are divided instead. Channels
+/// are divided where a thread's lines would look at as many again that another thread has written.
+fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
+    /// Channels of whole cache lines, and vectors.
+    const UNIT: usize = 32;
+    let [depth, height, _] = conv.axes;
+    let seen = height.taps.saturating_sub(1) * height.dilation + 1;
+    let beyond = seen.saturating_sub(height.stride);
+    let lines = conv.batch * depth.output * height.output * height.stride;
+    match threads > 1 && beyond * threads >= lines {
+        true => conv.inputs.div_ceil(threads).next_multiple_of(UNIT),
+        false => conv.inputs,
+    }
+}
+
+/// A line of the input, and the weights of the first tap that looks at it.
+type Line = (*const f32, *const f32);
+
+/// The input lines that an output line looks at.
+fn find_lines(
+    conv: &Convolution,
+    (z, y): (usize, usize),
+    image: &[f32],
+    weights: &[f32],
+    lines: &mut Vec<Line>,
+) {
+    let [depth, height, width] = conv.axes;
+    lines.clear();
+    for kz in 0..depth.taps {
+        for ky in 0..height.taps {
+            if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
+                let line = (z * height.input + y) * width.input * conv.inputs;
+                let tap = (kz * height.taps + ky) * width.taps * conv.inputs;
+                lines.push((image[line..].as_ptr(), weights[tap..].as_ptr()));
+            }
+        }
+    }
+}
