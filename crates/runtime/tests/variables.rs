@@ -48,6 +48,40 @@ fn values_are_kept_set_and_forgotten() {
     }
 }
 
+/// Beams of a cache in the order of the indices, joined with a token each; the order they are in is
+/// handed over, another one copied.
+#[test]
+fn beams_are_put_in_order() {
+    let mut g = GraphBuilder::new("beams");
+    let token = g.parameter("token", ElementType::F32, "3,1");
+    let order = g.parameter("order", ElementType::I32, "3");
+    let variable = [("variable_id", "v"), ("variable_type", "f32"), ("variable_shape", "?,?")];
+    let read = g.layer("ReadValue", "opset6").attributes(&variable).output();
+    let axis = g.constant(ElementType::I64, &[], &0i64.to_le_bytes());
+    let beams = g.layer("Gather", "opset8").attribute("batch_dims", "0");
+    let beams = beams.inputs(&[read, order, axis]).output();
+    let both = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&[beams, token]).output();
+    g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[both]).output();
+    g.result("both", both);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    session.set_variable("v", Tensor::from_vec(&[3, 1], vec![0f32, 1., 2.]).unwrap()).unwrap();
+    let mut expected: Vec<Vec<f32>> = (0..3).map(|beam| vec![beam as f32]).collect();
+    for (step, order) in [[0, 1, 2], [2, 0, 0], [0, 1, 2], [-1, 1, 0]].into_iter().enumerate() {
+        let tokens: Vec<f32> = (0..3).map(|beam| (10 * (step + 1) + beam) as f32).collect();
+        let with_token = |(beam, token): (&i32, &f32)| {
+            let old = &expected[usize::try_from(beam.rem_euclid(3)).unwrap()];
+            old.iter().copied().chain([*token]).collect()
+        };
+        expected = order.iter().zip(&tokens).map(with_token).collect();
+        let token = Tensor::from_vec(&[3, 1], tokens).unwrap();
+        let order = Tensor::from_vec(&[3], order.to_vec()).unwrap();
+        let outputs = session.run(&[token, order]).unwrap();
+        assert_eq!(outputs[0].as_slice::<f32>().unwrap(), expected.concat());
+    }
+}
+
 #[test]
 fn what_is_set_has_to_fit() {
     let mut session = session();

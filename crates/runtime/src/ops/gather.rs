@@ -28,10 +28,21 @@ impl Lower for Gather {
             return movement(cx.element_type(0), 1, vec![Copy { input: 0, output: 0, plan }]);
         }
         if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
-            return Ok(Box::new(GatherKernel::<Loose> { plan, of: PhantomData }));
+            return Ok(Box::new(GatherKernel::<Loose>::new(plan, false)));
         }
-        kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, of: PhantomData })
+        kernel_for!(cx, 0, size T => GatherKernel::<T>::new(plan, false))
     }
+}
+
+/// A Gather along the first axis that hands its input over where the indices leave it as it is.
+///
+/// # Errors
+/// For elements that are not whole bytes.
+pub(crate) fn handing_over(
+    cx: &LowerCx<'_>,
+    plan: GatherPlan,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    kernel_for!(cx, 0, size T => GatherKernel::<T>::new(plan, true))
 }
 
 /// The copy of a single entry, if its index is known and in range.
@@ -45,7 +56,15 @@ fn one_entry(cx: &LowerCx<'_>, plan: GatherPlan) -> Option<CopyPlan> {
 
 struct GatherKernel<T> {
     plan: GatherPlan,
+    /// Whether its input may become its output.
+    hands_over: bool,
     of: PhantomData<T>,
+}
+
+impl<T> GatherKernel<T> {
+    fn new(plan: GatherPlan, hands_over: bool) -> GatherKernel<T> {
+        GatherKernel { plan, hands_over, of: PhantomData }
+    }
 }
 
 impl<T: Plain> Kernel for GatherKernel<T> {
@@ -53,8 +72,19 @@ impl<T: Plain> Kernel for GatherKernel<T> {
         let size = self.plan.size as i64;
         let wrap = |i: i64| usize::try_from(if i < 0 { i + size } else { i }).unwrap_or(usize::MAX);
         let indices: Vec<usize> = cx.wide_ints(1).iter().copied().map(wrap).collect();
+        if self.hands_over {
+            if indices.iter().copied().eq(0..self.plan.size) {
+                cx.provide(0, cx.tensor(0).clone());
+                return Ok(());
+            }
+            cx.allocate(0, cx.sizes(0))?;
+        }
         self.plan.run::<T>(cx.threads(), cx.input(0), &indices, cx.output(0));
         Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        if self.hands_over { Reuse::Provides } else { Reuse::None }
     }
 
     fn loose(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! what a model computes but for the rounding that its page in `docs/numerics.md` allows.
 
 mod attention;
+mod beams;
 mod compose;
 mod decompress;
 mod epilogue;
@@ -69,6 +70,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),
     ("multiply the same rows together", together::together),
+    ("keep beams where they are", beams::beams),
 ];
 
 /// Runs the passes that every plan needs, and all others if they are wanted. Returns what each has

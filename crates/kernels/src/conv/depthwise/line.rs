@@ -42,6 +42,14 @@ macro_rules! positions {
     };
 }
 
+/// The window whose tap, `tap` positions behind its first, looks at a position, both counted from the
+/// first of all.
+#[inline(always)]
+fn pixel(position: usize, tap: usize, stride: usize) -> Option<usize> {
+    let start = position.checked_sub(tap)?;
+    start.is_multiple_of(stride).then_some(start / stride)
+}
+
 impl Row<'_> {
     /// Computes the line; `masks` is room for one of each tap.
     ///
@@ -60,8 +68,8 @@ impl Row<'_> {
         }
     }
 
-    /// The line, some neighbours at a time: seven where that makes one or two equal parts, as the
-    /// last maps of most networks do.
+    /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
+    /// networks do, else eight.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -129,8 +137,8 @@ impl Row<'_> {
         P
     }
 
-    /// As [`Row::pixels`], where `T` neighbouring taps look at the line. Each position of the input is
-    /// read once for all pixels that see it.
+    /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the compiler
+    /// knows: each position of the input is read once for all windows that look at it.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -153,7 +161,7 @@ impl Row<'_> {
         }
     }
 
-    /// `count` channels from `c` on.
+    /// `count` channels of them, from `c` on.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -184,11 +192,11 @@ impl Row<'_> {
                 let mut from = line.wrapping_offset(first);
                 positions!(I => {
                     if I < (P - 1) * S + (T - 1) * D + 1 {
-                        if ((start + I as isize) as usize) < self.width.input {
+                        let position = start.wrapping_add_unsigned(I).cast_unsigned();
+                        if position < self.width.input {
                             let value = load(from);
                             for t in 0..T {
-                                if I >= t * D && (I - t * D) % S == 0 && (I - t * D) / S < P {
-                                    let p = (I - t * D) / S;
+                                if let Some(p) = pixel(I, t * D, S).filter(|p| *p < P) {
                                     sums[p][0] = value.fma(taps[t], sums[p][0]);
                                 }
                             }
