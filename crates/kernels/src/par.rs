@@ -449,6 +449,23 @@ mod tests {
     }
 
     #[test]
+    fn helpers_that_sleep_are_woken_and_not_waited_for() {
+        let threads = Threads::new(3);
+        let helped = AtomicUsize::new(0);
+        for _ in 0..20 {
+            std::thread::sleep(3 * PATIENCE);
+            let hits = AtomicUsize::new(0);
+            threads.run(3, &|_, worker| {
+                hits.fetch_add(1, Ordering::Relaxed);
+                helped.fetch_add(worker.min(1), Ordering::Relaxed);
+                std::thread::sleep(PATIENCE);
+            });
+            assert_eq!(hits.into_inner(), 3);
+        }
+        assert!(helped.into_inner() > 0, "no helper has ever woken");
+    }
+
+    #[test]
     fn a_panic_reaches_the_caller() {
         let threads = Threads::new(2);
         for bad in [0, 63] {

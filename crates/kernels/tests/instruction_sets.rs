@@ -71,7 +71,7 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let given = own(outputs * inputs / groups * 9, 0.29);
         let filters = conv.filters((threads, Shelf::apart()), &given);
         let channels_first = conv.reads_channels_first();
-        let input = Input { values: &values, channels_first, factors: None };
+        let input = Input { channels_first, ..Input::channels_last(&values) };
         let steps = [Step::Apply(Unary::Relu {})];
         let mut out = vec![0.0; 33 * 33 * outputs];
         conv.run(threads, &scratch, (input, &filters, &given), &steps, &mut out);

@@ -416,6 +416,36 @@ fn gates_are_multiplied_while_the_convolution_reads() {
     check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
 }
 
+/// Channels that a Concat puts side by side are read where they are, unless they are of different
+/// numbers.
+#[test]
+fn convolutions_read_side_by_side() {
+    for (last, copies) in [(32, 0), (40, 1)] {
+        let mut g = GraphBuilder::new("beside");
+        let x = g.parameter("x", F32, "2,40,5,7");
+        let windows = [
+            ("strides", "1,1"),
+            ("dilations", "1,1"),
+            ("pads_begin", "0,0"),
+            ("pads_end", "0,0"),
+            ("auto_pad", "explicit"),
+        ];
+        let conv = |g: &mut GraphBuilder, x, dims: [u64; 2], seed| {
+            let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
+            g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
+        };
+        let parts = [(32, 3), (32, 4), (last, 5)].map(|(n, seed)| conv(&mut g, x, [n, 40], seed));
+        let all = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&parts).output();
+        let y = conv(&mut g, all, [24, 64 + last], 6);
+        let y = unary(&mut g, "Relu", y);
+        g.result("y", y);
+        let convolutions = ["convolution"; 3].into_iter().chain(vec!["copy"; copies]);
+        let steps: Vec<&str> =
+            ["copy"].into_iter().chain(convolutions).chain(["convolution", "copy"]).collect();
+        check(&g.finish().unwrap(), &[2, 40, 5, 7], 0.0, &steps);
+    }
+}
+
 /// A depthwise convolution gives the means of its channels too, after all that is done to its map.
 #[test]
 fn means_are_made_by_the_convolution_before_them() {

@@ -65,12 +65,20 @@ pub struct Input<'a> {
     /// A factor for each channel of each element of the batch, if any; for convolutions that
     /// [`Convolution::is_product`].
     pub factors: Option<&'a [f32]>,
+    /// Inputs whose channels follow those of `values`, as many in each; for convolutions that
+    /// [`Convolution::is_product`], without factors.
+    pub beside: &'a [&'a [f32]],
 }
 
 impl<'a> Input<'a> {
     /// An input with its channels last.
     pub fn channels_last(values: &'a [f32]) -> Input<'a> {
-        Input { values, channels_first: false, factors: None }
+        Input { values, channels_first: false, factors: None, beside: &[] }
+    }
+
+    /// Whether it is no more than elements with their channels last.
+    fn is_plain(&self) -> bool {
+        !self.channels_first && self.factors.is_none() && self.beside.is_empty()
     }
 }
 
@@ -229,7 +237,7 @@ impl Convolution {
         let Filters::Winograd(transformed) = filters else {
             return self.run_directly(threads, scratch, (input, filters), steps, output);
         };
-        assert!(!input.channels_first && input.factors.is_none(), "channels lie last");
+        assert!(input.is_plain(), "channels lie last, in one input");
         let operands = (input.values, transformed.elements());
         if !winograd::run(self, (threads, scratch), operands, steps, output) {
             self.run_directly(threads, scratch, (input, &Filters::Plain(given)), steps, output);
@@ -283,7 +291,7 @@ impl Convolution {
         }
         match filters {
             Filters::Channels(filters) => {
-                assert!(!input.channels_first && input.factors.is_none(), "channels lie last");
+                assert!(input.is_plain(), "channels lie last, in one input");
                 let operands = (input.values, filters.elements());
                 depthwise::depthwise(self, threads, operands, steps, (output, &mut []));
             }
@@ -386,7 +394,7 @@ impl Convolution {
                 m: self.batch * self.positions(),
                 n: outputs,
                 k: self.taps() * inputs,
-                a: self.left(&windows, input.factors),
+                a: self.left(&windows, &input),
                 b: self.right(filters, group),
                 c_stride: self.outputs,
                 precision: self.rounded(),
@@ -397,16 +405,22 @@ impl Convolution {
     }
 
     /// One tap at every position in turn is the input itself.
-    fn left<'a>(&self, windows: &'a Windows<'a>, factors: Option<&'a [f32]>) -> Left<'a> {
+    fn left<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Left<'a> {
         let stride = self.inputs;
+        let Input { values: first, factors, beside: others, .. } = *input;
+        let is_alone = factors.is_none() && others.is_empty();
+        assert!(is_alone || self.groups == 1, "only a product has factors, or inputs side by side");
         match factors {
             _ if !self.is_pointwise() || windows.place.channel != 1 => {
-                assert!(factors.is_none(), "only a product has factors");
+                assert!(is_alone, "only a product has factors, or inputs side by side");
                 Left::Windows(windows)
             }
             Some(factors) => {
-                assert!(self.groups == 1, "only a product has factors");
-                Left::Scaled { values: windows.input, stride, factors, rows: self.positions() }
+                assert!(others.is_empty(), "inputs side by side have no factors");
+                Left::Scaled { values: first, stride, factors, rows: self.positions() }
+            }
+            None if !others.is_empty() => {
+                Left::Beside { first, others, columns: stride / (others.len() + 1) }
             }
             None => {
                 let values = windows.input.get(windows.channels.0..).unwrap_or_default();

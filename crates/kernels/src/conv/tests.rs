@@ -88,7 +88,7 @@ proptest! {
         conv.run(&threads, &scratch, (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(&out, &expected);
         let planes = planes(&conv, &input);
-        let planes = Input { values: &planes, channels_first: true, factors: None };
+        let planes = Input { channels_first: true, ..Input::channels_last(&planes) };
         if !conv.is_depthwise() {
             out.fill(f32::NAN);
             conv.run(&threads, &scratch, (planes, &filters, &weights), &[], &mut out);
@@ -157,7 +157,7 @@ proptest! {
             prop_assert_eq!(&out, &run(3));
             if conv.reads_channels_first() {
                 let planes = planes(&conv, &input);
-                let planes = Input { values: &planes, channels_first: true, factors: None };
+                let planes = Input { channels_first: true, ..Input::channels_last(&planes) };
                 let mut again = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::single(), ScratchPool::default());
                 conv.run(threads, &scratch, (planes, &filters, &weights), &[], &mut again);

@@ -83,6 +83,15 @@ pub enum Left<'a> {
         /// Rows of a group.
         rows: usize,
     },
+    /// Matrices side by side, of as many columns, without gaps between their rows.
+    Beside {
+        /// The matrix whose columns come first.
+        first: &'a [f32],
+        /// Those that follow.
+        others: &'a [&'a [f32]],
+        /// Columns of each.
+        columns: usize,
+    },
     /// Rows that consist of runs of `run` elements, which lie anywhere.
     Runs {
         /// Where the runs lie.
@@ -192,6 +201,11 @@ impl Product<'_> {
                 assert!(values.len() >= reach(m, k, stride), "A is too short");
                 assert!(factors.len() >= m.div_ceil(rows.max(1)) * k, "there are too few factors");
             }
+            Left::Beside { first, others, columns } => {
+                assert!((others.len() + 1) * columns == a_k, "A has other columns");
+                let all = [first].into_iter().chain(others.iter().copied());
+                all.for_each(|part| assert!(part.len() >= m * columns, "A is too short"));
+            }
             Left::Runs { values, runs, run } => {
                 assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
                 let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
@@ -289,6 +303,7 @@ impl Product<'_> {
     fn runs(&self) -> usize {
         match self.left() {
             (Left::Rows { .. } | Left::Scaled { .. } | Left::Rounded(_), _) => 1,
+            (Left::Beside { others, .. }, _) => others.len() + 1,
             (Left::Runs { run, .. }, k) => k / run.max(1),
             (Left::Windows(windows), _) => windows.runs(),
         }
@@ -390,6 +405,14 @@ impl Product<'_> {
                 }
                 pointers[0] = products.as_ptr();
                 (Source::Line(pointers.as_ptr(), Steps { row: self.k, inner: 1 }), 1)
+            }
+            Left::Beside { first, others, columns } => {
+                let all = [first].into_iter().chain(others.iter().copied());
+                for (pointer, part) in pointers.iter_mut().zip(all) {
+                    *pointer = part[row * columns..].as_ptr();
+                }
+                let steps = Steps { row: columns, inner: 1 };
+                (Source::Line(pointers.as_ptr(), steps), self.runs())
             }
             Left::Runs { values, runs: table, run } => {
                 let runs = self.runs();

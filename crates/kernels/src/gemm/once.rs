@@ -19,7 +19,7 @@ impl Product<'_> {
             Left::Runs { values, run, .. } => (values.len(), run),
             Left::Windows(windows) if !windows.reads_all() => return false,
             Left::Windows(windows) => (windows.input.len(), windows.place.position),
-            Left::Scaled { .. } | Left::Rounded(_) => return false,
+            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return false,
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
         let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
@@ -38,7 +38,7 @@ impl Product<'_> {
             Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Left::Runs { values, .. } => values,
             Left::Windows(windows) => windows.input,
-            Left::Scaled { .. } | Left::Rounded(_) => return then(self),
+            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return then(self),
         };
         let per_lane = self.precision.per_lane();
         let mut lanes = scratch.take::<f32>(values.len() / per_lane);
@@ -66,7 +66,9 @@ impl Product<'_> {
                     Windows { input: &lanes, axes: of.axes, place, channels, zeros: of.zeros };
                 Left::Windows(&windows)
             }
-            Left::Scaled { .. } | Left::Rounded(_) => unreachable!("it has been returned"),
+            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => {
+                unreachable!("it has been returned")
+            }
         };
         then(&Product { a: Left::Rounded(&a), ..*self });
     }

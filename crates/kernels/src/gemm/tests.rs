@@ -325,6 +325,37 @@ fn factors_multiply_the_columns_of_a() {
     assert_eq!(c, expected);
 }
 
+/// Matrices side by side give what one matrix gives that holds the columns of all.
+#[test]
+fn columns_of_a_may_lie_in_several_matrices() {
+    let threads = Threads::new(2);
+    let (m, n) = (61, 50);
+    for (columns, precision) in [33, 40]
+        .iter()
+        .flat_map(|c| [Precision::F32, Precision::Bf16].map(|precision| (*c, precision)))
+    {
+        let k = 3 * columns;
+        let (parts, b) = ([5, 6, 7].map(|seed| numbers(m * columns, seed)), numbers(k * n, 8));
+        let row = |i: usize| parts.iter().flat_map(move |part| &part[i * columns..][..columns]);
+        let whole: Vec<f32> = (0..m).flat_map(row).copied().collect();
+        let others = [&parts[1][..], &parts[2]];
+        let layout = Layout::Rows { stride: n };
+        let shelf = (&threads, Shelf::apart());
+        let packed = Packed::new(shelf, Loose::of(&b), layout, (k, n), precision);
+        let product = |a, b| {
+            let mut c = vec![0.0; m * n];
+            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+            product.run(&threads, &ScratchPool::default(), &mut c);
+            c
+        };
+        for right in [Right::Packed(&packed), Right::Plain(Loose::of(&b), layout)] {
+            let beside = Left::Beside { first: &parts[0], others: &others, columns };
+            let rows = Left::Rows { values: &whole, stride: k };
+            assert_eq!(product(beside, right), product(rows, right), "{columns} {precision:?}");
+        }
+    }
+}
+
 /// Few rows by several matrices, packed and as they lie, give what each product gives alone.
 #[test]
 fn products_together_are_the_products() {

@@ -85,7 +85,7 @@ proptest! {
         let steps = [Step::Apply(Unary::Relu {})];
         for threads in [1, 3].map(Threads::new) {
             let panels = quantized.filters((&threads, Shelf::apart()), &filters);
-            let input = Input { values: &values, channels_first, factors: None };
+            let input = Input { channels_first, ..Input::channels_last(&values) };
             let given = Data::Values(input, levels.to_level().unwrap());
             for data in [given, Data::Levels(&data)] {
                 if channels_first && matches!(data, Data::Levels(_)) {

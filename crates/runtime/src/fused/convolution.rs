@@ -6,9 +6,11 @@ use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use kernels::conv::{Convolution, Input};
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A convolution that writes its channels last: inputs are the data, the filters as the model gives
-/// them, the operands of the steps, and gates.
+/// them, the operands of the steps, gates, and what lies beside the data.
 #[derive(Clone)]
 pub(crate) struct ChannelsLast {
     pub(crate) conv: Convolution,
@@ -18,6 +20,8 @@ pub(crate) struct ChannelsLast {
     pub(crate) channels_first: bool,
     /// The input that the channels of the data are multiplied by.
     pub(crate) gates: Option<usize>,
+    /// The inputs whose channels follow those of the data, as many in each.
+    pub(crate) beside: Range<usize>,
     pub(crate) then: Vec<Then>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
@@ -30,10 +34,11 @@ impl ChannelsLast {
         can.then(|| ChannelsLast { gives_means: true, ..self.clone() })
     }
 
-    /// Whether it can multiply the channels that it reads.
-    pub(crate) fn can_be_gated(&self) -> bool {
-        let free = self.gates.is_none() && !self.backward && !self.channels_first;
-        free && self.conv.is_product()
+    /// Whether it reads the channels of each position once, as they are: so it can multiply them by
+    /// gates, or read them from several inputs.
+    pub(crate) fn is_plain_product(&self) -> bool {
+        let is_plain = self.gates.is_none() && self.beside.is_empty();
+        is_plain && !self.backward && !self.channels_first && self.conv.is_product()
     }
 }
 
@@ -45,6 +50,7 @@ impl Made for ChannelsLast {
             columns: self.conv.outputs,
             channels_first: self.channels_first,
             gates: self.gates,
+            beside: self.beside.clone(),
             then: self.then.clone(),
             gives_means: self.gives_means,
             filters: Ahead::new(1, cx.is_invariant(1)),
@@ -57,6 +63,7 @@ struct ChannelsLastKernel {
     columns: usize,
     channels_first: bool,
     gates: Option<usize>,
+    beside: Range<usize>,
     then: Vec<Then>,
     gives_means: bool,
     filters: Ahead<Prepared<'static>>,
@@ -66,7 +73,8 @@ impl Kernel for ChannelsLastKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
-        let input = Input { values: cx.input(0), channels_first, factors };
+        let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
+        let input = Input { values: cx.input(0), channels_first, factors, beside: &beside };
         let given = cx.input(1);
         let output = cx.output(0);
         let steps = steps(&self.then, cx, self.columns);

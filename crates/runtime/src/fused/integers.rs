@@ -63,7 +63,7 @@ impl Kernel for IntegerKernel {
         let IntegerConvolution { quantized, columns, reads, then, writes } = &self.convolution;
         let data = match *reads {
             Reads::Values { level, channels_first } => {
-                Data::Values(Input { values: cx.input(0), channels_first, factors: None }, level)
+                Data::Values(Input { channels_first, ..Input::channels_last(cx.input(0)) }, level)
             }
             Reads::Levels => Data::Levels(cx.input(0)),
         };

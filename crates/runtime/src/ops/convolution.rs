@@ -182,7 +182,7 @@ impl Turned {
         };
         let mut turned: Scratch<'_, f32>;
         let input = match &self.to_last {
-            None => Input { values: input, channels_first: true, factors: None },
+            None => Input { channels_first: true, ..Input::channels_last(input) },
             Some(plan) if plan.is_identity() => Input::channels_last(input),
             Some(plan) => {
                 turned = cx.scratch(input.len());

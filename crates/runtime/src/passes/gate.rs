@@ -20,7 +20,7 @@ pub(super) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 /// Lets a convolution read the data and the gates of the product that feeds it.
 fn gated(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
-    let conv = node.made::<ChannelsLast>().filter(|c| c.can_be_gated())?;
+    let conv = node.made::<ChannelsLast>().filter(|c| c.is_plain_product())?;
     let input = *node.inputs.first()?;
     let (data, gates) = operands(sweep.net, sweep.only_for(input)?)?;
     let conv = ChannelsLast { gates: Some(node.inputs.len()), ..conv.clone() };

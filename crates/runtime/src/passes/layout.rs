@@ -228,6 +228,7 @@ impl Layout {
             backward,
             channels_first,
             gates: None,
+            beside: 0..0,
             then: Vec::new(),
             gives_means: false,
         };

@@ -3,6 +3,7 @@
 
 mod attention;
 mod beams;
+mod beside;
 mod compose;
 mod decompress;
 mod epilogue;
@@ -60,6 +61,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("recognise normalisation", rms::rms),
     ("recognise rotary embedding", rotary::rotary),
     ("drop what these replace", tidy::drop_dead),
+    ("read side by side", beside::beside),
     ("compose movements", compose::compose),
     ("finish products in the cache", epilogue::epilogue),
     ("round while reading", levels::round),
