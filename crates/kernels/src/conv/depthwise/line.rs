@@ -63,22 +63,23 @@ impl Row<'_> {
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
-                _ => self.line::<Narrow>(masks),
+                // A path that few machines take is not worth much code.
+                _ => self.line::<Narrow, { cfg!(target_arch = "aarch64") }>(masks),
             }
         }
     }
 
     /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
-    /// networks do, else eight.
+    /// networks do, else eight. `NEAR` tells whether the usual windows have code of their own.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Vector>(&self, masks: &mut [u8]) {
+    unsafe fn line<V: Vector, const NEAR: bool>(&self, masks: &mut [u8]) {
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let mut x = 0;
         let near = (self.width.taps, self.width.stride, self.width.dilation);
-        while x + most <= self.width.output {
+        while NEAR && x + most <= self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 match (near, most) {
@@ -306,7 +307,7 @@ impl Row<'_> {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx512>(masks) }
+    unsafe { row.line::<crate::simd::Avx512, true>(masks) }
 }
 
 /// # Safety
@@ -315,7 +316,7 @@ unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx2>(masks) }
+    unsafe { row.line::<crate::simd::Avx2, true>(masks) }
 }
 
 #[cfg(target_arch = "aarch64")]
