@@ -1,0 +1,261 @@
+//! Convolutions, what lies between them, and the levels that they multiply.
+
+use super::{binary, check, constant, numbers, plan, unary, with_ints};
+use ir::ElementType::{F32, I8};
+use ir::{GraphBuilder, OutputRef};
+use runtime::Tensor;
+
+#[test]
+fn convolutions_and_what_lies_between_keep_their_channels_last() {
+    let mut g = GraphBuilder::new("layout");
+    let x = g.parameter("x", F32, "1,3,10,8");
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let first = constant(&mut g, &[16, 3, 3, 3], 3);
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, first]).output();
+    let bias = constant(&mut g, &[1, 16, 1, 1], 4);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Relu", y);
+    let second = constant(&mut g, &[16, 16, 3, 3], 5);
+    let z = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, second]).output();
+    let y = binary(&mut g, "Add", z, y);
+    let pool = [
+        ("kernel", "2,2"),
+        ("strides", "2,2"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "0,0"),
+        ("rounding_type", "floor"),
+    ];
+    let y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
+    g.result("y", y);
+    // The first reads its three channels as they lie.
+    let steps = ["convolution", "convolution", "pool", "copy"];
+    check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
+}
+
+/// A map that is enlarged at the end, as by segmentation, is turned while it is small.
+#[test]
+fn the_result_is_turned_before_it_is_enlarged() {
+    for (size, steps) in
+        [(24, ["convolution", "copy", "resample"]), (4, ["convolution", "resample", "copy"])]
+    {
+        let mut g = GraphBuilder::new("enlarge");
+        let x = g.parameter("x", F32, "1,3,10,8");
+        let filters = constant(&mut g, &[16, 3, 1, 1], 3);
+        let window =
+            [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let (sizes, axes) = (g.constant_i64(&[size, size]), g.constant_i64(&[2, 3]));
+        let interpolate = [("mode", "linear_onnx"), ("shape_calculation_mode", "sizes")];
+        let enlarge = g.layer("Interpolate", "opset11").attributes(&interpolate);
+        let y = enlarge.inputs(&[y, sizes, axes]).output();
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
+    }
+}
+
+/// Rounded to 256 levels between limits.
+fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
+    let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
+    let levels = [("levels", "256")];
+    g.layer("FakeQuantize", "opset1")
+        .attributes(&levels)
+        .inputs(&[x, low, high, low, high])
+        .output()
+}
+
+/// Integers times a scale for each element of the first axis.
+fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
+    let count = dims.iter().product::<u64>() as usize;
+    let bytes: Vec<u8> = (0..count).map(|i| ((i + seed) * 37 % 251) as u8).collect();
+    let values = g.constant(I8, dims, &bytes);
+    let to = [("destination_type", "f32")];
+    let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+    let mut own = vec![1; dims.len()];
+    own[0] = dims[0];
+    let scales: Vec<f32> = (0..dims[0]).map(|i| 0.001 * (i % 5 + 1) as f32).collect();
+    let scales = g.constant_f32(&own, &scales);
+    binary(g, "Multiply", values, scales)
+}
+
+#[test]
+fn levels_are_multiplied_by_integers() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, filters: OutputRef| {
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("integers");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    let x = rounded(&mut g, x, -1.28, 1.27);
+    let filters = integers(&mut g, &[40, 3, 3, 3], 1);
+    let y = convolved(&mut g, x, filters);
+    let bias = constant(&mut g, &[1, 40, 1, 1], 4);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Relu", y);
+    let first = rounded(&mut g, y, 0.0, 5.1);
+    let filters = integers(&mut g, &[40, 40, 3, 3], 2);
+    let y = convolved(&mut g, first, filters);
+    let y = rounded(&mut g, y, -12.8, 12.7);
+    let y = binary(&mut g, "Add", y, first);
+    g.result("y", y);
+    let steps = ["integers", "integers", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
+}
+
+/// A file may pool levels any number of times, and no pass may need a call within a call for each.
+/// From the third time on nothing changes in a map of four by four.
+#[test]
+fn levels_may_be_pooled_any_number_of_times() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let pool = [
+        ("kernel", "2,2"),
+        ("strides", "1,1"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "1,1"),
+        ("rounding_type", "floor"),
+    ];
+    let pooled = |times: usize| {
+        let mut g = GraphBuilder::new("pools");
+        let x = g.parameter("x", F32, "1,3,4,4");
+        let x = rounded(&mut g, x, -1.28, 1.27);
+        let filters = integers(&mut g, &[16, 3, 1, 1], 1);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let mut y = rounded(&mut g, y, 0.0, 5.1);
+        for _ in 0..times {
+            y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
+        }
+        let filters = integers(&mut g, &[16, 16, 1, 1], 2);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+        g.result("y", y);
+        let input = Tensor::from_vec(&[1, 3, 4, 4], numbers(48, 1)).unwrap();
+        plan(&g.finish().unwrap(), true).session().run(&[input]).unwrap()
+    };
+    assert_eq!(pooled(20_000), pooled(3));
+}
+
+/// Rounded for one convolution, and to other levels for another one.
+#[test]
+fn levels_are_those_of_their_reader() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
+        let filters = integers(g, &[32, 32, 3, 3], seed);
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("levels");
+    let x = g.parameter("x", F32, "1,32,5,7");
+    let y = rounded(&mut g, x, -1.28, 1.27);
+    let y = convolved(&mut g, y, 1);
+    let y = rounded(&mut g, y, -0.64, 0.635);
+    let other = rounded(&mut g, y, 0.0, 0.255);
+    let (one, other) = (convolved(&mut g, y, 2), convolved(&mut g, other, 3));
+    let y = binary(&mut g, "Add", one, other);
+    g.result("y", y);
+    let steps = ["fake", "copy", "integers", "integers", "integers", "copy"];
+    check(&g.finish().unwrap(), &[1, 32, 5, 7], 0.01, &steps);
+}
+
+#[test]
+fn rows_of_levels_are_multiplied_by_integers() {
+    for (low, high, steps) in [
+        (-1.28, 1.27, &["integers"][..]),
+        // No level is 0.
+        (0.5, 1.5, &["fake", "matmul"]),
+    ] {
+        let mut g = GraphBuilder::new("rows");
+        let x = g.parameter("x", F32, "2,5,48");
+        let x = rounded(&mut g, x, low, high);
+        let b = integers(&mut g, &[30, 48], 3);
+        let turned = [("transpose_a", "false"), ("transpose_b", "true")];
+        let y = g.layer("MatMul", "opset1").attributes(&turned).inputs(&[x, b]).output();
+        let bias = constant(&mut g, &[30], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 5, 48], 1e-4, steps);
+    }
+}
+
+/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
+/// convolution reads the channels multiplied by the gates.
+#[test]
+fn gates_are_multiplied_while_the_convolution_reads() {
+    let mut g = GraphBuilder::new("gate");
+    let x = g.parameter("x", F32, "2,20,5,7");
+    let windows = [
+        ("strides", "1,1"),
+        ("dilations", "1,1"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "0,0"),
+        ("auto_pad", "explicit"),
+    ];
+    let conv = |g: &mut GraphBuilder, x, seed| {
+        let filters = constant(g, &[20, 20, 1, 1], seed);
+        g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
+    };
+    let x = conv(&mut g, x, 3);
+    let mean = with_ints(&mut g, "ReduceMean", x, &[2, 3]);
+    let gate = conv(&mut g, mean, 4);
+    let gate = unary(&mut g, "Sigmoid", gate);
+    let y = binary(&mut g, "Multiply", x, gate);
+    let y = conv(&mut g, y, 5);
+    g.result("y", y);
+    let steps = ["copy", "convolution", "reduce", "convolution", "convolution", "copy"];
+    // Means add in another order where channels lie last.
+    check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
+}
+
+/// Channels that a Concat puts side by side are read where they are, unless they are of different
+/// numbers.
+#[test]
+fn convolutions_read_side_by_side() {
+    for (last, copies) in [(32, 0), (40, 1)] {
+        let mut g = GraphBuilder::new("beside");
+        let x = g.parameter("x", F32, "2,40,5,7");
+        let windows = [
+            ("strides", "1,1"),
+            ("dilations", "1,1"),
+            ("pads_begin", "0,0"),
+            ("pads_end", "0,0"),
+            ("auto_pad", "explicit"),
+        ];
+        let conv = |g: &mut GraphBuilder, x, dims: [u64; 2], seed| {
+            let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
+            g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
+        };
+        let parts = [(32, 3), (32, 4), (last, 5)].map(|(n, seed)| conv(&mut g, x, [n, 40], seed));
+        let all = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&parts).output();
+        let y = conv(&mut g, all, [24, 64 + last], 6);
+        let y = unary(&mut g, "Relu", y);
+        g.result("y", y);
+        let convolutions = ["convolution"; 3].into_iter().chain(vec!["copy"; copies]);
+        let steps: Vec<&str> =
+            ["copy"].into_iter().chain(convolutions).chain(["convolution", "copy"]).collect();
+        check(&g.finish().unwrap(), &[2, 40, 5, 7], 0.0, &steps);
+    }
+}
+
+/// A depthwise convolution gives the means of its channels too, after all that is done to its map.
+#[test]
+fn means_are_made_by_the_convolution_before_them() {
+    let mut g = GraphBuilder::new("means");
+    let x = g.parameter("x", F32, "2,20,9,7");
+    let windows = [
+        ("strides", "2,1"),
+        ("dilations", "1,1"),
+        ("pads_begin", "1,1"),
+        ("pads_end", "1,1"),
+        ("auto_pad", "explicit"),
+    ];
+    let filters = constant(&mut g, &[20, 1, 1, 3, 3], 3);
+    let group = g.layer("GroupConvolution", "opset1").attributes(&windows);
+    let x = group.inputs(&[x, filters]).output();
+    let x = unary(&mut g, "Sigmoid", x);
+    let mean = with_ints(&mut g, "ReduceMean", x, &[3, 2]);
+    let y = binary(&mut g, "Subtract", x, mean);
+    g.result("y", y);
+    // Means add in another order.
+    check(&g.finish().unwrap(), &[2, 20, 9, 7], 1e-6, &["copy", "convolution", "binary", "copy"]);
+}
