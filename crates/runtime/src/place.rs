@@ -6,6 +6,9 @@ use crate::tensor::packed_len;
 use smallvec::SmallVec;
 use std::ops::{Range, RangeInclusive};
 
+/// From one step to another, both included.
+type Steps = RangeInclusive<usize>;
+
 /// Arena blocks begin at a cache line.
 const ALIGN: usize = 64;
 
@@ -250,29 +253,30 @@ struct Arena {
     divided: usize,
     /// Sorted by where they begin.
     blocks: Vec<Block>,
-    /// Where the middles of divided blocks are, each once.
-    middles: Vec<usize>,
+    /// Middles of divided blocks, and when each has one. All lie within the first of their middle,
+    /// which is the largest.
+    middles: Vec<(usize, Vec<Steps>)>,
     len: usize,
 }
 
 struct Block {
     bytes: Range<usize>,
-    steps: RangeInclusive<usize>,
+    steps: Steps,
 }
 
 impl Arena {
     /// Bytes from which on threads divide a block; smaller ones fill gaps.
     const DIVIDED: usize = 16 << 10;
 
-    /// Finds a place for a class.
+    /// Finds a place for a class that is no larger than those before it.
     fn add(&mut self, class: Class) -> usize {
-        // What would not fit any memory is refused when the arena is allocated.
         let len = class.len.next_multiple_of(ALIGN);
         let steps = class.first..=class.last;
         let offset = match len >= self.divided {
             true => self.around_a_middle(len, &steps),
             false => self.lowest(len, &steps),
         };
+        // What would not fit any memory is refused when the arena is allocated.
         let bytes = offset..offset.saturating_add(len);
         self.len = self.len.max(bytes.end);
         let at = self.blocks.partition_point(|b| b.bytes.start <= offset);
@@ -283,18 +287,19 @@ impl Arena {
     /// Where the middle is that of other blocks, or else above all of them. Two threads have a
     /// half of each block: so they write again over what they have written themselves, which is
     /// in their cache and not in that of the other.
-    fn around_a_middle(&mut self, len: usize, steps: &RangeInclusive<usize>) -> usize {
+    fn around_a_middle(&mut self, len: usize, steps: &Steps) -> usize {
         let half = (len / 2).next_multiple_of(ALIGN);
-        let starts = self.middles.iter().filter_map(|middle| middle.checked_sub(half));
-        let is_free = |&start: &usize| self.blocks.iter().all(|b| !b.meets(start, len, steps));
-        starts.into_iter().find(is_free).unwrap_or_else(|| {
-            self.middles.push(self.len.saturating_add(half));
-            self.len
-        })
+        let is_free = |taken: &Vec<Steps>| taken.iter().all(|other| !together(other, steps));
+        if let Some((middle, taken)) = self.middles.iter_mut().find(|(_, taken)| is_free(taken)) {
+            taken.push(steps.clone());
+            return middle.saturating_sub(half);
+        }
+        self.middles.push((self.len.saturating_add(half), vec![steps.clone()]));
+        self.len
     }
 
     /// The first gap that is free all the time.
-    fn lowest(&self, len: usize, steps: &RangeInclusive<usize>) -> usize {
+    fn lowest(&self, len: usize, steps: &Steps) -> usize {
         let above = |offset, block: &Block| match block.meets(offset, len, steps) {
             true => block.bytes.end,
             false => offset,
@@ -305,10 +310,16 @@ impl Arena {
 
 impl Block {
     /// Whether `len` bytes from `start` on lie in the block while it is alive.
-    fn meets(&self, start: usize, len: usize, steps: &RangeInclusive<usize>) -> bool {
-        let alive = self.steps.start() <= steps.end() && steps.start() <= self.steps.end();
-        alive && self.bytes.start < start.saturating_add(len) && start < self.bytes.end
+    fn meets(&self, start: usize, len: usize, steps: &Steps) -> bool {
+        together(&self.steps, steps)
+            && self.bytes.start < start.saturating_add(len)
+            && start < self.bytes.end
     }
+}
+
+/// Whether two are alive at some step.
+fn together(a: &Steps, b: &Steps) -> bool {
+    a.start() <= b.end() && b.start() <= a.end()
 }
 
 #[cfg(test)]

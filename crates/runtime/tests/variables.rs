@@ -82,6 +82,46 @@ fn beams_are_put_in_order() {
     }
 }
 
+/// Elements that are no whole bytes, and strings, too.
+#[test]
+fn beams_of_any_type_are_put_in_order() {
+    let text = |beam: usize| Box::from(["a", "b", "c"][beam]);
+    let bytes = |element_type, bytes: &[u8]| Tensor::from_bytes(element_type, &[3, 2], bytes);
+    type Beams<'a> = (ElementType, &'a dyn Fn([usize; 3]) -> Tensor);
+    let cases: [Beams<'_>; 3] = [
+        // Each beam has its number twice; the first of two is in the lower half of a byte.
+        (ElementType::U4, &|o| bytes(ElementType::U4, &o.map(|b| 0x11 * b as u8)).unwrap()),
+        (ElementType::U8, &|o| bytes(ElementType::U8, &o.map(|b| [b as u8; 2]).concat()).unwrap()),
+        (ElementType::String, &|o| {
+            Tensor::strings(&[3, 2], o.iter().flat_map(|b| [text(*b), text(*b)]).collect()).unwrap()
+        }),
+    ];
+    for (element_type, beams) in cases {
+        let mut g = GraphBuilder::new("beams");
+        let order = g.parameter("order", ElementType::I32, "3");
+        let name = element_type.to_string();
+        let variable =
+            [("variable_id", "v"), ("variable_type", &name[..]), ("variable_shape", "3,2")];
+        let read = g.layer("ReadValue", "opset6").attributes(&variable).output();
+        let axis = g.constant(ElementType::I64, &[], &0i64.to_le_bytes());
+        let chosen = g.layer("Gather", "opset8").attribute("batch_dims", "0");
+        let chosen = chosen.inputs(&[read, order, axis]).output();
+        g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[chosen]).output();
+        g.result("chosen", chosen);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let mut session = runtime::compile(&graph, &facts).unwrap().session();
+        for order in [[0, 1, 2], [2, 0, 1]] {
+            session.set_variable("v", beams([0, 1, 2])).unwrap();
+            let indices = Tensor::from_vec(&[3], order.map(|beam| beam as i32).to_vec()).unwrap();
+            let outputs = session.run(&[indices]).unwrap();
+            let expected = beams(order);
+            assert_eq!(outputs[0].bytes(), expected.bytes(), "{element_type} {order:?}");
+            assert_eq!(outputs[0].as_strings(), expected.as_strings(), "{element_type} {order:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_set_has_to_fit() {
     let mut session = session();

@@ -68,6 +68,33 @@ fn planes(conv: &Convolution, input: &[f32]) -> Vec<f32> {
     input.chunks(positions * conv.inputs).flat_map(image).collect()
 }
 
+/// Taps, strides and dilations that the compiler knows, in lines of sevens, of eights and of others,
+/// at all ends of the input.
+#[test]
+fn usual_windows_agree_with_the_definition() {
+    for (taps, stride, dilation) in [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (5, 1, 2)] {
+        for (output, before) in [(7usize, 0usize), (7, 2), (14, 1), (8, 4), (19, 2)] {
+            let extent = (taps - 1) * dilation + 1;
+            let input = ((output - 1) * stride + extent).saturating_sub(before + 1).max(1);
+            let axis = Window { input, output, taps, stride, dilation, start: -(before as isize) };
+            for channels in [5, 16, 37] {
+                let axes = [Window::NONE, axis, axis];
+                let (inputs, outputs, groups) = (channels, channels, channels);
+                let precision = Precision::F32;
+                let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
+                let values = numbers(input * input * channels, 3);
+                let weights = numbers(channels * conv.taps(), 4);
+                let threads = Threads::new(2);
+                let filters = conv.filters((&threads, Shelf::apart()), &weights);
+                let mut out = vec![f32::NAN; output * output * channels];
+                let operands = (Input::channels_last(&values), &filters, &weights[..]);
+                conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
+                assert_eq!(out, reference(&conv, &values, &weights), "{axis:?} {channels}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 

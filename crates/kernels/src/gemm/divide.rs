@@ -142,7 +142,8 @@ impl Tiles {
     pub(super) fn room(&self, product: &Product<'_>) -> usize {
         match product.b {
             Right::Plain(..) if !self.is_thin => {
-                let panels = self.panels().div_ceil(self.across);
+                // Nothing lies side by side where B has no columns.
+                let panels = self.panels().div_ceil(self.across.max(1));
                 panels * micro::shape().1 * product.precision.rows(product.k)
             }
             _ => 0,

@@ -356,6 +356,19 @@ fn columns_of_a_may_lie_in_several_matrices() {
     }
 }
 
+#[test]
+fn products_without_columns_need_no_memory() {
+    let (a, layout) = (numbers(40, 1), Layout::Rows { stride: 0 });
+    let (left, right) = (Left::Rows { values: &a, stride: 8 }, Right::Plain(&[], layout));
+    for precision in [Precision::F32, Precision::Bf16] {
+        let product =
+            Product { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, steps: &[] };
+        assert_eq!(product.scratch_len(), 0);
+        product.run(&Threads::new(2), &ScratchPool::default(), &mut []);
+        product.run_alone(&mut [], &mut []);
+    }
+}
+
 /// Few rows by several matrices, packed and as they lie, give what each product gives alone.
 #[test]
 fn products_together_are_the_products() {

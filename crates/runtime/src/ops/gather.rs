@@ -27,22 +27,24 @@ impl Lower for Gather {
         if let Some(plan) = one_entry(cx, plan) {
             return movement(cx.element_type(0), 1, vec![Copy { input: 0, output: 0, plan }]);
         }
-        if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
-            return Ok(Box::new(GatherKernel::<Loose>::new(plan, false)));
-        }
-        kernel_for!(cx, 0, size T => GatherKernel::<T>::new(plan, false))
+        kernel(cx, plan, false)
     }
 }
 
-/// A Gather along the first axis that hands its input over where the indices leave it as it is.
+/// The kernel for the element type. Where `hands_over`, which is for all entries of the first axis,
+/// its input becomes its output if the indices leave it as it is.
 ///
 /// # Errors
 /// For elements that are not whole bytes.
-pub(crate) fn handing_over(
+pub(crate) fn kernel(
     cx: &LowerCx<'_>,
     plan: GatherPlan,
+    hands_over: bool,
 ) -> Result<Box<dyn Kernel>, LowerError> {
-    kernel_for!(cx, 0, size T => GatherKernel::<T>::new(plan, true))
+    if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
+        return Ok(Box::new(GatherKernel::<Loose> { plan, hands_over, of: PhantomData }));
+    }
+    kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, hands_over, of: PhantomData })
 }
 
 /// The copy of a single entry, if its index is known and in range.
@@ -59,12 +61,6 @@ struct GatherKernel<T> {
     /// Whether its input may become its output.
     hands_over: bool,
     of: PhantomData<T>,
-}
-
-impl<T> GatherKernel<T> {
-    fn new(plan: GatherPlan, hands_over: bool) -> GatherKernel<T> {
-        GatherKernel { plan, hands_over, of: PhantomData }
-    }
 }
 
 impl<T: Plain> Kernel for GatherKernel<T> {

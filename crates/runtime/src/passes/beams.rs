@@ -4,7 +4,7 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::net::{Made, Net, Node, Operation};
-use crate::ops::gather::handing_over;
+use crate::ops::gather;
 use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::ops::variable::Variable;
@@ -22,6 +22,8 @@ fn chosen(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
     let &[data, indices, axis] = &node.inputs[..] else { return None };
     sweep.maker(data)?.is::<Variable>().filter(|variable| variable.reads())?;
     let net = &*sweep.net;
+    // Others are moved as what stands for them.
+    net.values[data].fact.element_type.byte_size()?;
     let is_first = net.values[axis].fact.value.as_deref()?.i64s()? == [0];
     let (sizes, count) = (net.sizes(data)?, net.sizes(indices)?);
     let (&size, inner) = sizes.split_first()?;
@@ -40,6 +42,6 @@ struct Beams {
 
 impl Made for Beams {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        handing_over(cx, self.plan)
+        gather::kernel(cx, self.plan, true)
     }
 }

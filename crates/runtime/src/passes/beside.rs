@@ -13,12 +13,7 @@ use std::sync::Arc;
 const SHORT: usize = 32;
 
 pub(super) fn beside(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, mut node| {
-        if read_beside(sweep, &mut node).is_some() {
-            sweep.changed();
-        }
-        sweep.keep(node);
-    })
+    Sweep::editing(net, read_beside)
 }
 
 /// Lets a convolution read the operands of the Concat that feeds it.

@@ -10,12 +10,7 @@ use infer::rules::broadcast::AutoBroadcast;
 use std::sync::Arc;
 
 pub(super) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, mut node| {
-        if gated(sweep, &mut node).is_some() {
-            sweep.changed();
-        }
-        sweep.keep(node);
-    })
+    Sweep::editing(net, gated)
 }
 
 /// Lets a convolution read the data and the gates of the product that feeds it.

@@ -61,6 +61,19 @@ impl<'a> Sweep<'a> {
         })
     }
 
+    /// Keeps each node as `edit` leaves it. Returns how many it has changed, which it tells.
+    pub(crate) fn editing(
+        net: &'a mut Net,
+        mut edit: impl FnMut(&mut Sweep<'_>, &mut Node) -> Option<()>,
+    ) -> usize {
+        Sweep::over(net, |sweep, mut node| {
+            if edit(sweep, &mut node).is_some() {
+                sweep.changed();
+            }
+            sweep.keep(node);
+        })
+    }
+
     /// Keeps a node, at this place of the order.
     pub(crate) fn keep(&mut self, node: Node) {
         for &output in &node.outputs {

@@ -178,12 +178,10 @@ fn rows_of_levels_are_multiplied_by_integers() {
     }
 }
 
-/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
-/// convolution reads the channels multiplied by the gates.
-#[test]
-fn gates_are_multiplied_while_the_convolution_reads() {
-    let mut g = GraphBuilder::new("gate");
-    let x = g.parameter("x", F32, "2,20,5,7");
+/// A convolution of single positions, from as many channels as `dims` says last to as many as it says
+/// first.
+fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) -> OutputRef {
+    let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
     let windows = [
         ("strides", "1,1"),
         ("dilations", "1,1"),
@@ -191,10 +189,16 @@ fn gates_are_multiplied_while_the_convolution_reads() {
         ("pads_end", "0,0"),
         ("auto_pad", "explicit"),
     ];
-    let conv = |g: &mut GraphBuilder, x, seed| {
-        let filters = constant(g, &[20, 20, 1, 1], seed);
-        g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
-    };
+    g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
+}
+
+/// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
+/// convolution reads the channels multiplied by the gates.
+#[test]
+fn gates_are_multiplied_while_the_convolution_reads() {
+    let mut g = GraphBuilder::new("gate");
+    let x = g.parameter("x", F32, "2,20,5,7");
+    let conv = |g: &mut GraphBuilder, x, seed| pointwise(g, x, [20, 20], seed);
     let x = conv(&mut g, x, 3);
     let mean = with_ints(&mut g, "ReduceMean", x, &[2, 3]);
     let gate = conv(&mut g, mean, 4);
@@ -214,20 +218,10 @@ fn convolutions_read_side_by_side() {
     for (last, copies) in [(32, 0), (40, 1)] {
         let mut g = GraphBuilder::new("beside");
         let x = g.parameter("x", F32, "2,40,5,7");
-        let windows = [
-            ("strides", "1,1"),
-            ("dilations", "1,1"),
-            ("pads_begin", "0,0"),
-            ("pads_end", "0,0"),
-            ("auto_pad", "explicit"),
-        ];
-        let conv = |g: &mut GraphBuilder, x, dims: [u64; 2], seed| {
-            let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
-            g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
-        };
-        let parts = [(32, 3), (32, 4), (last, 5)].map(|(n, seed)| conv(&mut g, x, [n, 40], seed));
+        let parts =
+            [(32, 3), (32, 4), (last, 5)].map(|(n, seed)| pointwise(&mut g, x, [n, 40], seed));
         let all = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&parts).output();
-        let y = conv(&mut g, all, [24, 64 + last], 6);
+        let y = pointwise(&mut g, all, [24, 64 + last], 6);
         let y = unary(&mut g, "Relu", y);
         g.result("y", y);
         let convolutions = ["convolution"; 3].into_iter().chain(vec!["copy"; copies]);

@@ -42,6 +42,9 @@ macro_rules! positions {
     };
 }
 
+/// How many those are.
+const POSITIONS: usize = 19;
+
 /// The window whose tap, `tap` positions behind its first, looks at a position, both counted from the
 /// first of all.
 #[inline(always)]
@@ -179,6 +182,7 @@ impl Row<'_> {
         (c, count): (usize, usize),
         load: impl Fn(*const f32) -> V,
     ) {
+        const { assert!((P - 1) * S + (T - 1) * D < POSITIONS, "windows reach further") };
         // The first position, before the line if negative.
         let start = (x * S) as isize + self.width.start;
         let first = start * self.channels as isize + c as isize;
