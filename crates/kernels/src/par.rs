@@ -210,7 +210,7 @@ impl Threads {
         // A few pieces per thread even out threads of different speed; as much for each thread.
         let pieces = len.div_ceil(grain).next_multiple_of(self.count());
         let pieces = pieces.min(self.count() * 4).min(len);
-        let start = |piece: usize| len / pieces * piece + len % pieces * piece / pieces;
+        let start = |piece: usize| len / pieces * piece + (len % pieces * piece).div_ceil(pieces);
         self.run(pieces, &|piece, worker| {
             f(start(piece)..start(piece + 1), worker);
         });
@@ -261,7 +261,9 @@ impl Shared {
     fn open(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync), threads: usize) -> usize {
         // SAFETY: the lifetime is erased only until `wait_for` has seen all tasks done.
         let job: Job = unsafe { std::mem::transmute(f) };
-        let share = |i: usize| tasks * i / threads..tasks * (i + 1) / threads;
+        // The caller begins before the others do, and has the larger part.
+        let start = |i: usize| (tasks * i).div_ceil(threads);
+        let share = |i: usize| start(i)..start(i + 1);
         for (i, desk) in self.desks.iter().enumerate().take(threads).skip(1) {
             // SAFETY: `run` holds `busy` and has waited for all tasks of the job before.
             unsafe { desk.lay(job, share(i)) };

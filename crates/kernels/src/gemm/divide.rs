@@ -19,6 +19,10 @@ pub(super) const GRAIN: usize = 1 << 16;
 /// Blocks of rows that make it worth reading B once more.
 const MANY_BLOCKS: usize = 4;
 
+/// Columns of B for each row of A up to which it takes a thread less to read all of B than rows of
+/// A that another thread has written.
+const COLUMNS_OF_A_ROW: usize = 8;
+
 /// Tiles for each thread, so that one that is done sooner can help.
 pub(super) const TILES_PER_THREAD: usize = 4;
 
@@ -68,8 +72,9 @@ impl Tiles {
         // unless it would read much of B for few of them, or pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
         let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
+        let is_tall = n <= COLUMNS_OF_A_ROW * m && product.reads_once();
         let blocks = m / (threads * most);
-        if is_packed && (blocks >= MANY_BLOCKS || is_small && blocks > 0) {
+        if is_packed && (blocks >= MANY_BLOCKS || (is_small || is_tall) && blocks > 0) {
             return tiles.by_rows(threads, blocks);
         }
         tiles.by_columns(threads, most, precision.has_tiles())

@@ -299,6 +299,11 @@ impl Product<'_> {
         }
     }
 
+    /// Whether each row of A has elements of its own.
+    fn reads_once(&self) -> bool {
+        !matches!(self.left().0, Left::Windows(_) | Left::Runs { .. })
+    }
+
     /// Runs of consecutive elements that a row of A consists of.
     fn runs(&self) -> usize {
         match self.left() {
@@ -445,10 +450,14 @@ multiversion! {
     }
 }
 
-/// Rows of the next block: blocks of nearly equal size, rather than a small one at the end.
+/// Rows of the next block: as many as there are registers for, since panels of B that are read for
+/// the first time come slowly, but no block of few rows at the end.
 fn block_rows(left: usize, most: usize) -> usize {
-    let blocks = left.div_ceil(most);
-    left.div_ceil(blocks)
+    match left.checked_sub(most) {
+        None => left,
+        Some(rest) if rest > 0 && 2 * rest < most => left.div_ceil(2),
+        Some(_) => most,
+    }
 }
 
 /// Computes many products, each on one thread: product `i` is `product(i)` and goes to the `i`-th

@@ -105,17 +105,20 @@ impl Work<'_> {
     }
 }
 
-/// Channels that a thread computes of all lines; all channels where lines are divided instead. Channels
+/// Channels that are computed of all lines at once; all channels where lines are divided instead. Channels
 /// are divided where a thread's lines would look at as many again that another thread has written.
 fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
     /// Channels of whole cache lines, and vectors.
     const UNIT: usize = 32;
+    /// Parts of a thread: all lines of some channels meet the other thread's lines sooner than the
+    /// first lines of all channels do.
+    const PARTS: usize = 3;
     let [depth, height, _] = conv.axes;
     let seen = height.taps.saturating_sub(1) * height.dilation + 1;
     let beyond = seen.saturating_sub(height.stride);
     let lines = conv.batch * depth.output * height.output * height.stride;
     match threads > 1 && beyond * threads >= lines {
-        true => conv.inputs.div_ceil(threads).next_multiple_of(UNIT),
+        true => conv.inputs.div_ceil(threads * PARTS).next_multiple_of(UNIT),
         false => conv.inputs,
     }
 }
