@@ -66,7 +66,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let report = Report { load, check, planning, first, times, flops, threads: count, precision };
     match args.common.json {
         true => print::line(report.json(&session))?,
-        false => print::text(report.text() + &profile::text(&session.profile()))?,
+        false => print::text(report.text() + &profile::text(&session.profile(), report.runs()))?,
     }
     Ok(Exit::Good)
 }
@@ -146,6 +146,10 @@ impl Report {
         self.times.get(at).copied().map_or(f64::NAN, ms)
     }
 
+    fn runs(&self) -> u32 {
+        u32::try_from(self.times.len()).unwrap_or(u32::MAX)
+    }
+
     /// Billions of floating-point operations in a second.
     fn gflops(&self) -> f64 {
         (self.flops / self.percentile(50) / 1e3).round() / 1e3
@@ -166,7 +170,7 @@ impl Report {
             "threads": self.threads,
             "precision": self.precision.name(),
             "peak_rss_bytes": peak_memory(),
-            "layers": profile::json(&session.profile()),
+            "layers": profile::json(&session.profile(), self.runs()),
         })
     }
 

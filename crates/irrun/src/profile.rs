@@ -14,21 +14,23 @@ pub fn ms(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
-/// Time of each layer in each run, in the order in which they first ran.
-pub fn json(steps: &[StepTime]) -> Value {
+/// Time of each layer in one of some runs, and how often it ran in all of them, in the order in
+/// which layers first ended.
+pub fn json(steps: &[StepTime], runs: u32) -> Value {
     let layer = |s: &StepTime| {
         json!({ "layer": s.layer, "type": s.kind, "kernel": s.kernel,
-                "ms": ms(s.time / s.runs.max(1)) })
+                "ms": ms(s.time / runs.max(1)), "times": s.times })
     };
     steps.iter().map(layer).collect()
 }
 
-/// Time per operation type and kernel, then per layer, the longest first; nothing without steps.
-pub fn text(steps: &[StepTime]) -> String {
+/// Time in one of some runs, per operation type and kernel, then per layer, the longest first; nothing
+/// without steps.
+pub fn text(steps: &[StepTime], runs: u32) -> String {
     if steps.is_empty() {
         return String::new();
     }
-    let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(s.runs.max(1));
+    let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(runs.max(1));
     let total: f64 = steps.iter().map(per_run).sum();
     let mut kinds: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
     for step in steps {

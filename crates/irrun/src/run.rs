@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if targets.is_empty() {
         print::text(summary(&ports, &outputs))?;
     }
-    print::text(profile::text(&session.profile()))?;
+    print::text(profile::text(&session.profile(), 1))?;
     Ok(Exit::Good)
 }
 
@@ -223,7 +223,7 @@ fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target], session: &Sess
     }
     let steps = session.profile();
     if !steps.is_empty() {
-        report["layers"] = profile::json(&steps);
+        report["layers"] = profile::json(&steps, 1);
     }
     report
 }

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
 const SMALL: usize = 64;
@@ -177,16 +178,26 @@ impl Ready {
 
     /// Runs one step after the other, and gives the outputs.
     fn steps(&mut self, shared: &Shared, kept: &[Kept]) -> Result<Vec<Tensor>, Box<Problem>> {
-        let profiled = shared.profile.borrow().is_some();
         for index in 0..self.plan.steps.len() {
-            let start = profiled.then(std::time::Instant::now);
+            let before = shared.profile.borrow().as_ref().map(|p| (p.total(), Instant::now()));
             self.step(index, shared, kept)?;
-            if let (Some(start), Some(profile)) = (start, shared.profile.borrow_mut().as_mut()) {
-                profile.record(&self.plan, index, start.elapsed());
+            if let Some((before, start)) = before {
+                let (time, step) = (start.elapsed(), (&self.plan, index, self.kernel_name(index)));
+                let mut profile = shared.profile.borrow_mut();
+                profile.iter_mut().for_each(|profile| profile.record(step, time, before));
             }
         }
         let output = |v: &ValueId| self.values[*v].clone();
         Ok(self.plan.outputs.iter().filter_map(output).collect())
+    }
+
+    /// The kernel of a step, if one has been chosen.
+    fn kernel_name(&self, step: usize) -> &'static str {
+        match (&self.plan.steps[step].work, &self.memos[step]) {
+            (Work::Kernel(kernel), _) => kernel.name(),
+            (Work::Late(..), Some(memo)) => memo.kernel.name(),
+            (Work::Late(..), None) => "none",
+        }
     }
 
     /// Puts inputs in their places and takes memory for outputs.

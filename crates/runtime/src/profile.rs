@@ -1,9 +1,10 @@
 //! Time per layer.
 
-use crate::plan::{Plan, Work};
+use crate::plan::Plan;
+use std::collections::HashMap;
 use std::time::Duration;
 
-/// Time that one step took over all runs since profiling began.
+/// Time that one layer took with one kernel, over all runs since profiling began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
     /// The layer as messages name it.
@@ -12,41 +13,50 @@ pub struct StepTime {
     pub kind: String,
     /// The kernel.
     pub kernel: &'static str,
-    /// Total time.
+    /// Total time. That of the layers of a body is theirs alone, not that of the layer around it.
     pub time: Duration,
-    /// Number of runs.
-    pub runs: u32,
+    /// How often it ran: in a body, once for each iteration.
+    pub times: u32,
 }
 
 /// Times of all steps that have run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Profile {
-    steps: Vec<(usize, StepTime)>,
+    steps: Vec<StepTime>,
+    /// Where each of them is: by its graph, its layer there, and its kernel.
+    places: HashMap<(usize, usize, &'static str), usize>,
+    total: Duration,
 }
 
 impl Profile {
-    pub(crate) fn record(&mut self, plan: &Plan, step: usize, time: Duration) {
-        let step = &plan.steps[step];
-        let kernel = match &step.work {
-            Work::Kernel(kernel) => kernel.name(),
-            Work::Late(..) => "late",
-        };
-        let known = self.steps.iter_mut().find(|(l, s)| *l == step.layer && s.kernel == kernel);
-        match known {
-            Some((_, entry)) => {
-                entry.time += time;
-                entry.runs += 1;
-            }
-            None => {
-                let layer = plan.graph.layers().get(step.layer);
-                let kind = layer.map_or(String::new(), |l| l.kind.clone());
-                let layer = layer.map_or(String::new(), |l| l.title());
-                self.steps.push((step.layer, StepTime { layer, kind, kernel, time, runs: 1 }));
-            }
-        }
+    /// The time of all steps so far.
+    pub(crate) fn total(&self) -> Duration {
+        self.total
+    }
+
+    /// Adds the time of a step, with all that has been recorded since `total` was `before`.
+    pub(crate) fn record(
+        &mut self,
+        (plan, step, kernel): (&Plan, usize, &'static str),
+        time: Duration,
+        before: Duration,
+    ) {
+        let own = time.saturating_sub(self.total - before);
+        self.total += own;
+        let (layers, layer) = (plan.graph.layers(), plan.steps[step].layer);
+        let key = (layers.as_ptr().addr(), layer, kernel);
+        let place = *self.places.entry(key).or_insert_with(|| {
+            let layer = layers.get(layer);
+            let (title, kind) = layer.map(|l| (l.title(), l.kind.clone())).unwrap_or_default();
+            let (time, times) = (Duration::ZERO, 0);
+            self.steps.push(StepTime { layer: title, kind, kernel, time, times });
+            self.steps.len() - 1
+        });
+        self.steps[place].time += own;
+        self.steps[place].times += 1;
     }
 
     pub(crate) fn steps(&self) -> Vec<StepTime> {
-        self.steps.iter().map(|(_, step)| step.clone()).collect()
+        self.steps.clone()
     }
 }

@@ -141,7 +141,7 @@ impl Session {
         *self.shared.profile.borrow_mut() = Some(Profile::default());
     }
 
-    /// The times measured so far, in the order in which the steps first ran.
+    /// The times measured so far, of the layers of bodies too, in the order in which they first ended.
     pub fn profile(&self) -> Vec<StepTime> {
         self.shared.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
     }

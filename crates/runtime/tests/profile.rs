@@ -1,0 +1,54 @@
+//! Profiles: what ran, how often, and no time twice.
+
+use infer::Inputs;
+use ir::ElementType::F32;
+use runtime::Tensor;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Layer 3 of the model is a Loop of five iterations, layer 3 of its body a Multiply.
+#[test]
+fn layers_of_bodies_have_times_of_their_own() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/loop_with_scan/model.xml");
+    let graph = ir::read(&path).unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let input = [Tensor::zeros(F32, &[1, 3]).unwrap()];
+    session.run(&input).unwrap();
+    session.start_profile();
+    let start = Instant::now();
+    for _ in 0..3 {
+        session.run(&input).unwrap();
+    }
+    let wall = start.elapsed();
+    let steps = session.profile();
+    let times = |kind: &str| {
+        let of_kind = steps.iter().filter(|s| s.kind == kind);
+        of_kind.map(|s| (s.kernel, s.times)).collect::<Vec<_>>()
+    };
+    assert_eq!(times("Loop"), [("loop", 3)]);
+    assert_eq!(times("Multiply"), [("binary", 3 * 5)]);
+    let sum: Duration = steps.iter().map(|s| s.time).sum();
+    assert!(sum <= wall, "{sum:?} of {wall:?}");
+}
+
+/// The kernel of a step that waits for its inputs is known once it has run.
+#[test]
+fn kernels_that_are_chosen_late_have_their_names() {
+    let mut g = ir::GraphBuilder::new("late");
+    let x = g.parameter("x", F32, "4");
+    let y =
+        g.layer("NonZero", "opset3").attributes(&[("output_type", "i64")]).inputs(&[x]).output();
+    let to = [("destination_type", "f32")];
+    let y = g.layer("Convert", "opset1").attributes(&to).inputs(&[y]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    session.start_profile();
+    session.run(&[Tensor::from_vec(&[4], vec![1f32, 0.0, 2.0, 0.0]).unwrap()]).unwrap();
+    let kernels: Vec<_> = session.profile().iter().map(|s| (s.kind.clone(), s.kernel)).collect();
+    let expected = [("NonZero", "non zero"), ("Convert", "convert")];
+    assert_eq!(kernels, expected.map(|(kind, kernel)| (kind.to_owned(), kernel)));
+}
