@@ -35,7 +35,7 @@ impl Lower for ClassNms {
             },
             across: self.sort_result_across_batch,
         };
-        Ok(produce(cx, "class_nms", move |inputs| run(&by_class, inputs)))
+        Ok(produce(cx, "class nms", move |inputs| run(&by_class, inputs)))
     }
 }
 

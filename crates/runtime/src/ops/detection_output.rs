@@ -12,7 +12,7 @@ impl Lower for DetectionOutput {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let rule = self.clone();
         let sizes = cx.output_sizes(0)?.to_vec();
-        Ok(produce::produce(cx, "detection_output", move |inputs| {
+        Ok(produce::produce(cx, "detection output", move |inputs| {
             let rows = sizes[2];
             let image = Images::new(&rule, inputs)?;
             let mut out: Vec<f32> = Vec::new();

@@ -9,7 +9,7 @@ use kernels::detection::greedy::Greedy;
 impl Lower for ExperimentalDetectronDetectionOutput {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let rule = self.clone();
-        Ok(produce(cx, "detection_output", move |inputs| run(&rule, inputs)))
+        Ok(produce(cx, "detection output", move |inputs| run(&rule, inputs)))
     }
 }
 

@@ -17,7 +17,7 @@ impl Lower for ExperimentalDetectronPriorGridGenerator {
         let (down, right) =
             (step(self.stride.0, image[2], rows), step(self.stride.1, image[3], columns));
         let sizes = cx.output_sizes(0)?.to_vec();
-        Ok(produce(cx, "prior_grid", move |inputs| {
+        Ok(produce(cx, "prior grid", move |inputs| {
             let priors = inputs.floats(0)?;
             let cells = (0..rows).flat_map(|y| (0..columns).map(move |x| (x, y)));
             let boxes = cells.flat_map(|(x, y)| {

@@ -13,7 +13,7 @@ impl Lower for ExperimentalDetectronRoiFeatureExtractor {
         let sampling = Sampling { side, ratio, offset: if self.aligned { 0.5 } else { 0.0 } };
         let scales = self.pyramid_scales.clone();
         let levels = cx.input_count() - 1;
-        Ok(produce(cx, "roi_feature_extractor", move |inputs| {
+        Ok(produce(cx, "roi feature extractor", move |inputs| {
             run(&sampling, &scales[..levels], inputs)
         }))
     }

@@ -8,7 +8,7 @@ use kernels::detection::boxes::ranked;
 impl Lower for ExperimentalDetectronTopKRois {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let rows = self.max_rois();
-        Ok(produce(cx, "top_k_rois", move |inputs| {
+        Ok(produce(cx, "top k rois", move |inputs| {
             let (rois, scores) = (inputs.floats(0)?, inputs.floats(1)?);
             let order = ranked(&scores, |_| true).into_iter().take(rows);
             let mut out: Vec<f32> =

@@ -9,7 +9,7 @@ use kernels::detection::greedy::{Greedy, Proposals};
 impl Lower for GenerateProposals {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let rule = self.clone();
-        Ok(produce(cx, "generate_proposals", move |inputs| run(&rule, inputs)))
+        Ok(produce(cx, "generate proposals", move |inputs| run(&rule, inputs)))
     }
 }
 

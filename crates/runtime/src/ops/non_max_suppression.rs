@@ -10,7 +10,7 @@ use kernels::detection::suppression::{Kept, Suppression};
 impl Lower for NonMaxSuppression {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (encoding, sorted) = (self.encoding(), self.sorted());
-        Ok(produce(cx, "non_max_suppression", move |inputs| {
+        Ok(produce(cx, "non max suppression", move |inputs| {
             let mut kept = select(inputs, encoding)?;
             if sorted {
                 // Equal scores stay in the order of batches, classes and boxes.

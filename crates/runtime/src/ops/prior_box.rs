@@ -8,7 +8,7 @@ use kernels::detection::priors::{Grid, Prior, repeat};
 impl Lower for PriorBox {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (rule, row) = (self.clone(), cx.output_sizes(0)?[1]);
-        Ok(produce(cx, "prior_box", move |inputs| {
+        Ok(produce(cx, "prior box", move |inputs| {
             let (cells, image) = areas(inputs)?;
             let (grid, min_size) = grid(&rule, cells, image);
             let priors: Vec<Prior> = priors(&rule, &min_size, row / 4);

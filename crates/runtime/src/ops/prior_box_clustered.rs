@@ -17,7 +17,7 @@ impl Lower for PriorBoxClustered {
         let priors: Vec<Prior> = self.sizes.iter().map(prior).collect();
         let (step, offset, clip) = (self.step, self.offset, self.clip);
         let variance = self.variance.clone();
-        Ok(produce(cx, "prior_box_clustered", move |inputs| {
+        Ok(produce(cx, "prior box clustered", move |inputs| {
             let (cells, image) = areas(inputs)?;
             let step = match step == (0.0, 0.0) {
                 true => (image.1 / cells.1 as f32, image.0 / cells.0 as f32),

@@ -12,7 +12,7 @@ impl Lower for RegionYolo {
         let (data, channels) = (cx.sizes(0), self.channels());
         let (area, item) = (data[2] * data[3], data[1] * data[2] * data[3]);
         let sizes = cx.output_sizes(0)?.to_vec();
-        Ok(produce(cx, "region_yolo", move |inputs| {
+        Ok(produce(cx, "region yolo", move |inputs| {
             let data = inputs.floats(0)?;
             let mut out = Vec::with_capacity(sizes.iter().product());
             for item in data.chunks_exact(item.max(1)) {
