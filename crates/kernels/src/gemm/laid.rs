@@ -20,6 +20,9 @@ impl Laid {
         let count = (rows.1 - rows.0).div_ceil(ROWS);
         let room = Room::new((rows.1 - rows.0 + count) * steps);
         let mut laid = Laid { room, rows, steps };
+        if steps == 0 {
+            return laid;
+        }
         let mut pointers = vec![std::ptr::null(); ROWS * product.runs()];
         let is_scaled = matches!(product.a, Left::Scaled { .. });
         let mut products = vec![0f32; if is_scaled { ROWS * product.k } else { 0 }];
@@ -109,9 +112,6 @@ impl RowLines<'_> {
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements; the machine has AVX512-BF16.
     unsafe fn round(self, from: Source, runs: usize, at: (usize, usize), k: usize) {
-        if k == 0 {
-            return;
-        }
         let len = k / runs;
         // The last line that is written is within the lines.
         let last = (self.count - 1) * self.step * LANES;

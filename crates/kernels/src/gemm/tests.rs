@@ -167,6 +167,16 @@ proptest! {
     }
 }
 
+/// On a thread of its own, which has no room for rows from products before.
+#[test]
+fn rounded_products_without_terms_are_0() {
+    let product = || {
+        let b = Right::Plain(&[], Layout::Rows { stride: 5 });
+        product_of(Precision::Bf16, (40, 5, 0), &[], b, Threads::single())
+    };
+    assert_eq!(std::thread::spawn(product).join().unwrap(), [0.0; 40 * 5]);
+}
+
 /// Windows of every kind that tiles read where they lie, and some that they do not, against the
 /// definition of a convolution.
 #[test]
