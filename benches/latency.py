@@ -1,14 +1,17 @@
 """Steady state: `irrun bench` and its peers, one after the other, several rounds."""
 import json
+import time
 
 import numpy as np
 import openvino as ov
 
 import onnx_models
-from common import MODELS, NAMED, WORK, alternate, bench, environment, guarded, output, repeat
+from common import MODELS, NAMED, WORK, Case, alternate, bench, environment, guarded, median, output, repeat
 
 BATCHES = {'resnet50': [1, 2, 4, 8], 'vit_tiny': [1, 2, 4, 8]}
 LENGTHS = {'bert_base': [16, 32, 64, 128, 256]}
+# Tokens that a language model has seen before the ones that are measured, and how many these are.
+PROMPTS, TOKENS = {'llama_tiny_stateful': [16, 128, 512, 1024, 2048]}, 32
 
 
 def compiled(xml, steps, threads, stateful=False, precision='f32'):
@@ -99,14 +102,56 @@ def reshaped(setup, name, sizes, of):
 
 
 def shapes(setup):
-    """Latency against the size of the batch, and against the length of the sequence."""
+    """Latency against the size of the batch, the length of the sequence, and the tokens before."""
     def batch(array, size):
         return np.ascontiguousarray(np.repeat(array[:1], size, axis=0))
 
     def length(array, size):
         return np.ascontiguousarray(np.resize(array[:1], (1, size)))
     runs = [(n, 'batch', s, batch) for n, s in BATCHES.items()] + [(n, 'length', s, length) for n, s in LENGTHS.items()]
-    return [guarded(name, lambda: {'axis': axis, **reshaped(setup, name, sizes, of)}) for name, axis, sizes, of in runs]
+    rows = [guarded(name, lambda: {'axis': axis, **reshaped(setup, name, sizes, of)}) for name, axis, sizes, of in runs]
+    return rows + [guarded(name, lambda: generation(setup, name, prompts)) for name, prompts in PROMPTS.items()]
+
+
+def written(case, prompt):
+    """A case folder with a prompt and some tokens one by one, for a language model as optimum-intel exports it."""
+    rng, seen, steps = np.random.default_rng(0), 0, []
+    folder = WORK / 'inputs' / f'{case.name}_{prompt}'
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, count in enumerate([prompt] + [1] * TOKENS):
+        seen += count
+        arrays = {'input_ids': rng.integers(0, 1000, (1, count)), 'attention_mask': np.ones((1, seen), np.int64),
+                  'position_ids': np.arange(seen - count, seen)[None], 'beam_idx': np.zeros(1, np.int32)}
+        for name, array in arrays.items():
+            np.save(folder / f'{i}_{name}.npy', array)
+        steps.append({'inputs': [{'file': f'{i}_{name}.npy', 'name': name} for name in arrays], 'expected': []})
+    for file in 'model.xml', 'model.bin':
+        (folder / file).unlink(missing_ok=True)
+        (folder / file).symlink_to(case.folder / file)
+    known = json.loads((case.folder / 'case.json').read_text())
+    (folder / 'case.json').write_text(json.dumps({**known, 'runs': [{'steps': steps}]}))
+    return Case(folder)
+
+
+def generation(setup, name, prompts):
+    """The median of a token of a language model, against the tokens before it."""
+    points = []
+    for prompt in prompts:
+        case = written(setup.case(name), prompt)
+        steps = [dict(enumerate(step)) for step in case.steps()]
+        request = compiled(case.xml, [], 2, stateful=True).create_infer_request()
+
+        def openvino():
+            times = []
+            request.reset_state()
+            for step in steps:
+                start = time.perf_counter()
+                request.infer(step, share_inputs=True)
+                times.append(time.perf_counter() - start)
+            return median(times[1:]) * 1e3
+        sides = {'irrun': lambda: median(bench(setup, case.folder)['steps_ms'][1:]), 'openvino': openvino}
+        points.append({'size': prompt, 'ms': alternate(max(2, setup.rounds - 1), sides)})
+    return {'axis': 'tokens before', 'of': 'a token', 'points': points}
 
 
 def bf16(setup):

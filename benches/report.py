@@ -82,9 +82,9 @@ def shapes(data):
     parts = []
     for row in good(data['shapes']):
         body = [[p['size'], number(p['ms']['irrun']), with_ratio(p, 'openvino')] for p in row['points']]
-        parts += [f"{row['name']}, against the {row['axis']}.\n\n", table([row['axis'], 'irrun', 'OpenVINO'], body),
+        parts += [f"{row['name']}, {row.get('of', 'a run')}, against the {row['axis']}.\n\n", table([row['axis'], 'irrun', 'OpenVINO'], body),
                   f"\n![{row['name']}](performance/shapes_{row['name']}.svg)\n\n"]
-    return ['Milliseconds of one run of a dynamic model.\n\n', *parts, failures(data['shapes'])]
+    return ['Milliseconds of one run of a dynamic model, or of one step of a model with state.\n\n', *parts, failures(data['shapes'])]
 
 
 def plots(data, folder):
@@ -107,7 +107,7 @@ def plots(data, folder):
     for row in good(data['shapes']):
         series = {SHOWN.get(who, who): [(p['size'], p['ms'][who]) for p in row['points']]
                   for who in ('irrun', 'openvino')}
-        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of a run", row['axis'], series)
+        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of {row.get('of', 'a run')}", row['axis'], series)
 
 
 def machine(data):

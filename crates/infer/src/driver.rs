@@ -87,6 +87,23 @@ pub fn infer_op(
     Ok((applied.outputs, applied.consulted))
 }
 
+/// As [`infer_op`], without the values that outputs are known to have: for who is about to compute
+/// them.
+///
+/// # Errors
+/// As [`infer_op`].
+pub fn infer_shapes(
+    op: &dyn Op,
+    inputs: &[Fact],
+    outputs: usize,
+    bodies: &[Body],
+    variables: HashMap<String, Fact>,
+) -> Result<(Vec<Fact>, u64), RuleError> {
+    let mut world = World { variables: Some(variables), ..World::default() };
+    let applied = apply_rule(op, inputs, outputs, bodies, &mut world)?;
+    Ok((applied.outputs, applied.consulted))
+}
+
 /// What the rules of one propagation share.
 #[derive(Default)]
 pub(crate) struct World {
@@ -144,24 +161,36 @@ fn apply(
     bodies: &[Body],
     world: &mut World,
 ) -> Result<Applied, RuleError> {
-    let mut cx = InferCx::new(inputs, outputs, bodies, world);
-    op.infer(&mut cx)?;
-    let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
-    let consulted = consulted.get();
-    let mut outputs: Vec<Fact> =
-        outputs.into_iter().map(|fact| fact.unwrap_or_else(Fact::unknown)).collect();
+    let mut applied = apply_rule(op, inputs, outputs, bodies, world)?;
+    let outputs = &mut applied.outputs;
     for output in 0..outputs.len() {
-        check_size(&outputs[output])?;
         let small = outputs[output].shape.sizes().is_some_and(|sizes| {
             sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s)).unwrap_or(usize::MAX)
                 <= MAX_ELEMENTS
         });
         if small && outputs[output].value.is_none() {
-            let value = op.value(&ValueCx { inputs, outputs: &outputs, output });
+            let value = op.value(&ValueCx { inputs, outputs, output });
             outputs[output].value = value.map(Arc::new);
         }
     }
-    Ok(Applied { outputs, reason, bodies: body_facts, consulted })
+    Ok(applied)
+}
+
+/// Types and shapes alone.
+fn apply_rule(
+    op: &dyn Op,
+    inputs: &[Fact],
+    outputs: usize,
+    bodies: &[Body],
+    world: &mut World,
+) -> Result<Applied, RuleError> {
+    let mut cx = InferCx::new(inputs, outputs, bodies, world);
+    op.infer(&mut cx)?;
+    let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
+    let outputs: Vec<Fact> =
+        outputs.into_iter().map(|fact| fact.unwrap_or_else(Fact::unknown)).collect();
+    outputs.iter().try_for_each(check_size)?;
+    Ok(Applied { outputs, reason, bodies: body_facts, consulted: consulted.get() })
 }
 
 /// Refuses shapes that no memory could hold, before anyone multiplies their dims.

@@ -38,7 +38,7 @@ mod variables;
 pub use attrs::Attrs;
 pub use cx::{InferCx, ValueCx};
 pub use dim::{Dim, Symbol, Why};
-pub use driver::{Analysis, analyse, infer_op, port_name, propagate};
+pub use driver::{Analysis, analyse, infer_op, infer_shapes, port_name, propagate};
 pub use error::{AttrError, RuleError};
 pub use fact::{Fact, Facts, Given, Inputs, NodeFacts};
 pub use op::{Op, OpTraits, Parse};

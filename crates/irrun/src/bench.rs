@@ -42,28 +42,32 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let threads = crate::run::threads(args.common.threads);
     let count = threads.count();
     let mut session = plan?.session_on(Arc::new(threads));
-    let (once, first) = timed(|| run(&mut session, &steps));
+    let (once, first) = timed(|| run(&mut session, &steps, None));
     once?;
     for _ in 0..args.warmup {
-        run(&mut session, &steps)?;
+        run(&mut session, &steps, None)?;
     }
     if args.profile {
         session.start_profile();
     }
     let mut times = Vec::new();
+    let mut laps = vec![Vec::new(); steps.len()];
     let flops = session.flops();
     let begin = Instant::now();
     while times.len() < args.runs
         && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
     {
-        let (done, time) = timed(|| run(&mut session, &steps));
+        let kept = (times.len() < LAPS).then_some(&mut laps[..]);
+        let (done, time) = timed(|| run(&mut session, &steps, kept));
         done?;
         times.push(time);
     }
     times.sort();
     let flops = (session.flops() - flops) as f64 / times.len() as f64;
     let precision = args.common.precision;
-    let report = Report { load, check, planning, first, times, flops, threads: count, precision };
+    let steps = laps.into_iter().filter_map(middle).collect();
+    let report =
+        Report { load, check, planning, first, times, steps, flops, threads: count, precision };
     match args.common.json {
         true => print::line(report.json(&session))?,
         false => print::text(report.text() + &profile::text(&session.profile(), report.runs()))?,
@@ -81,15 +85,32 @@ fn timed<T>(f: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
-/// Runs all steps from the reset state.
-fn run(session: &mut Session, steps: &[Vec<Tensor>]) -> Result<(), Failure> {
-    if steps.len() > 1 {
-        session.reset();
+/// Runs of which the time of each step is kept.
+const LAPS: usize = 1000;
+
+/// Runs all steps from the reset state, and adds the time of each to its laps.
+fn run(
+    session: &mut Session,
+    steps: &[Vec<Tensor>],
+    laps: Option<&mut [Vec<Duration>]>,
+) -> Result<(), Failure> {
+    if let [only] = steps {
+        return session.run(only).or_exit(Exit::Running).map(drop);
     }
+    session.reset();
+    let mut laps = laps.into_iter().flatten();
     for step in steps {
-        session.run(step).or_exit(Exit::Running)?;
+        let (done, time) = timed(|| session.run(step).or_exit(Exit::Running));
+        done?;
+        laps.next().into_iter().for_each(|laps| laps.push(time));
     }
     Ok(())
+}
+
+/// The median, if there is one.
+fn middle(mut times: Vec<Duration>) -> Option<Duration> {
+    times.sort();
+    times.get(times.len() / 2).copied()
 }
 
 /// The inputs that are given, and made up ones for a model of static shapes.
@@ -134,6 +155,8 @@ struct Report {
     first: Duration,
     /// Of the timed runs, shortest first.
     times: Vec<Duration>,
+    /// The median of each step, where there are several.
+    steps: Vec<Duration>,
     /// Floating-point operations of a run, as [`Session::flops`] counts them.
     flops: f64,
     threads: usize,
@@ -165,6 +188,7 @@ impl Report {
             "median_ms": self.percentile(50),
             "p10_ms": self.percentile(10),
             "p90_ms": self.percentile(90),
+            "steps_ms": self.steps.iter().copied().map(ms).collect::<Vec<_>>(),
             "gflops": self.gflops(),
             "runs": self.times.len(),
             "threads": self.threads,
@@ -185,6 +209,10 @@ impl Report {
             line("10 %", self.percentile(10)),
             line("90 %", self.percentile(90)),
         ];
+        if let Some((first, others)) = self.steps.split_first() {
+            rows.push(line("first step", ms(*first)));
+            rows.extend(middle(others.to_vec()).map(|time| line("other steps", ms(time))));
+        }
         rows.push(vec!["speed".to_owned(), format!("{:.3} GFLOP/s", self.gflops())]);
         rows.push(vec!["runs".to_owned(), self.times.len().to_string()]);
         rows.push(vec!["threads".to_owned(), self.threads.to_string()]);

@@ -52,11 +52,15 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let outputs = session.run(&tensors).or_exit(Exit::Running)?;
     write(&targets, &ports, &outputs)?;
+    let variables = match args.save_state.is_some() || args.common.json {
+        true => session.variables().or_exit(Exit::Running)?,
+        false => Vec::new(),
+    };
     if let Some(path) = &args.save_state {
-        state::save(path, &session.variables())?;
+        state::save(path, &variables)?;
     }
     if args.common.json {
-        print::line(report(&ports, &outputs, &targets, &session))?;
+        print::line(report(&ports, &outputs, &targets, (&session, &variables)))?;
         return Ok(Exit::Good);
     }
     if targets.is_empty() {
@@ -194,7 +198,12 @@ fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
     table(&rows)
 }
 
-fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target], session: &Session) -> Value {
+fn report(
+    ports: &[Port],
+    outputs: &[Tensor],
+    targets: &[Target],
+    (session, variables): (&Session, &[(String, Tensor)]),
+) -> Value {
     let list = ports.iter().zip(outputs).enumerate().map(|(i, (port, tensor))| {
         let s = Statistics::of(tensor);
         let files = targets.iter().filter(|t| match t {
@@ -216,7 +225,6 @@ fn report(ports: &[Port], outputs: &[Tensor], targets: &[Target], session: &Sess
         })
     });
     let mut report = json!({ "schema": 1, "outputs": list.collect::<Vec<_>>() });
-    let variables = session.variables();
     if !variables.is_empty() {
         let variable = |(id, t): &(String, Tensor)| json!({ "id": id, "type": t.element_type().name(), "shape": t.sizes() });
         report["variables"] = variables.iter().map(variable).collect();

@@ -277,6 +277,17 @@ fn bench_of_a_case_takes_its_inputs_unless_others_are_given() {
 }
 
 #[test]
+fn bench_tells_the_steps_of_a_case() {
+    let room = Room::new();
+    let case = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/state");
+    let report = json(&room.irrun(&format!("bench {case} --runs 3 --json")).good());
+    let steps = report["steps_ms"].as_array().unwrap();
+    assert_eq!(steps.len(), 3, "{report}");
+    let sum: f64 = steps.iter().filter_map(Value::as_f64).sum();
+    assert!(sum > 0.0 && sum <= report["p90_ms"].as_f64().unwrap() * 3.0, "{report}");
+}
+
+#[test]
 fn bench_json() {
     let room = Room::new();
     let flags = "--runs 4 --warmup 0 --threads 1 --json";
@@ -292,6 +303,7 @@ fn bench_json() {
         assert_eq!(report[key], value, "{key}");
     }
     assert_eq!(report["layers"], serde_json::json!([]), "nothing is profiled");
+    assert_eq!(report["steps_ms"], serde_json::json!([]), "there is one step");
     if cfg!(target_os = "linux") {
         assert!(report["peak_rss_bytes"].as_u64() > Some(1 << 20), "{report}");
     }

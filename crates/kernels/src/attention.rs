@@ -3,7 +3,8 @@
 //! [`gemm`](crate::gemm) and [`softmax`](crate::softmax) and give the same bits.
 
 use crate::gemm::{
-    FEW_ROWS, Layout, Left, Precision, Product, Right, Step, add, add_number, pack_into, panels_len,
+    Layout, Left, Precision, Product, Right, Step, THIN_ROWS, add, add_number, pack_into,
+    panels_len,
 };
 use crate::memory::ScratchPool;
 use crate::num::Loose;
@@ -115,7 +116,7 @@ impl Attention {
     }
 
     fn few(&self) -> bool {
-        self.rows <= FEW_ROWS
+        self.rows <= THIN_ROWS
     }
 
     /// Elements of scratch memory of a worker: scores, one row of output, and packed operands.

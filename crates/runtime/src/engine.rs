@@ -11,13 +11,15 @@ use crate::profile::Profile;
 use crate::shapes::{Choice, Served, Shapes};
 use crate::tensor::{Access, Sizes, Tensor};
 use crate::variables::Variables;
-use infer::{Fact, Inputs, PartialShape, PartialValue, infer_op};
+use infer::ops::variable::Variable;
+use infer::{Fact, Inputs, PartialShape, PartialValue, infer_shapes};
 use ir::{Code, ElementType, Graph, Problem, Problems};
 use kernels::ScratchPool;
 use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -440,9 +442,13 @@ fn choose(
 ) -> Result<Memo, KernelError> {
     let facts: Vec<Fact> = inputs.iter().map(|t| fact_of(t)).collect();
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
-    let variables = shared.variables.borrow().facts();
     let op = node.op().ok_or_else(|| KernelError::new("its kernel has to be chosen before"))?;
-    let (outputs, looked_at) = infer_op(op, &facts, node.outputs.len(), bodies, variables)
+    // Nothing else looks at variables, and copying their names takes longer than the rest.
+    let variables = match node.is::<Variable>().is_some() || !bodies.is_empty() {
+        true => shared.variables.borrow().facts(),
+        false => HashMap::new(),
+    };
+    let (outputs, looked_at) = infer_shapes(op, &facts, node.outputs.len(), bodies, variables)
         .map_err(|e| KernelError { input: e.input, message: e.message })?;
     let constants = vec![None; inputs.len()];
     let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();

@@ -2,8 +2,10 @@
 
 use crate::engine::{Kept, Shared, evaluate};
 use crate::net::Node;
+use crate::pool::Pool;
 use crate::prepared::Store;
 use crate::tensor::{Access, Sizes, Tensor};
+use crate::variables::Variables;
 use infer::Fact;
 use ir::{ElementType, Graph};
 use kernels::copy::CopyPlan;
@@ -14,7 +16,7 @@ use kernels::{InOut, Scratch, ScratchPool, Shelf};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefMut};
 
 /// A piece of work with everything decided that can be decided before the data is there.
 pub trait Kernel: Send + Sync {
@@ -325,9 +327,22 @@ impl<'r> RunCx<'r> {
         f(state.expect("just made of this type"))
     }
 
-    /// What a variable holds.
-    pub fn variable(&self, id: &str) -> Option<Tensor> {
+    /// What a variable holds, if it has a value.
+    ///
+    /// # Errors
+    /// When it has to be copied and there is no memory for that.
+    pub fn variable(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
         self.shared.variables.borrow().read(id)
+    }
+
+    /// The variables of the session, for kernels that let them grow.
+    pub(crate) fn variables(&self) -> RefMut<'r, Variables> {
+        self.shared.variables.borrow_mut()
+    }
+
+    /// Buffers of tensors that nothing needs any more.
+    pub(crate) fn pool(&self) -> &'r Pool {
+        &self.shared.pool
     }
 
     /// Sets what a variable will hold once the run is complete.

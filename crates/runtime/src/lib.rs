@@ -17,6 +17,7 @@
 
 mod adapt;
 mod batch;
+mod cache;
 mod dispatch;
 mod engine;
 mod fused;

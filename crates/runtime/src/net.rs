@@ -65,7 +65,8 @@ impl Value {
 pub(crate) enum Operation {
     /// An operation of the graph.
     Written { op: Arc<dyn Op>, lower: LowerFn },
-    /// What a pass has put in the place of others. All its shapes are known.
+    /// What a pass has put in the place of others. All the shapes are known that its kernel is
+    /// chosen by.
     Made(Arc<dyn Made>),
 }
 

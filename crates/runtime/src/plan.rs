@@ -115,7 +115,7 @@ pub(crate) fn compile_in(
 ) -> Result<Plan, Problems> {
     let failed = |list| Problems::new(Arc::clone(graph.source()), list);
     let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
-    let passes = rewrite(&mut net, graph, options);
+    let passes = rewrite(&mut net, (graph, facts), options);
     let plan = Plan::new(graph, net, options, store).map_err(failed)?;
     let variables = facts.variables().cloned();
     Ok(Plan { passes, variables, ..plan })
@@ -311,7 +311,8 @@ fn lower_now(
     let inputs = net.input_facts(node);
     let invariant = net.invariant(node);
     let late = || Work::Late(node.clone(), invariant);
-    if !inputs.iter().all(Fact::is_static) {
+    // What a pass has made knows what it needs.
+    if node.op().is_some() && !inputs.iter().all(Fact::is_static) {
         return Ok(late());
     }
     let constants = net.constants(node);

@@ -49,7 +49,7 @@ impl Session {
         let outputs = self.engine.run(inputs, &self.shared);
         let mut variables = self.shared.variables.borrow_mut();
         match &outputs {
-            Ok(_) => variables.commit(),
+            Ok(_) => variables.commit(&self.shared.pool),
             Err(_) => variables.discard(),
         }
         outputs
@@ -81,16 +81,23 @@ impl Session {
 
     /// Forgets the values of all variables and the state of random generators.
     pub fn reset(&mut self) {
-        self.shared.variables.borrow_mut().clear();
+        self.shared.variables.borrow_mut().clear(&self.shared.pool);
         self.engine.reset();
     }
 
     /// The variables that have a value, sorted by id.
-    pub fn variables(&self) -> Vec<(String, Tensor)> {
+    ///
+    /// # Errors
+    /// When there is no memory for a copy of those that grow where they lie.
+    pub fn variables(&self) -> Result<Vec<(String, Tensor)>, TensorError> {
         let variables = self.shared.variables.borrow();
-        let mut list: Vec<_> = variables.iter().map(|(id, t)| (id.to_owned(), t.clone())).collect();
-        list.sort_by(|a, b| a.0.cmp(&b.0));
-        list
+        let mut ids: Vec<&str> = variables.iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        let value = |id: &str| match variables.read(id) {
+            Ok(value) => value.map(|value| Ok((id.to_owned(), value))),
+            Err(error) => Some(Err(TensorError::new(error.message))),
+        };
+        ids.into_iter().filter_map(value).collect()
     }
 
     /// The variables of the model, with the type and shape that it declares, sorted by id.

@@ -31,19 +31,17 @@ pub(crate) struct Shapes {
     variables: Vec<(String, Pattern)>,
 }
 
-fn of_tensor(tensor: &Tensor) -> Pattern {
-    (tensor.element_type(), tensor.sizes().iter().map(|s| Some(*s)).collect())
+fn exactly(element_type: ElementType, sizes: &[usize]) -> Pattern {
+    (element_type, sizes.iter().map(|size| Some(*size)).collect())
 }
 
 fn of_fact(fact: &Fact) -> Option<Pattern> {
-    Some((fact.element_type, fact.shape.sizes()?.into_iter().map(Some).collect()))
+    Some(exactly(fact.element_type, &fact.shape.sizes()?))
 }
 
-fn covers((element_type, sizes): &Pattern, tensor: &Tensor) -> bool {
+fn covers((own_type, own): &Pattern, element_type: ElementType, sizes: &[usize]) -> bool {
     let fits = |(own, size): (&Option<usize>, &usize)| own.is_none_or(|own| own == *size);
-    *element_type == tensor.element_type()
-        && sizes.len() == tensor.sizes().len()
-        && sizes.iter().zip(tensor.sizes()).all(fits)
+    *own_type == element_type && own.len() == sizes.len() && own.iter().zip(sizes).all(fits)
 }
 
 fn shape((_, sizes): &Pattern) -> PartialShape {
@@ -53,10 +51,13 @@ fn shape((_, sizes): &Pattern) -> PartialShape {
 impl Shapes {
     /// Those of a run.
     fn of(inputs: &[Tensor], variables: &Variables) -> Shapes {
-        let named = |(id, tensor): (&str, &Tensor)| (id.to_owned(), of_tensor(tensor));
-        let mut variables: Vec<_> = variables.iter().map(named).collect();
+        let variables = variables.iter();
+        let named = variables
+            .map(|(id, (element_type, sizes))| (id.to_owned(), exactly(element_type, &sizes)));
+        let mut variables: Vec<_> = named.collect();
         variables.sort_by(|a, b| a.0.cmp(&b.0));
-        Shapes { inputs: inputs.iter().map(of_tensor).collect(), variables }
+        let inputs = inputs.iter().map(|t| exactly(t.element_type(), t.sizes()));
+        Shapes { inputs: inputs.collect(), variables }
     }
 
     /// Those that a plan was made for, if they are known.
@@ -79,9 +80,10 @@ impl Shapes {
     /// Whether a plan for these serves a run.
     fn serve(&self, inputs: &[Tensor], variables: &Variables) -> bool {
         let named = |(id, pattern): &(String, Pattern)| {
-            variables.get(id).is_some_and(|tensor| covers(pattern, tensor))
+            variables.get(id).is_some_and(|(own, sizes)| covers(pattern, own, &sizes))
         };
-        self.inputs.iter().zip(inputs).all(|(pattern, tensor)| covers(pattern, tensor))
+        let fits = |(pattern, t): (&Pattern, &Tensor)| covers(pattern, t.element_type(), t.sizes());
+        self.inputs.iter().zip(inputs).all(fits)
             && self.variables.len() == variables.len()
             && self.variables.iter().all(named)
     }

@@ -311,6 +311,16 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts_mut(part.data, part.len) })
     }
 
+    /// The elements for writing, if `T` is their type and no other tensor shares them.
+    pub(crate) fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        self.as_slice::<T>()?;
+        let bytes = self.bytes_mut()?;
+        let (data, count) = (bytes.as_mut_ptr(), bytes.len() / size_of::<T>());
+        // SAFETY: `as_slice` has shown that these are whole aligned elements, and `bytes_mut` that
+        // nothing else refers to them.
+        Some(unsafe { std::slice::from_raw_parts_mut(data.cast(), count) })
+    }
+
     /// The strings, if the tensor holds strings.
     pub fn as_strings(&self) -> Option<&[Box<str>]> {
         match &self.storage {

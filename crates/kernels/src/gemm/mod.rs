@@ -47,8 +47,11 @@ use round::Rounded;
 use std::ops::Range;
 use windows::Line;
 
-/// Up to this many rows, B is read where it lies instead of being packed.
+/// Up to this many rows, a B that is packed for later products is not worth it.
 pub const FEW_ROWS: usize = 3;
+
+/// Up to this many rows, a B that is used once is read where it lies instead of being packed.
+pub const THIN_ROWS: usize = 8;
 
 /// The operand B.
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +232,7 @@ impl Product<'_> {
 
     /// Whether B is read where it lies.
     fn is_thin(&self) -> bool {
-        self.m <= FEW_ROWS
+        self.m <= THIN_ROWS
             && self.precision == Precision::F32
             && matches!(self.a, Left::Rows { .. })
             && matches!(self.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }))

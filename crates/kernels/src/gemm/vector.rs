@@ -15,11 +15,25 @@ pub(super) fn tile(
     c: Slice<f32>,
 ) {
     let (left, right) = tile.columns;
-    for row in tile.rows.0..tile.rows.1 {
-        let a = &a[row * a_stride..][..p.k];
-        // SAFETY: within C, and tiles are disjoint.
-        let out =
-            unsafe { std::slice::from_raw_parts_mut(c.at(row * p.c_stride + left), right - left) };
+    let (mut row, end) = tile.rows;
+    while row < end {
+        let rows = (end - row).min(TOGETHER);
+        let line = |i: usize| match i < rows {
+            // SAFETY: within C, tiles are disjoint, and so are rows.
+            true => unsafe {
+                std::slice::from_raw_parts_mut(c.at((row + i) * p.c_stride + left), right - left)
+            },
+            false => &mut [][..],
+        };
+        let mut out: [&mut [f32]; TOGETHER] = std::array::from_fn(line);
+        let out = &mut out[..rows];
+        row += rows;
+        if p.k == 0 {
+            out.iter_mut().for_each(|line| line.fill(0.0));
+            continue;
+        }
+        let values = &a[(row - rows) * a_stride..][..(rows - 1) * a_stride + p.k];
+        let a = Rows { values, stride: a_stride, terms: p.k };
         match layout {
             Layout::Columns { stride } => dots(a, &b[left * stride..], stride, out),
             Layout::Rows { stride } => sums(a, &b[left..], stride, out),
@@ -30,72 +44,137 @@ pub(super) fn tile(
     unsafe { finish(p.steps, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
 }
 
-multiversion! {
-    /// Products of `a` with rows of `b`, each a chain along k: the rows of a block are turned to
-    /// stand side by side.
-    fn dots(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
-        let whole = out.len() / SIDE * SIDE;
-        let (groups, rest) = out.split_at_mut(whole);
-        for (i, out) in groups.chunks_exact_mut(SIDE).enumerate() {
-            block_dots(a, &b[i * SIDE * stride..], stride, out);
+/// Rows of A for which B is read once.
+const TOGETHER: usize = 4;
+
+/// Some rows of A.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    values: &'a [f32],
+    stride: usize,
+    terms: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// `R` rows.
+    #[inline(always)]
+    fn all<const R: usize>(self) -> [&'a [f32]; R] {
+        std::array::from_fn(|i| &self.values[i * self.stride..][..self.terms])
+    }
+}
+
+/// Calls a function for as many rows as there are.
+macro_rules! for_rows {
+    ($function:ident($a:ident, $($arg:expr),*), $rows:expr) => {
+        match $rows {
+            1 => $function::<1>($a.all(), $($arg),*),
+            2 => $function::<2>($a.all(), $($arg),*),
+            3 => $function::<3>($a.all(), $($arg),*),
+            _ => $function::<TOGETHER>($a.all(), $($arg),*),
         }
-        for (i, out) in rest.iter_mut().enumerate() {
-            let row = &b[(whole + i) * stride..][..a.len()];
-            *out = 0.0;
-            for (x, y) in a.iter().zip(row) {
-                *out = x.mul_add(y.get(), *out);
+    };
+}
+
+multiversion! {
+    /// Products of rows of `a` with rows of `b`, each a chain along k: the rows of a block are
+    /// turned to stand side by side.
+    fn dots(a: Rows<'_>, b: &[Loose], stride: usize, out: &mut [&mut [f32]]) {
+        let count = out.first().map_or(0, |line| line.len());
+        let whole = count / SIDE * SIDE;
+        for first in (0..whole).step_by(SIDE) {
+            let b = &b[first * stride..];
+            for_rows!(block_dots(a, b, stride, first, out), out.len());
+        }
+        for first in whole..count {
+            let own = &b[first * stride..][..a.terms];
+            for (i, line) in out.iter_mut().enumerate() {
+                let row = &a.values[i * a.stride..][..a.terms];
+                let sum = row.iter().zip(own).fold(0.0, |sum: f32, (x, y)| x.mul_add(y.get(), sum));
+                line[first] = sum;
             }
         }
     }
 }
 
-/// Products of `a` with the first [`SIDE`] rows of `b`.
+/// Products of rows of `a` with the first [`SIDE`] rows of `b`.
 #[inline(always)]
-fn block_dots(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
-    let mut sums = [0f32; SIDE];
-    let whole = a.len() / SIDE * SIDE;
+fn block_dots<const R: usize>(
+    a: [&[f32]; R],
+    b: &[Loose],
+    stride: usize,
+    first: usize,
+    out: &mut [&mut [f32]],
+) {
+    let mut sums = [[0f32; SIDE]; R];
+    let terms = a[0].len();
+    let whole = terms / SIDE * SIDE;
     for k in (0..whole).step_by(SIDE) {
         let block = turn(&b[k..], stride);
-        for i in 0..SIDE {
-            for lane in 0..SIDE {
-                sums[lane] = a[k + i].mul_add(block[i][lane], sums[lane]);
+        for (a, sums) in a.iter().zip(&mut sums) {
+            let a = &a[k..][..SIDE];
+            for (x, line) in a.iter().zip(&block) {
+                for (sum, y) in sums.iter_mut().zip(line) {
+                    *sum = x.mul_add(*y, *sum);
+                }
             }
         }
     }
-    for k in whole..a.len() {
-        for (lane, sum) in sums.iter_mut().enumerate() {
-            *sum = a[k].mul_add(b[lane * stride + k].get(), *sum);
+    for (a, sums) in a.iter().zip(&mut sums) {
+        for (k, x) in a.iter().enumerate().skip(whole) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = x.mul_add(b[lane * stride + k].get(), *sum);
+            }
         }
     }
-    out.copy_from_slice(&sums);
+    for (sums, line) in sums.iter().zip(out) {
+        line[first..first + SIDE].copy_from_slice(sums);
+    }
 }
 
 /// Columns whose sums are kept in registers.
 const WIDE: usize = 64;
 
 multiversion! {
-    /// Sums of rows of `b`, each times an element of `a`, along k in order.
-    fn sums(a: &[f32], b: &[Loose], stride: usize, out: &mut [f32]) {
-        let mut groups = out.chunks_exact_mut(WIDE);
-        let mut first = 0;
-        for out in &mut groups {
-            let mut sum = [0f32; WIDE];
-            for (k, x) in a.iter().enumerate() {
-                let row = &b[k * stride + first..][..WIDE];
-                for (sum, y) in sum.iter_mut().zip(row) {
+    /// Sums of rows of `b`, each times an element of a row of `a`, along k in order.
+    fn sums(a: Rows<'_>, b: &[Loose], stride: usize, out: &mut [&mut [f32]]) {
+        let count = out.first().map_or(0, |line| line.len());
+        let whole = count / WIDE * WIDE;
+        for first in (0..whole).step_by(WIDE) {
+            for_rows!(wide_sums(a, &b[first..], stride, first, out), out.len());
+        }
+        for (i, line) in out.iter_mut().enumerate() {
+            let row = &a.values[i * a.stride..][..a.terms];
+            let line = &mut line[whole..];
+            line.fill(0.0);
+            for (k, x) in row.iter().enumerate() {
+                let own = &b[k * stride + whole..][..line.len()];
+                for (sum, y) in line.iter_mut().zip(own) {
                     *sum = x.mul_add(y.get(), *sum);
                 }
             }
-            out.copy_from_slice(&sum);
-            first += WIDE;
         }
-        let out = groups.into_remainder();
-        out.fill(0.0);
-        for (k, x) in a.iter().enumerate() {
-            let row = &b[k * stride + first..][..out.len()];
-            for (sum, y) in out.iter_mut().zip(row) {
-                *sum = x.mul_add(y.get(), *sum);
+    }
+}
+
+/// Sums of [`WIDE`] columns for some rows.
+#[inline(always)]
+fn wide_sums<const R: usize>(
+    a: [&[f32]; R],
+    b: &[Loose],
+    stride: usize,
+    first: usize,
+    out: &mut [&mut [f32]],
+) {
+    let mut sums = [[0f32; WIDE]; R];
+    for k in 0..a[0].len() {
+        let own = &b[k * stride..][..WIDE];
+        for (a, sums) in a.iter().zip(&mut sums) {
+            for (sum, y) in sums.iter_mut().zip(own) {
+                *sum = a[k].mul_add(y.get(), *sum);
             }
         }
+    }
+    for (sums, line) in sums.iter().zip(out) {
+        line[first..first + WIDE].copy_from_slice(sums);
     }
 }

@@ -1,6 +1,7 @@
 //! What passes put in the place of several operations, or of one whose operands lie differently.
 
 pub(crate) mod attention;
+pub(crate) mod cached;
 pub(crate) mod convolution;
 pub(crate) mod integers;
 pub(crate) mod moved;

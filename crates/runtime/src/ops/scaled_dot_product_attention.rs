@@ -76,6 +76,17 @@ pub(crate) struct MaskAt {
 }
 
 impl MaskAt {
+    /// The same mask, which says which scores count.
+    pub(crate) fn boolean(self, is_boolean: bool) -> MaskAt {
+        MaskAt { is_boolean, ..self }
+    }
+
+    /// The same for groups of heads that are the rows of one.
+    pub(crate) fn grouped(self, group: usize) -> Option<MaskAt> {
+        let (at, row) = even(&self.at, group)?;
+        Some(MaskAt { at, apart: (row, self.apart.1), ..self })
+    }
+
     /// A mask of `sizes` beside scores of `columns` columns, with the batch axes of the result.
     pub(crate) fn new(input: usize, sizes: &[usize], batch: &[usize], columns: usize) -> MaskAt {
         let (own, rows, width) = split(sizes);
@@ -90,6 +101,15 @@ impl MaskAt {
     fn of<'a>(&self, head: usize, values: &'a [f32]) -> Mask<'a> {
         Mask { values: &values[self.at[head]..], row: self.apart.0, column: self.apart.1 }
     }
+}
+
+/// The first place of each group, and how far its places are apart, if they all are as far.
+fn even(places: &[usize], group: usize) -> Option<(Vec<usize>, usize)> {
+    let apart = places.get(1)?.checked_sub(*places.first()?)?;
+    let follows = |pair: &[usize]| matches!(pair, [a, b] if b.checked_sub(*a) == Some(apart));
+    let groups = places.chunks(group.max(1));
+    let all = groups.clone().all(|own| own.len() == group && own.windows(2).all(follows));
+    all.then(|| (groups.filter_map(|own| own.first().copied()).collect(), apart))
 }
 
 /// Batch axes, rows and columns.
@@ -111,8 +131,7 @@ impl Heads {
         let (batch, ..) = split(cx.output_sizes(0)?);
         if rule.has_mask(cx.input_count(), Some(cx.sizes(3).len())) {
             let mask = MaskAt::new(3, cx.sizes(3), &batch, heads.attention.terms);
-            let is_boolean = cx.element_type(3) == ElementType::Boolean;
-            heads.masks.push(MaskAt { is_boolean, ..mask });
+            heads.masks.push(mask.boolean(cx.element_type(3) == ElementType::Boolean));
         }
         heads.sink = (cx.input_count() > 5).then(|| MaskAt::new(5, cx.sizes(5), &batch, 0));
         Ok(heads)
@@ -147,6 +166,49 @@ impl Heads {
         self
     }
 
+    /// The heads of a query over caches, which rows of these sizes are put behind: where these lie,
+    /// for each head of the caches. [`Heads::grown`] knows the rest.
+    pub(crate) fn over_caches([query, key, value]: [&[usize]; 3], output: &[usize]) -> Heads {
+        let (own, rows) = (split(key).0, |s: &[usize]| split(&s[s.len().saturating_sub(2)..]));
+        let matrix = |s: &[usize]| [rows(s).1, rows(s).2];
+        let mut heads = Heads::new([query, &matrix(key), &matrix(value)], output).over_variable();
+        for (i, [rows, columns]) in [(1, matrix(key)), (2, matrix(value))] {
+            let count: usize = own.iter().product();
+            heads.at[i] = (0..count).map(|head| head * rows * columns).collect();
+        }
+        heads
+    }
+
+    /// Heads of one row each that read the same keys and values, as the rows of one head: what they
+    /// read is read once.
+    pub(crate) fn grouped(&self, group: usize) -> Option<Heads> {
+        if self.attention.rows != 1 || self.attention.causal || group < 2 {
+            return None;
+        }
+        let ((query, from), (output, to)) = (even(&self.at[0], group)?, even(&self.to, group)?);
+        let mut heads = self.clone();
+        heads.attention.rows = group;
+        (heads.attention.strides[0], heads.attention.strides[3]) = (from, to);
+        (heads.at[0], heads.to) = (query, output);
+        Some(heads)
+    }
+
+    /// The same over all rows of caches, of which each head begins where `at` says.
+    pub(crate) fn grown(
+        &self,
+        terms: usize,
+        [keys, values]: [Vec<usize>; 2],
+        mask: Option<MaskAt>,
+    ) -> Heads {
+        let mut heads = self.clone();
+        heads.attention.terms = terms;
+        heads.attention.strides[1] = heads.attention.depth;
+        heads.attention.strides[2] = heads.attention.width;
+        (heads.at[1], heads.at[2]) = (keys, values);
+        heads.masks.extend(mask);
+        heads
+    }
+
     /// The same with operands that are rounded first.
     pub(crate) fn rounded(mut self, precision: Precision) -> Heads {
         self.attention.precision = precision;
@@ -154,12 +216,12 @@ impl Heads {
     }
 
     /// Floating-point operations of both products.
-    fn flops(&self) -> u64 {
+    pub(crate) fn flops(&self) -> u64 {
         let Attention { rows, terms, depth, width, .. } = self.attention;
         [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.at[0].len()
     }
 
@@ -168,6 +230,30 @@ impl Heads {
         let mut attention = self.attention.clone();
         attention.scale = scale.unwrap_or(attention.scale);
         attention
+    }
+
+    /// Computes all heads from query, key, value and sink, and what is added to the scores.
+    pub(crate) fn attend(
+        &self,
+        cx: &RunCx<'_>,
+        operands: [&[f32]; 4],
+        masks: &[&[f32]],
+        scale: Option<f32>,
+        output: &mut [f32],
+    ) {
+        let (threads, scratch) = (cx.threads(), cx.scratch_pool());
+        let head = |i: usize| self.head(i, operands, masks);
+        let attention = self.scaled(scale);
+        attention.run(threads, scratch, self.count(), head, |i| self.to[i], output);
+    }
+
+    /// What a boolean mask adds to the scores.
+    pub(crate) fn bias<'r>(&self, cx: &RunCx<'r>, counts: &[u8]) -> Scratch<'r, f32> {
+        let mut bias = cx.scratch::<f32>(counts.len());
+        for (to, counts) in bias.iter_mut().zip(counts) {
+            *to = if *counts != 0 { 0.0 } else { self.hidden };
+        }
+        bias
     }
 
     fn head<'a>(
@@ -222,12 +308,7 @@ impl Float {
         if !mask.is_boolean {
             return self.input(cx, mask.input, true);
         }
-        let counts = cx.input::<u8>(mask.input);
-        let mut bias = cx.scratch::<f32>(counts.len());
-        for (to, counts) in bias.iter_mut().zip(counts) {
-            *to = if *counts != 0 { 0.0 } else { self.heads.hidden };
-        }
-        Wide::Own(bias)
+        Wide::Own(self.heads.bias(cx, cx.input(mask.input)))
     }
 }
 
@@ -244,21 +325,16 @@ impl Kernel for Float {
         let values = [0, 1, 2, 3].map(|i: usize| inputs[i].values());
         let masks: Vec<Wide<'_>> = heads.masks.iter().map(|m| self.mask(cx, m)).collect();
         let masks: Vec<&[f32]> = masks.iter().map(Wide::values).collect();
-        let attention = heads.scaled(scale.values().first().copied());
-        let run = |cx: &RunCx<'_>, output: &mut [f32]| {
-            let (threads, scratch) = (cx.threads(), cx.scratch_pool());
-            let head = |i: usize| heads.head(i, values, &masks);
-            attention.run(threads, scratch, heads.count(), head, |i| heads.to[i], output);
-        };
+        let scale = scale.values().first().copied();
         match &self.halves {
             None => {
                 let output = cx.output(0);
-                run(cx, output);
+                heads.attend(cx, values, &masks, scale, output);
             }
             Some(halves) => {
                 let to = cx.output_bytes(0);
                 let mut output = cx.scratch::<f32>(to.len() / 2);
-                run(cx, &mut output);
+                heads.attend(cx, values, &masks, scale, &mut output);
                 halves.narrow(cx.threads(), &output, to);
             }
         }

@@ -5,26 +5,35 @@ use infer::ops::shape_of::ShapeOf;
 
 impl Lower for ShapeOf {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let sizes = cx.sizes(0).iter().map(|&s| s as i64).collect();
-        Ok(Box::new(Write { sizes, wide: cx.output_type(0) == ElementType::I64 }))
+        let wide = cx.output_type(0) == ElementType::I64;
+        Ok(Box::new(Write { sizes: cx.sizes(0).into(), wide }))
     }
 }
 
 struct Write {
-    sizes: Vec<i64>,
+    sizes: Sizes,
     wide: bool,
+}
+
+/// Writes sizes to output 0, as i64 where that is wanted.
+pub(crate) fn write(cx: &mut RunCx<'_>, sizes: &[usize], wide: bool) {
+    match wide {
+        true => {
+            for (to, size) in cx.output::<i64>(0).iter_mut().zip(sizes) {
+                *to = *size as i64;
+            }
+        }
+        false => {
+            for (to, size) in cx.output::<i32>(0).iter_mut().zip(sizes) {
+                *to = *size as i32;
+            }
+        }
+    }
 }
 
 impl Kernel for Write {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        match self.wide {
-            true => cx.output::<i64>(0).copy_from_slice(&self.sizes),
-            false => {
-                for (to, size) in cx.output::<i32>(0).iter_mut().zip(&self.sizes) {
-                    *to = *size as i32;
-                }
-            }
-        }
+        write(cx, &self.sizes, self.wide);
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use super::map::Map;
 use super::pattern::lowered;
 use super::sweep::Sweep;
 use crate::fused::attention::Attention;
+use crate::fused::cached::CachedAttention;
 use crate::fused::moved::Moved;
 use crate::fused::product::{Product, Through};
 use crate::fused::rotary::RotaryEmbedding;
-use crate::net::{Net, Node, Operation, ValueId};
+use crate::net::{Made, Net, Node, Operation, ValueId};
 use crate::ops::matmul::Shape;
 use crate::ops::scaled_dot_product_attention::Heads;
 use infer::ops::matmul::MatMul;
@@ -157,25 +158,37 @@ impl Chains {
     }
 
     fn attention(&self, net: &Net, node: &Node) -> Option<Node> {
-        let mut heads = heads(net, node)?;
-        let mut node = node.clone();
-        let Heads { attention, at, .. } = &mut heads;
-        let matrices = [
-            (attention.rows, attention.depth),
-            (attention.terms, attention.depth),
-            (attention.terms, attention.width),
-        ];
+        let mut inputs = node.inputs.clone();
+        let operation: Arc<dyn Made> = match node.made::<CachedAttention>() {
+            Some(cached) => {
+                let mut cached = cached.clone();
+                self.operands(&mut cached.heads, cached.rows, &mut inputs);
+                Arc::new(cached)
+            }
+            None => {
+                let mut heads = heads(net, node)?;
+                let terms = heads.attention.terms;
+                self.operands(&mut heads, terms, &mut inputs);
+                Arc::new(Attention { heads })
+            }
+        };
+        Some(Node { operation: Operation::Made(operation), inputs, ..node.clone() })
+    }
+
+    /// Lets heads read query, key and value, of so many rows, where they were before they were moved.
+    fn operands(&self, heads: &mut Heads, terms: usize, inputs: &mut [ValueId]) {
+        let Heads { attention, at, .. } = heads;
+        let matrices =
+            [(attention.rows, attention.depth), (terms, attention.depth), (terms, attention.width)];
         for (i, (rows, columns)) in matrices.into_iter().enumerate() {
-            let map = self.maps.get(&node.inputs[i]).filter(|m| m.copies > 0);
+            let map = self.maps.get(&inputs[i]).filter(|m| m.copies > 0);
             // A row that serves all has no stride to follow.
             let one = attention.strides[i] == 0 && rows > 1;
             let Some(map) = map.filter(|_| !one) else { continue };
             let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
             (at[i], attention.strides[i]) = (starts, stride);
-            node.inputs[i] = map.source;
+            inputs[i] = map.source;
         }
-        node.operation = Operation::Made(Arc::new(Attention { heads }));
-        Some(node)
     }
 
     fn rotary(&self, node: &Node) -> Option<Node> {
@@ -199,12 +212,18 @@ impl Chains {
                 return None;
             }
         }
-        let mut heads = sweep.only_for(map.source)?.made::<Attention>()?.heads.clone();
+        let maker = sweep.only_for(map.source)?;
+        let cached = maker.made::<CachedAttention>().cloned();
+        let own = || Some(maker.made::<Attention>()?.heads.clone());
+        let mut heads = cached.as_ref().map(|cached| cached.heads.clone()).or_else(own)?;
         let (rows, width) = (heads.attention.rows, heads.attention.width);
         let inverse = map.inverse(rows * width * heads.to.len())?;
         (heads.to, heads.attention.strides[3]) = placed(&inverse, &heads.to, rows, width)?;
         let mut node = sweep.take(map.source)?;
-        node.operation = Operation::Made(Arc::new(Attention { heads }));
+        node.operation = Operation::Made(match cached {
+            Some(cached) => Arc::new(CachedAttention { heads, ..cached }),
+            None => Arc::new(Attention { heads }),
+        });
         node.outputs = smallvec![value];
         sweep.keep(node);
         self.deferred.remove(&value);

@@ -4,6 +4,7 @@
 mod attention;
 mod beams;
 mod beside;
+mod caches;
 mod compose;
 mod decompress;
 mod epilogue;
@@ -11,6 +12,7 @@ mod fold;
 mod gate;
 pub(crate) mod integers;
 mod layout;
+mod lengths;
 mod levels;
 mod map;
 mod means;
@@ -25,13 +27,17 @@ mod together;
 use crate::engine::Shared;
 use crate::net::Net;
 use crate::plan::Options;
+use infer::{Fact, Facts};
 use ir::Graph;
 use kernels::par::Threads;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What passes see besides the net.
 pub(crate) struct PassCx<'a> {
     pub(crate) graph: &'a Graph,
+    /// The variables that have a value in every run, if that is known.
+    pub(crate) variables: Option<&'a HashMap<String, Fact>>,
     pub(crate) shared: Shared,
 }
 
@@ -55,6 +61,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("share what is computed twice", tidy::share),
     ("drop what nothing needs", tidy::drop_dead),
     ("drop indices that nothing reads", tidy::drop_indices),
+    ("grow caches where they lie", caches::caches),
+    ("drop what these replace", tidy::drop_dead),
     ("channels last", layout::layout),
     ("multiply integers", integers::multiply),
     ("recognise attention", attention::attention),
@@ -79,11 +87,11 @@ const PASSES: &[(&str, Pass)] = &[
 /// done, for `--explain`.
 pub(crate) fn rewrite(
     net: &mut Net,
-    graph: &Graph,
+    (graph, facts): (&Graph, &Facts),
     options: &Options,
 ) -> Vec<(&'static str, usize)> {
     let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
-    let cx = PassCx { graph, shared };
+    let cx = PassCx { graph, variables: facts.variables(), shared };
     let wanted = if options.optimize { PASSES } else { &[] };
     MEANING.iter().chain(wanted).map(|(name, pass)| (*name, pass(net, &cx))).collect()
 }

@@ -1,6 +1,7 @@
 //! What each pass does to a graph, and that the numbers stay: the optimised plan against the graph
 //! as it is written, in the first run and in the second, which reads prepared weights.
 
+mod caches;
 mod maps;
 mod rows;
 
