@@ -189,17 +189,30 @@ impl Threads {
     /// on the calling thread.
     #[inline]
     pub fn ranges(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
-        self.divide(len, grain, &|range, _| f(range));
+        self.divide(len, grain, false, &|range, _| f(range));
+    }
+
+    /// As [`Threads::ranges`], but each thread goes through the ranges of its part from the last to
+    /// the first: where there is more than its cache holds, what was written last is still there.
+    #[inline]
+    pub fn ranges_back(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
+        self.divide(len, grain, true, &|range, _| f(range));
     }
 
     /// As [`Threads::ranges`], telling the worker as [`Threads::run`] does.
     #[inline]
     pub fn ranges_with(&self, len: usize, grain: usize, f: impl Fn(Range<usize>, usize) + Sync) {
-        self.divide(len, grain, &f);
+        self.divide(len, grain, false, &f);
     }
 
     /// The one function behind all ranges: a kernel's code is there once, whoever calls it.
-    fn divide(&self, len: usize, grain: usize, f: &(dyn Fn(Range<usize>, usize) + Sync)) {
+    fn divide(
+        &self,
+        len: usize,
+        grain: usize,
+        back: bool,
+        f: &(dyn Fn(Range<usize>, usize) + Sync),
+    ) {
         let grain = grain.max(1);
         if len <= grain || self.count() == 1 {
             if len > 0 {
@@ -212,6 +225,8 @@ impl Threads {
         let pieces = pieces.min(self.count() * 4).min(len);
         let start = |piece: usize| len / pieces * piece + (len % pieces * piece).div_ceil(pieces);
         self.run(pieces, &|piece, worker| {
+            let own = share(pieces, self.count(), piece * self.count() / pieces);
+            let piece = if back { own.start + own.end - 1 - piece } else { piece };
             f(start(piece)..start(piece + 1), worker);
         });
     }
@@ -255,15 +270,19 @@ impl std::fmt::Debug for Threads {
     }
 }
 
+/// The tasks of thread `i`. The caller begins before the others do, and has the larger part.
+fn share(tasks: usize, threads: usize, i: usize) -> Range<usize> {
+    let start = |i: usize| (tasks * i).div_ceil(threads);
+    start(i)..start(i + 1)
+}
+
 impl Shared {
     /// Lays each thread's tasks before it and returns the caller's first, which only the caller
     /// can take.
     fn open(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync), threads: usize) -> usize {
         // SAFETY: the lifetime is erased only until `wait_for` has seen all tasks done.
         let job: Job = unsafe { std::mem::transmute(f) };
-        // The caller begins before the others do, and has the larger part.
-        let start = |i: usize| (tasks * i).div_ceil(threads);
-        let share = |i: usize| start(i)..start(i + 1);
+        let share = |i: usize| share(tasks, threads, i);
         for (i, desk) in self.desks.iter().enumerate().take(threads).skip(1) {
             // SAFETY: `run` holds `busy` and has waited for all tasks of the job before.
             unsafe { desk.lay(job, share(i)) };
@@ -430,6 +449,27 @@ mod tests {
         });
         assert!(out.iter().enumerate().all(|(i, v)| i == *v));
         threads.chunks(&mut Vec::<u8>::new(), 4, 1, |_, _| panic!("nothing to do"));
+    }
+
+    #[test]
+    fn going_back_covers_everything_and_each_thread_its_part() {
+        for (count, len) in [(1, 10), (2, 8), (3, 7), (4, 1000)] {
+            let threads = Threads::new(count);
+            let seen: Vec<AtomicUsize> = (0..len).map(|_| AtomicUsize::new(0)).collect();
+            threads.ranges_back(len, 1, |range| {
+                range.for_each(|i| drop(seen[i].fetch_add(1, Ordering::Relaxed)));
+            });
+            assert!(seen.into_iter().all(|n| n.into_inner() == 1), "{count} threads, {len}");
+        }
+        // A job inside a job runs alone, in order of its tasks.
+        let order = Mutex::new(Vec::new());
+        Threads::new(2).run(2, &|task, _| {
+            if task == 0 {
+                let inner = Threads::new(2);
+                inner.ranges_back(7, 1, |range| order.lock().unwrap().push(range.start));
+            }
+        });
+        assert_eq!(order.into_inner().unwrap(), [3, 2, 1, 0, 6, 5, 4]);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::ops::Range;
 /// it: on the machines measured, the L2 of one core.
 const STREAM_BYTES: usize = 3 << 20;
 
+/// Bytes that the cache of a core holds: the L2 of the machines measured.
+const CACHE_BYTES: usize = 2 << 20;
+
 /// Bytes that are worth a second thread.
 const GRAIN_BYTES: usize = 64 << 10;
 
@@ -157,10 +160,16 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
     let (len, out) = (to.len(), Slice::new(to));
     let lines = (len - before).div_ceil(LINE).max(1);
     let piece = lines.div_ceil(threads.count()).min(PIECE_BYTES / LINE);
-    threads.ranges(lines, piece.max(GRAIN_BYTES / LINE), |lines| {
+    let grain = piece.max(GRAIN_BYTES / LINE);
+    let some = |lines: Range<usize>| {
         let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
         f(out, start..(before + lines.end * LINE).min(len));
-    });
+    };
+    // Where input and output do not fit the cache of a core, it holds what was written last of both.
+    match len <= STREAM_BYTES && 2 * len > CACHE_BYTES * threads.count() {
+        true => threads.ranges_back(lines, grain, some),
+        false => threads.ranges(lines, grain, some),
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +235,16 @@ mod tests {
         check(&[900, 1001], &[0, 500], 4, &threads);
         check(&[9, 5000, 97], &[1, 7, -3], 1, &threads);
         check(&[4_000_003], &[i64::MIN], 1, &threads);
+    }
+
+    #[test]
+    fn what_one_cache_does_not_hold_is_gone_through_from_the_end() {
+        for count in [1, 2, 3] {
+            let threads = Threads::new(count);
+            check(&[3, 7, 100, 300], &[1, 0, 0, 0], 4, &threads);
+            check(&[3, 7, 100, 300], &[1, 3, 5, 7], 4, &threads);
+            check(&[3, 7, 997, 31], &[2, 3, -5, 0], 4, &threads);
+        }
     }
 
     #[test]
