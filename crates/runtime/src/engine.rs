@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -257,7 +258,7 @@ impl Ready {
             Work::Kernel(kernel) => {
                 let facts: SmallVec<[&Fact; 2]> =
                     step.outputs.iter().map(|&v| &self.plan.facts[v]).collect();
-                cx.run_kernel(&**kernel, &facts)
+                cx.inputs().and_then(|inputs| cx.run_kernel(&**kernel, &inputs, &facts))
             }
             Work::Late(node, invariant) => {
                 cx.run_late(&self.plan.graph, (node, *invariant), &mut self.memos[index])
@@ -316,6 +317,9 @@ fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor
 /// For each output the tensor, if it did not exist before; nothing at all if every one did.
 type Made = Vec<Option<Tensor>>;
 
+/// The inputs of a step.
+type Operands<'a> = SmallVec<[&'a Tensor; 4]>;
+
 /// A step with what it works on.
 struct StepCx<'a> {
     step: &'a Step,
@@ -325,7 +329,7 @@ struct StepCx<'a> {
 }
 
 impl StepCx<'_> {
-    fn inputs(&self) -> Result<SmallVec<[&Tensor; 4]>, KernelError> {
+    fn inputs(&self) -> Result<Operands<'_>, KernelError> {
         let mut inputs = SmallVec::new();
         for &value in &self.step.inputs {
             let missing = || KernelError::new("an input has not been computed");
@@ -335,7 +339,12 @@ impl StepCx<'_> {
     }
 
     /// Runs a kernel; returns the outputs that did not exist before.
-    fn run_kernel(&self, kernel: &dyn Kernel, facts: &[&Fact]) -> Result<Made, KernelError> {
+    fn run_kernel(
+        &self,
+        kernel: &dyn Kernel,
+        inputs: &[&Tensor],
+        facts: &[&Fact],
+    ) -> Result<Made, KernelError> {
         let step = self.step;
         let mut made = self.allocated(kernel, facts)?;
         let late: Vec<OnceCell<Tensor>> = made.iter().map(|_| OnceCell::new()).collect();
@@ -343,7 +352,7 @@ impl StepCx<'_> {
             made.get(i).and_then(Option::as_ref).or(self.values[*v].as_ref())
         };
         let outputs = step.outputs.iter().enumerate().map(output).collect();
-        let access = Access::new(self.inputs()?, outputs, step.in_place);
+        let access = Access::new(inputs.iter().copied().collect(), outputs, step.in_place);
         kernel.run(&mut RunCx::new(access, (&late, facts), self.shared, self.kept))?;
         self.shared.flops.update(|sum| sum.saturating_add(kernel.flops()));
         for (slot, cell) in made.iter_mut().zip(late) {
@@ -387,12 +396,38 @@ impl StepCx<'_> {
             let part = |(view, fact): (&View, &Fact)| {
                 let sizes = fact.shape.sizes().unwrap_or_default();
                 let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
+                let part = part.map(|part| if part.is_aligned() { part } else { part.to_owned() });
                 part.map(Some).map_err(|e| KernelError::new(e.to_string()))
             };
             return views.iter().zip(&memo.outputs).map(part).collect();
         }
+        let copies = self.aligned(&*memo.kernel, &inputs, invariant);
+        let mut inputs: Operands<'_> = inputs.iter().copied().collect();
+        copies.iter().for_each(|(input, copy)| inputs[*input] = copy);
         let facts: SmallVec<[&Fact; 2]> = memo.outputs.iter().collect();
-        self.run_kernel(&*memo.kernel, &facts)
+        self.run_kernel(&*memo.kernel, &inputs, &facts)
+    }
+
+    /// Copies of the inputs that do not lie as a kernel needs them, once for each that is the same in
+    /// every run: constants of a file may lie anywhere.
+    fn aligned(
+        &self,
+        kernel: &dyn Kernel,
+        inputs: &[&Tensor],
+        invariant: u64,
+    ) -> SmallVec<[(usize, Tensor); 1]> {
+        let bit = |bits: u64, i: usize| bits >> i.min(63) & 1 == 1;
+        let stray =
+            |(i, tensor): &(usize, &&Tensor)| !tensor.is_aligned() && !bit(kernel.loose(), *i);
+        let copy = |(i, tensor): (usize, &&Tensor)| {
+            if !bit(invariant, i) {
+                return (i, Tensor::to_owned(tensor));
+            }
+            let slot = self.shared.store.slot::<Tensor>(&[tensor], "aligned".to_owned());
+            let made = slot.made_or(|| Ok::<_, Infallible>(Tensor::to_owned(tensor)));
+            (i, made.map_or_else(|never| match never {}, Tensor::clone))
+        };
+        inputs.iter().enumerate().filter(stray).map(copy).collect()
     }
 }
 

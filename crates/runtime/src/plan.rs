@@ -223,14 +223,13 @@ impl Plan {
     }
 }
 
-/// Copies constants that do not lie as the kernels which read them need it.
+/// Copies constants that do not lie as the kernels which read them need it. Those that are chosen
+/// later get what they need then: a copy would be another matrix to pack.
 fn aligned(mut net: Net, works: &[Work]) -> Net {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
-        let loose = match work {
-            Work::Kernel(kernel) => kernel.loose(),
-            Work::Late(..) => 0,
-        };
+        let Work::Kernel(kernel) = work else { continue };
+        let loose = kernel.loose();
         let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
         needed.extend(strict.map(|(_, v)| *v));
     }

@@ -208,6 +208,19 @@ mod tests {
         shapes(&g.finish().unwrap(), |rows| vec![rows, 70], 1);
     }
 
+    /// Weights that a file does not align, too: a plan for any shape reads them where the others do.
+    #[test]
+    fn shapes_share_a_packed_matrix_that_lies_anywhere() {
+        let mut g = GraphBuilder::new("stray");
+        let x = g.parameter("x", ElementType::F32, "?,300");
+        let byte = g.constant(ElementType::U8, &[1], &[0]);
+        let w = g.constant_f32(&[300, 70], &numbers(21000));
+        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
+        g.result("byte", byte);
+        g.result("y", y);
+        shapes(&g.finish().unwrap(), |rows| vec![rows, 300], 1);
+    }
+
     #[test]
     fn shapes_share_packed_filters() {
         let mut g = GraphBuilder::new("convolution");
