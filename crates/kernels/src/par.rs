@@ -225,8 +225,13 @@ impl Threads {
         let pieces = pieces.min(self.count() * 4).min(len);
         let start = |piece: usize| len / pieces * piece + (len % pieces * piece).div_ceil(pieces);
         self.run(pieces, &|piece, worker| {
-            let own = share(pieces, self.count(), piece * self.count() / pieces);
-            let piece = if back { own.start + own.end - 1 - piece } else { piece };
+            let piece = match back {
+                true => {
+                    let own = share(pieces, self.count(), piece * self.count() / pieces);
+                    own.start + own.end - 1 - piece
+                }
+                false => piece,
+            };
             f(start(piece)..start(piece + 1), worker);
         });
     }

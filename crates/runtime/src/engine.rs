@@ -62,6 +62,8 @@ pub(crate) struct Engine {
     plans: Vec<Ready>,
     /// What each of them serves.
     served: Served,
+    /// What lies between the steps of any of them, one at a time.
+    arena: Option<Tensor>,
     /// Floating-point operations of the last run.
     work: u64,
     /// By layer.
@@ -90,8 +92,7 @@ impl Engine {
         let mut engine = Engine::of_graph(plan.graph.clone(), plan.options.clone());
         // A plan for unknown inputs is kept only until the first run tells the shapes.
         if let Some(shapes) = Shapes::of_plan(&plan) {
-            engine.served.insert(0, Some(shapes));
-            engine.plans.push(Ready::new(plan));
+            engine.add(0, Some(shapes), plan);
         }
         engine
     }
@@ -100,7 +101,21 @@ impl Engine {
     pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
         let (plans, served) = (Vec::new(), Served::default());
         let kept = graph.layers().iter().map(|_| Kept::default()).collect();
-        Engine { graph, options, plans, served, work: 0, kept }
+        Engine { graph, options, plans, served, arena: None, work: 0, kept }
+    }
+
+    /// Adds a plan, and makes the arena as large as it needs.
+    fn add(&mut self, at: usize, shapes: Option<Shapes>, plan: Plan) {
+        self.served.insert(at, shapes);
+        let enough = self.arena.as_ref().is_some_and(|own| own.capacity() >= plan.arena);
+        let larger = if enough { None } else { Tensor::arena(plan.arena) };
+        if let Some(larger) = larger {
+            self.plans.iter_mut().for_each(|ready| ready.lie_in(&larger));
+            self.arena = Some(larger);
+        }
+        let mut ready = Ready::new(plan);
+        self.arena.iter().for_each(|arena| ready.lie_in(arena));
+        self.plans.insert(at, ready);
     }
 
     /// Forgets what layers keep from run to run.
@@ -136,36 +151,46 @@ impl Engine {
         let given = shapes.as_ref().map_or_else(Inputs::default, Shapes::inputs);
         let facts = infer::propagate(&self.graph, &given)?;
         let plan = compile_in(&self.graph, &facts, &self.options, &shared.store)?;
-        self.served.insert(at, shapes);
-        self.plans.insert(at, Ready::new(plan));
+        drop(variables);
+        self.add(at, shapes, plan);
         Ok(at)
     }
 }
 
 impl Ready {
     fn new(plan: Plan) -> Ready {
-        let arena = Tensor::arena(plan.arena);
-        let mut values: Vec<Option<Tensor>> = Vec::with_capacity(plan.places.len());
-        for (v, place) in plan.places.iter().enumerate() {
-            let fact = &plan.facts[v];
-            let sizes = fact.shape.sizes();
-            let part =
-                |base: &Tensor, offset| base.part(offset, fact.element_type, sizes.as_ref()?).ok();
-            values.push(match place {
-                Place::Constant => plan.constants[v].clone(),
-                Place::Arena { offset, .. } => arena.as_ref().and_then(|a| part(a, *offset)),
-                _ => None,
-            });
+        let constant = |(v, place): (ValueId, &Place)| match place {
+            Place::Constant => plan.constants[v].clone(),
+            _ => None,
+        };
+        let values = plan.places.iter().enumerate().map(constant).collect();
+        let memos = plan.steps.iter().map(|_| None).collect();
+        let mut ready = Ready { plan, values, memos };
+        ready.views(|place| *place == Place::Constant);
+        ready
+    }
+
+    /// Puts the values that lie between steps into an arena. Those that it has no room for are left
+    /// out, which a run reports.
+    fn lie_in(&mut self, arena: &Tensor) {
+        for (v, place) in self.plan.places.iter().enumerate() {
+            let Place::Arena { offset, .. } = place else { continue };
+            let fact = &self.plan.facts[v];
+            let part = |sizes: Sizes| arena.part(*offset, fact.element_type, &sizes).ok();
+            self.values[v] = fact.shape.sizes().and_then(part);
         }
-        for (v, place) in plan.places.iter().enumerate() {
-            if let Place::View { of, offset } = place
-                && matches!(plan.places[*of], Place::Constant | Place::Arena { .. })
+        self.views(|place| matches!(place, Place::Arena { .. }));
+    }
+
+    /// Derives the views of values that lie at certain places.
+    fn views(&mut self, of_these: impl Fn(&Place) -> bool) {
+        for (value, place) in self.plan.places.iter().enumerate() {
+            if let Place::View { of, offset } = *place
+                && of_these(&self.plan.places[of])
             {
-                values[v] = derive(&plan, &values, ViewOf { value: v, of: *of, offset: *offset });
+                self.values[value] = derive(&self.plan, &self.values, ViewOf { value, of, offset });
             }
         }
-        let memos = plan.steps.iter().map(|_| None).collect();
-        Ready { plan, values, memos }
     }
 
     fn run(

@@ -189,7 +189,7 @@ mod tests {
     /// shape gives the same.
     fn shapes(graph: &Graph, sizes: impl Fn(usize) -> Vec<usize>, prepared: usize) {
         let mut many = session(graph);
-        for size in (1..=20).flat_map(|size| [size, size]) {
+        for size in (1..=40).flat_map(|size| [size, size]) {
             let input = [ones(&sizes(size))];
             let outputs = many.run(&input).unwrap();
             assert_eq!(outputs, session(graph).run(&input).unwrap(), "{:?}", sizes(size));

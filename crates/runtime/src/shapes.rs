@@ -9,7 +9,10 @@ use smallvec::SmallVec;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Plans that are made for just the shapes of a run, at most.
-const EXACT: usize = 8;
+const EXACT: usize = 32;
+
+/// The same where variables grow.
+const GROWING: usize = 8;
 
 /// Plans with open sizes, before one for anything.
 const OPEN: usize = 8;
@@ -178,9 +181,13 @@ impl Served {
         }
         let joined = if found.is_none() { self.joined(&now) } else { None };
         let open = found.map_or(joined.as_ref(), |index| self.plans[index].as_ref());
-        let pays = again || work >= HEAVY || !open.is_some_and(Shapes::grow);
+        let most = match open.is_some_and(Shapes::grow) {
+            true if again || work >= HEAVY => GROWING,
+            true => 0,
+            false => EXACT,
+        };
         match found {
-            _ if pays && self.exact < EXACT => Choice::New(self.exact, Some(now)),
+            _ if self.exact < most => Choice::New(self.exact, Some(now)),
             Some(index) => Choice::Made(index),
             None => Choice::New(self.plans.len(), joined),
         }
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn where_runs_are_long_each_shape_gets_one_up_to_eight() {
+    fn where_runs_are_long_each_length_gets_one_up_to_eight() {
         let runs: Vec<Vec<usize>> = (1..=10).map(|size| vec![size]).collect();
         let runs: Vec<&[usize]> = runs.iter().map(|sizes| &sizes[..]).collect();
         assert_eq!(chosen(&runs, HEAVY), format!("{}+~~", "+=".repeat(8)));
