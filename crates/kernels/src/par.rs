@@ -462,7 +462,9 @@ mod tests {
             let threads = Threads::new(count);
             let seen: Vec<AtomicUsize> = (0..len).map(|_| AtomicUsize::new(0)).collect();
             threads.ranges_back(len, 1, |range| {
-                range.for_each(|i| drop(seen[i].fetch_add(1, Ordering::Relaxed)));
+                for i in range {
+                    seen[i].fetch_add(1, Ordering::Relaxed);
+                }
             });
             assert!(seen.into_iter().all(|n| n.into_inner() == 1), "{count} threads, {len}");
         }
