@@ -82,9 +82,9 @@ pub fn infer_op(
     bodies: &[Body],
     variables: HashMap<String, Fact>,
 ) -> Result<(Vec<Fact>, u64), RuleError> {
-    let mut world = World { variables: Some(variables), ..World::default() };
-    let applied = apply(op, inputs, outputs, bodies, &mut world)?;
-    Ok((applied.outputs, applied.consulted))
+    let (mut outputs, consulted) = infer_shapes(op, inputs, outputs, bodies, variables)?;
+    add_values(op, inputs, &mut outputs);
+    Ok((outputs, consulted))
 }
 
 /// As [`infer_op`], without the values that outputs are known to have: for who is about to compute
@@ -162,7 +162,12 @@ fn apply(
     world: &mut World,
 ) -> Result<Applied, RuleError> {
     let mut applied = apply_rule(op, inputs, outputs, bodies, world)?;
-    let outputs = &mut applied.outputs;
+    add_values(op, inputs, &mut applied.outputs);
+    Ok(applied)
+}
+
+/// Adds what an operation tells of the values of small outputs.
+fn add_values(op: &dyn Op, inputs: &[Fact], outputs: &mut [Fact]) {
     for output in 0..outputs.len() {
         let small = outputs[output].shape.sizes().is_some_and(|sizes| {
             sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s)).unwrap_or(usize::MAX)
@@ -173,7 +178,6 @@ fn apply(
             outputs[output].value = value.map(Arc::new);
         }
     }
-    Ok(applied)
 }
 
 /// Types and shapes alone.

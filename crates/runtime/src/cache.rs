@@ -101,8 +101,11 @@ impl Cache {
         };
         let mut moved = None;
         if rows > self.block.room || order.is_some() {
-            let size = [count, rows + rows / 2, self.columns];
-            let block = self.block.moved(size, old, from, (threads, pool))?;
+            let larger = |room: usize| {
+                let size = [count, room, self.columns];
+                self.block.moved(size, old, from, (threads, pool))
+            };
+            let block = larger(rows + rows / 2).or_else(|_| larger(rows))?;
             match order {
                 // A run that fails leaves the beams as they were.
                 Some(_) => moved = Some(block),

@@ -231,7 +231,7 @@ impl Ready {
     /// Puts inputs in their places and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], shared: &Shared) -> Result<(), Box<Problem>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
-            self.values[*v] = Some(tensor.clone());
+            self.values[*v] = Some(tensor.aligned());
         }
         for (v, place) in self.plan.places.iter().enumerate() {
             if matches!(place, Place::Arena { .. }) && self.values[v].is_none() {
@@ -421,8 +421,7 @@ impl StepCx<'_> {
             let part = |(view, fact): (&View, &Fact)| {
                 let sizes = fact.shape.sizes().unwrap_or_default();
                 let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
-                let part = part.map(|part| if part.is_aligned() { part } else { part.to_owned() });
-                part.map(Some).map_err(|e| KernelError::new(e.to_string()))
+                part.map(|part| Some(part.aligned())).map_err(|e| KernelError::new(e.to_string()))
             };
             return views.iter().zip(&memo.outputs).map(part).collect();
         }

@@ -74,6 +74,11 @@ pub(crate) enum Operation {
 pub(crate) trait Made: Any + Send + Sync {
     /// Chooses the kernel.
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
+
+    /// Whether it does something besides computing its outputs, such as setting a variable.
+    fn has_effect(&self) -> bool {
+        false
+    }
 }
 
 /// An operation with its operands.
@@ -99,6 +104,14 @@ impl Node {
     pub(crate) fn is<T: Op>(&self) -> Option<&T> {
         let any: &dyn Any = self.op()?;
         any.downcast_ref()
+    }
+
+    /// Whether it does something besides computing its outputs.
+    pub(crate) fn has_effect(&self) -> bool {
+        match &self.operation {
+            Operation::Written { op, .. } => !op.traits().pure,
+            Operation::Made(made) => made.has_effect(),
+        }
     }
 
     /// The operation with all its attributes, if it is one of the graph.

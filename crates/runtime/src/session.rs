@@ -121,7 +121,7 @@ impl Session {
             let message = format!("variable \"{id}\" is {fact}, but is given {given}");
             return Err(TensorError::new(message));
         }
-        self.shared.variables.borrow_mut().set(id, value);
+        self.shared.variables.borrow_mut().set(id, value.aligned());
         Ok(())
     }
 

@@ -355,6 +355,11 @@ impl Tensor {
         (self.bytes().as_ptr() as usize).is_multiple_of(size)
     }
 
+    /// The same tensor, in memory of its own unless it is aligned: what programs give may lie anywhere.
+    pub(crate) fn aligned(&self) -> Tensor {
+        if self.is_aligned() { self.clone() } else { self.to_owned() }
+    }
+
     /// A copy in memory of its own, aligned for every type.
     pub fn to_owned(&self) -> Tensor {
         match &self.storage {

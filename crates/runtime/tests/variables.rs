@@ -177,3 +177,40 @@ fn hidden_rows_over_a_cache_are_its_mean() {
         }
     }
 }
+
+/// Bytes that a program owns, seen from the second on.
+struct Stray(Vec<u8>);
+
+impl AsRef<[u8]> for Stray {
+    fn as_ref(&self) -> &[u8] {
+        let odd = usize::from(self.0.as_ptr().addr().is_multiple_of(2));
+        &self.0[odd..]
+    }
+}
+
+/// Programs may give inputs and values of variables that lie anywhere in memory.
+#[test]
+fn tensors_of_programs_lie_anywhere() {
+    let values = [1f32, 2.0, 3.0, 4.0];
+    let stray = || {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes());
+        let mut own = vec![0u8; 17];
+        let odd = usize::from(own.as_ptr().addr().is_multiple_of(2));
+        own.iter_mut().skip(odd).zip(bytes).for_each(|(to, byte)| *to = byte);
+        Tensor::from_shared(ElementType::F32, &[2, 2], Stray(own)).unwrap()
+    };
+    assert!(!stray().is_aligned());
+    let mut g = GraphBuilder::new("stray");
+    let x = g.parameter("x", ElementType::F32, "?,2");
+    let y = g.layer("Relu", "opset1").inputs(&[x]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut relu = runtime::compile(&graph, &facts).unwrap().session();
+    let outputs = relu.run(&[stray()]).unwrap();
+    assert_eq!(outputs[0].as_slice::<f32>(), Some(&values[..]));
+    let mut session = session();
+    session.set_variable("a", stray()).unwrap();
+    let outputs = session.run(&[rows(1)]).unwrap();
+    assert_eq!(outputs[0].as_slice::<f32>(), Some(&[1f32, 2., 3., 4., 1., 1.][..]));
+}

@@ -76,6 +76,10 @@ impl Made for CachedAttention {
         let own = CachedAttention { heads, ..self.clone() };
         Ok(Box::new(Attend { own, group, grouped, terms: AtomicUsize::new(0) }))
     }
+
+    fn has_effect(&self) -> bool {
+        true
+    }
 }
 
 struct Attend {

@@ -18,6 +18,7 @@ use infer::ops::shape_of::ShapeOf;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::variable::Variable;
 use ir::ElementType;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ pub(super) fn caches(net: &mut Net, cx: &PassCx<'_>) -> usize {
 /// What stands in the place of a node.
 type Edit = (usize, Option<Node>);
 
+/// What a node reads.
+type Inputs = SmallVec<[ValueId; 4]>;
+
 /// A variable that a Concat adds rows to.
 struct Cache<'n> {
     variable: &'n Variable,
@@ -51,15 +55,6 @@ struct Cache<'n> {
     sizes: [usize; 4],
     /// What the result says how many rows it has, where heads are repeated.
     repeated: Option<Length<'n>>,
-}
-
-impl Cache<'_> {
-    /// The variable, as one that has a value.
-    fn growing(&self) -> Growing {
-        let [batch, heads, _, columns] = self.sizes;
-        let id = self.variable.id().to_owned();
-        Growing { id, matrices: [batch, heads, columns], first: First::Nothing }
-    }
 }
 
 /// The values of a cache as attention reads them.
@@ -249,15 +244,20 @@ impl<'n> Search<'n> {
         self.node(assign)?.outputs.iter().all(unread).then_some(assign)
     }
 
-    /// What a cache begins with where its variable has no value, and the value to read for that.
-    fn first(&self, cache: &Cache<'n>) -> Option<(First, Option<ValueId>)> {
-        if self.known.is_some_and(|known| known.contains_key(cache.variable.id())) {
-            return Some((First::Nothing, None));
-        }
-        match self.node(cache.read)?.inputs.first() {
-            Some(&input) => Some((First::Input(0), Some(input))),
-            None => Some((First::Zeros(self.net().sizes(cache.stages[0])?), None)),
-        }
+    /// The variable of a cache. What it begins with where it has no value is added to the inputs.
+    fn growing(&self, cache: &Cache<'n>, inputs: &mut Inputs) -> Option<Growing> {
+        let [batch, heads, _, columns] = cache.sizes;
+        let id = cache.variable.id().to_owned();
+        let is_set = self.known.is_some_and(|known| known.contains_key(&id));
+        let first = match self.node(cache.read)?.inputs.first() {
+            _ if is_set => First::Nothing,
+            Some(&input) => {
+                inputs.push(input);
+                First::Input(inputs.len() - 1)
+            }
+            None => First::Zeros(self.net().sizes(cache.stages[0])?),
+        };
+        Some(Growing { id, matrices: [batch, heads, columns], first })
     }
 
     /// The attention and its caches as one node.
@@ -282,18 +282,7 @@ impl<'n> Search<'n> {
             inputs.push(beams);
             inputs.len() - 1
         });
-        let mut growing = |cache: &Cache<'n>| {
-            let (first, input) = self.first(cache)?;
-            let first = match input {
-                Some(input) => {
-                    inputs.push(input);
-                    First::Input(inputs.len() - 1)
-                }
-                None => first,
-            };
-            Some(Growing { first, ..cache.growing() })
-        };
-        let caches = [growing(keys)?, growing(values)?];
+        let caches = [self.growing(keys, &mut inputs)?, self.growing(values, &mut inputs)?];
         let (sizes, rows) = (Sizes::from_slice(&result), keys.sizes[AXIS]);
         let made = CachedAttention { heads, rows, caches, sizes, beams, mask, has_scale };
         Some(Node { operation: Operation::Made(Arc::new(made)), inputs, ..node.clone() })
@@ -317,13 +306,9 @@ impl<'n> Search<'n> {
 
     /// The shape of a variable, with so many rows more.
     fn told(&self, node: &Node, cache: &Cache<'n>, rows: usize) -> Option<Node> {
-        let (first, input) = self.first(cache)?;
-        let cache = Growing { first, ..cache.growing() };
+        let mut inputs = Inputs::new();
+        let cache = self.growing(cache, &mut inputs)?;
         let made: Arc<dyn Made> = Arc::new(CacheShape { cache, rows });
-        Some(Node {
-            operation: Operation::Made(made),
-            inputs: input.into_iter().collect(),
-            ..node.clone()
-        })
+        Some(Node { operation: Operation::Made(made), inputs, ..node.clone() })
     }
 }

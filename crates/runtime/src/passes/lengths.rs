@@ -80,7 +80,7 @@ impl<'n> Origins<'n> {
         if node.is::<ShapeOf>().is_some() {
             return self.size(first, index);
         }
-        if node.is::<Concat>().is_some() {
+        if node.is::<Concat>().is_some() && fact.shape.rank() == Some(1) {
             let mut start = 0;
             for &part in &node.inputs {
                 let end = start + count(part)?;

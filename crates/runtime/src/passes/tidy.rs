@@ -136,8 +136,7 @@ pub(super) fn drop_dead(net: &mut Net, _: &PassCx<'_>) -> usize {
     let before = net.nodes.len();
     let mut kept: Vec<Node> = Vec::with_capacity(before);
     for node in std::mem::take(&mut net.nodes).into_iter().rev() {
-        let effect = node.op().is_some_and(|op| !op.traits().pure);
-        if effect || node.outputs.iter().any(|v| needed[*v]) {
+        if node.has_effect() || node.outputs.iter().any(|v| needed[*v]) {
             node.inputs.iter().for_each(|&v| needed[v] = true);
             kept.push(node);
         }
