@@ -30,7 +30,7 @@ pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
             left = left.saturating_sub(tensor.bytes().len());
             let value = &mut sweep.net.values[output];
             let known = Value::known(tensor);
-            refined[output] = value.fact != known.fact;
+            refined[output] |= value.fact != known.fact;
             *value = Value { levels: value.levels, integers: value.integers.take(), ..known };
         }
         sweep.changed();

@@ -315,6 +315,24 @@ fn half_bytes(value: f32) -> Vec<u8> {
     runtime::convert(&value, F16).unwrap().bytes().to_vec()
 }
 
+/// Sizes that only computing tells are known to all that follow, however many operations are between.
+#[test]
+fn shapes_follow_from_what_is_folded() {
+    let mut g = GraphBuilder::new("sizes");
+    let x = g.parameter("x", F32, "12");
+    // 3 and 4, of which propagation knows nothing.
+    let steps = g.constant_i64(&[3, 1]);
+    let axis = g.constant(I64, &[], &[0; 8]);
+    let sizes = g.layer("CumSum", "opset3").inputs(&[steps, axis]).output();
+    let one = g.constant_i64(&[1]);
+    let sizes = g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[one, sizes]).output();
+    let reshape = g.layer("Reshape", "opset1").attribute("special_zero", "false");
+    let y = reshape.inputs(&[x, sizes]).output();
+    let y = unary(&mut g, "Tanh", y);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[12], 0.0, &["unary"]);
+}
+
 #[test]
 fn what_does_nothing_or_twice_the_same_is_dropped() {
     let mut g = GraphBuilder::new("tidy");
