@@ -11,6 +11,7 @@ use crate::fused::integers::IntegerConvolution;
 use crate::fused::normalize::NormalizeRows;
 use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
+use crate::fused::turn::Recast;
 use crate::lower::LowerCx;
 use crate::net::{Made, Net, Node, Operation, ValueId};
 use crate::ops::normalize::form;
@@ -60,17 +61,23 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     Some(product)
 }
 
-/// The product that feeds a node which gives its rows other leading axes: it writes them under the
-/// new shape, so that what follows can join it.
+/// The product that feeds a node which gives its rows other leading axes, or the convolution that
+/// feeds one which gives its positions other axes: it writes them under the new shape, so that what
+/// follows can join it.
 fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node> {
-    let moves = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
+    let written = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
+    let moves = written || node.made::<Recast>().is_some();
     let &input = node.inputs.first().filter(|_| moves)?;
     let (from, to) = (sweep.net.sizes(input)?, sweep.net.sizes(output)?);
     let maker = sweep.only_for(input).filter(|_| from.last() == to.last())?;
-    if maker.made::<Product>().is_none() && !is_matmul(sweep.net, maker) {
-        return None;
-    }
-    let operation = Operation::Made(Arc::new(product(sweep.net, maker)?));
+    let operation = match maker.made::<ChannelsLast>() {
+        // Means of channels are those of an element of the batch.
+        Some(_) => (from.first() == to.first()).then(|| maker.operation.clone())?,
+        None if maker.made::<Product>().is_some() || is_matmul(sweep.net, maker) => {
+            Operation::Made(Arc::new(product(sweep.net, maker)?))
+        }
+        None => return None,
+    };
     let maker = sweep.take(input)?;
     Some(Node { operation, outputs: node.outputs.clone(), ..maker })
 }

@@ -368,10 +368,10 @@ impl Layout {
         Some(())
     }
 
-    /// Spatial axes that become one, behind the channels.
+    /// Spatial axes that become others, behind the channels.
     fn reshape(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
         let (from, to) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
-        if to.len() != 3 || from.len() < 3 || from[..2] != to[..2] {
+        if to.len() < 3 || from.len() < 3 || from[..2] != to[..2] {
             return None;
         }
         let inputs = [self.last[&node.inputs[0]]];

@@ -253,3 +253,48 @@ fn means_are_made_by_the_convolution_before_them() {
     // Means add in another order.
     check(&g.finish().unwrap(), &[2, 20, 9, 7], 1e-6, &["copy", "convolution", "binary", "copy"]);
 }
+
+/// As vision transformers with convolutions among their products have it: rows of channels become a
+/// map and rows again, which moves nothing, and what follows the convolution joins it.
+#[test]
+fn rows_become_a_map_and_rows_again_without_a_copy() {
+    let mut g = GraphBuilder::new("rows");
+    let x = g.parameter("x", F32, "2,20,8");
+    let wide = constant(&mut g, &[8, 24], 3);
+    let y = g.layer("MatMul", "opset1").inputs(&[x, wide]).output();
+    let y = with_ints(&mut g, "Transpose", y, &[0, 2, 1]);
+    let y = with_ints(&mut g, "Reshape", y, &[2, 24, 4, 5]);
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let filters = constant(&mut g, &[24, 1, 1, 3, 3], 4);
+    let y =
+        g.layer("GroupConvolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+    let bias = constant(&mut g, &[1, 24, 1, 1], 5);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = with_ints(&mut g, "Reshape", y, &[2, 24, 20]);
+    let y = with_ints(&mut g, "Transpose", y, &[0, 2, 1]);
+    let y = unary(&mut g, "Tanh", y);
+    let narrow = constant(&mut g, &[24, 8], 6);
+    let y = g.layer("MatMul", "opset1").inputs(&[y, narrow]).output();
+    let y = binary(&mut g, "Add", y, x);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 20, 8], 0.0, &["matmul", "convolution", "matmul"]);
+}
+
+/// Means of a map whose lines have become the batch are means along each line, which the convolution
+/// does not give.
+#[test]
+fn lines_that_become_the_batch_have_means_of_their_own() {
+    let mut g = GraphBuilder::new("lines");
+    let x = g.parameter("x", F32, "1,16,6,5");
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let filters = constant(&mut g, &[16, 1, 1, 3, 3], 3);
+    let y =
+        g.layer("GroupConvolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+    let y = with_ints(&mut g, "Transpose", y, &[0, 2, 3, 1]);
+    let y = with_ints(&mut g, "Reshape", y, &[6, 5, 16]);
+    let y = with_ints(&mut g, "ReduceMean", y, &[1]);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 16, 6, 5], 1e-6, &["copy", "convolution", "reduce"]);
+}
