@@ -3,8 +3,8 @@
 //! [`gemm`](crate::gemm) and [`softmax`](crate::softmax) and give the same bits.
 
 use crate::gemm::{
-    Layout, Left, Precision, Product, Right, Step, THIN_ROWS, add, add_number, pack_into,
-    panels_len,
+    Layout, Left, Precision, Product, Right, Step, THIN_ROWS, add, add_number, most_rows,
+    pack_into, panels_len,
 };
 use crate::memory::ScratchPool;
 use crate::num::Loose;
@@ -110,9 +110,11 @@ impl Attention {
         wanted.div_ceil(heads).min(self.rows.div_ceil(32)).max(1)
     }
 
-    /// Rows whose scores are computed together.
+    /// Rows whose scores are computed together: whole blocks of products.
     fn block(&self) -> usize {
-        (SCORES / self.terms.max(1)).clamp(16, 256).min(self.rows)
+        let most = most_rows(self.precision());
+        let whole = (SCORES / self.terms.max(1)).min(256) / most * most;
+        whole.max(most).min(self.rows)
     }
 
     fn few(&self) -> bool {

@@ -152,7 +152,7 @@ pub(super) fn shape() -> (usize, usize) {
 }
 
 /// Rows in a block for operands rounded so.
-pub(super) fn most_rows(precision: Precision) -> usize {
+pub(crate) fn most_rows(precision: Precision) -> usize {
     match precision.has_tiles() {
         #[cfg(target_arch = "x86_64")]
         true => super::tiles::ROWS,

@@ -41,7 +41,7 @@ use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use divide::{GRAIN, Tile, Tiles};
 use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
-pub(crate) use micro::{Out, store};
+pub(crate) use micro::{Out, most_rows, store};
 use pack::pack_panel;
 use round::Rounded;
 use std::ops::Range;
