@@ -37,6 +37,7 @@ mod memory;
 pub mod multinomial;
 pub mod nonzero;
 pub mod normalize;
+pub mod normalize_maps;
 pub mod num;
 pub mod order;
 pub mod pack;

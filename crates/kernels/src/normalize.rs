@@ -25,7 +25,7 @@ pub enum Divisor {
 
 impl Divisor {
     #[inline(always)]
-    fn of<R: Real>(self, sum: R, count: R) -> R {
+    pub(crate) fn of<R: Real>(self, sum: R, count: R) -> R {
         match self {
             Divisor::One => R::of(1.0),
             Divisor::DeviationInside(eps) => (sum / count + R::of(eps)).sqrt(),

@@ -8,7 +8,7 @@ use super::pattern::product;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::IntegerConvolution;
-use crate::fused::normalize::NormalizeRows;
+use crate::fused::normalize::{NormalizeMaps, NormalizeRows};
 use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::fused::turn::Recast;
@@ -162,6 +162,7 @@ fn is_product(net: &Net, node: &Node) -> bool {
         || node.made::<ChannelsLast>().is_some()
         || node.made::<IntegerConvolution>().is_some()
         || node.made::<NormalizeRows>().is_some()
+        || node.made::<NormalizeMaps>().is_some()
         || rows(net, node).is_some()
 }
 
@@ -203,6 +204,11 @@ fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
         let mut conv = conv.clone();
         conv.then.push(then);
         return Some(Arc::new(conv));
+    }
+    if let Some(maps) = node.made::<NormalizeMaps>() {
+        let mut maps = maps.clone();
+        maps.then.push(then);
+        return Some(Arc::new(maps));
     }
     if let Some(mut own) = node.made::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
         own.then.push(then);

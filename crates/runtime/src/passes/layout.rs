@@ -7,17 +7,20 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
+use crate::fused::normalize::NormalizeMaps;
 use crate::fused::pool::PoolLast;
 use crate::fused::turn::{Recast, Turn};
 use crate::lower::find;
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::convolution::geometry;
+use crate::ops::normalize::form;
 use crate::ops::pool;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;
 use infer::ops::concat::Concat;
 use infer::ops::convolution::Convolution;
 use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::group_normalization::GroupNormalization;
 use infer::ops::interpolate::Interpolate;
 use infer::ops::normalize::Normalize;
 use infer::ops::pool::Pool;
@@ -32,6 +35,8 @@ use infer::{Fact, PartialShape};
 use ir::ElementType;
 use kernels::conv::ChannelsPool;
 use kernels::copy::CopyPlan;
+use kernels::normalize::{Divisor, Normalization};
+use kernels::normalize_maps::Maps;
 use kernels::par::Threads;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
@@ -174,8 +179,12 @@ impl Layout {
         if node.is::<PRelu>().is_some() {
             return self.prelu(sweep, node, output);
         }
+        if node.is::<GroupNormalization>().is_some() {
+            return self.group_normalization(sweep, node, output);
+        }
         if node.is::<Normalize>().is_some() {
-            return self.along_axes(sweep, node, output, 1);
+            let over_maps = self.normalize_maps(sweep, node, output);
+            return over_maps.or_else(|| self.along_axes(sweep, node, output, 1));
         }
         if let Some(rule) = node.is::<Interpolate>() {
             // The result of the model is turned before it is large.
@@ -334,6 +343,44 @@ impl Layout {
         self.rewritten(sweep, node, inputs, output)
     }
 
+    fn group_normalization(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rule = node.is::<GroupNormalization>()?;
+        let divisor = Divisor::DeviationInside(rule.epsilon());
+        let form = Normalization { center: true, divisor };
+        let maps = maps_of(&sweep.net.sizes(node.inputs[0])?, rule.groups(), form)?;
+        let mut inputs = node.inputs.clone();
+        *inputs.first_mut()? = *self.last.get(&node.inputs[0])?;
+        let made_of = NormalizeMaps { maps, is_affine: true, then: Vec::new() };
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(made_of, &inputs, last, node.layer));
+        Some(())
+    }
+
+    /// Instance normalisation: each channel over all positions of its map.
+    fn normalize_maps(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let sizes = sweep.net.sizes(node.inputs[0])?;
+        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
+        let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
+        let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
+        let maps = maps_of(&sizes, sizes[1], form(rule))?;
+        let input = *self.last.get(&node.inputs[0])?;
+        let made_of = NormalizeMaps { maps, is_affine: false, then: Vec::new() };
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(made_of, &[input], last, node.layer));
+        Some(())
+    }
+
     fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
         let rank = sweep.net.sizes(output)?.len();
         let axis = node.is::<Concat>()?.axis(rank).ok()?;
@@ -379,6 +426,14 @@ impl Layout {
         sweep.keep(made(Recast, &inputs, last, node.layer));
         Some(())
     }
+}
+
+/// Groups of channels of a tensor whose channels are axis 1.
+fn maps_of(sizes: &[usize], groups: usize, form: Normalization) -> Option<Maps> {
+    let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
+    let whole = channels > 0 && groups > 0 && channels % groups == 0;
+    let positions = spatial.iter().product();
+    whole.then_some(Maps { batch, positions, channels, groups, form })
 }
 
 /// Whether a value is larger than the one it is made of.

@@ -298,3 +298,36 @@ fn lines_that_become_the_batch_have_means_of_their_own() {
     g.result("y", y);
     check(&g.finish().unwrap(), &[1, 16, 6, 5], 1e-6, &["copy", "convolution", "reduce"]);
 }
+
+/// Groups of channels, and each channel alone, are normalised where channels lie last; what follows
+/// joins them.
+#[test]
+fn maps_are_normalised_with_their_channels_last() {
+    for groups in [Some("4"), None] {
+        let mut g = GraphBuilder::new("normalise");
+        let x = g.parameter("x", F32, "2,20,9,7");
+        let y = pointwise(&mut g, x, [24, 20], 3);
+        let [scale, shift] = [4, 5].map(|seed| constant(&mut g, &[24], seed));
+        let y = match groups {
+            Some(groups) => g
+                .layer("GroupNormalization", "opset12")
+                .attributes(&[("num_groups", groups), ("epsilon", "1e-5")])
+                .inputs(&[y, scale, shift])
+                .output(),
+            None => {
+                let axes = g.constant_i64(&[2, 3]);
+                let options =
+                    [("eps", "1e-5"), ("eps_mode", "inside_sqrt"), ("normalize_variance", "true")];
+                let y = g.layer("MVN", "opset6").attributes(&options).inputs(&[y, axes]).output();
+                let scale = constant(&mut g, &[1, 24, 1, 1], 6);
+                binary(&mut g, "Multiply", y, scale)
+            }
+        };
+        let y = unary(&mut g, "Relu", y);
+        let y = pointwise(&mut g, y, [20, 24], 7);
+        g.result("y", y);
+        let steps = ["copy", "convolution", "normalize", "convolution", "copy"];
+        // Sums add in another order where channels lie last.
+        check(&g.finish().unwrap(), &[2, 20, 9, 7], 2e-4, &steps);
+    }
+}
