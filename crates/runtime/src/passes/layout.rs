@@ -23,13 +23,16 @@ use infer::ops::fake_quantize::FakeQuantize;
 use infer::ops::group_normalization::GroupNormalization;
 use infer::ops::interpolate::Interpolate;
 use infer::ops::normalize::Normalize;
+use infer::ops::pad::Pad;
 use infer::ops::pool::Pool;
 use infer::ops::prelu::PRelu;
 use infer::ops::reduce::Reduce;
 use infer::ops::reshape::Reshape;
+use infer::ops::slice::Slice;
+use infer::ops::split::Split;
 use infer::ops::transpose::{self, Transpose};
 use infer::ops::unary::Unary;
-use infer::rules::axes::normalize_unique;
+use infer::rules::axes::{normalize, normalize_unique};
 use infer::rules::broadcast::AutoBroadcast;
 use infer::{Fact, PartialShape};
 use ir::ElementType;
@@ -140,7 +143,13 @@ impl Layout {
     fn convert(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
         let (&output, others) = node.outputs.split_first()?;
         let static_f32 = sweep.net.is_f32(output) && sweep.net.is_f32(*node.inputs.first()?);
-        if !static_f32 || others.iter().any(|v| sweep.uses(*v) > 0) {
+        if !static_f32 {
+            return None;
+        }
+        if node.is::<Split>().is_some() && self.pending.contains(&node.inputs[0]) {
+            return self.split(sweep, node);
+        }
+        if others.iter().any(|v| sweep.uses(*v) > 0) {
             return None;
         }
         if node.is::<Pool>().is_some() && self.pending.contains(&node.inputs[0]) {
@@ -195,6 +204,12 @@ impl Layout {
             let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
             let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
             return self.along_axes(sweep, node, output, axes);
+        }
+        if node.is::<Slice>().is_some() {
+            return self.slice(sweep, node, output);
+        }
+        if node.is::<Pad>().is_some() {
+            return self.pad(sweep, node, output);
         }
         if node.is::<Reshape>().is_some() {
             return self.reshape(sweep, node, output);
@@ -379,6 +394,50 @@ impl Layout {
         let last = self.result(sweep, output)?;
         sweep.keep(made(made_of, &[input], last, node.layer));
         Some(())
+    }
+
+    /// Parts of channels are runs of each position.
+    fn split(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        if !node.outputs.iter().all(|v| sweep.net.is_f32(*v)) {
+            return None;
+        }
+        let axis = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axis = normalize(*axis.first()?, rank).ok()?;
+        let axis = Tensor::from_vec(&[], vec![moved(axis, rank) as i64]).ok()?;
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        inputs[1] = sweep.add(Value::known(axis));
+        let mut outputs = SmallVec::new();
+        for &output in &node.outputs {
+            outputs.push(self.result(sweep, output)?);
+        }
+        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        Some(())
+    }
+
+    fn slice(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        if node.inputs.len() == 5 {
+            return self.along_axes(sweep, node, output, 4);
+        }
+        let count = sweep.net.sizes(*node.inputs.get(1)?)?.iter().product::<usize>();
+        let axes: Vec<i64> = (0..count as i64).collect();
+        let axes = sweep.add(Value::known(Tensor::from_vec(&[count], axes).ok()?));
+        let mut node = node.clone();
+        node.inputs.push(axes);
+        self.along_axes(sweep, &node, output, 4)
+    }
+
+    fn pad(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let order = to_last(sweep.net.sizes(output)?.len());
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        for input in &mut inputs[1..3] {
+            let pads = sweep.net.values[*input].fact.value.as_deref()?.i64s()?;
+            let pads = order.iter().map(|&axis| pads.get(axis).copied()).collect::<Option<_>>()?;
+            *input = sweep.add(Value::known(Tensor::from_vec(&[order.len()], pads).ok()?));
+        }
+        self.rewritten(sweep, node, inputs, output)
     }
 
     fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {

@@ -1,7 +1,7 @@
 //! Convolutions, what lies between them, and the levels that they multiply.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
-use ir::ElementType::{F32, I8};
+use ir::ElementType::{F32, I8, I64};
 use ir::{GraphBuilder, OutputRef};
 use runtime::Tensor;
 
@@ -330,4 +330,31 @@ fn maps_are_normalised_with_their_channels_last() {
         // Sums add in another order where channels lie last.
         check(&g.finish().unwrap(), &[2, 20, 9, 7], 2e-4, &steps);
     }
+}
+
+/// What pads a map, or takes a part of its positions or channels, leaves the channels last.
+#[test]
+fn parts_of_maps_keep_their_channels_last() {
+    let mut g = GraphBuilder::new("parts");
+    let x = g.parameter("x", F32, "2,20,9,7");
+    let y = pointwise(&mut g, x, [24, 20], 3);
+    let pads = [[0, 0, 1, 2], [0, 0, 3, 0]].map(|pads| g.constant_i64(&pads));
+    let pad = g.layer("Pad", "opset12").attribute("pad_mode", "reflect");
+    let y = pad.inputs(&[y, pads[0], pads[1]]).output();
+    // Channels 2, 4, … 22, and lines 1 to 12 in both ways of writing it.
+    let [start, stop, step, axes] = [[2, 1], [24, 12], [2, 1], [-3, 2]].map(|v| g.constant_i64(&v));
+    let y = g.layer("Slice", "opset8").inputs(&[y, start, stop, step, axes]).output();
+    let [start, stop, step] = [[0, 0, 1], [2, 11, 11], [1, 1, 1]].map(|v| g.constant_i64(&v));
+    let y = g.layer("Slice", "opset8").inputs(&[y, start, stop, step]).output();
+    let axis = g.constant(I64, &[], &1i64.to_le_bytes());
+    let lengths = g.constant_i64(&[3, -1]);
+    let parts = g.layer("VariadicSplit", "opset1").inputs(&[y, axis, lengths]).outputs(2);
+    let y = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&[parts[1], parts[0]]);
+    let y = y.output();
+    let y = pointwise(&mut g, y, [20, 11], 7);
+    g.result("y", y);
+    let parts = ["pad", "copy", "copy", "copy", "copy"];
+    let steps: Vec<&str> =
+        ["copy", "convolution"].into_iter().chain(parts).chain(["convolution", "copy"]).collect();
+    check(&g.finish().unwrap(), &[2, 20, 9, 7], 0.0, &steps);
 }
