@@ -23,7 +23,7 @@ use infer::ops::fake_quantize::FakeQuantize;
 use infer::ops::group_normalization::GroupNormalization;
 use infer::ops::interpolate::Interpolate;
 use infer::ops::normalize::Normalize;
-use infer::ops::pad::Pad;
+use infer::ops::pad::{Mode, Pad};
 use infer::ops::pool::Pool;
 use infer::ops::prelu::PRelu;
 use infer::ops::reduce::Reduce;
@@ -36,7 +36,7 @@ use infer::rules::axes::{normalize, normalize_unique};
 use infer::rules::broadcast::AutoBroadcast;
 use infer::{Fact, PartialShape};
 use ir::ElementType;
-use kernels::conv::ChannelsPool;
+use kernels::conv::{self, ChannelsPool};
 use kernels::copy::CopyPlan;
 use kernels::normalize::{Divisor, Normalization};
 use kernels::normalize_maps::Maps;
@@ -70,6 +70,24 @@ struct Layout {
     last: HashMap<ValueId, ValueId>,
     /// Values that are computed with their channels last only.
     pending: HashSet<ValueId>,
+}
+
+/// A value with zeros around it.
+struct Padded {
+    from: ValueId,
+    /// For each spatial axis the size without the zeros, and how many there are before it.
+    axes: SmallVec<[(usize, isize); 3]>,
+}
+
+impl Padded {
+    /// Lets the windows of a convolution look beyond what is left without the zeros.
+    fn read_by(&self, conv: &mut conv::Convolution) {
+        // Axes that a convolution lacks are the first ones.
+        for (window, (size, begin)) in conv.axes.iter_mut().rev().zip(self.axes.iter().rev()) {
+            window.input = *size;
+            window.start -= begin;
+        }
+    }
 }
 
 /// The order that moves the channels of `rank` axes last.
@@ -238,13 +256,19 @@ impl Layout {
         if !net.is_f32(filters) {
             return None;
         }
-        let conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
+        let mut conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
         let backward = rule.kind().is_backward();
-        let channels_first =
-            !backward && conv.reads_channels_first() && !self.last.contains_key(&data);
-        let input = match channels_first {
-            true => data,
-            false => self.turned(sweep, data, node.layer)?,
+        let padded = self.padded(sweep, data).filter(|_| !backward);
+        let from = padded.as_ref().map_or(data, |padded| padded.from);
+        if let Some(padded) = &padded {
+            padded.read_by(&mut conv);
+        }
+        let is_last = self.last.contains_key(&data);
+        let channels_first = !backward && conv.reads_channels_first() && !is_last;
+        let input = match (channels_first, &padded) {
+            (true, _) => from,
+            (false, Some(_)) if is_last => from,
+            (false, _) => self.turned(sweep, from, node.layer)?,
         };
         let last = self.result(sweep, output)?;
         let conv = ChannelsLast {
@@ -258,6 +282,32 @@ impl Layout {
         };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
+    }
+
+    /// What zeros are put around to make `value`, in the order of axes that `value` has by now.
+    fn padded(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<Padded> {
+        let last = self.last.get(&value).copied();
+        let maker = sweep.maker(last.unwrap_or(value))?;
+        let net = &*sweep.net;
+        let is_zero = |v: &ValueId| {
+            let value = net.values[*v].constant.as_ref().and_then(|c| c.as_slice::<f32>());
+            value.is_some_and(|v| v == [0.0])
+        };
+        maker.is::<Pad>().filter(|pad| pad.mode() == Mode::Constant)?;
+        let &[from, begins, ends, ref fill @ ..] = &maker.inputs[..] else { return None };
+        let sizes = net.sizes(from).filter(|_| fill.iter().all(is_zero))?;
+        let [begins, ends] = [begins, ends].map(|v| net.values[v].fact.value.as_deref()?.i64s());
+        let (begins, ends) = (begins?, ends?);
+        let rank = sizes.len();
+        let spatial = if last.is_some() { 1..rank - 1 } else { 2..rank };
+        let added = |axis: usize| begins[axis] != 0 || ends[axis] != 0;
+        let crops = begins.iter().chain(&ends).any(|pad| *pad < 0);
+        let each = begins.len() == rank && ends.len() == rank;
+        if crops || !each || (0..rank).any(|axis| !spatial.contains(&axis) && added(axis)) {
+            return None;
+        }
+        let axes = spatial.map(|axis| Some((sizes[axis], isize::try_from(begins[axis]).ok()?)));
+        Some(Padded { from, axes: axes.collect::<Option<_>>()? })
     }
 
     /// The indices of the largest elements, if the operation gives them, must be of no use.

@@ -358,3 +358,57 @@ fn parts_of_maps_keep_their_channels_last() {
         ["copy", "convolution"].into_iter().chain(parts).chain(["convolution", "copy"]).collect();
     check(&g.finish().unwrap(), &[2, 20, 9, 7], 0.0, &steps);
 }
+
+/// Zeros around a map, as TensorFlow's models have them, are padding of the convolution; what is
+/// padded with anything else, cropped, or padded along other axes is not.
+#[test]
+fn zeros_around_a_map_are_padding() {
+    let graph = |mode: &str, begin: [i64; 4], end: [i64; 4], value: f32, strided: bool| {
+        let mut g = GraphBuilder::new("zeros");
+        let x = g.parameter("x", F32, "1,20,9,7");
+        let y = pointwise(&mut g, x, [24, 20], 3);
+        let [begin, end] = [begin, end].map(|pads| g.constant_i64(&pads));
+        let value = g.constant_f32(&[], &[value]);
+        let pad = g.layer("Pad", "opset12").attribute("pad_mode", mode);
+        let y = pad.inputs(&[y, begin, end, value]).output();
+        let strides = if strided { "2,2" } else { "1,1" };
+        let window = [
+            ("strides", strides),
+            ("dilations", "1,1"),
+            ("pads_begin", "0,1"),
+            ("pads_end", "1,0"),
+        ];
+        let filters = constant(&mut g, &[24, 1, 1, 3, 3], 4);
+        let group = g.layer("GroupConvolution", "opset1").attributes(&window);
+        let y = group.inputs(&[y, filters]).output();
+        g.result("y", y);
+        g.finish().unwrap()
+    };
+    let (joined, apart) = (
+        ["copy", "convolution", "convolution", "copy"],
+        ["copy", "convolution", "pad", "convolution", "copy"],
+    );
+    for strided in [false, true] {
+        let check = |g, steps: &[&str]| check(&g, &[1, 20, 9, 7], 0.0, steps);
+        check(graph("constant", [0, 0, 1, 0], [0, 0, 2, 3], 0.0, strided), &joined);
+        check(graph("constant", [0, 0, 1, 0], [0, 0, 2, 3], 0.5, strided), &apart);
+        check(graph("edge", [0, 0, 1, 0], [0, 0, 2, 3], 0.0, strided), &apart);
+        check(graph("constant", [0, 0, 1, 0], [0, 0, -2, 3], 0.0, strided), &apart);
+    }
+}
+
+/// The image itself may have zeros around it.
+#[test]
+fn zeros_around_an_image_are_padding() {
+    let mut g = GraphBuilder::new("image");
+    let x = g.parameter("x", F32, "1,3,9,8");
+    let [begin, end] = [[0, 0, 0, 1], [0, 0, 1, 1]].map(|pads| g.constant_i64(&pads));
+    let pad = g.layer("Pad", "opset12").attribute("pad_mode", "constant");
+    let y = pad.inputs(&[x, begin, end]).output();
+    let window =
+        [("strides", "2,2"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let filters = constant(&mut g, &[16, 3, 3, 3], 4);
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 3, 9, 8], 0.0, &["convolution", "copy"]);
+}
