@@ -146,6 +146,11 @@ fn parse_rounding(attrs: &mut Attrs<'_>) -> Result<Rounding, AttrError> {
 }
 
 impl Interpolate {
+    /// What output elements are made of.
+    pub fn mode(&self) -> Mode {
+        self.sampling.mode
+    }
+
     /// Elements added before and after an axis.
     pub fn pads(&self, axis: usize) -> (usize, usize) {
         let of = |pads: &[usize]| pads.get(axis).copied().unwrap_or(0);

@@ -14,10 +14,9 @@ use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::interpolate::{self, Interpolate};
 use infer::ops::matmul::MatMul;
 use infer::ops::pool::Pool;
-use infer::ops::reshape::Reshape;
-use infer::ops::transpose::Transpose;
 use infer::ops::unary::{self, Unary};
 use ir::ElementType;
 use kernels::conv::Convolution;
@@ -43,14 +42,17 @@ pub(super) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut converted = HashMap::new();
     for i in 0..net.nodes.len() {
         let node = &net.nodes[i];
-        let Some(&output) = node.outputs.first() else { continue };
+        let Some(&first) = node.outputs.first() else { continue };
         if node.is::<Convert>().is_some() {
-            converted.extend(node.inputs.first().map(|input| (output, *input)));
+            converted.extend(node.inputs.first().map(|input| (first, *input)));
         }
         let levels = levels(net, node);
         let integers = integers(net, &converted, node);
         found += usize::from(levels.is_some()) + usize::from(integers.is_some());
-        (net.values[output].levels, net.values[output].integers) = (levels, integers);
+        net.values[first].integers = integers;
+        for output in node.outputs.clone() {
+            net.values[output].levels = levels;
+        }
     }
     found
 }
@@ -60,11 +62,23 @@ fn levels(net: &Net, node: &Node) -> Option<Levels> {
     if node.is::<FakeQuantize>().is_some() {
         return Some(rounding(net, node)?.levels);
     }
-    let keeps = node.is::<Reshape>().is_some()
-        || node.is::<Transpose>().is_some()
-        || is_largest(net, node).is_some()
-        || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu);
-    net.values[*node.inputs.first().filter(|_| keeps)?].levels
+    let keeps = is_largest(net, node).is_some()
+        || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu)
+        || node.is::<Interpolate>().is_some_and(|rule| rule.mode() == interpolate::Mode::Nearest);
+    if keeps {
+        return net.values[*node.inputs.first()?].levels;
+    }
+    moved(net, node)
+}
+
+/// The levels of what a node only moves, and of the zeros that it may put between.
+fn moved(net: &Net, node: &Node) -> Option<Levels> {
+    let moves = node.op()?.traits().moves;
+    let is_zero = |v: ValueId| number(net, v) == Some(0.0);
+    let read = node.inputs.iter().enumerate().filter(|(i, _)| moves >> (i & 63) & 1 == 1);
+    let mut all = read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].levels);
+    let first = all.next()??;
+    all.all(|levels| levels == Some(first)).then_some(first)
 }
 
 /// Whether a node takes the largest element of windows that all look at some of the input: that of a
