@@ -79,14 +79,26 @@ impl ToLevel {
     /// The instruction set of `V` is available.
     #[inline(always)]
     pub(crate) unsafe fn level_of<V: Vector>(self, x: V) -> V {
-        /// Added to a number below 2^22, it leaves no bits behind the point.
-        const WHOLE: f32 = 1.5 * (1 << 23) as f32;
         // SAFETY: the caller's promise.
         unsafe {
             let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
-            let inside = scaled.larger(V::zero()).smaller(V::splat(self.most));
-            inside.add(V::splat(WHOLE)).add(V::splat(-WHOLE))
+            level_between(scaled, self.most)
         }
+    }
+}
+
+/// Numbers rounded to levels from 0 to `most`, which is below 2^22; NaN to 0.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+pub(crate) unsafe fn level_between<V: Vector>(scaled: V, most: f32) -> V {
+    /// Added to a number below 2^22, it leaves no bits behind the point.
+    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let inside = scaled.larger(V::zero()).smaller(V::splat(most));
+        inside.add(V::splat(WHOLE)).add(V::splat(-WHOLE))
     }
 }
 
@@ -104,6 +116,59 @@ multiversion! {
     pub(crate) fn to_values(to: ToLevel, scale: f32, low: f32, values: &mut [f32]) {
         for value in values {
             *value = to.level(*value) * scale + low;
+        }
+    }
+}
+
+/// How elements are rounded to levels of their own in each column, as [`ToLevel`] does, and what the
+/// values of these are.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnLevels<'a> {
+    /// For each column: what is added to an element, the factor of that, the distance between values
+    /// and the value of the first level.
+    pub(crate) parts: [&'a [f32]; 4],
+    /// The last level.
+    pub(crate) most: f32,
+}
+
+impl<'a> ColumnLevels<'a> {
+    /// The parameters of columns with these limits, low and high of the input and of the output, and
+    /// as many levels; none where [`ToLevel::new`] gives none.
+    pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
+        let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
+            let to = ToLevel::new(low, high, levels)?;
+            let scale = (f64::from(to_high) - f64::from(to_low)) / f64::from(to.most);
+            Some([-to.low, to.factor, scale as f32, to_low])
+        });
+        let columns: Vec<[f32; 4]> = columns.collect::<Option<_>>()?;
+        Some((0..4).flat_map(|part| columns.iter().map(move |of| of[part])).collect())
+    }
+
+    /// The levels of columns by their [`ColumnLevels::parameters`], from 0 to `most`.
+    pub fn new(parameters: &'a [f32], most: f32) -> ColumnLevels<'a> {
+        let mut parts = [&parameters[..0]; 4];
+        let columns = parameters.len() / 4;
+        for (part, all) in parts.iter_mut().zip(parameters.chunks_exact(columns.max(1))) {
+            *part = all;
+        }
+        ColumnLevels { parts, most }
+    }
+
+    /// Those of the columns from one on.
+    pub(crate) fn from_column(self, first: usize) -> ColumnLevels<'a> {
+        ColumnLevels { parts: self.parts.map(|part| &part[first..]), ..self }
+    }
+}
+
+multiversion! {
+    /// Gives each element of lines of `len` columns the value of its level.
+    pub(crate) fn to_column_values(levels: ColumnLevels<'_>, len: usize, lines: &mut [f32]) {
+        let [add, factor, scale, low] = levels.parts.map(|part| &part[..len]);
+        for line in lines.chunks_exact_mut(len.max(1)) {
+            for (j, x) in line.iter_mut().enumerate() {
+                let level = ((*x + add[j]) * factor[j]).round_ties_even().max(0.0).min(levels.most);
+                *x = level * scale[j] + low[j];
+            }
         }
     }
 }
@@ -268,6 +333,25 @@ mod tests {
                 assert_eq!(*y, [0.5, 0.5, 1.0][i / inner % 3]);
             }
         }
+    }
+
+    /// Each column has its own level, which those that cannot be told by a factor do not.
+    #[test]
+    fn levels_of_columns() {
+        let limits: Vec<[f32; 4]> =
+            (0..37).map(|j| [-1.0 - j as f32, 3.0, -0.5, j as f32 + 1.0]).collect();
+        let parameters = ColumnLevels::parameters(&limits, 16).unwrap();
+        let x: Vec<f32> = (0..3 * 37).map(|i| (i * 29 % 101) as f32 * 0.7 - 41.0).collect();
+        let mut found = x.clone();
+        to_column_values(ColumnLevels::new(&parameters, 15.0), 37, &mut found);
+        for (i, (found, x)) in found.iter().zip(x).enumerate() {
+            let [low, high, to_low, to_high] = limits[i % 37].map(f64::from);
+            let level = (f64::from(x).clamp(low, high) - low) / (high - low) * 15.0;
+            let exact = level.round_ties_even() / 15.0 * (to_high - to_low) + to_low;
+            assert!((f64::from(*found) - exact).abs() < 1e-5, "{x}: {found} {exact}");
+        }
+        assert!(ColumnLevels::parameters(&[[1.0, 1.0, 0.0, 1.0]], 16).is_none());
+        assert!(ColumnLevels::parameters(&limits, 1).is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::micro::{Function, Then};
 use crate::memory::InOut;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
-use crate::quantize::{ToLevel, to_values};
+use crate::quantize::{ColumnLevels, ToLevel, to_column_values, to_values};
 use crate::unary::{Unary, unary_f32};
 use std::ops::Range;
 
@@ -57,6 +57,8 @@ pub enum Step<'a> {
         /// The value of the first level.
         low: f32,
     },
+    /// Rounds to the levels of each column and gives their values.
+    QuantizeColumns(ColumnLevels<'a>),
 }
 
 impl<'a> Step<'a> {
@@ -95,6 +97,7 @@ impl<'a> Step<'a> {
         match self {
             Step::AddColumns(v) => Step::AddColumns(&v[first..]),
             Step::ScaleColumns(v) => Step::ScaleColumns(&v[first..]),
+            Step::QuantizeColumns(levels) => Step::QuantizeColumns(levels.from_column(first)),
             Step::AddMatrix { values, stride } => {
                 Step::AddMatrix { values: values.get(first..).unwrap_or_default(), stride }
             }
@@ -137,6 +140,7 @@ impl Step<'_> {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
             Step::Quantize { to, scale, low } => to_values(to, scale, low, lines),
+            Step::QuantizeColumns(levels) => to_column_values(levels.from_column(j), len, lines),
         }
     }
 }

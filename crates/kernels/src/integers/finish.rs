@@ -6,7 +6,7 @@ use crate::gemm::{Step, finish};
 use crate::isa::Isa;
 use crate::isa::isa;
 use crate::par::Slice;
-use crate::quantize::{ToLevel, to_levels};
+use crate::quantize::{ColumnLevels, ToLevel, level_between, to_levels};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon as Portable;
 #[cfg(not(target_arch = "aarch64"))]
@@ -64,6 +64,7 @@ enum Lanes<'a> {
     Clamp(f32, f32),
     Relu,
     Quantize(ToLevel, f32, f32),
+    QuantizeColumns([&'a [f32; WIDTH]; 4], f32),
 }
 
 impl<'a> Lanes<'a> {
@@ -91,6 +92,9 @@ impl<'a> Lanes<'a> {
             Step::Apply(Unary::Relu {}) => Lanes::Relu,
             Step::Apply(Unary::Clamp { low, high }) => Lanes::Clamp(low as f32, high as f32),
             Step::Quantize { to, scale, low } => Lanes::Quantize(to, scale, low),
+            Step::QuantizeColumns(ColumnLevels { parts: [a, b, c, d], most }) => {
+                Lanes::QuantizeColumns([lanes(a)?, lanes(b)?, lanes(c)?, lanes(d)?], most)
+            }
             Step::AddRows(_) | Step::Apply(_) => return None,
         })
     }
@@ -147,6 +151,15 @@ impl<'a> Lanes<'a> {
                 Lanes::Quantize(to, scale, low) => {
                     let (scale, low) = (V::splat(scale), V::splat(low));
                     each!(i, p => to.level_of(x[i][p]).fma(scale, nothing).add(low));
+                }
+                Lanes::QuantizeColumns(parts, most) => {
+                    for p in 0..P {
+                        let [add, factor, scale, low] = parts.map(|v| lane(v.as_ptr(), p));
+                        for i in 0..R {
+                            let level = level_between(x[i][p].add(add).fma(factor, nothing), most);
+                            x[i][p] = level.fma(scale, nothing).add(low);
+                        }
+                    }
                 }
             }
         }

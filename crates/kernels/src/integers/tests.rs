@@ -2,6 +2,7 @@ use super::*;
 use crate::conv::Input;
 use crate::gemm::Precision;
 use crate::lines::Shelf;
+use crate::quantize::ColumnLevels;
 use crate::unary::Unary;
 use proptest::prelude::*;
 
@@ -126,7 +127,11 @@ fn steps_are_applied_in_their_order() {
     };
     let levels: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
     let to = ToLevel::new(-20.0, 30.0, 200).unwrap();
+    let limits: Vec<[f32; 4]> =
+        (0..70).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
+    let parameters = ColumnLevels::parameters(&limits, 256).unwrap();
     let all = [
+        Step::QuantizeColumns(ColumnLevels::new(&parameters, 255.0)),
         Step::AddColumns(&columns),
         Step::AddMatrix { values: &matrix, stride: 70 },
         Step::Scale(1.5),

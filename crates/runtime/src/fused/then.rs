@@ -2,7 +2,7 @@
 
 use crate::kernel::RunCx;
 use kernels::gemm::Step;
-use kernels::quantize::ToLevel;
+use kernels::quantize::{ColumnLevels, ToLevel};
 use kernels::unary::Unary;
 use smallvec::SmallVec;
 
@@ -21,6 +21,9 @@ pub(crate) enum Then {
     Apply(Unary),
     /// Rounds to a level, and gives its value: the level times a scale, and what the first one is.
     Quantize(ToLevel, f32, f32),
+    /// Rounds to levels of each column, by the parameters that an input holds, up to the last level,
+    /// and gives their values.
+    QuantizeColumns(usize, f32),
 }
 
 /// How an operand meets the result, whose last axis are the columns.
@@ -41,6 +44,7 @@ impl Then {
             Then::Add(operand) => Then::Add(operand.moved(by)),
             Then::Multiply(operand) => Then::Multiply(operand.moved(by)),
             Then::AddLevels(input, scale, low) => Then::AddLevels(input + by, scale, low),
+            Then::QuantizeColumns(input, most) => Then::QuantizeColumns(input + by, most),
             Then::Apply(_) | Then::Quantize(..) => self,
         }
     }
@@ -74,6 +78,9 @@ pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallV
         }
         Then::Apply(function) => Step::Apply(function),
         Then::Quantize(to, scale, low) => Step::Quantize { to, scale, low },
+        Then::QuantizeColumns(input, most) => {
+            Step::QuantizeColumns(ColumnLevels::new(cx.input(input), most))
+        }
     };
     then.iter().map(step).collect()
 }

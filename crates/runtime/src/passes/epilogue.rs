@@ -13,9 +13,10 @@ use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::fused::turn::Recast;
 use crate::lower::LowerCx;
-use crate::net::{Made, Net, Node, Operation, ValueId};
+use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::normalize::form;
 use crate::ops::unary::function;
+use crate::tensor::Tensor;
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::normalize::Normalize;
@@ -43,6 +44,10 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
     let at = product.inputs.len();
     let then = match then {
         Step::Alone(then) => then,
+        Step::Parameters(parameters, most) => {
+            product.inputs.push(sweep.add(Value::known(parameters)));
+            Then::QuantizeColumns(at, most)
+        }
         Step::Operand(make, place, operand) => {
             let place = match place {
                 Place::Number(value) => Operand::Number(value),
@@ -86,6 +91,8 @@ fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node>
 enum Step {
     Alone(Then),
     Operand(fn(Operand) -> Then, Place, ValueId),
+    /// Rounds each column by its own parameters, up to a last level.
+    Parameters(Tensor, f32),
 }
 
 /// How an operand lies beside the result.
@@ -116,6 +123,11 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         sweep.only_for(input)?.made::<IntegerConvolution>()?;
         let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
         return feeds(input).then_some((input, Step::Alone(then)));
+    }
+    if let Some((parameters, most)) = integers::column_rounding(net, node) {
+        let input = node.inputs[0];
+        sweep.only_for(input)?.made::<IntegerConvolution>()?;
+        return feeds(input).then_some((input, Step::Parameters(parameters, most)));
     }
     if node.is::<PRelu>().is_some() {
         let &[input, slope] = &node.inputs[..] else { return None };

@@ -22,7 +22,7 @@ use ir::ElementType;
 use kernels::conv::Convolution;
 use kernels::gemm::{Precision, Window};
 use kernels::integers::{Levels, Quantized};
-use kernels::quantize::ToLevel;
+use kernels::quantize::{ColumnLevels, ToLevel};
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -111,6 +111,27 @@ pub(super) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
     let scale = (f64::from(high) - f64::from(low)) / (count - 1) as f64;
     let levels = Levels::new(low.into(), scale)?;
     Some(Rounding { to, scale: scale as f32, low, levels })
+}
+
+/// The parameters by which a node rounds all elements of each column of f32 alike, and the last level.
+pub(super) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
+    let levels = node.is::<FakeQuantize>()?.levels();
+    let columns = *net.sizes(*node.outputs.first()?)?.last()?;
+    let &[data, ref limits @ ..] = &node.inputs[..] else { return None };
+    let limits: [ValueId; 4] = limits.try_into().ok().filter(|_| net.is_f32(data))?;
+    let of_columns = |v: ValueId| {
+        let limit = net.values[v].constant.as_ref()?;
+        let own = limit.as_slice::<f32>()?;
+        let last = limit.sizes().last().copied().unwrap_or(1);
+        (own.len() == 1 || own.len() == last && last == columns).then_some(own)
+    };
+    let [a, b, c, d] = limits.map(of_columns);
+    let all = [a?, b?, c?, d?];
+    let of = |column: usize| all.map(|limit| limit[if limit.len() == 1 { 0 } else { column }]);
+    let each: Vec<[f32; 4]> = (0..columns).map(of).collect();
+    let parameters = ColumnLevels::parameters(&each, levels)?;
+    let parameters = Tensor::from_vec(&[parameters.len()], parameters).ok()?;
+    Some((parameters, levels.checked_sub(1)? as f32))
 }
 
 /// The integers that a node multiplies by scales of the first axis.

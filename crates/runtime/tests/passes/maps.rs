@@ -104,6 +104,30 @@ fn levels_are_multiplied_by_integers() {
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
 }
 
+/// As NNCF quantises what depthwise convolutions read: each channel has levels of its own.
+#[test]
+fn channels_are_rounded_while_integers_are_finished() {
+    let mut g = GraphBuilder::new("channels");
+    let x = g.parameter("x", F32, "1,20,9,11");
+    let x = rounded(&mut g, x, -1.28, 1.27);
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let filters = integers(&mut g, &[40, 20, 1, 1], 1);
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+    let y = unary(&mut g, "Relu", y);
+    let highs: Vec<f32> = (1..=40).map(|i| i as f32 * 0.1).collect();
+    let (low, high) = (g.constant_f32(&[], &[0.0]), g.constant_f32(&[1, 40, 1, 1], &highs));
+    let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+    let y = round.inputs(&[y, low, high, low, high]).output();
+    let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
+    let y =
+        g.layer("GroupConvolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+    g.result("y", y);
+    let steps = ["fake", "copy", "integers", "convolution", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[1, 20, 9, 11], 0.05, &steps);
+}
+
 /// A file may pool levels any number of times, and no pass may need a call within a call for each.
 /// From the third time on nothing changes in a map of four by four.
 #[test]
