@@ -1,7 +1,9 @@
 //! Slices of a tensor by index.
 
+use crate::indices::{OutOfRange, Row, Rows, normal};
 use crate::num::Plain;
 use crate::par::{Slice, Threads};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How data and indices lie: `batch` independent gathers, in each `outer` slices of `size`
 /// entries of `inner` elements, of which `count` are taken.
@@ -86,6 +88,58 @@ fn take<T: Plain>(from: &[T], indices: &[usize], inner: usize, to: &mut [T]) {
     }
 }
 
+/// Copies an element for each of the `indices` of a tensor of `sizes`: the one that lies in the data
+/// where the index does, but for `axis`, along which it has the index. The other sizes are at most
+/// those of the data.
+///
+/// # Errors
+/// Naming the first index that is out of range.
+///
+/// # Panics
+/// When there are not as many indices as elements of the output.
+pub fn along<T: Plain, I: Copy + Sync + Into<i64>>(
+    threads: &Threads,
+    (data, sizes, axis): (&[T], &[usize], usize),
+    (indices, index_sizes): (&[I], &[usize]),
+    out: &mut [T],
+) -> Result<(), OutOfRange> {
+    assert_eq!(out.len(), indices.len());
+    let rows = Rows::new((sizes, axis), index_sizes);
+    let wrong = AtomicBool::new(false);
+    threads.chunks(out, 1, GRAIN / size_of::<T>(), |first, out| {
+        let mut done = 0;
+        while done < out.len() {
+            let at = first + done;
+            let some = (rows.len() - at % rows.len()).min(out.len() - done);
+            let row = rows.row(at / rows.len()).from(at % rows.len());
+            if !take_row(data, row, &indices[at..][..some], &mut out[done..][..some]) {
+                wrong.store(true, Ordering::Relaxed);
+            }
+            done += some;
+        }
+    });
+    let first = || indices.iter().find_map(|i| normal((*i).into(), sizes[axis]).err());
+    wrong.into_inner().then(first).flatten().map_or(Ok(()), Err)
+}
+
+/// Copies the elements that a row of indices means; whether all are in range.
+#[inline(always)]
+fn take_row<T: Plain, I: Copy + Into<i64>>(
+    data: &[T],
+    row: Row,
+    indices: &[I],
+    out: &mut [T],
+) -> bool {
+    let mut valid = true;
+    for (i, (to, index)) in out.iter_mut().zip(indices).enumerate() {
+        match normal((*index).into(), row.size) {
+            Ok(index) => *to = data[row.at(i, index)],
+            Err(_) => valid = false,
+        }
+    }
+    valid
+}
+
 /// Copies runs of `inner` elements that begin at `positions`, one after the other.
 ///
 /// # Panics
@@ -134,6 +188,38 @@ mod tests {
         let mut out = [0; 8];
         at_positions(Threads::single(), &data, (&[5, 1], 4), &mut out);
         assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
+    }
+
+    /// Along each axis, with sizes below those of the data, against element by element.
+    #[test]
+    fn elements_along_an_axis() {
+        let sizes = [4, 50, 70];
+        let data: Vec<u32> = (0..4 * 50 * 70).collect();
+        for (axis, index_sizes) in [(0, [9, 50, 70]), (1, [3, 60, 70]), (2, [4, 50, 300])] {
+            let [_, rows, columns] = index_sizes;
+            let (size, count) = (sizes[axis] as i32, index_sizes.iter().product::<usize>());
+            let mut indices: Vec<i32> =
+                (0..count as i32).map(|i| i * 31 % (2 * size) - size).collect();
+            let expected = indices.iter().enumerate().map(|(i, index)| {
+                let mut at = [i / columns / rows, i / columns % rows, i % columns];
+                at[axis] = index.rem_euclid(size) as usize;
+                data[(at[0] * 50 + at[1]) * 70 + at[2]]
+            });
+            let expected: Vec<u32> = expected.collect();
+            let found = |threads: &Threads, indices: &[i32]| {
+                let mut out = vec![0; count];
+                let from = (&data[..], &sizes[..], axis);
+                along(threads, from, (indices, &index_sizes), &mut out).map(|()| out)
+            };
+            assert_eq!(found(Threads::single(), &indices).as_ref(), Ok(&expected));
+            assert_eq!(found(&Threads::new(3), &indices), Ok(expected));
+            (indices[77], indices[99]) = (size, -size - 1);
+            let wrong = OutOfRange { index: size.into(), size: sizes[axis] };
+            assert_eq!(found(&Threads::new(3), &indices), Err(wrong));
+        }
+        let nothing =
+            along::<u8, i64>(Threads::single(), (&[], &[2, 0], 1), (&[], &[2, 0]), &mut []);
+        assert_eq!(nothing, Ok(()));
     }
 
     #[test]

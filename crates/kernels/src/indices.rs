@@ -28,40 +28,72 @@ pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
     }
 }
 
-/// Positions in a tensor of `data` sizes: those of the elements of a tensor of `sizes`, but for
-/// `axis`, along which `indices` (one for each element, in range) has the index. The other `sizes`
-/// are at most those of the data.
-pub fn along(
-    threads: &Threads,
-    data: &[usize],
-    axis: usize,
-    sizes: &[usize],
-    mut indices: Vec<usize>,
-) -> Vec<usize> {
-    let mut strides = dense_strides(data);
-    let stride = std::mem::take(&mut strides[axis]) as usize;
-    threads.chunks(&mut indices, 1, GRAIN, |first, part| {
-        let (mut rest, mut base) = (first, 0);
-        let mut at = vec![0; sizes.len()];
-        for (i, size) in sizes.iter().enumerate().rev() {
-            (rest, at[i]) = (rest / size, rest % size);
-            base += at[i] * strides[i] as usize;
-        }
-        for slot in part {
-            *slot = base + *slot * stride;
-            for (i, size) in sizes.iter().enumerate().rev() {
-                let step = strides[i] as usize;
-                at[i] += 1;
-                base += step;
-                if at[i] < *size {
-                    break;
-                }
-                base -= step * size;
-                at[i] = 0;
+/// The rows of a tensor of indices, which replace one coordinate of its elements, and where they
+/// lie in the data. Axes that lie in the data as in a longer one are taken as that.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    /// Sizes and steps of all axes but the last.
+    outer: Vec<(usize, usize)>,
+    len: usize,
+    step: usize,
+    stride: usize,
+    size: usize,
+}
+
+/// A row of indices: index `i` means position `base + i · step + index · stride`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) base: usize,
+    pub(crate) step: usize,
+    pub(crate) stride: usize,
+    /// The size of the axis that is indexed.
+    pub(crate) size: usize,
+}
+
+impl Row {
+    /// The row without its first indices.
+    #[inline(always)]
+    pub(crate) fn from(self, first: usize) -> Row {
+        Row { base: self.base + first * self.step, ..self }
+    }
+
+    /// Where index `i` means, which is `index`.
+    #[inline(always)]
+    pub(crate) fn at(self, i: usize, index: usize) -> usize {
+        self.base + i * self.step + index * self.stride
+    }
+}
+
+impl Rows {
+    /// Those of a tensor of `sizes`, of indices along `axis` of data of such sizes.
+    pub(crate) fn new((data, axis): (&[usize], usize), sizes: &[usize]) -> Rows {
+        let strides = dense_strides(data);
+        let mut axes: Vec<(usize, usize)> = Vec::new();
+        for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
+            let step = if i == axis { 0 } else { strides[i] as usize };
+            match axes.last_mut() {
+                Some(outer) if outer.1 == step * size => *outer = (outer.0 * size, step),
+                _ => axes.push((*size, step)),
             }
         }
-    });
-    indices
+        let (len, step) = axes.pop().unwrap_or((1, 0));
+        Rows { outer: axes, len, step, stride: strides[axis] as usize, size: data[axis] }
+    }
+
+    /// Indices of a row.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Row `i`.
+    pub(crate) fn row(&self, i: usize) -> Row {
+        let (mut rest, mut base) = (i, 0);
+        for (size, step) in self.outer.iter().rev() {
+            base += rest % size * step;
+            rest /= size;
+        }
+        Row { base, step: self.step, stride: self.stride, size: self.size }
+    }
 }
 
 /// Positions of the slices that tuples of `sizes.len()` indices mean, `count` of them, in a tensor
@@ -105,26 +137,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_replace_one_coordinate() {
-        assert_eq!(
-            along(Threads::single(), &[3, 4], 0, &[2, 3], vec![2, 1, 0, 0, 0, 2]),
-            [8, 5, 2, 0, 1, 10]
-        );
-        assert_eq!(
-            along(Threads::single(), &[3, 4], 1, &[2, 3], vec![3, 1, 0, 0, 0, 2]),
-            [3, 1, 0, 4, 4, 6]
-        );
-        assert_eq!(along(Threads::single(), &[2, 0], 1, &[2, 0], vec![]), []);
-    }
-
-    #[test]
     fn threads_begin_in_the_middle() {
-        let indices: Vec<usize> = (0..90_000).map(|i| i * 7919 % 50).collect();
-        let tuples: Vec<i64> = indices.iter().map(|i| *i as i64).collect();
-        let all = |threads: &Threads| {
-            let found = along(threads, &[31, 50, 100], 1, &[30, 30, 100], indices.clone());
-            (found, of_tuples(threads, &tuples, 45_000, &[50, 50], 3))
-        };
+        let tuples: Vec<i64> = (0..90_000).map(|i| i * 7919 % 50).collect();
+        let all = |threads: &Threads| of_tuples(threads, &tuples, 45_000, &[50, 50], 3);
         assert_eq!(all(&Threads::new(3)), all(Threads::single()));
     }
 

@@ -43,6 +43,7 @@ pub mod order;
 pub mod pack;
 pub mod pad;
 pub mod par;
+pub mod places;
 pub mod pool;
 pub mod quantize;
 pub mod random;

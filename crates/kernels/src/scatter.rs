@@ -3,6 +3,7 @@
 use crate::arithmetic::Arithmetic;
 use crate::num::{Plain, Stored, Wide};
 use crate::par::Threads;
+use crate::places::Places;
 use std::ops::Range;
 
 /// What becomes of an element and its update.
@@ -25,24 +26,26 @@ pub enum Reduction {
 /// Updates that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Runs of `inner` updates, and where they go: whole multiples of `inner` within the data.
+/// Updates, and where they go, which is within the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a, T> {
-    /// Where each run begins.
-    pub positions: &'a [usize],
+    /// Where runs of updates go.
+    pub places: &'a Places,
     /// The updates, run after run.
     pub updates: &'a [T],
-    /// Elements of a run.
-    pub inner: usize,
 }
 
 /// Copies runs of updates to where they go.
 ///
 /// # Panics
-/// When there are fewer updates than positions.
+/// When there are fewer updates than places.
 pub fn replace<T: Plain>(threads: &Threads, data: &mut [T], runs: Runs<'_, T>) {
     runs.divide(threads, data, |start, part| {
-        runs.within(start, part.len(), |at, updates| part[at].copy_from_slice(updates));
+        runs.within(start, part.len(), |at, updates| match updates {
+            // Too few to call a function.
+            [update] => part[at.start] = *update,
+            _ => part[at].copy_from_slice(updates),
+        });
     });
 }
 
@@ -77,26 +80,27 @@ pub fn reduce<T: Stored>(
 
 impl<T: Copy + Sync> Runs<'_, T> {
     /// Divides the data among threads: `f` sees where a part begins, and the part. Each thread goes
-    /// through all positions, so updates of an element stay in their order.
+    /// through all runs, so updates of an element stay in their order.
     fn divide<D: Send>(
         &self,
         threads: &Threads,
         data: &mut [D],
         f: impl Fn(usize, &mut [D]) + Sync,
     ) {
-        let few = self.positions.len() * self.inner < GRAIN;
-        let parts = if few { 1 } else { threads.count() };
-        let grain = data.len().div_ceil(parts);
-        threads.chunks(data, self.inner, grain, |first, part| f(first * self.inner.max(1), part));
+        let parts = if self.updates.len() < GRAIN { 1 } else { threads.count() };
+        threads.chunks(data, 1, data.len().div_ceil(parts), f);
     }
 
-    /// Calls `f` with each run that goes into a part of the data: where in the part, and the
+    /// Calls `f` with what of each run goes into a part of the data: where in the part, and the
     /// updates.
     fn within(&self, start: usize, len: usize, mut f: impl FnMut(Range<usize>, &[T])) {
-        for (i, position) in self.positions.iter().enumerate() {
-            let at = position.wrapping_sub(start);
-            if at < len {
-                f(at..at + self.inner, &self.updates[i * self.inner..][..self.inner]);
+        let mut rest = self.updates;
+        for run in self.places.runs() {
+            let updates;
+            (updates, rest) = rest.split_at(run.len);
+            let (first, end) = (run.at.max(start), (run.at + run.len).min(start + len));
+            if first < end {
+                f(first - start..end - start, &updates[first - run.at..end - run.at]);
             }
         }
     }
@@ -165,7 +169,7 @@ mod tests {
         T::Wide: Arithmetic + Stored<Wide = T::Wide>,
     {
         let mut data = data.to_vec();
-        let runs = Runs { positions: &[1, 0, 0, 2, 3, 2], updates, inner: 1 };
+        let runs = Runs { places: &Places::at(&[1, 0, 0, 2, 3, 2], 1), updates };
         reduce(Threads::single(), &mut data, runs, how);
         data
     }
@@ -210,12 +214,26 @@ mod tests {
     fn runs_are_replaced() {
         let mut data = [0u8; 6];
         let mut write = |positions: &[usize], updates: &[u8], inner| {
-            replace(Threads::single(), &mut data, Runs { positions, updates, inner });
+            let places = &Places::at(positions, inner);
+            replace(Threads::single(), &mut data, Runs { places, updates });
             data
         };
         assert_eq!(write(&[4, 0, 4], &[1, 2, 3, 4, 5, 6], 2), [3, 4, 0, 0, 5, 6]);
         assert_eq!(write(&[3], &[9], 1), [3, 4, 0, 9, 5, 6]);
         assert_eq!(write(&[0, 0], &[], 0), [3, 4, 0, 9, 5, 6]);
+    }
+
+    /// A run that goes over the border between the parts of two threads.
+    #[test]
+    fn threads_share_a_run() {
+        let updates: Vec<i32> = (0..50_000).collect();
+        let mut data = vec![-1; 50_002];
+        let runs = Runs { places: &Places::at(&[1], 50_000), updates: &updates };
+        replace(&Threads::new(3), &mut data, runs);
+        assert_eq!((data[0], data[50_001]), (-1, -1));
+        assert_eq!(data[1..50_001], updates);
+        reduce(&Threads::new(3), &mut data, runs, (Reduction::Sum, true));
+        assert!(data[1..50_001].iter().zip(updates).all(|(sum, update)| *sum == 2 * update));
     }
 
     /// Elements that are updated many times, by threads that share the data.
@@ -225,7 +243,7 @@ mod tests {
             let positions: Vec<usize> = (0..40_000).map(|i| i * 7919 % 1000 * inner).collect();
             let updates: Vec<f32> =
                 (0..positions.len() * inner).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
-            let runs = Runs { positions: &positions, updates: &updates, inner };
+            let runs = Runs { places: &Places::at(&positions, inner), updates: &updates };
             let all = |threads: &Threads| {
                 let how = [Reduction::Sum, Reduction::Sub, Reduction::Mean];
                 let mut found = vec![vec![1.5f32; 1000 * inner]; 4];

@@ -1,10 +1,10 @@
-//! GatherElements: single elements by their position.
+//! GatherElements: single elements along an axis.
 
+use super::scatter::out_of_range;
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_elements::GatherElements;
-use kernels::gather::at_positions;
-use kernels::indices::along;
+use kernels::gather::along;
 use kernels::num::Plain;
 use std::marker::PhantomData;
 
@@ -22,11 +22,13 @@ struct GatherElementsKernel<T> {
 
 impl<T: Plain> Kernel for GatherElementsKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let (data, sizes) = (cx.sizes(0), cx.sizes(1));
-        let positions =
-            along(cx.threads(), data, self.axis, sizes, cx.indices(1, data[self.axis])?);
-        at_positions::<T>(cx.threads(), cx.input(0), (&positions, 1), cx.output(0));
-        Ok(())
+        let from = (cx.input::<T>(0), cx.sizes(0), self.axis);
+        let (threads, sizes, to) = (cx.threads(), cx.sizes(1), cx.output(0));
+        let done = match cx.tensor(1).as_slice::<i32>() {
+            Some(indices) => along(threads, from, (indices, sizes), to),
+            None => along(threads, from, (&cx.wide_ints(1), sizes), to),
+        };
+        done.map_err(out_of_range)
     }
 
     fn name(&self) -> &'static str {

@@ -1,5 +1,5 @@
 //! What the scatter operations share: a copy of the data, unless they may be overwritten, and
-//! updates at positions that follow from the indices.
+//! updates at places that follow from the indices.
 
 use super::convert::Lanes;
 use crate::dispatch::with_type;
@@ -9,6 +9,7 @@ use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
 use kernels::num::{Bool, Plain, Stored};
 use kernels::par::Threads;
+use kernels::places::Places;
 use kernels::scatter::{Reduction, Runs, reduce, replace};
 use std::marker::PhantomData;
 
@@ -58,16 +59,15 @@ impl Method {
     }
 }
 
-/// Updates (input 2) in runs of `inner` elements at positions that are computed when it runs.
+/// Updates (input 2), and where they go, which is found when it runs.
 pub(super) struct Scatter<F> {
-    pub(super) positions: F,
-    pub(super) inner: usize,
+    pub(super) places: F,
     pub(super) method: Method,
 }
 
 impl<F> Scatter<F>
 where
-    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync + 'static,
+    F: Fn(&RunCx<'_>) -> Result<Places, KernelError> + Send + Sync + 'static,
 {
     /// The kernel for an element type.
     ///
@@ -99,12 +99,12 @@ struct Replace<T, F> {
 
 impl<T: Plain, F> Kernel for Replace<T, F>
 where
-    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
+    F: Fn(&RunCx<'_>) -> Result<Places, KernelError> + Send + Sync,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let positions = (self.scatter.positions)(cx)?;
-        let (positions, updates, inner) = (&positions[..], cx.input(2), self.scatter.inner);
-        replace(cx.threads(), data::<T>(cx), Runs { positions, updates, inner });
+        let places = &(self.scatter.places)(cx)?;
+        let updates = cx.input(2);
+        replace(cx.threads(), data::<T>(cx), Runs { places, updates });
         Ok(())
     }
 
@@ -126,12 +126,12 @@ struct Reduce<L, F> {
 impl<L: Stored, F> Kernel for Reduce<L, F>
 where
     L::Wide: Arithmetic + Stored<Wide = L::Wide>,
-    F: Fn(&RunCx<'_>) -> Result<Vec<usize>, KernelError> + Send + Sync,
+    F: Fn(&RunCx<'_>) -> Result<Places, KernelError> + Send + Sync,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let positions = (self.scatter.positions)(cx)?;
+        let places = &(self.scatter.places)(cx)?;
         let (threads, updates) = (cx.threads(), self.lanes.input(cx, 2));
-        let runs = Runs { positions: &positions, updates: &updates, inner: self.scatter.inner };
+        let runs = Runs { places, updates: &updates };
         self.lanes.in_out(cx, 0, |io| {
             let data = match io.slices() {
                 Err(data) => data,

@@ -4,6 +4,7 @@ use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
 use infer::ops::scatter_nd_update::ScatterNdUpdate;
 use kernels::indices::of_tuples;
+use kernels::places::Places;
 
 impl Lower for ScatterNdUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -12,10 +13,16 @@ impl Lower for ScatterNdUpdate {
         let count = places.iter().product();
         let (axes, slice) = data.split_at(*tuple);
         let (axes, inner) = (Sizes::from(axes), slice.iter().product());
-        let positions = move |cx: &RunCx<'_>| {
-            of_tuples(cx.threads(), &cx.wide_ints(1), count, &axes, inner).map_err(out_of_range)
+        let places = move |cx: &RunCx<'_>| {
+            let (threads, indices) = (cx.threads(), &cx.wide_ints(1));
+            let places = match *axes {
+                [size] => Places::slices(threads, indices, (1, size, inner)),
+                _ => of_tuples(threads, indices, count, &axes, inner)
+                    .map(|positions| Places::at(&positions, inner)),
+            };
+            places.map_err(out_of_range)
         };
         let method = Method::new(self.reduction(), true);
-        Scatter { positions, inner, method }.kernel(cx.element_type(0))
+        Scatter { places, method }.kernel(cx.element_type(0))
     }
 }

@@ -1,9 +1,10 @@
 //! ScatterUpdate: in place where nothing else needs the data.
 
-use super::scatter::{Method, Scatter};
+use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
 use infer::ops::scatter_update::ScatterUpdate;
 use infer::rules::axes;
+use kernels::places::Places;
 
 impl Lower for ScatterUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -12,15 +13,14 @@ impl Lower for ScatterUpdate {
         let size = data[axis];
         let outer: usize = data[..axis].iter().product();
         let inner: usize = data[axis + 1..].iter().product();
-        let positions = move |cx: &RunCx<'_>| {
+        let places = move |cx: &RunCx<'_>| {
+            let indices = cx.wide_ints(1);
             // The specification has no negative indices here.
-            if let Some(index) = cx.ints(1).into_iter().find(|i| *i < 0) {
+            if let Some(index) = indices.iter().find(|i| **i < 0) {
                 return Err(KernelError::at(1, format!("index {index} is negative")));
             }
-            let indices = cx.indices(1, size)?;
-            let slices = (0..outer).flat_map(|i| indices.iter().map(move |j| i * size + j));
-            Ok(slices.map(|slice| slice * inner).collect())
+            Places::slices(cx.threads(), &indices, (outer, size, inner)).map_err(out_of_range)
         };
-        Scatter { positions, inner, method: Method::Replace }.kernel(cx.element_type(0))
+        Scatter { places, method: Method::Replace }.kernel(cx.element_type(0))
     }
 }
