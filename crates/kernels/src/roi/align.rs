@@ -1,5 +1,6 @@
 //! Bins whose samples are interpolated: the largest or the mean of each.
 
+use super::channels_last::ChannelsLast;
 use super::{Maps, Sample, each_box};
 use crate::num::Wide as _;
 use crate::par::Threads;
@@ -36,6 +37,9 @@ pub struct Align {
     /// Whether the largest sample is taken, if it is above 0, and not the mean.
     pub max: bool,
 }
+
+/// Channels from which on maps are turned, if there are enough samples.
+const TURNED: usize = 8;
 
 /// No bin has more samples, so that memory for them is bounded.
 pub const MOST_SAMPLES: usize = 1 << 20;
@@ -79,6 +83,15 @@ impl<W: Real> Region<W> {
         let (right, down) = (y * turn.sin + x * turn.cos, y * turn.cos - x * turn.sin);
         (right + turn.centre.0, down + turn.centre.1)
     }
+
+    /// The samples of a bin, but for those outside the maps.
+    fn sample<T>(&self, maps: &Maps<'_, T>, bin: (usize, usize), samples: &mut Vec<Sample<W>>) {
+        samples.clear();
+        for i in 0..self.samples.0 * self.samples.1 {
+            let point = self.point(bin, (i % self.samples.0, i / self.samples.0));
+            samples.extend(Sample::new(maps, point, 1.0));
+        }
+    }
 }
 
 impl Align {
@@ -107,39 +120,55 @@ impl Align {
         let most = regions.iter().map(|r| r.samples.0 * r.samples.1).max().unwrap_or(0);
         let bins = self.bins.0 * self.bins.1;
         let work = (batches, maps.channels * bins, 4 * most);
+        let turned = self.turned(threads, &maps, &regions);
         each_box(threads, work, to, |index, batch, to| {
             let region = &regions[index];
-            let mut samples = Vec::new();
+            let (mut samples, mut pooled) = (Vec::new(), vec![T::Wide::default(); maps.channels]);
             for bin in 0..bins {
-                samples.clear();
-                let bin_at = (bin % self.bins.1, bin / self.bins.1);
-                for i in 0..region.samples.0 * region.samples.1 {
-                    let point = region.point(bin_at, (i % region.samples.0, i / region.samples.0));
-                    samples.extend(Sample::new(&maps, point, 1.0));
+                region.sample(&maps, (bin % self.bins.1, bin / self.bins.1), &mut samples);
+                match &turned {
+                    Some(maps) => maps.pool(batch, &samples, self.max, &mut pooled),
+                    None => pooled.iter_mut().enumerate().for_each(|(channel, pooled)| {
+                        *pooled = self.pooled(&samples, maps.plane(batch, channel));
+                    }),
                 }
-                for (channel, to) in to.iter_mut().skip(bin).step_by(bins).enumerate() {
-                    *to = self.pooled(region, &samples, maps.plane(batch, channel));
+                // What a mean is divided by.
+                let count = if self.max { 1 } else { region.samples.0 * region.samples.1 };
+                let count = <T::Wide as Real>::of(count.max(1) as f64);
+                for (to, pooled) in to.iter_mut().skip(bin).step_by(bins).zip(&pooled) {
+                    *to = (*pooled / count).narrow();
                 }
             }
         });
         Ok(())
     }
 
-    /// The largest or the mean of the samples of a bin. Those outside the maps are 0.
-    fn pooled<T: StoredReal>(
+    /// The maps with channels as the last axis, if there are enough samples to make up for it:
+    /// turning them costs about as much as reading each of their elements twice.
+    fn turned<T: StoredReal>(
         &self,
-        region: &Region<T::Wide>,
-        samples: &[Sample<T::Wide>],
-        plane: &[T],
-    ) -> T {
+        threads: &Threads,
+        maps: &Maps<'_, T>,
+        regions: &[Region<T::Wide>],
+    ) -> Option<ChannelsLast<T::Wide>> {
+        if maps.channels < TURNED || maps.data.is_empty() {
+            return None;
+        }
+        let bins = self.bins.0 * self.bins.1;
+        let reads = regions.iter().map(|r| bins.saturating_mul(4 * r.samples.0 * r.samples.1));
+        let reads = reads.fold(0usize, usize::saturating_add);
+        let turns = reads / 2 >= maps.data.len() / maps.channels;
+        turns.then(|| ChannelsLast::new(threads, maps))
+    }
+
+    /// The largest or the sum of the samples of a bin. Those outside the maps are 0.
+    fn pooled<T: StoredReal>(&self, samples: &[Sample<T::Wide>], plane: &[T]) -> T::Wide {
         let zero = <T::Wide as Real>::of(0.0);
         let values = samples.iter().map(|sample| sample.value(plane));
-        if self.max {
-            return values.fold(zero, |max, x| if x > max { x } else { max }).narrow();
+        match self.max {
+            true => values.fold(zero, |max, x| if x > max { x } else { max }),
+            false => values.fold(zero, |sum, x| sum + x),
         }
-        let count = region.samples.0 * region.samples.1;
-        let sum = values.fold(zero, |sum, x| sum + x);
-        (sum / <T::Wide as Real>::of(count.max(1) as f64)).narrow()
     }
 
     /// A box in the coordinates of the maps, unless it has too many samples.
@@ -229,6 +258,36 @@ mod tests {
         assert_eq!(to, [33., 35.]);
         run(&align, &[4.5, 3.5, 4., 2., std::f64::consts::FRAC_PI_2], &mut to).unwrap();
         assert!((to[0] - 44.).abs() < 1e-9 && (to[1] - 24.).abs() < 1e-9, "{to:?}");
+    }
+
+    /// Maps of many channels, which are turned, have the bits of those channels alone.
+    #[test]
+    fn channels_have_the_bits_of_one() {
+        let (channels, plane) = (37, 9 * 11);
+        let data: Vec<f32> =
+            (0..2 * channels * plane).map(|i| (i * 7919 % 1009) as f32 * 0.37 - 150.0).collect();
+        let rois: Vec<f32> = (0..30 * 4)
+            .map(|i| (i % 4 / 2 * 6) as f32 + (i * 31 % 60) as f32 * 0.13 - 1.0)
+            .collect();
+        let batches: Vec<usize> = (0..30).map(|i| i % 2).collect();
+        for (samples, max) in [(2, false), (0, false), (3, true)] {
+            let alignment = Alignment::HalfPixel;
+            let align = Align { bins: (3, 2), samples, scale: 0.9, alignment, max };
+            let run = |threads: &Threads, data: &[f32], channels| {
+                let maps = Maps { data, channels, height: 9, width: 11 };
+                let mut to = vec![7.0; 30 * channels * 6];
+                align.run(threads, maps, (&rois, &batches), &mut to).unwrap();
+                to
+            };
+            let all = run(Threads::single(), &data, channels);
+            assert_eq!(all, run(&Threads::new(3), &data, channels));
+            for channel in 0..channels {
+                let image = |i: usize| &data[(i * channels + channel) * plane..][..plane];
+                let one = run(Threads::single(), &[image(0), image(1)].concat(), 1);
+                let of_all = all.chunks_exact(6).skip(channel).step_by(channels);
+                assert!(of_all.flatten().eq(&one), "channel {channel}");
+            }
+        }
     }
 
     #[test]

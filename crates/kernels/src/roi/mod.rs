@@ -6,6 +6,7 @@
 
 mod align;
 mod box_pool;
+mod channels_last;
 mod position_pool;
 
 pub use align::{Align, Alignment, MOST_SAMPLES, TooManySamples};
