@@ -103,18 +103,34 @@ impl Images {
         assert!(out == 0 || data > 0, "there is nothing to sample");
     }
 
-    /// Calls `f` with every output element, its image and the number of its position.
-    fn each<T: Send>(
+    /// Writes `value(image, place)` for every output element. `place` makes of a position what all
+    /// channels share; it is kept where there are several.
+    fn each<T: Plain, P: Copy + Send + Sync>(
         &self,
         threads: &Threads,
+        (data, grid): (&[T], &[f32]),
         out: &mut [T],
-        f: impl Fn(&mut T, usize, usize) + Sync,
+        place: impl Fn(&[f32; 2]) -> P + Sync,
+        value: impl Fn(&[T], &P) -> T + Sync,
     ) {
-        let Images { channels, count, .. } = *self;
+        let Images { channels, height, width, count, .. } = *self;
+        let (positions, size) = (grid.as_chunks::<2>().0, height * width);
+        let mut places = vec![None; if channels > 1 { positions.len() } else { 0 }];
+        threads.chunks(&mut places, 1, GRAIN, |first, part| {
+            part.iter_mut().zip(&positions[first..]).for_each(|(to, at)| *to = Some(place(at)));
+        });
         threads.chunks(out, 1, GRAIN, |first, part| {
-            for (i, to) in part.iter_mut().enumerate() {
-                let (image, sample) = ((first + i) / count, (first + i) % count);
-                f(to, image, image / channels * count + sample);
+            let mut done = 0;
+            while done < part.len() {
+                let (image, sample) = ((first + done) / count, (first + done) % count);
+                let some = (count - sample).min(part.len() - done);
+                let (from, at) = (&data[image * size..][..size], image / channels * count + sample);
+                let (positions, to) = (&positions[at..][..some], &mut part[done..][..some]);
+                for (i, (to, position)) in to.iter_mut().zip(positions).enumerate() {
+                    let kept = places.get(at + i).copied().flatten();
+                    *to = value(from, &kept.unwrap_or_else(|| place(position)));
+                }
+                done += some;
             }
         });
     }
@@ -136,18 +152,13 @@ impl Images {
             let at = sampling.position(coordinate, size).round_ties_even();
             sampling.outside.element(whole(at), size)
         };
-        let places: Vec<usize> = grid
-            .chunks_exact(2)
-            .map(|at| match (element(at[1], height), element(at[0], width)) {
-                (MISSING, _) | (_, MISSING) => MISSING,
-                (y, x) => y * width + x,
-            })
-            .collect();
-        self.each(threads, out, |to, image, at| {
-            *to = match places[at] {
-                MISSING => T::default(),
-                place => data[image * height * width + place],
-            };
+        let place = |at: &[f32; 2]| match (element(at[1], height), element(at[0], width)) {
+            (MISSING, _) | (_, MISSING) => MISSING,
+            (y, x) => y * width + x,
+        };
+        self.each(threads, (data, grid), out, place, |image, place| match *place {
+            MISSING => T::default(),
+            place => image[place],
         });
     }
 
@@ -160,7 +171,7 @@ impl Images {
         &self,
         threads: &Threads,
         sampling: Sampling,
-        weights: impl Fn(f32) -> [f32; N],
+        weights: impl Fn(f32) -> [f32; N] + Sync,
         (data, grid): (&[T], &[f32]),
         out: &mut [T],
     ) {
@@ -171,22 +182,20 @@ impl Images {
             let (elements, part) = sampling.neighbours::<N>(coordinate, size);
             (elements, weights(part).map(sum))
         };
-        let places: Vec<_> =
-            grid.chunks_exact(2).map(|at| (axis(at[1], height), axis(at[0], width))).collect();
-        self.each(threads, out, |to, image, at| {
-            let data = &data[image * height * width..][..height * width];
-            let ((rows, row_weights), (columns, column_weights)) = &places[at];
+        let place = |at: &[f32; 2]| (axis(at[1], height), axis(at[0], width));
+        self.each(threads, (data, grid), out, place, |image, (across, along)| {
+            let ((rows, row_weights), (columns, column_weights)) = (across, along);
             let mut total = sum(0.0);
             for (y, v) in rows.iter().zip(row_weights) {
                 let mut row = sum(0.0);
                 for (x, w) in columns.iter().zip(column_weights) {
                     if *y != MISSING && *x != MISSING {
-                        row = row + *w * data[y * width + x].load();
+                        row = row + *w * image[y * width + x].load();
                     }
                 }
                 total = total + *v * row;
             }
-            *to = T::from_f64(total.to_f64());
+            T::from_f64(total.to_f64())
         });
     }
 }
@@ -237,5 +246,35 @@ mod tests {
         assert_eq!(out, [1, 4, 0, 10, 40, 0]);
         images.weighted(Threads::single(), zeros, cubic, (&data, &grid[..6]), &mut out);
         assert_eq!((out[0], out[3]), (1, 10));
+    }
+
+    /// Several channels, whose positions are kept, have the bits of each alone, by any threads.
+    #[test]
+    fn channels_share_positions() {
+        let (channels, plane, count) = (3, 35, 1500);
+        let data: Vec<f32> =
+            (0..2 * channels * plane).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
+        let grid: Vec<f32> =
+            (0..4 * count).map(|i| (i * 7919 % 2003) as f32 * 0.0012 - 1.2).collect();
+        let sampling = Sampling { align_corners: false, outside: Outside::Zeros };
+        let sample = |threads: &Threads, data: &[f32], channels| {
+            let images = Images { batch: 2, channels, height: 5, width: 7, count };
+            let mut out = vec![vec![9.0; 2 * channels * count]; 3];
+            let inputs = (data, &grid[..]);
+            images.nearest(threads, sampling, inputs, &mut out[0]);
+            images.weighted(threads, sampling, linear, inputs, &mut out[1]);
+            images.weighted(threads, sampling, cubic, inputs, &mut out[2]);
+            out
+        };
+        let all = sample(Threads::single(), &data, channels);
+        assert_eq!(all, sample(&Threads::new(3), &data, channels));
+        for channel in 0..channels {
+            let image = |i: usize| &data[(i * channels + channel) * plane..][..plane];
+            let one = sample(Threads::single(), &[image(0), image(1)].concat(), 1);
+            for (all, one) in all.iter().zip(&one) {
+                let of_all = all.chunks_exact(count).skip(channel).step_by(channels);
+                assert!(of_all.flatten().eq(one), "channel {channel}");
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use infer::ops::grid_sample::{GridSample, Mode, Padding};
 use kernels::grid_sample::{Images, Outside, Sampling, cubic, linear};
 use kernels::num::Plain;
 use kernels::resample::Pixel;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 impl Lower for GridSample {
@@ -43,9 +44,15 @@ impl Lower for GridSample {
     }
 }
 
-/// The positions in f32.
-fn grid(cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
-    convert_tensor(cx.tensor(1), ElementType::F32).map_err(|e| KernelError::at(1, e.to_string()))
+/// The positions in f32, read where they lie if they are.
+fn grid<'r>(cx: &RunCx<'r>) -> Result<Cow<'r, [f32]>, KernelError> {
+    let tensor = cx.tensor(1);
+    if let Some(grid) = tensor.as_slice() {
+        return Ok(Cow::Borrowed(grid));
+    }
+    let grid = convert_tensor(tensor, ElementType::F32);
+    let grid = grid.map_err(|e| KernelError::at(1, e.to_string()))?;
+    Ok(Cow::Owned(grid.as_slice().unwrap_or_default().to_vec()))
 }
 
 struct Nearest<T> {
@@ -57,7 +64,7 @@ struct Nearest<T> {
 impl<T: Plain> Kernel for Nearest<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let grid = grid(cx)?;
-        let inputs = (cx.input::<T>(0), grid.as_slice().unwrap_or_default());
+        let inputs = (cx.input::<T>(0), &grid[..]);
         let output = cx.output(0);
         self.images.nearest(cx.threads(), self.sampling, inputs, output);
         Ok(())
@@ -78,7 +85,7 @@ struct Weighted<T> {
 impl<T: Pixel> Kernel for Weighted<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let grid = grid(cx)?;
-        let inputs = (cx.input::<T>(0), grid.as_slice().unwrap_or_default());
+        let inputs = (cx.input::<T>(0), &grid[..]);
         let output = cx.output(0);
         match self.is_cubic {
             true => self.images.weighted(cx.threads(), self.sampling, cubic, inputs, output),
