@@ -51,11 +51,81 @@ pub(super) struct Columns<'a> {
     pub(super) scales: &'a [f32],
 }
 
+/// What of a row of a panel there is: all of it, if it is known to be whole.
+#[derive(Clone, Copy)]
+struct Reach<const WHOLE: bool> {
+    columns: usize,
+}
+
+impl<const WHOLE: bool> Reach<WHOLE> {
+    /// Lanes of vector `p` that there are.
+    #[inline(always)]
+    fn lanes<V: Vector>(self, p: usize) -> usize {
+        self.columns.saturating_sub(p * V::LANES).min(V::LANES)
+    }
+
+    /// Vector `p` of a row; lanes that there are not are 0.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available, and the row is valid memory.
+    #[inline(always)]
+    unsafe fn load<V: Vector>(self, row: *const f32, p: usize) -> V {
+        let from = row.wrapping_add(p * V::LANES);
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { V::load(from) } else { V::load_some(from, self.lanes::<V>(p)) } }
+    }
+
+    /// # Safety
+    /// As [`Self::load`].
+    #[inline(always)]
+    unsafe fn store<V: Vector>(self, x: V, row: *mut f32, p: usize) {
+        let to = row.wrapping_add(p * V::LANES);
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { x.store(to) } else { x.store_some(to, self.lanes::<V>(p)) } }
+    }
+
+    /// As [`Self::load`], of bytes.
+    ///
+    /// # Safety
+    /// As [`Self::load`].
+    #[inline(always)]
+    unsafe fn load_bytes<V: Integral>(self, row: *const u8, p: usize) -> V {
+        let from = row.wrapping_add(p * V::LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            if WHOLE {
+                return V::load_bytes(from);
+            }
+            let mut bytes = [0u8; WIDTH];
+            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.lanes::<V>(p));
+            V::load_bytes(bytes.as_ptr())
+        }
+    }
+
+    /// As [`Self::store`], of bytes.
+    ///
+    /// # Safety
+    /// As [`Self::load`].
+    #[inline(always)]
+    unsafe fn store_bytes<V: Integral>(self, x: V, row: *mut u8, p: usize) {
+        let to = row.wrapping_add(p * V::LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            if WHOLE {
+                return x.store_bytes(to);
+            }
+            let mut bytes = [0u8; WIDTH];
+            x.store_bytes(bytes.as_mut_ptr());
+            to.copy_from_nonoverlapping(bytes.as_ptr(), self.lanes::<V>(p));
+        }
+    }
+}
+
 /// Steps of which every lane of a row is computed alike.
 #[derive(Clone, Copy)]
 enum Lanes<'a> {
-    Add(&'a [f32; WIDTH]),
-    Multiply(&'a [f32; WIDTH]),
+    Add(&'a [f32]),
+    Multiply(&'a [f32]),
     AddNumber(f32),
     MultiplyBy(f32),
     AddMatrix(&'a [f32], usize),
@@ -64,19 +134,16 @@ enum Lanes<'a> {
     Clamp(f32, f32),
     Relu,
     Quantize(ToLevel, f32, f32),
-    QuantizeColumns([&'a [f32; WIDTH]; 4], f32),
+    QuantizeColumns([&'a [f32]; 4], f32),
 }
 
 impl<'a> Lanes<'a> {
-    /// A step for the columns from one on and so many rows; none where it is another.
-    fn of(step: &Step<'a>, (first, rows): (usize, usize)) -> Option<Lanes<'a>> {
-        let lanes = |v: &'a [f32]| v.get(first..)?.first_chunk();
-        let matrix = |v: &'a [f32], stride: usize| {
-            v.get(first..).filter(|v| v.len() >= rows.saturating_sub(1) * stride + WIDTH)
-        };
-        let bytes = |v: &'a [u8], stride: usize| {
-            v.get(first..).filter(|v| v.len() >= rows.saturating_sub(1) * stride + WIDTH)
-        };
+    /// A step for some columns from one on and so many rows; none where it is another.
+    fn of(step: &Step<'a>, (first, columns): (usize, usize), rows: usize) -> Option<Lanes<'a>> {
+        let lanes = |v: &'a [f32]| v.get(first..first + columns);
+        let end = |stride: usize| rows.saturating_sub(1) * stride + columns;
+        let matrix = |v: &'a [f32], stride| v.get(first..).filter(|v| v.len() >= end(stride));
+        let bytes = |v: &'a [u8], stride| v.get(first..).filter(|v| v.len() >= end(stride));
         Some(match *step {
             Step::AddColumns(v) => Lanes::Add(lanes(v)?),
             Step::ScaleColumns(v) => Lanes::Multiply(lanes(v)?),
@@ -104,9 +171,10 @@ impl<'a> Lanes<'a> {
     /// # Safety
     /// The instruction set of `V` is available; a matrix has been checked to have the rows.
     #[inline(always)]
-    unsafe fn apply<V: Integral, const R: usize, const P: usize>(
+    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
         self,
         row: usize,
+        reach: Reach<WHOLE>,
         x: &mut [[V; P]; R],
     ) {
         macro_rules! each {
@@ -118,11 +186,11 @@ impl<'a> Lanes<'a> {
                 }
             };
         }
-        // SAFETY: the caller's promise; rows of columns and matrices are as wide as a panel.
+        // SAFETY: the caller's promise; rows of columns and matrices reach as far as the panel.
         unsafe {
             // What a product is added to: it leaves all of them as they are.
             let nothing = V::splat(-0.0);
-            let lane = |v: *const f32, p: usize| V::load(v.add(p * V::LANES));
+            let lane = |v: *const f32, p: usize| reach.load::<V>(v, p);
             match self {
                 Lanes::Add(v) => each!(i, p => x[i][p].add(lane(v.as_ptr(), p))),
                 Lanes::Multiply(v) => each!(i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing)),
@@ -135,7 +203,7 @@ impl<'a> Lanes<'a> {
                 Lanes::AddLevels(v, stride, scale, low) => {
                     let (scale, low) = (V::splat(scale), V::splat(low));
                     let level = |i: usize, p: usize| {
-                        V::load_bytes(v.as_ptr().add((row + i) * stride + p * V::LANES))
+                        reach.load_bytes::<V>(v.as_ptr().add((row + i) * stride), p)
                     };
                     each!(i, p => x[i][p].add(level(i, p).fma(scale, nothing).add(low)));
                 }
@@ -170,7 +238,7 @@ impl<'a> Lanes<'a> {
 pub(super) struct Finish<'a> {
     columns: Columns<'a>,
     steps: &'a [Step<'a>],
-    /// The steps, if the panel is whole and they are all of this kind.
+    /// The steps, if they are all of this kind.
     lanes: Option<Vec<Lanes<'a>>>,
     /// Elements of a row of the output.
     stride: usize,
@@ -183,9 +251,9 @@ impl<'a> Finish<'a> {
         steps: &'a [Step<'a>],
         (rows, stride): (usize, usize),
     ) -> Finish<'a> {
-        let whole = columns.scales.len() == WIDTH;
-        let lanes = || steps.iter().map(|s| Lanes::of(s, (columns.first, rows))).collect();
-        Finish { lanes: if whole { lanes() } else { None }, columns, steps, stride }
+        let own = (columns.first, columns.scales.len());
+        let lanes = steps.iter().map(|s| Lanes::of(s, own, rows)).collect();
+        Finish { lanes, columns, steps, stride }
     }
 
     /// Writes the rows from one on.
@@ -291,46 +359,65 @@ impl Rows<'_> {
     /// As [`Self::write`], with the instruction set of `V`.
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize>(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.columns.scales.len() {
+                WIDTH => self.reached::<V, P, true>(),
+                _ => self.reached::<V, P, false>(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::all`]; the panel is whole where that is said.
+    #[inline(always)]
+    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
             while row + TOGETHER <= self.sums.len() {
-                self.some::<V, TOGETHER, P>(row);
+                self.some::<V, TOGETHER, P, WHOLE>(row);
                 row += TOGETHER;
             }
             while row < self.sums.len() {
-                self.some::<V, 1, P>(row);
+                self.some::<V, 1, P, WHOLE>(row);
                 row += 1;
             }
         }
     }
 
     /// # Safety
-    /// As [`Self::all`], for `R` rows from one on.
+    /// As [`Self::reached`], for `R` rows from one on.
     #[inline(always)]
-    unsafe fn some<V: Integral, const R: usize, const P: usize>(&self, first: usize) {
+    unsafe fn some<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+        &self,
+        first: usize,
+    ) {
         let sums = &self.sums[first..][..R];
         let (shifts, scales) = (self.columns.shifts, self.columns.scales);
-        let (shifts, scales) = (shifts[..WIDTH].as_ptr(), scales[..WIDTH].as_ptr());
-        // SAFETY: the caller's promise; all is as wide as a panel.
+        let reach = Reach::<WHOLE> { columns: scales.len() };
+        let (shifts, scales) = (shifts[..WIDTH].as_ptr(), scales.as_ptr());
+        // SAFETY: the caller's promise; sums and shifts are as wide as a panel.
         unsafe {
             let mut x = [[V::zero(); P]; R];
             for i in 0..R {
                 for p in 0..P {
                     let at = p * V::LANES;
                     let sum = V::load_differences(sums[i].as_ptr().add(at), shifts.add(at));
-                    x[i][p] = sum.fma(V::load(scales.add(at)), V::splat(-0.0));
+                    x[i][p] = sum.fma(reach.load(scales, p), V::splat(-0.0));
                 }
             }
             for step in self.steps {
-                step.apply(self.row + first, &mut x);
+                step.apply(self.row + first, reach, &mut x);
             }
             for i in 0..R {
+                let row = (first + i) * self.stride;
                 for p in 0..P {
-                    let at = (first + i) * self.stride + p * V::LANES;
                     match self.to {
-                        To::Values(to) => x[i][p].store(to.at(at)),
-                        To::Levels(to, level) => level.level_of(x[i][p]).store_bytes(to.at(at)),
+                        To::Values(to) => reach.store(x[i][p], to.at(row), p),
+                        To::Levels(to, level) => {
+                            reach.store_bytes(level.level_of(x[i][p]), to.at(row), p);
+                        }
                     }
                 }
             }
