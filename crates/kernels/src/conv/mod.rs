@@ -160,6 +160,17 @@ impl Convolution {
         self.groups > 1 && self.groups == self.inputs && self.groups == self.outputs
     }
 
+    /// The depthwise convolution that is computed in place of one whose channels have a few filters
+    /// each: its input has each channel as often as that has filters. A product for each channel
+    /// would have no more columns than those.
+    fn repeated(&self) -> Option<Convolution> {
+        /// Filters of a channel, at most.
+        const MOST: usize = 4;
+        let (inputs, outputs) = self.group();
+        let has_few = self.groups > 1 && inputs == 1 && (2..=MOST).contains(&outputs);
+        has_few.then(|| Convolution { inputs: self.outputs, groups: self.outputs, ..self.clone() })
+    }
+
     /// Whether it is computed with fewer multiplications, and so rounds differently.
     pub fn is_winograd(&self) -> bool {
         winograd::suits(self)
@@ -180,6 +191,9 @@ impl Convolution {
     /// The same for [`Self::run_directly`].
     fn direct_filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
+        if let Some(repeated) = self.repeated() {
+            return repeated.direct_filters(to, filters);
+        }
         if self.is_depthwise() {
             let mut turned = to.1.lines(taps * self.groups * size_of::<f32>());
             for (i, to) in turned.elements_mut().iter_mut().enumerate() {
@@ -212,7 +226,8 @@ impl Convolution {
 
     /// Filters that are used once: as they are, unless they must be laid out.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
-        match self.is_depthwise() || self.widened().is_some() || self.is_winograd() {
+        let is_laid_out = self.is_depthwise() || self.repeated().is_some();
+        match is_laid_out || self.widened().is_some() || self.is_winograd() {
             true => self.filters((threads, Shelf::apart()), filters),
             false => Filters::Plain(filters),
         }
@@ -292,8 +307,14 @@ impl Convolution {
         match filters {
             Filters::Channels(filters) => {
                 assert!(input.is_plain(), "channels lie last, in one input");
-                let operands = (input.values, filters.elements());
-                depthwise::depthwise(self, threads, operands, steps, (output, &mut []));
+                let (values, filters) = (input.values, filters.elements());
+                let Some(whole) = self.repeated() else {
+                    let operands = (values, filters);
+                    return depthwise::depthwise(self, threads, operands, steps, (output, &mut []));
+                };
+                let mut wide = scratch.take(self.batch * whole.inside() * whole.inputs);
+                depthwise::repeat(threads, values, &mut wide);
+                depthwise::depthwise(&whole, threads, (&wide, filters), steps, (output, &mut []));
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);

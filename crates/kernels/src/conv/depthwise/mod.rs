@@ -53,6 +53,30 @@ pub(super) fn depthwise(
     threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
 }
 
+/// Writes each element two to four times, next to each other, as often as makes `to` full.
+///
+/// # Panics
+/// When `to` is of another size.
+pub(super) fn repeat(threads: &Threads, from: &[f32], to: &mut [f32]) {
+    let Some(each) = to.len().checked_div(from.len()) else { return };
+    assert_eq!(to.len(), from.len() * each);
+    match each {
+        2 => repeat_each::<2>(threads, from, to),
+        3 => repeat_each::<3>(threads, from, to),
+        4 => repeat_each::<4>(threads, from, to),
+        _ => unreachable!("channels have two to four filters"),
+    }
+}
+
+/// Writes each element `EACH` times, a number that the compiler knows.
+fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32]) {
+    threads.chunks(to, EACH, GRAIN, |first, part| {
+        for (to, value) in part.chunks_exact_mut(EACH).zip(&from[first..]) {
+            to.fill(*value);
+        }
+    });
+}
+
 /// A convolution under way.
 struct Work<'a> {
     conv: &'a Convolution,
