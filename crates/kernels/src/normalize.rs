@@ -1,11 +1,13 @@
 //! Normalisations: elements of a slice less their mean, over a measure of their size. Means
 //! first, then squares of what is left of the elements, in f32 or f64.
 
-use crate::gemm::{Step, apply_steps};
+use crate::gemm::{Step, apply_steps, apply_to_rows};
 use crate::memory::InOut;
 use crate::multiversion;
+use crate::num::Loose;
 use crate::par::Threads;
 use crate::real::{Real, StoredReal};
+use crate::simd::{SIDE, turn};
 use crate::slices::{Block, LANES, Lanes, Slices, each, met};
 
 /// What a slice is divided by, from the sum of its squares.
@@ -72,15 +74,15 @@ pub fn normalize_rows(
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
     if columns.is_multiple_of(LANES) && columns > 0 && form.divisor != Divisor::One {
-        let grain = GRAIN.div_ceil(TOGETHER * columns);
-        return threads.ranges(rows.div_ceil(TOGETHER), grain, |groups| {
-            for first in groups.map(|group| group * TOGETHER) {
-                let count = TOGETHER.min(rows - first);
+        let together = if columns <= SHORT { TOGETHER } else { FEW };
+        let grain = GRAIN.div_ceil(together * columns);
+        return threads.ranges(rows.div_ceil(together), grain, |groups| {
+            for first in groups.map(|group| group * together) {
+                let count = together.min(rows - first);
                 // SAFETY: the rows of different groups are disjoint.
                 let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
                 normalize_some(&mut io, columns, form);
-                let lines = io.output(0..count * columns).chunks_exact_mut(columns);
-                lines.enumerate().for_each(|(i, line)| apply_steps(steps, first + i, 0, line));
+                apply_to_rows(steps, first, columns, io.output(0..count * columns));
             }
         });
     }
@@ -94,8 +96,15 @@ pub fn normalize_rows(
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Rows that are normalised side by side: each alone would wait for its sums.
-const TOGETHER: usize = 4;
+/// Rows that are normalised side by side: each alone would wait for its sums. Their lanes meet in
+/// one go for all of them.
+const TOGETHER: usize = SIDE;
+
+/// As many of longer rows, which fill the first cache.
+const FEW: usize = 4;
+
+/// Elements of a row that is short.
+const SHORT: usize = 256;
 
 multiversion! {
     /// Up to [`TOGETHER`] rows of whole groups of [`LANES`], with the bits of [`normalize_block`].
@@ -108,6 +117,7 @@ multiversion! {
         let mut moments = [(0f32, 0f32); TOGETHER];
         match rows {
             TOGETHER => moments = row_moments::<TOGETHER>(from, columns, form),
+            FEW => moments[..FEW].copy_from_slice(&row_moments::<FEW>(from, columns, form)),
             _ => {
                 for (of, row) in moments.iter_mut().zip(from.chunks_exact(columns)) {
                     [*of] = row_moments::<1>(row, columns, form);
@@ -135,7 +145,7 @@ fn row_moments<const R: usize>(
     form: Normalization,
 ) -> [(f32, f32); R] {
     let count = columns as f32;
-    let mut moments = [(0f32, 0f32); R];
+    let mut means = [0f32; R];
     if form.center {
         let mut sums = [[0f32; LANES]; R];
         for at in (0..columns).step_by(LANES) {
@@ -146,8 +156,9 @@ fn row_moments<const R: usize>(
                 }
             }
         }
+        means = totals(&sums);
         for r in 0..R {
-            moments[r].0 = met(sums[r], |a, b| a + b)[0] / count;
+            means[r] /= count;
         }
     }
     let mut squares = [[0f32; LANES]; R];
@@ -155,15 +166,44 @@ fn row_moments<const R: usize>(
         for r in 0..R {
             let x = &from[r * columns + at..][..LANES];
             for i in 0..LANES {
-                let d = x[i] - moments[r].0;
+                let d = x[i] - means[r];
                 squares[r][i] += d * d;
             }
         }
     }
+    let mut scales = totals(&squares);
     for r in 0..R {
-        moments[r].1 = 1.0 / form.divisor.of(met(squares[r], |a, b| a + b)[0], count);
+        scales[r] = 1.0 / form.divisor.of(scales[r], count);
+    }
+    let mut moments = [(0f32, 0f32); R];
+    for r in 0..R {
+        moments[r] = (means[r], scales[r]);
     }
     moments
+}
+
+/// What the lanes of each row have together, as [`met`] adds them.
+#[inline(always)]
+fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
+    let mut totals = [0f32; R];
+    if R != SIDE {
+        for r in 0..R {
+            totals[r] = met(lanes[r], |a, b| a + b)[0];
+        }
+        return totals;
+    }
+    let mut turned = turn(Loose::of(lanes.as_flattened()), LANES);
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            for r in 0..SIDE {
+                turned[i][r] += turned[i + half][r];
+            }
+        }
+        half /= 2;
+    }
+    totals.copy_from_slice(&turned[0]);
+    totals
 }
 
 multiversion! {

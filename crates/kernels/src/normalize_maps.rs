@@ -4,7 +4,7 @@
 //! Each channel is added up position after position, in eight parts of a map; the sums of these are
 //! added in order, then those of the channels of a group.
 
-use crate::gemm::{Step, apply_steps};
+use crate::gemm::{Step, apply_to_rows};
 use crate::memory::{InOut, ScratchPool};
 use crate::multiversion;
 use crate::normalize::{Divisor, Normalization};
@@ -12,6 +12,9 @@ use crate::par::Threads;
 
 /// Parts of a map: how many there are does not depend on the threads, so that sums do not.
 const PARTS: usize = 8;
+
+/// Rows that are written together.
+const TOGETHER: usize = 16;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
@@ -68,14 +71,16 @@ impl Maps {
             factors.iter_mut().zip(scale.iter().cycle()).for_each(|(f, s)| *f *= s);
         }
         let shift = affine.map_or(&[][..], |(_, shift)| shift);
-        let rows = GRAIN.div_ceil(channels);
-        threads.ranges(batch * positions, rows, |range| {
-            for row in range {
-                let map = row / positions * channels..(row / positions + 1) * channels;
-                // SAFETY: the rows are disjoint.
-                let mut io = unsafe { io.part(row * channels..(row + 1) * channels) };
-                write_row(&mut io, &means[map.clone()], &factors[map], shift);
-                apply_steps(steps, row, 0, io.output(0..channels));
+        let groups = positions.div_ceil(TOGETHER);
+        threads.ranges(batch * groups, GRAIN.div_ceil(TOGETHER * channels), |range| {
+            for (map, group) in range.map(|i| (i / groups, i % groups)) {
+                let first = map * positions + group * TOGETHER;
+                let count = TOGETHER.min((map + 1) * positions - first);
+                // SAFETY: the rows of different groups are disjoint.
+                let mut io = unsafe { io.part(first * channels..(first + count) * channels) };
+                let of_map = map * channels..(map + 1) * channels;
+                write_rows(&mut io, &means[of_map.clone()], &factors[of_map], shift);
+                apply_to_rows(steps, first, channels, io.output(0..count * channels));
             }
         });
     }
@@ -151,22 +156,31 @@ multiversion! {
 }
 
 multiversion! {
-    fn write_row(io: &mut InOut<'_, f32>, means: &[f32], factors: &[f32], shift: &[f32]) {
+    /// Writes rows less the means of their columns, times factors, and shifted if there are shifts.
+    fn write_rows(io: &mut InOut<'_, f32>, means: &[f32], factors: &[f32], shift: &[f32]) {
+        let columns = means.len();
         let terms = means.iter().zip(factors);
         match io.slices() {
             Ok((from, to)) => {
-                for ((to, x), (mean, factor)) in to.iter_mut().zip(from).zip(terms) {
-                    *to = (x - mean) * factor;
+                let rows = to.chunks_exact_mut(columns).zip(from.chunks_exact(columns));
+                for (to, from) in rows {
+                    for ((to, x), (mean, factor)) in to.iter_mut().zip(from).zip(terms.clone()) {
+                        *to = (x - mean) * factor;
+                    }
                 }
             }
-            Err(row) => {
-                for (x, (mean, factor)) in row.iter_mut().zip(terms) {
-                    *x = (*x - mean) * factor;
+            Err(rows) => {
+                for row in rows.chunks_exact_mut(columns) {
+                    for (x, (mean, factor)) in row.iter_mut().zip(terms.clone()) {
+                        *x = (*x - mean) * factor;
+                    }
                 }
             }
         }
-        for (x, shift) in io.output(0..means.len()).iter_mut().zip(shift) {
-            *x += shift;
+        for row in io.output(0..io.len()).chunks_exact_mut(columns) {
+            for (x, shift) in row.iter_mut().zip(shift) {
+                *x += shift;
+            }
         }
     }
 }

@@ -119,6 +119,19 @@ pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
     steps.iter().for_each(|step| step.apply((i, j), len, run));
 }
 
+/// Applies the steps to whole rows of `columns` elements, of which the first is row `first`.
+pub(crate) fn apply_to_rows(steps: &[Step<'_>], first: usize, columns: usize, rows: &mut [f32]) {
+    for step in steps {
+        if step.ignores_row() {
+            step.apply((first, 0), columns, rows);
+            continue;
+        }
+        for (i, row) in rows.chunks_exact_mut(columns).enumerate() {
+            step.apply((first + i, 0), columns, row);
+        }
+    }
+}
+
 impl Step<'_> {
     /// Applies the step to lines of `len` elements, which begin at row `i`, column `j`; to several
     /// only if it ignores the row.

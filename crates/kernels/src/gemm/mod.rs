@@ -25,7 +25,7 @@ mod vector;
 mod wide;
 mod windows;
 
-pub(crate) use epilogue::{Absorbed, add, add_number, finish};
+pub(crate) use epilogue::{Absorbed, add, add_number, apply_to_rows, finish};
 pub use epilogue::{Step, apply_steps};
 pub use pack::{Layout, Packed, pack_into, panels_len};
 pub use plain::plain;

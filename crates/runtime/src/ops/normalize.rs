@@ -2,6 +2,7 @@
 
 use super::convert::Lanes;
 use crate::dispatch::kernel_for;
+use crate::fused::normalize::NormalizeRows;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes;
@@ -12,11 +13,17 @@ use kernels::slices::Slices;
 impl Lower for Normalize {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let sizes = cx.sizes(0);
-        let slices = match self.axes(sizes.len())? {
-            Some(axes) => Slices::new(sizes, &axes),
-            None => Slices::new(sizes, &axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?),
+        let axes: Sizes = match self.axes(sizes.len())? {
+            Some(axes) => axes.into_iter().collect(),
+            None => axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?.into_iter().collect(),
         };
         let form = form(self);
+        if let Some(&columns) = sizes.last().filter(|_| axes[..] == [sizes.len() - 1])
+            && cx.element_type(0) == ElementType::F32
+        {
+            return Ok(Box::new(NormalizeRows { columns, form, then: Vec::new() }));
+        }
+        let slices = Slices::new(sizes, &axes);
         kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
     }
 }
