@@ -5,7 +5,8 @@ use crate::gemm::{Step, finish};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
-use crate::par::Slice;
+use crate::memory::InOut;
+use crate::par::{Slice, Threads};
 use crate::quantize::{ColumnLevels, ToLevel, level_between, to_levels};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon as Portable;
@@ -14,7 +15,7 @@ use crate::simd::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx2, Avx512};
 use crate::simd::{Integral, Vector};
-use crate::unary::Unary;
+use crate::unary::{Unary, unary_f32};
 
 /// Where results go.
 #[derive(Clone, Copy)]
@@ -133,6 +134,7 @@ enum Lanes<'a> {
     MultiplyMatrix(&'a [f32], usize),
     Clamp(f32, f32),
     Relu,
+    Apply(Unary),
     Quantize(ToLevel, f32, f32),
     QuantizeColumns([&'a [f32]; 4], f32),
 }
@@ -162,7 +164,8 @@ impl<'a> Lanes<'a> {
             Step::QuantizeColumns(ColumnLevels { parts: [a, b, c, d], most }) => {
                 Lanes::QuantizeColumns([lanes(a)?, lanes(b)?, lanes(c)?, lanes(d)?], most)
             }
-            Step::AddRows(_) | Step::Apply(_) => return None,
+            Step::Apply(function) => Lanes::Apply(function),
+            Step::AddRows(_) => return None,
         })
     }
 
@@ -171,7 +174,13 @@ impl<'a> Lanes<'a> {
     /// # Safety
     /// The instruction set of `V` is available; a matrix has been checked to have the rows.
     #[inline(always)]
-    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+    unsafe fn apply<
+        V: Integral,
+        const R: usize,
+        const P: usize,
+        const WHOLE: bool,
+        const CALLS: bool,
+    >(
         self,
         row: usize,
         reach: Reach<WHOLE>,
@@ -216,6 +225,18 @@ impl<'a> Lanes<'a> {
                     let (low, high) = (V::splat(low), V::splat(high));
                     each!(i, p => high.smaller(low.larger(x[i][p])));
                 }
+                Lanes::Apply(function) if CALLS => {
+                    let mut rows = [[0f32; WIDTH]; R];
+                    each!(i, p => {
+                        x[i][p].store(rows[i].as_mut_ptr().add(p * V::LANES));
+                        x[i][p]
+                    });
+                    let all = &InOut::in_place(rows.as_flattened_mut());
+                    unary_f32(Threads::single(), function, all);
+                    each!(i, p => V::load(rows[i].as_ptr().add(p * V::LANES)));
+                }
+                // The caller has said that there are none.
+                Lanes::Apply(_) => {}
                 Lanes::Quantize(to, scale, low) => {
                     let (scale, low) = (V::splat(scale), V::splat(low));
                     each!(i, p => to.level_of(x[i][p]).fma(scale, nothing).add(low));
@@ -361,26 +382,31 @@ impl Rows<'_> {
     unsafe fn all<V: Integral, const P: usize>(&self) {
         // SAFETY: the caller's promise.
         unsafe {
-            match self.columns.scales.len() {
-                WIDTH => self.reached::<V, P, true>(),
-                _ => self.reached::<V, P, false>(),
+            let is_whole = self.columns.scales.len() == WIDTH;
+            let calls = self.steps.iter().any(|step| matches!(step, Lanes::Apply(_)));
+            match (is_whole, calls) {
+                (true, false) => self.reached::<V, P, true, false>(),
+                (true, true) => self.reached::<V, P, true, true>(),
+                (false, false) => self.reached::<V, P, false, false>(),
+                (false, true) => self.reached::<V, P, false, true>(),
             }
         }
     }
 
     /// # Safety
-    /// As [`Self::all`]; the panel is whole where that is said.
+    /// As [`Self::all`]; the panel is whole where that is said. Functions are among the steps where
+    /// that is said: code that may call them is slower for all others.
     #[inline(always)]
-    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool>(&self) {
+    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool, const CALLS: bool>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
             while row + TOGETHER <= self.sums.len() {
-                self.some::<V, TOGETHER, P, WHOLE>(row);
+                self.some::<V, TOGETHER, P, WHOLE, CALLS>(row);
                 row += TOGETHER;
             }
             while row < self.sums.len() {
-                self.some::<V, 1, P, WHOLE>(row);
+                self.some::<V, 1, P, WHOLE, CALLS>(row);
                 row += 1;
             }
         }
@@ -389,7 +415,13 @@ impl Rows<'_> {
     /// # Safety
     /// As [`Self::reached`], for `R` rows from one on.
     #[inline(always)]
-    unsafe fn some<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+    unsafe fn some<
+        V: Integral,
+        const R: usize,
+        const P: usize,
+        const WHOLE: bool,
+        const CALLS: bool,
+    >(
         &self,
         first: usize,
     ) {
@@ -408,7 +440,7 @@ impl Rows<'_> {
                 }
             }
             for step in self.steps {
-                step.apply(self.row + first, reach, &mut x);
+                step.apply::<V, R, P, WHOLE, CALLS>(self.row + first, reach, &mut x);
             }
             for i in 0..R {
                 let row = (first + i) * self.stride;

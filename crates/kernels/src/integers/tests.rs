@@ -138,6 +138,8 @@ fn steps_are_applied_in_their_order() {
         Step::AddLevels { levels: &levels, stride: 70, scale: 0.01, low: -1.28 },
         Step::Quantize { to, scale: 0.25, low: -20.5 },
         Step::ScaleColumns(&columns),
+        Step::Apply(Unary::Tanh {}),
+        Step::Scale(20.0),
         Step::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
         Step::MultiplyMatrix { values: &matrix, stride: 70 },
         Step::Add(-0.25),
