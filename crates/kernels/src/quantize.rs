@@ -154,8 +154,8 @@ impl<'a> ColumnLevels<'a> {
         ColumnLevels { parts, most }
     }
 
-    /// Those of the columns from one on.
-    pub(crate) fn from_column(self, first: usize) -> ColumnLevels<'a> {
+    /// Those of the columns from `first` on.
+    pub(crate) fn after(self, first: usize) -> ColumnLevels<'a> {
         ColumnLevels { parts: self.parts.map(|part| &part[first..]), ..self }
     }
 }

@@ -285,18 +285,16 @@ pub(crate) fn means(count: usize, sums: &mut [f32], means: &mut [f32]) {
     join(Sum(count), sums, means);
 }
 
-multiversion! {
-    /// What the sums of blocks come to.
-    fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
-        let (all, rest) = sums.split_at_mut(to.len());
-        for block in rest.chunks_exact(all.len()) {
-            for (sum, part) in all.iter_mut().zip(block) {
-                *sum = f.meet(*sum, *part);
-            }
+/// What the sums of blocks come to: too few for code of their own for each instruction set.
+fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
+    let (all, rest) = sums.split_at_mut(to.len());
+    for block in rest.chunks_exact(all.len()) {
+        for (sum, part) in all.iter_mut().zip(block) {
+            *sum = f.meet(*sum, *part);
         }
-        for (to, sum) in to.iter_mut().zip(all) {
-            *to = f.finish(*sum).narrow();
-        }
+    }
+    for (to, sum) in to.iter_mut().zip(all) {
+        *to = f.finish(*sum).narrow();
     }
 }
 

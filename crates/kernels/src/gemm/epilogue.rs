@@ -97,7 +97,7 @@ impl<'a> Step<'a> {
         match self {
             Step::AddColumns(v) => Step::AddColumns(&v[first..]),
             Step::ScaleColumns(v) => Step::ScaleColumns(&v[first..]),
-            Step::QuantizeColumns(levels) => Step::QuantizeColumns(levels.from_column(first)),
+            Step::QuantizeColumns(levels) => Step::QuantizeColumns(levels.after(first)),
             Step::AddMatrix { values, stride } => {
                 Step::AddMatrix { values: values.get(first..).unwrap_or_default(), stride }
             }
@@ -153,7 +153,7 @@ impl Step<'_> {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
             Step::Quantize { to, scale, low } => to_values(to, scale, low, lines),
-            Step::QuantizeColumns(levels) => to_column_values(levels.from_column(j), len, lines),
+            Step::QuantizeColumns(levels) => to_column_values(levels.after(j), len, lines),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use super::micro::{SIDE, WIDTH};
 use crate::gemm::{Step, finish};
-#[cfg(target_arch = "x86_64")]
-use crate::isa::Isa;
-use crate::isa::isa;
+use crate::isa::{Isa, isa};
 use crate::memory::InOut;
 use crate::par::{Slice, Threads};
 use crate::quantize::{ColumnLevels, ToLevel, level_between, to_levels};
 #[cfg(target_arch = "aarch64")]
-use crate::simd::Neon as Portable;
-#[cfg(not(target_arch = "aarch64"))]
-use crate::simd::Portable;
+use crate::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx2, Avx512};
 use crate::simd::{Integral, Vector};
 use crate::unary::{Unary, unary_f32};
+
+/// Whether every machine that this is compiled for has vectors. Where few lack them, those are not worth
+/// much code.
+const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 
 /// Where results go.
 #[derive(Clone, Copy)]
@@ -259,7 +259,7 @@ impl<'a> Lanes<'a> {
 pub(super) struct Finish<'a> {
     columns: Columns<'a>,
     steps: &'a [Step<'a>],
-    /// The steps, if they are all of this kind.
+    /// The steps, if they are all of this kind and there are vectors to apply them to.
     lanes: Option<Vec<Lanes<'a>>>,
     /// Elements of a row of the output.
     stride: usize,
@@ -273,8 +273,13 @@ impl<'a> Finish<'a> {
         (rows, stride): (usize, usize),
     ) -> Finish<'a> {
         let own = (columns.first, columns.scales.len());
-        let lanes = steps.iter().map(|s| Lanes::of(s, own, rows)).collect();
-        Finish { lanes, columns, steps, stride }
+        let lanes = || steps.iter().map(|s| Lanes::of(s, own, rows)).collect();
+        Finish {
+            lanes: if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None },
+            columns,
+            steps,
+            stride,
+        }
     }
 
     /// Writes the rows from one on.
@@ -353,7 +358,10 @@ impl Rows<'_> {
                 Isa::Avx512 | Isa::Amx => self.avx512(),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.avx2(),
-                _ => self.all::<Portable, { WIDTH / Portable::LANES }>(),
+                #[cfg(target_arch = "aarch64")]
+                _ => self.all::<Neon, { WIDTH / Neon::LANES }>(),
+                #[cfg(not(target_arch = "aarch64"))]
+                _ => unreachable!("there are no steps in lanes without vectors"),
             }
         }
     }

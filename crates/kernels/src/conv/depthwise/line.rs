@@ -73,7 +73,8 @@ impl Row<'_> {
     }
 
     /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
-    /// networks do, else eight. `NEAR` tells whether the usual windows have code of their own.
+    /// networks do, else eight. `NEAR` tells whether the usual windows have code of their own; else
+    /// there is little code for all.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -105,6 +106,8 @@ impl Row<'_> {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (self.width.output - x).min(most) {
+                    4.. if !NEAR => self.pixels::<V, 4, 2>(x, masks),
+                    _ if !NEAR => self.pixels::<V, 1, 4>(x, masks),
                     8 => self.pixels::<V, 8, 1>(x, masks),
                     7 => self.pixels::<V, 7, 1>(x, masks),
                     4.. => self.pixels::<V, 4, 2>(x, masks),
