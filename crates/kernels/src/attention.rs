@@ -113,7 +113,7 @@ impl Attention {
     /// Rows whose scores are computed together: whole blocks of products.
     fn block(&self) -> usize {
         let most = most_rows(self.precision());
-        let whole = (SCORES / self.terms.max(1)).min(256) / most * most;
+        let whole = (SCORES / self.terms.max(1)).clamp(16, 256) / most * most;
         whole.max(most).min(self.rows)
     }
 

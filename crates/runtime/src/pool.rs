@@ -33,8 +33,9 @@ impl Pool {
         match best {
             Some(i) => free.swap_remove(i).recycled(element_type, sizes).map_err(failed),
             None => {
-                let roomy = Tensor::zeros(ElementType::U8, &[with_room(len)]).map_err(failed)?;
-                roomy.recycled(element_type, sizes).map_err(failed)
+                let new = |len| Tensor::zeros(ElementType::U8, &[len]);
+                let new = new(with_room(len)).or_else(|_| new(len)).map_err(failed)?;
+                new.recycled(element_type, sizes).map_err(failed)
             }
         }
     }

@@ -5,27 +5,43 @@ use crate::dispatch::kernel_for;
 use crate::fused::normalize::NormalizeRows;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
-use infer::rules::axes;
+use infer::rules::axes::normalize_all;
 use kernels::normalize::{Divisor, Normalization, normalize};
 use kernels::real::StoredReal;
 use kernels::slices::Slices;
 
 impl Lower for Normalize {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let sizes = cx.sizes(0);
-        let axes: Sizes = match self.axes(sizes.len())? {
-            Some(axes) => axes.into_iter().collect(),
-            None => axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?.into_iter().collect(),
-        };
-        let form = form(self);
-        if let Some(&columns) = sizes.last().filter(|_| axes[..] == [sizes.len() - 1])
-            && cx.element_type(0) == ElementType::F32
-        {
-            return Ok(Box::new(NormalizeRows { columns, form, then: Vec::new() }));
+        if let Some(rows) = rows(self, cx)? {
+            return Ok(Box::new(rows));
         }
-        let slices = Slices::new(sizes, &axes);
+        let (slices, form) = (Slices::new(cx.sizes(0), &axes(self, cx)?), form(self));
         kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
     }
+}
+
+/// The axes that an operation normalises over.
+fn axes(rule: &Normalize, cx: &LowerCx<'_>) -> Result<Vec<usize>, LowerError> {
+    let rank = cx.sizes(0).len();
+    Ok(match rule.axes(rank)? {
+        Some(axes) => axes,
+        None => normalize_all(&cx.ints(1)?, rank, 1)?.into_iter().collect(),
+    })
+}
+
+/// The normalisation of rows of f32 that an operation is, if it is one.
+///
+/// # Errors
+/// Those of its axes.
+pub(crate) fn rows(
+    rule: &Normalize,
+    cx: &LowerCx<'_>,
+) -> Result<Option<NormalizeRows>, LowerError> {
+    let (axes, sizes) = (axes(rule, cx)?, cx.sizes(0));
+    let along = axes[..] == [sizes.len().wrapping_sub(1)];
+    let is_f32 = cx.element_type(0) == ElementType::F32;
+    let columns = sizes.last().filter(|columns| along && is_f32 && **columns > 0);
+    Ok(columns.map(|&columns| NormalizeRows { columns, form: form(rule), then: Vec::new() }))
 }
 
 /// How an operation normalises its slices.

@@ -7,10 +7,10 @@
 //! padded tokens need it.
 
 use super::PassCx;
+use super::pattern::seen;
 use super::sweep::Sweep;
 use crate::batch::together;
 use crate::fused::attention::Attention;
-use crate::lower::LowerCx;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::tensor::Sizes;
@@ -72,9 +72,7 @@ pub(super) fn heads(net: &Net, node: &Node) -> Option<Heads> {
     if !known || !net.is_f32(node.outputs[0]) {
         return None;
     }
-    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
-    let constants = net.constants(node);
-    Heads::of_rule(rule, &LowerCx::new((&inputs, &outputs), &constants, &constants, &[])).ok()
+    seen(net, node, |cx| Heads::of_rule(rule, cx)).ok()
 }
 
 /// What stands between the product of query and key and the softmax.

@@ -4,7 +4,7 @@
 
 use super::PassCx;
 use super::integers;
-use super::pattern::product;
+use super::pattern::{product, seen};
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::IntegerConvolution;
@@ -12,9 +12,8 @@ use crate::fused::normalize::{NormalizeMaps, NormalizeRows};
 use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::fused::turn::Recast;
-use crate::lower::LowerCx;
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
-use crate::ops::normalize::form;
+use crate::ops::normalize;
 use crate::ops::unary::function;
 use crate::tensor::Tensor;
 use infer::ops::binary::{Binary, Kind};
@@ -24,7 +23,6 @@ use infer::ops::prelu::PRelu;
 use infer::ops::reshape::Reshape;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::unary::Unary;
-use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
 use kernels::unary::Unary as Function;
 use std::sync::Arc;
@@ -111,10 +109,7 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
     };
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
-        let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
-        let constants = net.constants(node);
-        let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
-        let function = function(unary, &cx).ok()?;
+        let function = seen(net, node, |cx| function(unary, cx)).ok()?;
         return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
     }
     if let Some(rounding) = integers::rounding(net, node) {
@@ -187,22 +182,8 @@ fn is_matmul(net: &Net, node: &Node) -> bool {
 /// The normalisation of rows that a node is.
 fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
     let rule = node.is::<Normalize>()?;
-    let &input = node.inputs.first()?;
-    let sizes = net.sizes(input).filter(|_| net.is_f32(input))?;
-    let axes = match rule.axes(sizes.len()).ok()? {
-        Some(axes) => axes,
-        None => {
-            let axes = net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
-            axes::normalize_all(&axes, sizes.len(), 1).ok()?.into_iter().collect()
-        }
-    };
-    let last = sizes.len().checked_sub(1)?;
-    let columns = sizes[last];
-    (axes == [last] && columns > 0).then(|| NormalizeRows {
-        columns,
-        form: form(rule),
-        then: Vec::new(),
-    })
+    net.sizes(*node.inputs.first()?)?;
+    seen(net, node, |cx| normalize::rows(rule, cx)).ok()?
 }
 
 /// A product with one step more.

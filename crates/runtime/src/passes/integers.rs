@@ -51,7 +51,7 @@ pub(super) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
         found += usize::from(levels.is_some()) + usize::from(integers.is_some());
         net.values[first].integers = integers;
         for output in node.outputs.clone() {
-            net.values[output].levels = levels;
+            net.values[output].levels = levels.filter(|_| net.is_f32(output));
         }
     }
     found

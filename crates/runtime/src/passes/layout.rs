@@ -5,6 +5,7 @@
 //! really computed. Whoever needs it as the graph means it gets it turned back.
 
 use super::PassCx;
+use super::padding::Padded;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::normalize::NormalizeMaps;
@@ -23,7 +24,7 @@ use infer::ops::fake_quantize::FakeQuantize;
 use infer::ops::group_normalization::GroupNormalization;
 use infer::ops::interpolate::Interpolate;
 use infer::ops::normalize::Normalize;
-use infer::ops::pad::{Mode, Pad};
+use infer::ops::pad::Pad;
 use infer::ops::pool::Pool;
 use infer::ops::prelu::PRelu;
 use infer::ops::reduce::Reduce;
@@ -36,7 +37,7 @@ use infer::rules::axes::{normalize, normalize_unique};
 use infer::rules::broadcast::AutoBroadcast;
 use infer::{Fact, PartialShape};
 use ir::ElementType;
-use kernels::conv::{self, ChannelsPool};
+use kernels::conv::ChannelsPool;
 use kernels::copy::CopyPlan;
 use kernels::normalize::{Divisor, Normalization};
 use kernels::normalize_maps::Maps;
@@ -70,24 +71,6 @@ struct Layout {
     last: HashMap<ValueId, ValueId>,
     /// Values that are computed with their channels last only.
     pending: HashSet<ValueId>,
-}
-
-/// A value with zeros around it.
-struct Padded {
-    from: ValueId,
-    /// For each spatial axis the size without the zeros, and how many there are before it.
-    axes: SmallVec<[(usize, isize); 3]>,
-}
-
-impl Padded {
-    /// Lets the windows of a convolution look beyond what is left without the zeros.
-    fn read_by(&self, conv: &mut conv::Convolution) {
-        // Axes that a convolution lacks are the first ones.
-        for (window, (size, begin)) in conv.axes.iter_mut().rev().zip(self.axes.iter().rev()) {
-            window.input = *size;
-            window.start -= begin;
-        }
-    }
 }
 
 /// The order that moves the channels of `rank` axes last.
@@ -210,7 +193,7 @@ impl Layout {
             return self.group_normalization(sweep, node, output);
         }
         if node.is::<Normalize>().is_some() {
-            let over_maps = self.normalize_maps(sweep, node, output);
+            let over_maps = self.instance_normalization(sweep, node, output);
             return over_maps.or_else(|| self.along_axes(sweep, node, output, 1));
         }
         if let Some(rule) = node.is::<Interpolate>() {
@@ -258,17 +241,18 @@ impl Layout {
         }
         let mut conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
         let backward = rule.kind().is_backward();
-        let padded = self.padded(sweep, data).filter(|_| !backward);
-        let from = padded.as_ref().map_or(data, |padded| padded.from);
-        if let Some(padded) = &padded {
+        // The data, with their channels last if they are so by now, or what zeros are put around
+        // to make them.
+        let last = self.last.get(&data).copied();
+        let mut from = last.unwrap_or(data);
+        if let Some(padded) = Padded::of(sweep, from, last.is_some()).filter(|_| !backward) {
             padded.read_by(&mut conv);
+            from = padded.from;
         }
-        let is_last = self.last.contains_key(&data);
-        let channels_first = !backward && conv.reads_channels_first() && !is_last;
-        let input = match (channels_first, &padded) {
-            (true, _) => from,
-            (false, Some(_)) if is_last => from,
-            (false, _) => self.turned(sweep, from, node.layer)?,
+        let channels_first = !backward && conv.reads_channels_first() && last.is_none();
+        let input = match channels_first || last.is_some() {
+            true => from,
+            false => self.turned(sweep, from, node.layer)?,
         };
         let last = self.result(sweep, output)?;
         let conv = ChannelsLast {
@@ -282,32 +266,6 @@ impl Layout {
         };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
-    }
-
-    /// What zeros are put around to make `value`, in the order of axes that `value` has by now.
-    fn padded(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<Padded> {
-        let last = self.last.get(&value).copied();
-        let maker = sweep.maker(last.unwrap_or(value))?;
-        let net = &*sweep.net;
-        let is_zero = |v: &ValueId| {
-            let value = net.values[*v].constant.as_ref().and_then(|c| c.as_slice::<f32>());
-            value.is_some_and(|v| v == [0.0])
-        };
-        maker.is::<Pad>().filter(|pad| pad.mode() == Mode::Constant)?;
-        let &[from, begins, ends, ref fill @ ..] = &maker.inputs[..] else { return None };
-        let sizes = net.sizes(from).filter(|_| fill.iter().all(is_zero))?;
-        let [begins, ends] = [begins, ends].map(|v| net.values[v].fact.value.as_deref()?.i64s());
-        let (begins, ends) = (begins?, ends?);
-        let rank = sizes.len();
-        let spatial = if last.is_some() { 1..rank - 1 } else { 2..rank };
-        let added = |axis: usize| begins[axis] != 0 || ends[axis] != 0;
-        let crops = begins.iter().chain(&ends).any(|pad| *pad < 0);
-        let each = begins.len() == rank && ends.len() == rank;
-        if crops || !each || (0..rank).any(|axis| !spatial.contains(&axis) && added(axis)) {
-            return None;
-        }
-        let axes = spatial.map(|axis| Some((sizes[axis], isize::try_from(begins[axis]).ok()?)));
-        Some(Padded { from, axes: axes.collect::<Option<_>>()? })
     }
 
     /// The indices of the largest elements, if the operation gives them, must be of no use.
@@ -417,17 +375,11 @@ impl Layout {
         let rule = node.is::<GroupNormalization>()?;
         let divisor = Divisor::DeviationInside(rule.epsilon());
         let form = Normalization { center: true, divisor };
-        let maps = maps_of(&sweep.net.sizes(node.inputs[0])?, rule.groups(), form)?;
-        let mut inputs = node.inputs.clone();
-        *inputs.first_mut()? = *self.last.get(&node.inputs[0])?;
-        let made_of = NormalizeMaps { maps, is_affine: true, then: Vec::new() };
-        let last = self.result(sweep, output)?;
-        sweep.keep(made(made_of, &inputs, last, node.layer));
-        Some(())
+        self.over_maps(sweep, node, output, (rule.groups(), form))
     }
 
     /// Instance normalisation: each channel over all positions of its map.
-    fn normalize_maps(
+    fn instance_normalization(
         &mut self,
         sweep: &mut Sweep<'_>,
         node: &Node,
@@ -438,11 +390,30 @@ impl Layout {
         let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
         let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
         let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
-        let maps = maps_of(&sizes, sizes[1], form(rule))?;
-        let input = *self.last.get(&node.inputs[0])?;
-        let made_of = NormalizeMaps { maps, is_affine: false, then: Vec::new() };
+        self.over_maps(sweep, node, output, (sizes[1], form(rule)))
+    }
+
+    /// A normalisation of groups of channels over maps; the last two of three inputs are a factor and a
+    /// shift for each channel.
+    fn over_maps(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+        (groups, form): (usize, Normalization),
+    ) -> Option<()> {
+        let sizes = sweep.net.sizes(node.inputs[0])?;
+        let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
+        if channels == 0 || groups == 0 || !channels.is_multiple_of(groups) {
+            return None;
+        }
+        let maps = Maps { batch, positions: spatial.iter().product(), channels, groups, form };
+        let mut inputs: SmallVec<[ValueId; 4]> = smallvec![*self.last.get(&node.inputs[0])?];
+        let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
+        inputs.extend_from_slice(affine);
+        let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), then: Vec::new() };
         let last = self.result(sweep, output)?;
-        sweep.keep(made(made_of, &[input], last, node.layer));
+        sweep.keep(made(normalize, &inputs, last, node.layer));
         Some(())
     }
 
@@ -535,14 +506,6 @@ impl Layout {
         sweep.keep(made(Recast, &inputs, last, node.layer));
         Some(())
     }
-}
-
-/// Groups of channels of a tensor whose channels are axis 1.
-fn maps_of(sizes: &[usize], groups: usize, form: Normalization) -> Option<Maps> {
-    let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
-    let whole = channels > 0 && groups > 0 && channels % groups == 0;
-    let positions = spatial.iter().product();
-    whole.then_some(Maps { batch, positions, channels, groups, form })
 }
 
 /// Whether a value is larger than the one it is made of.

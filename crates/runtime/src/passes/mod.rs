@@ -16,6 +16,7 @@ mod lengths;
 mod levels;
 mod map;
 mod means;
+mod padding;
 mod pattern;
 mod rms;
 mod rotary;

@@ -38,8 +38,12 @@ pub(super) fn product(net: &Net, node: &Node) -> Option<Product> {
 
 /// The kernel of a node, if its inputs tell enough about it.
 pub(super) fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
+    seen(net, node, |cx| node.lower(cx).ok())
+}
+
+/// What `f` makes of all that is known of a node when its kernel is chosen.
+pub(super) fn seen<T>(net: &Net, node: &Node, f: impl FnOnce(&LowerCx<'_>) -> T) -> T {
     let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
     let constants = net.constants(node);
-    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, &[]);
-    node.lower(&cx).ok()
+    f(&LowerCx::new((&inputs, &outputs), &constants, &constants, &[]))
 }
