@@ -43,6 +43,12 @@ impl Loose {
         // SAFETY: the same size, and less alignment.
         unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
     }
+
+    /// Values of four bytes each, of which a rest is left out.
+    pub fn of_bytes(bytes: &[u8]) -> &[Loose] {
+        // SAFETY: no more bytes, no alignment, and every bit pattern is a value.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<f32>()) }
+    }
 }
 
 /// The bytes of some numbers.

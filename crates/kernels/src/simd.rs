@@ -4,7 +4,7 @@
 //! All implementations compute the same function of each lane, rounded once, so that kernels
 //! written over [`Vector`] give the same bits in each.
 
-use crate::num::Loose;
+use crate::num::{Loose, f16, f16_to_f32};
 
 /// A vector register of f32 lanes.
 ///
@@ -70,7 +70,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn smaller(self, other: Self) -> Self;
 }
 
-/// Lanes that integers become, and bytes that they become again.
+/// Lanes that elements of other types become, and bytes that they become again.
 ///
 /// # Safety
 /// As [`Vector`].
@@ -85,6 +85,16 @@ pub unsafe trait Integral: Vector {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_bytes(from: *const u8) -> Self;
+    /// Lanes from the low four bits of bytes, and from the high ones.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_nibbles(from: *const u8) -> [Self; 2];
+    /// Lanes from the bits of f16, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_halves(from: *const u8) -> Self;
     /// Lanes to bytes.
     ///
     /// # Safety
@@ -209,6 +219,20 @@ unsafe impl Integral for Portable {
         // SAFETY: the caller's promise.
         let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
         Portable(bytes.map(f32::from))
+    }
+
+    #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Portable; 2] {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
+        [0, 4].map(|shift| Portable(bytes.map(|byte| f32::from(byte >> shift & 15))))
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> Portable {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { from.cast::<[u16; 4]>().read_unaligned() };
+        Portable(bits.map(|bits| f16_to_f32(f16::from_bits(bits))))
     }
 
     #[inline(always)]

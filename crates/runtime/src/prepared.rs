@@ -8,6 +8,7 @@ use kernels::Shelf;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -120,17 +121,22 @@ impl Store {
     }
 }
 
-/// The place of a kernel for what it prepares from one of its inputs.
+/// The place of a kernel for what it prepares from one of its inputs, or from some.
 pub(crate) struct Ahead<T> {
-    /// The input, if it is the same in every run.
-    input: Option<usize>,
+    /// The inputs, if they are the same in every run.
+    inputs: Option<Range<usize>>,
     slot: OnceLock<Arc<Slot<T>>>,
 }
 
 impl<T: Send + Sync + 'static> Ahead<T> {
     /// For `input`, if it is the same in every run.
     pub(crate) fn new(input: usize, is_invariant: bool) -> Ahead<T> {
-        Ahead { input: is_invariant.then_some(input), slot: OnceLock::new() }
+        Ahead::of(input..input + 1, is_invariant)
+    }
+
+    /// For some inputs, if they are the same in every run.
+    pub(crate) fn of(inputs: Range<usize>, are_invariant: bool) -> Ahead<T> {
+        Ahead { inputs: are_invariant.then_some(inputs), slot: OnceLock::new() }
     }
 
     /// What `make` makes of the input in the way that `form` describes, if it is the same in every
@@ -156,14 +162,17 @@ impl<T: Send + Sync + 'static> Ahead<T> {
         self.slot(cx, form).map(|slot| slot.made.get_or_init(make))
     }
 
-    /// Whether it is there, so that the input itself is not needed.
-    pub(crate) fn is_made(&self) -> bool {
-        self.slot.get().is_some_and(|slot| slot.made.get().is_some())
+    /// The thing, if it is there, so that the input itself is not needed.
+    pub(crate) fn made(&self) -> Option<&T> {
+        self.slot.get()?.made.get()
     }
 
     fn slot(&self, cx: &RunCx<'_>, form: impl FnOnce() -> String) -> Option<&Slot<T>> {
-        let input = self.input?;
-        Some(self.slot.get_or_init(|| cx.store().slot(&[cx.tensor(input)], form())))
+        let inputs = self.inputs.clone()?;
+        Some(self.slot.get_or_init(|| {
+            let inputs: Vec<&Tensor> = inputs.map(|i| cx.tensor(i)).collect();
+            cx.store().slot(&inputs, form())
+        }))
     }
 }
 

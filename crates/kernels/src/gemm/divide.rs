@@ -145,10 +145,11 @@ impl Tiles {
 
     /// Elements of scratch memory that a tile needs.
     pub(super) fn room(&self, product: &Product<'_>) -> usize {
-        match product.b {
-            Right::Plain(..) if !self.is_thin => {
-                // Nothing lies side by side where B has no columns.
-                let panels = self.panels().div_ceil(self.across.max(1));
+        // Nothing lies side by side where B has no columns.
+        let panels = self.panels().div_ceil(self.across.max(1));
+        match (product.b, product.compressed()) {
+            (_, Some(compressed)) => compressed.room(panels, self.is_thin),
+            (Right::Plain(..), _) if !self.is_thin => {
                 panels * micro::shape().1 * product.precision.rows(product.k)
             }
             _ => 0,

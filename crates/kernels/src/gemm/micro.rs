@@ -30,7 +30,10 @@ pub(super) struct Block {
     pub(super) out: Out,
 }
 
-/// Memory that will be read after the block.
+/// Elements from those that are multiplied to those that are asked for.
+const SOON: usize = 1024;
+
+/// Memory that will be read later.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     /// Where it begins.
@@ -52,6 +55,12 @@ impl Ahead {
         }
         let from = memory.as_ptr().wrapping_add(memory.len() * i / n);
         Ahead { from, step: memory.len().div_ceil((n * lanes).max(1)) }
+    }
+
+    /// The lines of a panel itself that come soon, and of the next one.
+    pub(super) fn further_on(panel: &[f32], width: usize) -> [Ahead; 2] {
+        let from = panel.as_ptr().wrapping_add(SOON);
+        [from, from.wrapping_add(width / 2)].map(|from| Ahead { from, step: width })
     }
 }
 
@@ -471,8 +480,9 @@ pub(super) use rows;
 /// # Safety
 /// As [`run`].
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512(block: Block, rows: usize) {
+pub(super) unsafe fn avx512(block: Block, rows: usize) {
     use crate::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -481,8 +491,9 @@ unsafe fn avx512(block: Block, rows: usize) {
 /// # Safety
 /// As [`run`].
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512_half(block: Block, rows: usize) {
+pub(super) unsafe fn avx512_half(block: Block, rows: usize) {
     use crate::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -491,8 +502,9 @@ unsafe fn avx512_half(block: Block, rows: usize) {
 /// # Safety
 /// As [`run`].
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2(block: Block, rows: usize) {
+pub(super) unsafe fn avx2(block: Block, rows: usize) {
     use crate::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
     unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }

@@ -4,6 +4,8 @@
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
 //! and rows and columns are computed independently.
 
+mod compressed;
+mod decode;
 mod divide;
 mod epilogue;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,7 @@ mod vector;
 mod wide;
 mod windows;
 
+pub use compressed::{Code, Compressed, CompressedPanels, Factors};
 pub(crate) use epilogue::{Absorbed, add, add_number, apply_to_rows, finish};
 pub use epilogue::{Step, apply_steps};
 pub use pack::{Layout, Packed, pack_into, panels_len};
@@ -50,6 +53,14 @@ use windows::Line;
 /// Up to this many rows, a B that is packed for later products is not worth it.
 pub const FEW_ROWS: usize = 3;
 
+/// Elements of a panel from which on its own lines are asked for while its first rows are multiplied:
+/// as many of the next one would drive out of the cache what is in use.
+const LONG_PANEL: usize = 1 << 16;
+
+/// Elements of B from which on the same is done where no rows follow. Less may still be in the cache,
+/// as the weights of a recurrent cell are.
+const LARGE: usize = 1 << 18;
+
 /// Up to this many rows, a B that is used once is read where it lies instead of being packed.
 pub const THIN_ROWS: usize = 8;
 
@@ -63,6 +74,10 @@ pub enum Right<'a> {
     Panels(&'a [f32]),
     /// As it lies in memory.
     Plain(&'a [Loose], Layout),
+    /// As it is stored, in fewer bits.
+    Compressed(Compressed<'a>),
+    /// The same in panels.
+    CompressedPanels(&'a CompressedPanels),
 }
 
 /// The operand A.
@@ -224,18 +239,27 @@ impl Product<'_> {
                 assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
             }
             Right::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
+            Right::Compressed(matrix) => {
+                assert!(matrix.size == (k, n), "B differs");
+                matrix.check();
+            }
+            Right::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
         }
+        let is_compressed = self.compressed().is_some();
+        assert!(!is_compressed || precision == Precision::F32, "compressed operands become f32");
         if m * n > 0 {
             Absorbed::of(self.steps).0.check(m, n);
         }
     }
 
-    /// Whether B is read where it lies.
+    /// Whether rows are so few that B is read where it lies.
     fn is_thin(&self) -> bool {
-        self.m <= THIN_ROWS
-            && self.precision == Precision::F32
-            && matches!(self.a, Left::Rows { .. })
-            && matches!(self.b, Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }))
+        let layout = match self.b {
+            Right::Plain(_, layout) => !matches!(layout, Layout::Kernel { .. }),
+            _ => self.compressed().is_some(),
+        };
+        let are_rows = matches!(self.a, Left::Rows { .. });
+        self.m <= THIN_ROWS && self.precision == Precision::F32 && are_rows && layout
     }
 
     /// The panels of B from the one of a column on, if it has been packed.
@@ -253,6 +277,9 @@ impl Product<'_> {
 
     /// Computes one tile of C, and asks for panels that are read later.
     fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: Slice<f32>) {
+        if let Some(b) = self.compressed() {
+            return self.decoded(tile, b, scratch, c);
+        }
         if let (true, Left::Rows { values, stride }, Right::Plain(b, layout)) =
             (tile.is_thin, self.a, self.b)
         {
@@ -285,7 +312,7 @@ impl Product<'_> {
         match self.b {
             Right::Packed(packed) => Some(packed.panels()),
             Right::Panels(panels) => Some(panels),
-            Right::Plain(..) => None,
+            Right::Plain(..) | Right::Compressed(_) | Right::CompressedPanels(_) => None,
         }
     }
 
@@ -352,6 +379,8 @@ impl Product<'_> {
             let next = self.consecutive(row + rows..bottom.min(row + 2 * rows));
             for (i, column) in (left..right).step_by(width).enumerate() {
                 let panel = &panels[i * width * lanes..][..width * lanes];
+                let is_read_once = turns == 1 && self.n * lanes > LARGE;
+                let asks_itself = is_read_once || turn == 0 && panel.len() > LONG_PANEL;
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
                 // tiles are disjoint parts of C.
                 unsafe {
@@ -361,10 +390,13 @@ impl Product<'_> {
                         k: lanes / runs,
                         b: panel.as_ptr(),
                         // As much at any time: memory answers best when it is asked evenly.
-                        ahead: [
-                            Ahead::part(later_panel(i), (turn, turns), (panel, lanes)),
-                            Ahead::part(next, (i, across), (panel, lanes)),
-                        ],
+                        ahead: match asks_itself {
+                            true => Ahead::further_on(panel, width),
+                            false => [
+                                Ahead::part(later_panel(i), (turn, turns), (panel, lanes)),
+                                Ahead::part(next, (i, across), (panel, lanes)),
+                            ],
+                        },
                         out: Out {
                             to: c.at(row * self.c_stride + column),
                             stride: self.c_stride,

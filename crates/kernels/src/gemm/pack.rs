@@ -1,5 +1,6 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
+use super::compressed::Compressed;
 use super::micro;
 use super::precision::{Precision, Unit};
 use super::round::{pair_rows, widen_rows};
@@ -65,6 +66,28 @@ impl Packed {
         let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
         pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
         Packed { data, k, n, width: micro::shape().1, precision }
+    }
+
+    /// Packs a matrix that is stored in fewer bits, in f32.
+    ///
+    /// # Panics
+    /// As [`CompressedPanels::new`](super::CompressedPanels::new).
+    pub fn decompressed((threads, shelf): (&Threads, &Shelf), matrix: &Compressed<'_>) -> Packed {
+        matrix.check();
+        let ((k, n), precision) = (matrix.size, Precision::F32);
+        let (_, width) = micro::shape();
+        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
+        let out = Slice::new(data.elements_mut::<f32>());
+        threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (width * k + 1), |range| {
+            let mut room = vec![0; matrix.form().len()];
+            for panel in range {
+                // SAFETY: panels are disjoint parts of the buffer.
+                let to =
+                    unsafe { std::slice::from_raw_parts_mut(out.at(panel * width * k), width * k) };
+                matrix.panel(panel * width, &mut room).widen(to);
+            }
+        });
+        Packed { data, k, n, width, precision }
     }
 
     /// Whether it has `k` rows and `n` columns, rounded so.

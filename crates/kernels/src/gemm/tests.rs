@@ -422,7 +422,11 @@ fn products_together_are_the_products() {
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
         // The last is multiplied by the first, which has as many columns.
         let member = |i: usize| Member { product: product(i), factor: (i == 4).then_some(0) };
-        run_together(&threads, &[0, 1, 2, 3, 4].map(member), &mut slices);
+        run_together(
+            (&threads, &ScratchPool::default()),
+            &[0, 1, 2, 3, 4].map(member),
+            &mut slices,
+        );
         for (i, found) in outputs.iter().enumerate() {
             let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);
             for (at, (found, sum)) in found.iter().zip(plain).enumerate() {

@@ -4,6 +4,7 @@
 use super::divide::{GRAIN, TILES_PER_THREAD, Tile};
 use super::epilogue::multiply;
 use super::{FEW_ROWS, Left, Precision, Product, micro};
+use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 use std::ops::Range;
 
@@ -25,7 +26,11 @@ pub struct Member<'a> {
 /// # Panics
 /// When a slice is too short, when a product has more rows than [`are_few`] allows, when its rows do
 /// not lie one behind the other, or when a factor is not before it or of another size.
-pub fn run_together(threads: &Threads, members: &[Member<'_>], outputs: &mut [&mut [f32]]) {
+pub fn run_together(
+    (threads, scratch): (&Threads, &ScratchPool),
+    members: &[Member<'_>],
+    outputs: &mut [&mut [f32]],
+) {
     assert_eq!(members.len(), outputs.len());
     for (i, (Member { product, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
         product.check(c.len());
@@ -40,7 +45,13 @@ pub fn run_together(threads: &Threads, members: &[Member<'_>], outputs: &mut [&m
     let work = |Member { product: p, .. }: &Member<'_>| (p.m + 3) * p.n * p.k.max(1);
     let work: usize = members.iter().map(work).sum();
     let parts = if work <= GRAIN { 1 } else { threads.count() * TILES_PER_THREAD };
-    threads.run(parts, &|part, _| {
+    let rooms = members.iter().filter_map(|m| Some(m.product.compressed()?.room(0, true)));
+    let room = rooms.max().unwrap_or_default();
+    let mut space = scratch.take::<f32>(room * threads.count());
+    let shared = Slice::new(&mut space);
+    threads.run(parts, &|part, worker| {
+        // SAFETY: no two threads are the same worker at a time.
+        let space = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
         for (i, (Member { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
             let own = columns(product, part, parts);
             if product.m == 0 || own.is_empty() {
@@ -50,7 +61,7 @@ pub fn run_together(threads: &Threads, members: &[Member<'_>], outputs: &mut [&m
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
             let (rows, is_thin) = ((0, product.m), product.is_thin());
             let tile = Tile { rows, columns: (own.start, own.end), is_thin };
-            product.compute(tile, later.unwrap_or_default(), &mut [], *c);
+            product.compute(tile, later.unwrap_or_default(), space, *c);
             if let Some(of) = factor {
                 for row in 0..product.m {
                     let at = row * product.c_stride + own.start;

@@ -4,7 +4,7 @@
 //! `fma(a0, b0, fma(a1, b1, sum))`. Sums below the normal numbers are 0, as they are there, because
 //! the machine is told to flush them while it computes the chains.
 
-use super::micro::{Block, MAX_ROWS, Out, Source, Then, kernel, line, rows, store_rows};
+use super::micro::{self, Block, MAX_ROWS, Out, Then, store_rows};
 use crate::isa::{Isa, isa};
 use crate::simd::{Avx2, Avx512};
 use std::arch::asm;
@@ -33,15 +33,15 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
     unsafe {
         match isa() {
             Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
-                flushing(|| avx512_half(computed(WIDTH / 2), rows));
+                flushing(|| micro::avx512_half(computed(WIDTH / 2), rows));
                 write_half(to, &block.out, rows);
             }
             Isa::Avx512 | Isa::Amx => {
-                flushing(|| avx512(computed(WIDTH), rows));
+                flushing(|| micro::avx512(computed(WIDTH), rows));
                 write(to, &block.out, rows);
             }
             Isa::Avx2 => {
-                flushing(|| avx2(computed(WIDTH / 2), rows));
+                flushing(|| micro::avx2(computed(WIDTH / 2), rows));
                 write_avx2(to, &block.out, rows);
             }
             Isa::Portable => unreachable!("the portable kernels multiply pairs"),
@@ -49,7 +49,7 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
     }
 }
 
-/// Calls a function while results below the normal numbers become 0. The function is not inlined,
+/// Calls a function while results below the normal numbers become 0. The blocks are not inlined,
 /// so that nothing else is computed under that setting.
 fn flushing(compute: impl FnOnce()) {
     /// The bit of MXCSR that says so.
@@ -64,33 +64,6 @@ fn flushing(compute: impl FnOnce()) {
         compute();
         asm!("ldmxcsr [{}]", in(reg) &before, options(nostack, preserves_flags));
     }
-}
-
-/// # Safety
-/// As [`run`].
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512(block: Block, rows: usize) {
-    // SAFETY: the caller's promise, with AVX-512.
-    unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
-}
-
-/// # Safety
-/// As [`run`].
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512_half(block: Block, rows: usize) {
-    // SAFETY: the caller's promise, with AVX-512.
-    unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
-}
-
-/// # Safety
-/// As [`run`].
-#[inline(never)]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2(block: Block, rows: usize) {
-    // SAFETY: the caller's promise, with AVX2.
-    unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
 }
 
 /// # Safety

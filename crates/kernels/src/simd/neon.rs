@@ -1,6 +1,7 @@
 //! Vectors of NEON.
 
 use super::{Integral, Vector};
+use crate::num::{f16, f16_to_f32};
 use std::arch::aarch64::*;
 
 /// Four lanes of NEON.
@@ -100,6 +101,27 @@ unsafe impl Integral for Neon {
         unsafe {
             let bytes = from.cast::<[u8; 4]>().read_unaligned().map(f32::from);
             Neon(vld1q_f32(bytes.as_ptr()))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Neon; 2] {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = from.cast::<[u8; 4]>().read_unaligned();
+            let low = bytes.map(|byte| f32::from(byte & 15));
+            let high = bytes.map(|byte| f32::from(byte >> 4));
+            [Neon(vld1q_f32(low.as_ptr())), Neon(vld1q_f32(high.as_ptr()))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> Neon {
+        // SAFETY: as above.
+        unsafe {
+            let bits = from.cast::<[u16; 4]>().read_unaligned();
+            let lanes = bits.map(|bits| f16_to_f32(f16::from_bits(bits)));
+            Neon(vld1q_f32(lanes.as_ptr()))
         }
     }
 

@@ -99,6 +99,23 @@ unsafe impl Integral for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Avx2; 2] {
+        // SAFETY: the caller has AVX2 and promises valid memory.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            let low = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
+            let high = _mm256_srli_epi32::<4>(bytes);
+            [Avx2(_mm256_cvtepi32_ps(low)), Avx2(_mm256_cvtepi32_ps(high))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> Avx2 {
+        // SAFETY: the caller has AVX2, with F16C, and promises valid memory.
+        unsafe { Avx2(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))) }
+    }
+
+    #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
@@ -218,6 +235,23 @@ unsafe impl Integral for Avx512 {
             let bytes = _mm_loadu_si128(from.cast());
             Avx512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Avx512; 2] {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe {
+            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+            let low = _mm512_and_si512(bytes, _mm512_set1_epi32(15));
+            let high = _mm512_srli_epi32::<4>(bytes);
+            [Avx512(_mm512_cvtepi32_ps(low)), Avx512(_mm512_cvtepi32_ps(high))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> Avx512 {
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe { Avx512(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))) }
     }
 
     #[inline(always)]

@@ -13,3 +13,4 @@ pub(crate) mod rotary;
 pub(crate) mod then;
 pub(crate) mod together;
 pub(crate) mod turn;
+pub(crate) mod weights;

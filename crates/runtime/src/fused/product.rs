@@ -1,12 +1,13 @@
 //! Matrix products and what is done to their elements.
 
 use super::then::Then;
+use super::weights::Weights;
 use crate::net::Made;
 use crate::ops::matmul::{Float32, Shape};
 use crate::prelude::*;
 use std::sync::Arc;
 
-/// A MatMul in f32: inputs are its operands, then those of the steps.
+/// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
 #[derive(Clone)]
 pub(crate) struct Product {
     /// Whether each operand is read transposed.
@@ -14,6 +15,8 @@ pub(crate) struct Product {
     pub(crate) then: Vec<Then>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
+    /// How B is stored, if not in f32.
+    pub(crate) weights: Option<Weights>,
 }
 
 /// An operand that is read where it was before it was moved.
@@ -27,12 +30,21 @@ pub(crate) struct Through {
     pub(crate) run: usize,
 }
 
+impl Product {
+    /// The products that it consists of, where the first two inputs have these sizes.
+    pub(crate) fn shape(&self, a: &[usize], b: &[usize]) -> Shape {
+        let (turn_a, turn_b) = self.turned;
+        let a = self.through.as_ref().map_or(a, |t| &t.sizes);
+        let b = self.weights.as_ref().map_or(b, |w| &w.sizes);
+        Shape::new(a, b, turn_a, turn_b)
+    }
+}
+
 impl Made for Product {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let (turn_a, turn_b) = self.turned;
-        let a = self.through.as_ref().map_or(cx.sizes(0), |t| &t.sizes);
-        let shape = Shape::new(a, cx.sizes(1), turn_a, turn_b).rounded(cx.precision());
-        let mut kernel = Float32::new(shape, cx, self.then.clone());
+        let shape = self.shape(cx.sizes(0), cx.sizes(1)).rounded(cx.precision());
+        let kernel = Float32::new(shape, cx, self.then.clone());
+        let mut kernel = kernel.by(self.weights.as_ref(), cx);
         kernel.through = self.through.clone();
         Ok(Box::new(kernel))
     }

@@ -2,7 +2,7 @@
 
 use super::product::Product;
 use crate::net::Made;
-use crate::ops::matmul::{Float32, Shape};
+use crate::ops::matmul::Float32;
 use crate::prelude::*;
 
 /// Products with the same A: inputs are A, and then the others of each product, one behind the other.
@@ -39,10 +39,9 @@ impl Products {
 impl Made for Products {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let member = |Member { product, b, factor }: &Member| {
-            let (turn_a, turn_b) = product.turned;
-            let shape = Shape::new(cx.sizes(0), cx.sizes(*b), turn_a, turn_b);
-            let product = Float32::of(shape.rounded(cx.precision()), cx, *b, product.then.clone());
-            (product, *factor)
+            let shape = product.shape(cx.sizes(0), cx.sizes(*b)).rounded(cx.precision());
+            let kernel = Float32::of(shape, cx, *b, product.then.clone());
+            (kernel.by(product.weights.as_ref(), cx), *factor)
         };
         Ok(Box::new(ProductsKernel { members: self.members.iter().map(member).collect() }))
     }
@@ -55,8 +54,7 @@ struct ProductsKernel {
 impl Kernel for ProductsKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut outputs: Vec<&mut [f32]> = (0..self.members.len()).map(|i| cx.output(i)).collect();
-        Float32::run_together(&self.members, cx, &mut outputs);
-        Ok(())
+        Float32::run_together(&self.members, cx, &mut outputs)
     }
 
     fn loose(&self) -> u64 {

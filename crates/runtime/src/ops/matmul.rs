@@ -4,6 +4,7 @@ use crate::batch::{offsets, together};
 use crate::dispatch::kernel_for;
 use crate::fused::product::Through;
 use crate::fused::then::{Then, steps};
+use crate::fused::weights::{self, Panels, Weights};
 use crate::ops::convert::Lanes;
 use crate::prelude::*;
 use crate::prepared::Ahead;
@@ -174,11 +175,37 @@ impl Shape {
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
-    /// The input that is B.
+    /// The input that is B, or begins it.
     b: usize,
-    packed: Ahead<Packed>,
+    right: B,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
+}
+
+/// How B is prepared.
+enum B {
+    /// It is f32, and packed for later runs if it is the same in all.
+    Float(Ahead<Packed>),
+    /// It is stored in fewer bits.
+    Compressed(Panels),
+}
+
+/// B in a run.
+enum Operand<'a> {
+    Plain(&'a [Loose], Layout),
+    Packed(&'a Packed),
+    Compressed(weights::Operand<'a>),
+}
+
+impl Operand<'_> {
+    /// The matrix that begins with an element.
+    fn right(&self, at: usize) -> Right<'_> {
+        match self {
+            Operand::Plain(b, layout) => Right::Plain(&b[at..], *layout),
+            Operand::Packed(packed) => Right::Packed(packed),
+            Operand::Compressed(weights) => weights.right(),
+        }
+    }
 }
 
 impl Float32 {
@@ -189,56 +216,72 @@ impl Float32 {
     /// The same for a B that is another input.
     pub(crate) fn of(shape: Shape, cx: &LowerCx<'_>, b: usize, then: Vec<Then>) -> Float32 {
         let packed = Ahead::new(b, cx.is_invariant(b) && shape.packs());
-        Float32 { shape, then, b, packed, through: None }
+        Float32 { shape, then, b, right: B::Float(packed), through: None }
+    }
+
+    /// The same product by weights that are stored in fewer bits, if there are such.
+    pub(crate) fn by(self, weights: Option<&Weights>, cx: &LowerCx<'_>) -> Float32 {
+        let Some(weights) = weights else { return self };
+        let panels = Panels::new(weights.clone(), self.b, cx.is_invariant(self.b));
+        Float32 { right: B::Compressed(panels), ..self }
     }
 
     /// Where B lies.
-    fn right<'a>(&'a self, cx: &'a RunCx<'_>) -> impl Fn(usize) -> Right<'a> + Sync + use<'a> {
+    fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Operand<'a>, KernelError> {
+        let packed = match &self.right {
+            B::Float(packed) => packed,
+            B::Compressed(panels) => return panels.operand(cx).map(Operand::Compressed),
+        };
         let Shape { n, k, precision, .. } = self.shape;
         let (b, layout) = (cx.input::<Loose>(self.b), self.shape.layout());
         let form = || format!("{layout:?}");
         let pack = || Packed::new(cx.to_shelf(), b, layout, (k, n), precision);
-        let packed = self.packed.again(cx, form, pack);
-        move |at: usize| packed.map_or(Right::Plain(&b[at..], layout), Right::Packed)
+        Ok(packed.again(cx, form, pack).map_or(Operand::Plain(b, layout), Operand::Packed))
     }
 
     /// The one product that it is.
-    fn one<'a>(&'a self, cx: &'a RunCx<'_>, a: Left<'a>, steps: &'a [Step<'a>]) -> Product<'a> {
+    fn one<'a>(&self, a: Left<'a>, b: &'a Operand<'_>, steps: &'a [Step<'a>]) -> Product<'a> {
         let Shape { m, n, k, precision, .. } = self.shape;
-        Product { m, n, k, a, b: self.right(cx)(0), c_stride: n, precision, steps }
+        Product { m, n, k, a, b: b.right(0), c_stride: n, precision, steps }
     }
 
     /// Computes products of the same A, which is the first input, together; each may be multiplied by
     /// the result of one before it.
+    ///
+    /// # Errors
+    /// Those of operands.
     pub(crate) fn run_together(
         members: &[(Float32, Option<usize>)],
         cx: &RunCx<'_>,
         outputs: &mut [&mut [f32]],
-    ) {
+    ) -> Result<(), KernelError> {
         let stride = members.first().map_or(0, |(first, _)| first.shape.k);
         let a = Left::Rows { values: cx.input(0), stride };
         let steps: Vec<_> = members.iter().map(|(m, _)| steps(&m.then, cx, m.shape.n)).collect();
-        let products = members.iter().zip(&steps);
+        let operands: Vec<_> =
+            members.iter().map(|(m, _)| m.operand(cx)).collect::<Result<_, _>>()?;
+        let products = members.iter().zip(&operands).zip(&steps);
         let members: Vec<_> = products
-            .map(|((product, factor), steps)| Member {
-                product: product.one(cx, a, steps),
+            .map(|(((product, factor), b), steps)| Member {
+                product: product.one(a, b, steps),
                 factor: *factor,
             })
             .collect();
-        run_together(cx.threads(), &members, outputs);
+        run_together((cx.threads(), cx.scratch_pool()), &members, outputs);
+        Ok(())
     }
 }
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (a, c) = (cx.input(0), cx.output(0));
-        let steps = steps(&self.then, cx, self.shape.n);
+        let (steps, b) = (steps(&self.then, cx, self.shape.n), self.operand(cx)?);
         if let Some(Through { runs, run, .. }) = &self.through {
             let a = Left::Runs { values: a, runs, run: *run };
-            self.one(cx, a, &steps).run(cx.threads(), cx.scratch_pool(), c);
+            self.one(a, &b, &steps).run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }
-        self.shape.run(cx, a, self.right(cx), &steps, c);
+        self.shape.run(cx, a, |at| b.right(at), &steps, c);
         Ok(())
     }
 

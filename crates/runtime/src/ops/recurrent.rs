@@ -229,7 +229,7 @@ impl Float {
     /// The inputs in f32, by position, without those that are packed already.
     fn widened<'r>(&self, halves: &Halves, cx: &RunCx<'r>) -> Vec<Option<Scratch<'r, f32>>> {
         let is_needed = |input: &usize| {
-            let ahead = |w: &Weights| w.stack.input == *input && w.packed.is_made();
+            let ahead = |w: &Weights| w.stack.input == *input && w.packed.made().is_some();
             Some(*input) != self.plan.lengths && !ahead(&self.weights) && !ahead(&self.recurrent)
         };
         let widen = |input: usize| Some(input).filter(is_needed).map(|i| halves.widen(cx, i));

@@ -152,7 +152,7 @@ impl Chains {
         let run = kernels::copy::gcd(map.longest().run, shape.terms());
         let map = map.in_runs(run)?;
         let through = Some(Through { sizes, runs: map.runs.into(), run });
-        let product = Product { turned, then: Vec::new(), through };
+        let product = Product { turned, then: Vec::new(), through, weights: None };
         let operation = Operation::Made(Arc::new(product));
         Some(Node { operation, inputs: smallvec![map.source, b], ..node.clone() })
     }

@@ -7,12 +7,18 @@ use crate::engine::evaluate;
 use crate::net::{Net, Node, Value, ValueId};
 use crate::ops::convert::convert_tensor;
 use crate::tensor::Tensor;
+use infer::ops::binary::Binary;
+use infer::ops::convert::Convert;
+use infer::ops::matmul::MatMul;
 use infer::{Fact, PartialValue, infer_op};
 use ir::ElementType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Results up to this many bytes are kept in place of what they are computed from.
 const RESULT: usize = 1 << 20;
+
+/// Elements of weights from which on they are not widened: products read them as they are stored.
+const SMALL: usize = 1 << 12;
 
 /// Bytes of all results together.
 const BUDGET: usize = 32 << 20;
@@ -20,9 +26,13 @@ const BUDGET: usize = 32 << 20;
 pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut refined = vec![false; net.values.len()];
     let mut left = BUDGET;
+    let weights = weights(net);
     Sweep::over(net, |sweep, node| {
         if node.inputs.iter().any(|v| refined[*v]) {
             refine(sweep.net, cx, &node, &mut refined);
+        }
+        if node.outputs.iter().any(|v| weights.contains(v)) && widens(sweep.net, &node) {
+            return sweep.keep(node);
         }
         let results = known(sweep.net, &node).or_else(|| computed(sweep.net, cx, &node, left));
         let Some(results) = results else { return sweep.keep(node) };
@@ -35,6 +45,31 @@ pub(super) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
         }
         sweep.changed();
     })
+}
+
+/// The values that products read as weights, and what those are computed from.
+fn weights(net: &Net) -> HashSet<ValueId> {
+    let mut weights = HashSet::new();
+    for node in net.nodes.iter().rev() {
+        let is_weight = node.outputs.iter().any(|v| weights.contains(v));
+        if node.is::<MatMul>().is_some() {
+            weights.extend(node.inputs.get(1));
+        } else if is_weight && node.is::<Binary>().is_some() {
+            weights.extend(&node.inputs);
+        } else if is_weight {
+            weights.extend(node.inputs.first());
+        }
+    }
+    weights
+}
+
+/// Whether a constant that is not small becomes one of more bits.
+fn widens(net: &Net, node: &Node) -> bool {
+    let (&[input], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return false };
+    let bits = |v: ValueId| net.values[v].fact.element_type.bits();
+    let is_small = |t: &Tensor| t.sizes().iter().product::<usize>() <= SMALL;
+    let is_large = net.values[input].constant.as_ref().is_some_and(|t| !is_small(t));
+    node.is::<Convert>().is_some() && is_large && bits(input) < bits(output)
 }
 
 /// Infers the outputs of a node anew.

@@ -24,6 +24,7 @@ mod rows;
 mod sweep;
 mod tidy;
 mod together;
+mod weights;
 
 use crate::engine::Shared;
 use crate::net::Net;
@@ -78,6 +79,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("keep levels as bytes", levels::keep),
     ("multiply by gates while reading", gate::gate),
     ("average while convolving", means::means),
+    ("multiply weights as they are stored", weights::weights),
+    ("drop what these replace", tidy::drop_dead),
     ("decompress once", decompress::once),
     ("drop what is left over", tidy::drop_dead),
     ("multiply the same rows together", together::together),

@@ -33,7 +33,8 @@ pub(super) fn product(net: &Net, node: &Node) -> Option<Product> {
     }
     let matmul = node.is::<MatMul>()?;
     let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
-    Some(Product { turned: matmul.transposed(rank(0)?, rank(1)?), then: Vec::new(), through: None })
+    let turned = matmul.transposed(rank(0)?, rank(1)?);
+    Some(Product { turned, then: Vec::new(), through: None, weights: None })
 }
 
 /// The kernel of a node, if its inputs tell enough about it.

@@ -8,7 +8,6 @@ use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::fused::together::Products;
 use crate::net::{Net, Node, Operation, ValueId};
-use crate::ops::matmul::Shape;
 use kernels::gemm::are_few;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,13 +103,13 @@ fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
 fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
     let product = product(net, node)?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
-    let sizes = |v| net.sizes(v).filter(|sizes| net.is_f32(v) && !sizes.is_empty());
+    let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
+    let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
     let (a, b) = (sizes(a)?, sizes(b)?);
-    let (turn_a, turn_b) = product.turned;
     if product.through.is_some() || node.inputs.len() > INPUTS {
         return None;
     }
-    let shape = Shape::new(&a, &b, turn_a, turn_b);
+    let shape = product.shape(&a, &b);
     let few = are_few(shape.rows(), cx.shared.options.precision);
     (shape.reads_through() && few).then_some(product)
 }

@@ -4,6 +4,7 @@
 mod caches;
 mod maps;
 mod rows;
+mod weights;
 
 use infer::Inputs;
 use ir::{Graph, GraphBuilder, OutputRef};

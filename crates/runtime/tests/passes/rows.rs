@@ -259,12 +259,13 @@ fn products_of_the_same_few_rows_are_one_step() {
     }
 }
 
+/// Matrices of their own for each row of a batch.
 #[test]
 fn compressed_weights_are_computed_once() {
     let mut g = GraphBuilder::new("decompress");
-    let x = g.parameter("x", F32, "4,1024");
+    let x = g.parameter("x", F32, "2,4,512");
     let bytes: Vec<u8> = (0..1024 * 512).map(|i| (i * 7 % 251) as u8).collect();
-    let weights = g.constant(U8, &[512, 1024], &bytes);
+    let weights = g.constant(U8, &[2, 512, 512], &bytes);
     let to = |t: &'static str| [("destination_type", t)];
     let wide = g.layer("Convert", "opset1").attributes(&to("f16")).inputs(&[weights]).output();
     let zero = g.constant(F16, &[1, 1], &half_bytes(120.0));
@@ -276,7 +277,7 @@ fn compressed_weights_are_computed_once() {
     let y = y.inputs(&[x, wide]).output();
     g.result("y", y);
     // The scale is a power of two: no value is rounded in f16 either.
-    check(&g.finish().unwrap(), &[4, 1024], 0.0, &["once", "matmul"]);
+    check(&g.finish().unwrap(), &[2, 4, 512], 0.0, &["once", "matmul"]);
 }
 
 /// Of a table only the rows that are wanted are converted, also where an index is out of range.
@@ -310,7 +311,7 @@ fn rows_are_gathered_before_they_are_decompressed() {
     check(&g.finish().unwrap(), &[2, 3], 0.0, &steps.concat());
 }
 
-fn half_bytes(value: f32) -> Vec<u8> {
+pub(super) fn half_bytes(value: f32) -> Vec<u8> {
     let value = Tensor::from_vec(&[1], vec![value]).unwrap();
     runtime::convert(&value, F16).unwrap().bytes().to_vec()
 }

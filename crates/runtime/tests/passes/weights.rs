@@ -1,0 +1,167 @@
+//! Weights that products read as they are stored.
+
+use super::rows::half_bytes;
+use super::{binary, check, constant, unary};
+use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
+use ir::{GraphBuilder, OutputRef};
+
+/// How weights of 96 columns and 384 terms are stored.
+#[derive(Clone, Copy)]
+struct Form {
+    element_type: ElementType,
+    /// Sizes of the elements, and of scales and zero points.
+    sizes: &'static [u64],
+    factors: &'static [u64],
+    /// The type of zero points, if there are any.
+    zeros: Option<ElementType>,
+    /// What the sums of scales are computed in.
+    wide: &'static str,
+}
+
+/// Bits that no two neighbours have in common, for elements of any type.
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|i| ((i * 2_654_435_761) >> 9) as u8).collect()
+}
+
+fn convert(g: &mut GraphBuilder, from: OutputRef, to: &'static str) -> OutputRef {
+    let convert = g.layer("Convert", "opset1").attribute("destination_type", to);
+    convert.inputs(&[from]).output()
+}
+
+impl Form {
+    /// The weights as NNCF writes them.
+    fn weights(self, g: &mut GraphBuilder, columns_first: bool) -> OutputRef {
+        let count = |sizes: &[u64]| sizes.iter().product::<u64>() as usize;
+        let bits = |t: ElementType| t.bits().unwrap() as usize;
+        let store = |g: &mut GraphBuilder, t: ElementType, sizes: &[u64]| {
+            let stored = g.constant(t, sizes, &bytes(count(sizes) * bits(t) / 8));
+            convert(g, stored, self.wide)
+        };
+        let mut wide = store(g, self.element_type, self.sizes);
+        if let Some(zeros) = self.zeros {
+            let zeros = store(g, zeros, self.factors);
+            wide = binary(g, "Subtract", wide, zeros);
+        }
+        let scale = |i: usize| 0.0011 + (i % 13) as f32 * 0.0004;
+        let scales = match self.wide {
+            "f16" => {
+                let halves = (0..count(self.factors)).flat_map(|i| half_bytes(scale(i)));
+                g.constant(F16, self.factors, &halves.collect::<Vec<_>>())
+            }
+            _ => {
+                let scales: Vec<f32> = (0..count(self.factors)).map(scale).collect();
+                g.constant_f32(self.factors, &scales)
+            }
+        };
+        wide = binary(g, "Multiply", wide, scales);
+        if self.sizes.len() > 2 {
+            let sizes: [i64; 2] = if columns_first { [96, 384] } else { [384, 96] };
+            let sizes = g.constant(I64, &[2], &sizes.map(i64::to_le_bytes).concat());
+            let reshape = g.layer("Reshape", "opset1").attribute("special_zero", "false");
+            wide = reshape.inputs(&[wide, sizes]).output();
+        }
+        if self.wide == "f16" { convert(g, wide, "f32") } else { wide }
+    }
+}
+
+/// By columns, in groups or not, with zero points or not, scaled in f16 or in f32: one step, which has
+/// the bits of the operations one by one, from few rows to many.
+#[test]
+fn weights_of_columns_stay_compressed() {
+    let form = |element_type, sizes, factors, zeros, wide| Form {
+        element_type,
+        sizes,
+        factors,
+        zeros,
+        wide,
+    };
+    let forms = [
+        form(U8, &[96, 384], &[96, 1], Some(U8), "f16"),
+        form(I8, &[96, 384], &[96, 1], None, "f16"),
+        form(I8, &[96, 384], &[1, 1], Some(I8), "f32"),
+        form(U4, &[96, 6, 64], &[96, 6, 1], Some(U4), "f16"),
+        form(I4, &[96, 3, 128], &[96, 3, 1], None, "f16"),
+        form(I4, &[96, 3, 128], &[96, 3, 1], Some(I4), "f32"),
+        form(U4, &[96, 384], &[96, 1], Some(U4), "f32"),
+    ];
+    for (form, rows) in forms.into_iter().flat_map(|form| [1, 3, 8, 20].map(|rows| (form, rows))) {
+        let mut g = GraphBuilder::new("columns");
+        let x = g.parameter("x", F32, &format!("{rows},384"));
+        let weights = form.weights(&mut g, true);
+        let bias = constant(&mut g, &[96], 4);
+        let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+        let y = y.inputs(&[x, weights]).output();
+        let y = binary(&mut g, "Add", y, bias);
+        let y = unary(&mut g, "Relu", y);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[rows, 384], 0.0, &["matmul"]);
+    }
+}
+
+/// The same row by row.
+#[test]
+fn weights_of_rows_stay_compressed() {
+    let form = |element_type, sizes, factors, zeros| Form {
+        element_type,
+        sizes,
+        factors,
+        zeros,
+        wide: "f16",
+    };
+    let forms = [
+        form(U8, &[384, 96], &[1, 96], Some(U8)),
+        form(I8, &[384, 96], &[96], None),
+        form(I4, &[3, 128, 96], &[3, 1, 96], None),
+        form(U4, &[6, 64, 96], &[6, 1, 96], Some(U4)),
+    ];
+    for (form, rows) in forms.into_iter().flat_map(|form| [1, 20].map(|rows| (form, rows))) {
+        let mut g = GraphBuilder::new("rows");
+        let x = g.parameter("x", F32, &format!("{rows},384"));
+        let weights = form.weights(&mut g, false);
+        let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[rows, 384], 0.0, &["matmul"]);
+    }
+}
+
+/// Weights in f16, for few rows and for many.
+#[test]
+fn weights_in_f16_stay_so() {
+    let halves: Vec<u8> =
+        (0..96 * 1024).flat_map(|i| half_bytes((i % 211) as f32 / 97.0 - 1.0)).collect();
+    for (rows, by_columns) in [1, 9].into_iter().flat_map(|rows| [(rows, true), (rows, false)]) {
+        let mut g = GraphBuilder::new("halves");
+        let x = g.parameter("x", F32, &format!("{rows},1024"));
+        let sizes = if by_columns { [96, 1024] } else { [1024, 96] };
+        let weights = g.constant(F16, &sizes, &halves);
+        let weights = convert(&mut g, weights, "f32");
+        let turned = if by_columns { "true" } else { "false" };
+        let y = g.layer("MatMul", "opset1").attribute("transpose_b", turned);
+        let y = y.inputs(&[x, weights]).output();
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[rows, 1024], 0.0, &["matmul"]);
+    }
+}
+
+/// Scales of single terms, and zero points that no element could be: computed once, as written.
+#[test]
+fn other_weights_are_decompressed() {
+    let mut g = GraphBuilder::new("others");
+    let x = g.parameter("x", F32, "2,384");
+    let of_terms =
+        Form { element_type: U8, sizes: &[192, 384], factors: &[1, 384], zeros: None, wide: "f32" };
+    let weights = of_terms.weights(&mut g, true);
+    let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let first = y.inputs(&[x, weights]).output();
+    let stored = g.constant(U8, &[192, 384], &bytes(192 * 384));
+    let wide = convert(&mut g, stored, "f32");
+    let zero = g.constant_f32(&[1, 1], &[7.5]);
+    let wide = binary(&mut g, "Subtract", wide, zero);
+    let scale = g.constant_f32(&[1, 1], &[0.01]);
+    let wide = binary(&mut g, "Multiply", wide, scale);
+    let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let second = y.inputs(&[x, wide]).output();
+    let y = binary(&mut g, "Subtract", first, second);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "once", "matmul", "binary"]);
+}
