@@ -10,6 +10,7 @@ use crate::lines::{Lines, Shelf};
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use crate::simd::{SIDE, turn};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How the elements of a compressed matrix are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,9 @@ pub(super) struct Form {
     /// Terms of a group; 0 where there are no scales.
     pub(super) group: usize,
     pub(super) width: usize,
+    /// Whether zero points times scales are numbers of f32, so that `element * scale - zero * scale`,
+    /// rounded once, is `(element - zero) * scale`.
+    pub(super) is_exact: bool,
 }
 
 /// Bytes of a cache line.
@@ -120,7 +124,8 @@ impl Compressed<'_> {
     /// How its panels are laid out.
     pub(super) fn form(&self) -> Form {
         let group = if self.code == Code::F16 { 0 } else { self.group };
-        Form { code: self.code, terms: self.size.0, group, width: micro::shape().1 }
+        let width = micro::shape().1;
+        Form { code: self.code, terms: self.size.0, group, width, is_exact: false }
     }
 
     /// # Panics
@@ -150,11 +155,12 @@ impl Compressed<'_> {
 
     /// Columns `first..` as a panel, laid out in some memory; columns beyond the last are 0.
     pub(super) fn panel<'a>(&self, first: usize, room: &'a mut [u8]) -> Panel<'a> {
-        self.pack(first, room);
-        Panel::new(self.form(), room)
+        let is_exact = self.pack(first, room);
+        Panel::new(Form { is_exact, ..self.form() }, room)
     }
 
-    fn pack(&self, first: usize, to: &mut [u8]) {
+    /// Whether zero points times scales are exact.
+    fn pack(&self, first: usize, to: &mut [u8]) -> bool {
         let form = self.form();
         let columns = form.width.min(self.size.1 - first);
         let (factors, elements) = to.split_at_mut(form.elements());
@@ -165,16 +171,18 @@ impl Compressed<'_> {
             Code::I4 => (0x88, 8.0),
             _ => (0, 0.0),
         };
+        let mut is_exact = true;
         let scales = scales.chunks_exact_mut(form.width * size_of::<f32>());
         for (group, (scales, zeros)) in scales.zip(zeros.chunks_exact_mut(form.width)).enumerate() {
             scales.fill(0);
             zeros.fill(0);
             for column in 0..columns {
                 let at = first + column;
-                let scale = self.scales.get(at, group).to_ne_bytes();
-                scales[4 * column..][..4].copy_from_slice(&scale);
-                let zero = self.zeros.map_or(0.0, |zeros| zeros.get(at, group));
-                zeros[column] = (zero + base) as u8;
+                let scale = self.scales.get(at, group);
+                scales[4 * column..][..4].copy_from_slice(&scale.to_ne_bytes());
+                let zero = self.zeros.map_or(0.0, |zeros| zeros.get(at, group)) + base;
+                zeros[column] = zero as u8;
+                is_exact &= f64::from(zero * scale) == f64::from(zero) * f64::from(scale);
             }
         }
         if columns < form.width {
@@ -185,6 +193,7 @@ impl Compressed<'_> {
             (true, Code::U4 | Code::I4) => self.join_rows(first, columns, flip, elements),
             (true, _) => self.copy_rows(first, columns, flip, elements),
         }
+        is_exact
     }
 
     /// Copies what lies row by row, of whole bytes.
@@ -276,15 +285,18 @@ impl CompressedPanels {
         let panels = columns.div_ceil(form.width);
         let mut data = shelf.lines(panels * form.len());
         let out = Slice::new(data.elements_mut::<u8>());
+        let is_exact = AtomicBool::new(true);
         threads.ranges(panels, 1 + (1 << 16) / (form.len() + 1), |range| {
             for panel in range {
                 // SAFETY: panels are disjoint parts of the buffer.
                 let to = unsafe {
                     std::slice::from_raw_parts_mut(out.at(panel * form.len()), form.len())
                 };
-                matrix.pack(panel * form.width, to);
+                let own = matrix.pack(panel * form.width, to);
+                is_exact.fetch_and(own, Ordering::Relaxed);
             }
         });
+        let form = Form { is_exact: is_exact.into_inner(), ..form };
         CompressedPanels { data, form, columns }
     }
 

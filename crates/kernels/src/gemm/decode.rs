@@ -14,8 +14,21 @@ use crate::simd::Portable;
 use crate::simd::{Avx2, Avx512};
 use crate::simd::{Integral, prefetch};
 
-/// Rows that are multiplied by an element that has just become f32.
-const TOGETHER: usize = 4;
+/// Rows that are multiplied by an element that has just become f32, at most.
+const TOGETHER: usize = 8;
+
+/// The same where there are few registers, or few rows.
+const FEW: usize = 4;
+
+/// The same for the instruction set in use.
+fn together() -> usize {
+    if isa() >= Isa::Avx512 { TOGETHER } else { FEW }
+}
+
+/// Rows up to which it takes less to compute elements again for some rows at a time than to write them.
+pub(super) fn thin_rows() -> usize {
+    3 * together()
+}
 
 /// Most columns of a panel.
 const WIDTH: usize = 32;
@@ -46,16 +59,20 @@ impl<'a> Panel<'a> {
     /// Sums of rows of A times the panel; `to` has as many rows.
     ///
     /// # Panics
-    /// When rows are too short, or more than [`TOGETHER`].
+    /// When rows are too short, or more than [`together`] says.
     fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
         let rows = to.len();
-        assert!(rows > 0 && rows <= TOGETHER);
+        assert!(rows > 0 && rows <= together());
         assert!(a.len() >= (rows - 1) * stride + self.form.terms);
         let mut sums = [[0f32; WIDTH]; TOGETHER];
         // Rows that are not there are the last one again.
         let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
         let a = std::array::from_fn(row);
-        let task = if rows == 1 { Task::One(a[0], &mut sums) } else { Task::Some(a, &mut sums) };
+        let task = match rows {
+            1 => Task::One(a[0], &mut sums),
+            ..=FEW => Task::Few(a, &mut sums),
+            _ => Task::Many(a, &mut sums),
+        };
         // SAFETY: the rows have an element for each term.
         unsafe { self.read(task) };
         to.copy_from_slice(&sums[..rows]);
@@ -83,8 +100,10 @@ enum Task<'a> {
     Widen(*mut f32),
     /// They are multiplied by a row.
     One(*const f32, &'a mut [[f32; WIDTH]; TOGETHER]),
-    /// They are multiplied by some rows.
-    Some([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+    /// They are multiplied by the first rows.
+    Few([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+    /// They are multiplied by all rows.
+    Many([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
 }
 
 /// # Safety
@@ -130,7 +149,15 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
                 decode(panel, &mut sums);
                 sums.store(to);
             }
-            Task::Some(a, to) => {
+            Task::Few([a, b, c, d, ..], to) => {
+                let (a, sums) = ([a, b, c, d], [[V::zero(); P]; FEW]);
+                let mut sums = Sums::<V, FEW, P> { a, sums };
+                decode(panel, &mut sums);
+                sums.store(to);
+            }
+            Task::Many(a, to) => {
+                // Others have no registers for so many.
+                assert!(V::LANES == 16);
                 let mut sums = Sums::<V, TOGETHER, P> { a, sums: [[V::zero(); P]; TOGETHER] };
                 decode(panel, &mut sums);
                 sums.store(to);
@@ -203,6 +230,22 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
 /// The sink takes as many terms; the instruction set of `V` is available.
 #[inline(always)]
 unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match panel.form.is_exact {
+            true => decode_as::<V, P, true>(panel, sink),
+            false => decode_as::<V, P, false>(panel, sink),
+        }
+    }
+}
+
+/// # Safety
+/// As [`decode`].
+#[inline(always)]
+unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
+    panel: Panel<'_>,
+    sink: &mut impl Sink<V, P>,
+) {
     let Form { code, terms, group, .. } = panel.form;
     // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
     // promise.
@@ -222,18 +265,14 @@ unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl 
         let mut scales = panel.bytes.as_ptr().cast::<f32>();
         let mut zeros = panel.bytes.as_ptr().add(panel.form.zeros());
         for first in (0..panel.form.groups()).map(|i| i * group) {
-            let (mut scale, mut minus) = ([V::zero(); P], [V::zero(); P]);
-            for p in 0..P {
-                scale[p] = V::load(scales.add(p * V::LANES));
-                minus[p] = V::load_bytes(zeros.add(p * V::LANES)).mul(V::splat(-1.0));
-            }
+            let factors = Factors::<V, P, EXACT>::load(scales, zeros);
             scales = scales.add(P * V::LANES);
             zeros = zeros.add(P * V::LANES);
             if matches!(code, Code::U8 | Code::I8) {
                 for term in first..first + group {
                     let mut row = [V::zero(); P];
                     for p in 0..P {
-                        row[p] = V::load_bytes(from.add(p * V::LANES)).add(minus[p]).mul(scale[p]);
+                        row[p] = factors.apply(V::load_bytes(from.add(p * V::LANES)), p);
                     }
                     sink.take(term, row);
                     from = next(from, P * V::LANES);
@@ -244,8 +283,7 @@ unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl 
                 let (mut low, mut high) = ([V::zero(); P], [V::zero(); P]);
                 for p in 0..P {
                     let [even, odd] = V::load_nibbles(from.add(p * V::LANES));
-                    low[p] = even.add(minus[p]).mul(scale[p]);
-                    high[p] = odd.add(minus[p]).mul(scale[p]);
+                    (low[p], high[p]) = (factors.apply(even, p), factors.apply(odd, p));
                 }
                 sink.take(term, low);
                 // The last of an odd number has none beside it.
@@ -253,6 +291,49 @@ unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl 
                     sink.take(term + 1, high);
                 }
                 from = next(from, P * V::LANES);
+            }
+        }
+    }
+}
+
+/// The scales of a group, and what is added to elements: before they are scaled, or after if that is
+/// exact.
+#[derive(Clone, Copy)]
+struct Factors<V, const P: usize, const EXACT: bool> {
+    scale: [V; P],
+    add: [V; P],
+}
+
+impl<V: Integral, const P: usize, const EXACT: bool> Factors<V, P, EXACT> {
+    /// # Safety
+    /// There are scales and zero points for all lanes; the instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn load(scales: *const f32, zeros: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut scale, mut add) = ([V::zero(); P], [V::zero(); P]);
+            for p in 0..P {
+                scale[p] = V::load(scales.add(p * V::LANES));
+                add[p] = V::load_bytes(zeros.add(p * V::LANES)).mul(V::splat(-1.0));
+                if EXACT {
+                    add[p] = add[p].mul(scale[p]);
+                }
+            }
+            Factors { scale, add }
+        }
+    }
+
+    /// What elements of vector `p` stand for.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn apply(&self, elements: V, p: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match EXACT {
+                true => elements.fma(self.scale[p], self.add[p]),
+                false => elements.add(self.add[p]).mul(self.scale[p]),
             }
         }
     }
@@ -364,8 +445,8 @@ impl Product<'_> {
     ) {
         let columns = (tile.columns.1 - first).min(panel.form.width);
         let mut sums = [[0f32; WIDTH]; TOGETHER];
-        for row in (tile.rows.0..tile.rows.1).step_by(TOGETHER) {
-            let rows = (tile.rows.1 - row).min(TOGETHER);
+        for row in (tile.rows.0..tile.rows.1).step_by(together()) {
+            let rows = (tile.rows.1 - row).min(together());
             panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
             for (i, sums) in sums[..rows].iter().enumerate() {
                 // SAFETY: `check` has shown that it is within C, and the caller's promise.

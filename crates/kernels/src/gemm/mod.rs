@@ -252,14 +252,15 @@ impl Product<'_> {
         }
     }
 
-    /// Whether rows are so few that B is read where it lies.
+    /// Whether rows are so few that B is read where it lies, or decompressed for some of them at a time.
     fn is_thin(&self) -> bool {
-        let layout = match self.b {
-            Right::Plain(_, layout) => !matches!(layout, Layout::Kernel { .. }),
-            _ => self.compressed().is_some(),
+        let most = match self.b {
+            Right::Compressed(_) | Right::CompressedPanels(_) => decode::thin_rows(),
+            Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
+            _ => return false,
         };
         let are_rows = matches!(self.a, Left::Rows { .. });
-        self.m <= THIN_ROWS && self.precision == Precision::F32 && are_rows && layout
+        self.m <= most && self.precision == Precision::F32 && are_rows
     }
 
     /// The panels of B from the one of a column on, if it has been packed.

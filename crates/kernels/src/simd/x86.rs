@@ -140,6 +140,9 @@ unsafe fn first_lanes(count: usize) -> __m256i {
     }
 }
 
+/// The values of four bits.
+const NIBBLES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
+
 /// Sixteen lanes of AVX-512.
 #[derive(Clone, Copy)]
 pub struct Avx512(pub(crate) __m512);
@@ -242,9 +245,12 @@ unsafe impl Integral for Avx512 {
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe {
             let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
-            let low = _mm512_and_si512(bytes, _mm512_set1_epi32(15));
             let high = _mm512_srli_epi32::<4>(bytes);
-            [Avx512(_mm512_cvtepi32_ps(low)), Avx512(_mm512_cvtepi32_ps(high))]
+            // Looked up by the low four bits of each lane.
+            let values = _mm512_loadu_ps(NIBBLES.as_ptr());
+            let [low, high] =
+                [_mm512_permutexvar_ps(bytes, values), _mm512_permutexvar_ps(high, values)];
+            [Avx512(low), Avx512(high)]
         }
     }
 
