@@ -7,7 +7,7 @@
 use super::decode::Panel;
 use super::micro;
 use crate::lines::{Lines, Shelf};
-use crate::num::Loose;
+use crate::num::{Loose, bytes_mut};
 use crate::par::{Slice, Threads};
 use crate::simd::{SIDE, turn};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,5 +316,45 @@ impl CompressedPanels {
         let form = self.form();
         let start = first / form.width * form.len();
         Panel::new(form, &self.data.elements()[start..][..form.len()])
+    }
+}
+
+/// A compressed matrix, laid out before or not.
+#[derive(Clone, Copy)]
+pub(super) enum Stored<'a> {
+    /// As it is stored.
+    Plain(&'a Compressed<'a>),
+    /// In panels.
+    Panels(&'a CompressedPanels),
+}
+
+impl Stored<'_> {
+    fn form(self) -> Form {
+        match self {
+            Stored::Plain(matrix) => matrix.form(),
+            Stored::Panels(panels) => panels.form(),
+        }
+    }
+
+    /// Elements of f32 that one panel takes while it is laid out.
+    pub(super) fn panel_room(self) -> usize {
+        match self {
+            Stored::Plain(_) => self.form().len().div_ceil(size_of::<f32>()),
+            Stored::Panels(_) => 0,
+        }
+    }
+
+    /// Elements of scratch memory for a tile of some panels, which are widened unless rows are few.
+    pub(super) fn room(self, panels: usize, are_few: bool) -> usize {
+        let widened = if are_few { 0 } else { panels * self.form().terms * self.form().width };
+        widened + self.panel_room()
+    }
+
+    /// The panel that begins with a column.
+    pub(super) fn panel<'a>(&'a self, first: usize, room: &'a mut [f32]) -> Panel<'a> {
+        match self {
+            Stored::Panels(panels) => panels.panel(first),
+            Stored::Plain(matrix) => matrix.panel(first, bytes_mut(room)),
+        }
     }
 }

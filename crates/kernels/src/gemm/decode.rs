@@ -1,10 +1,9 @@
 //! Products with a compressed matrix: panels become f32 while they are multiplied by few rows, or
 //! once for many.
 
-use super::compressed::{Code, Compressed, CompressedPanels, Form};
+use super::compressed::{Code, Form, Stored};
 use super::{Left, Product, Right, Tile, finish, micro};
 use crate::isa::{Isa, isa};
-use crate::num::bytes_mut;
 use crate::par::Slice;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon;
@@ -265,14 +264,14 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
         let mut scales = panel.bytes.as_ptr().cast::<f32>();
         let mut zeros = panel.bytes.as_ptr().add(panel.form.zeros());
         for first in (0..panel.form.groups()).map(|i| i * group) {
-            let factors = Factors::<V, P, EXACT>::load(scales, zeros);
+            let scale = Scales::<V, P, EXACT>::load(scales, zeros);
             scales = scales.add(P * V::LANES);
             zeros = zeros.add(P * V::LANES);
             if matches!(code, Code::U8 | Code::I8) {
                 for term in first..first + group {
                     let mut row = [V::zero(); P];
                     for p in 0..P {
-                        row[p] = factors.apply(V::load_bytes(from.add(p * V::LANES)), p);
+                        row[p] = scale.apply(V::load_bytes(from.add(p * V::LANES)), p);
                     }
                     sink.take(term, row);
                     from = next(from, P * V::LANES);
@@ -283,7 +282,7 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
                 let (mut low, mut high) = ([V::zero(); P], [V::zero(); P]);
                 for p in 0..P {
                     let [even, odd] = V::load_nibbles(from.add(p * V::LANES));
-                    (low[p], high[p]) = (factors.apply(even, p), factors.apply(odd, p));
+                    (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
                 }
                 sink.take(term, low);
                 // The last of an odd number has none beside it.
@@ -299,12 +298,12 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
 /// The scales of a group, and what is added to elements: before they are scaled, or after if that is
 /// exact.
 #[derive(Clone, Copy)]
-struct Factors<V, const P: usize, const EXACT: bool> {
+struct Scales<V, const P: usize, const EXACT: bool> {
     scale: [V; P],
     add: [V; P],
 }
 
-impl<V: Integral, const P: usize, const EXACT: bool> Factors<V, P, EXACT> {
+impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     /// # Safety
     /// There are scales and zero points for all lanes; the instruction set of `V` is available.
     #[inline(always)]
@@ -319,7 +318,7 @@ impl<V: Integral, const P: usize, const EXACT: bool> Factors<V, P, EXACT> {
                     add[p] = add[p].mul(scale[p]);
                 }
             }
-            Factors { scale, add }
+            Scales { scale, add }
         }
     }
 
@@ -351,46 +350,6 @@ unsafe fn next(from: *const u8, bytes: usize) -> *const u8 {
     prefetch(from.wrapping_add(AHEAD).cast());
     // SAFETY: the caller's promise.
     unsafe { from.add(bytes) }
-}
-
-/// A compressed matrix, laid out before or not.
-#[derive(Clone, Copy)]
-pub(super) enum Stored<'a> {
-    /// As it is stored.
-    Plain(&'a Compressed<'a>),
-    /// In panels.
-    Panels(&'a CompressedPanels),
-}
-
-impl Stored<'_> {
-    fn form(self) -> Form {
-        match self {
-            Stored::Plain(matrix) => matrix.form(),
-            Stored::Panels(panels) => panels.form(),
-        }
-    }
-
-    /// Elements of f32 that one panel takes while it is laid out.
-    fn panel_room(self) -> usize {
-        match self {
-            Stored::Plain(_) => self.form().len().div_ceil(size_of::<f32>()),
-            Stored::Panels(_) => 0,
-        }
-    }
-
-    /// Elements of scratch memory for a tile of some panels, which are widened unless rows are few.
-    pub(super) fn room(self, panels: usize, are_few: bool) -> usize {
-        let widened = if are_few { 0 } else { panels * self.form().terms * self.form().width };
-        widened + self.panel_room()
-    }
-
-    /// The panel that begins with a column.
-    fn panel<'a>(&'a self, first: usize, room: &'a mut [f32]) -> Panel<'a> {
-        match self {
-            Stored::Panels(panels) => panels.panel(first),
-            Stored::Plain(matrix) => matrix.panel(first, bytes_mut(room)),
-        }
-    }
 }
 
 impl Product<'_> {
@@ -461,7 +420,7 @@ impl Product<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Factors, Left, Packed, Precision, Step};
+    use super::super::{Compressed, CompressedPanels, Factors, Packed, Precision, Step};
     use super::*;
     use crate::lines::Shelf;
     use crate::memory::ScratchPool;
@@ -484,8 +443,10 @@ mod tests {
 
     fn matrix(code: Code, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
         let groups = k / group;
-        // A step for each element as f32 would not have it exactly.
-        let scales: Vec<f32> = (0..n * groups).map(|i| 0.013 + (i % 11) as f32 * 0.003).collect();
+        // Products with those in f32 are rounded, with those in f16 not.
+        let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
+        let rounded = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
+        let scales: Vec<f32> = (0..n * groups).map(|i| rounded(scale(i))).collect();
         let integer = |i: usize| ((i * 2_654_435_761) >> 7) as u8;
         let value = |byte: u8| match code {
             Code::U8 => f32::from(byte),

@@ -53,13 +53,10 @@ use windows::Line;
 /// Up to this many rows, a B that is packed for later products is not worth it.
 pub const FEW_ROWS: usize = 3;
 
-/// Elements of a panel from which on its own lines are asked for while its first rows are multiplied:
-/// as many of the next one would drive out of the cache what is in use.
+/// Elements of a panel from which on its own lines are asked for where no more rows follow, or while the
+/// first of some are multiplied if it is twice as long: as many of a later one would drive out of the
+/// cache what is in use.
 const LONG_PANEL: usize = 1 << 16;
-
-/// Elements of B from which on the same is done where no rows follow. Less may still be in the cache,
-/// as the weights of a recurrent cell are.
-const LARGE: usize = 1 << 18;
 
 /// Up to this many rows, a B that is used once is read where it lies instead of being packed.
 pub const THIN_ROWS: usize = 8;
@@ -380,8 +377,7 @@ impl Product<'_> {
             let next = self.consecutive(row + rows..bottom.min(row + 2 * rows));
             for (i, column) in (left..right).step_by(width).enumerate() {
                 let panel = &panels[i * width * lanes..][..width * lanes];
-                let is_read_once = turns == 1 && self.n * lanes > LARGE;
-                let asks_itself = is_read_once || turn == 0 && panel.len() > LONG_PANEL;
+                let asks_itself = turn == 0 && panel.len() >= LONG_PANEL * turns.min(2);
                 // SAFETY: `check` has shown that rows and columns lie within the operands, and
                 // tiles are disjoint parts of C.
                 unsafe {

@@ -17,7 +17,7 @@ const WIDTH: usize = 32;
 #[repr(C, align(64))]
 struct Sums([f32; MAX_ROWS * WIDTH]);
 
-/// Computes a block, as [`micro::run`](super::micro::run).
+/// Computes a block, as [`micro::run`].
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.

@@ -187,7 +187,7 @@ enum B {
     /// It is f32, and packed for later runs if it is the same in all.
     Float(Ahead<Packed>),
     /// It is stored in fewer bits.
-    Compressed(Panels),
+    Compressed(Box<Panels>),
 }
 
 /// B in a run.
@@ -223,7 +223,7 @@ impl Float32 {
     pub(crate) fn by(self, weights: Option<&Weights>, cx: &LowerCx<'_>) -> Float32 {
         let Some(weights) = weights else { return self };
         let panels = Panels::new(weights.clone(), self.b, cx.is_invariant(self.b));
-        Float32 { right: B::Compressed(panels), ..self }
+        Float32 { right: B::Compressed(Box::new(panels)), ..self }
     }
 
     /// Where B lies.
