@@ -6,9 +6,10 @@
 
 use super::decode::Panel;
 use super::micro;
+use super::pack::each_panel;
 use crate::lines::{Lines, Shelf};
 use crate::num::{Loose, bytes_mut};
-use crate::par::{Slice, Threads};
+use crate::par::Threads;
 use crate::simd::{SIDE, turn};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -284,17 +285,10 @@ impl CompressedPanels {
         let (form, columns) = (matrix.form(), matrix.size.1);
         let panels = columns.div_ceil(form.width);
         let mut data = shelf.lines(panels * form.len());
-        let out = Slice::new(data.elements_mut::<u8>());
         let is_exact = AtomicBool::new(true);
-        threads.ranges(panels, 1 + (1 << 16) / (form.len() + 1), |range| {
-            for panel in range {
-                // SAFETY: panels are disjoint parts of the buffer.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(out.at(panel * form.len()), form.len())
-                };
-                let own = matrix.pack(panel * form.width, to);
-                is_exact.fetch_and(own, Ordering::Relaxed);
-            }
+        each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
+            let own = matrix.pack(panel * form.width, to);
+            is_exact.fetch_and(own, Ordering::Relaxed);
         });
         let form = Form { is_exact: is_exact.into_inner(), ..form };
         CompressedPanels { data, form, columns }

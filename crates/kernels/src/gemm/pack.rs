@@ -77,15 +77,9 @@ impl Packed {
         let ((k, n), precision) = (matrix.size, Precision::F32);
         let (_, width) = micro::shape();
         let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
-        let out = Slice::new(data.elements_mut::<f32>());
-        threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (width * k + 1), |range| {
+        each_panel(threads, data.elements_mut::<f32>(), width * k, |panel, to| {
             let mut room = vec![0; matrix.form().len()];
-            for panel in range {
-                // SAFETY: panels are disjoint parts of the buffer.
-                let to =
-                    unsafe { std::slice::from_raw_parts_mut(out.at(panel * width * k), width * k) };
-                matrix.panel(panel * width, &mut room).widen(to);
-            }
+            matrix.panel(panel * width, &mut room).widen(to);
         });
         Packed { data, k, n, width, precision }
     }
@@ -128,12 +122,25 @@ pub fn pack_into(
     let (_, width) = micro::shape();
     let len = width * precision.rows(k);
     assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
-    let out = Slice::new(to);
-    threads.ranges(n.div_ceil(width), 1 + (1 << 15) / (len + 1), |range| {
+    let to = &mut to[..n.div_ceil(width) * len];
+    each_panel(threads, to, len, |panel, to| {
+        pack_panel(b, layout, (k, n), (panel * width, width), precision, to);
+    });
+}
+
+/// Has threads write panels of `len` elements each, one behind the other.
+pub(super) fn each_panel<T: Send + Sync>(
+    threads: &Threads,
+    panels: &mut [T],
+    len: usize,
+    write: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let count = panels.len().checked_div(len).unwrap_or_default();
+    let out = Slice::new(panels);
+    threads.ranges(count, 1 + (1 << 15) / (len + 1), |range| {
         for panel in range {
             // SAFETY: panels are disjoint parts of the buffer.
-            let to = unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) };
-            pack_panel(b, layout, (k, n), (panel * width, width), precision, to);
+            write(panel, unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) });
         }
     });
 }

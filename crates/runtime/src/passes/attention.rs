@@ -7,14 +7,14 @@
 //! padded tokens need it.
 
 use super::PassCx;
-use super::pattern::seen;
+use super::pattern::{kind, seen};
 use super::sweep::Sweep;
 use crate::batch::together;
 use crate::fused::attention::Attention;
 use crate::net::{Net, Node, Operation, ValueId};
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::tensor::Sizes;
-use infer::ops::binary::{Binary, Kind};
+use infer::ops::binary::Kind;
 use infer::ops::matmul::MatMul;
 use infer::ops::reshape::Reshape;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention;
@@ -144,7 +144,7 @@ fn scores(sweep: &Sweep<'_>, mut value: ValueId) -> Option<Scores> {
             }
             continue;
         }
-        match node.is::<Binary>().map(Binary::kind) {
+        match kind(node) {
             Some(Kind::Add) if masks.len() < 2 && scale == 1.0 => {
                 let [a, b] = node.inputs[..] else { return None };
                 let goes_on = |v: ValueId| net.sizes(v).as_ref() == Some(&sizes);
@@ -199,9 +199,7 @@ fn product(
         return None;
     }
     let factor = |sweep: &Sweep<'_>, v: ValueId| {
-        let node = sweep
-            .only_for(v)
-            .filter(|n| n.is::<Binary>().is_some_and(|b| b.kind() == Kind::Multiply))?;
+        let node = sweep.only_for(v).filter(|n| kind(n) == Some(Kind::Multiply))?;
         scaled(net, node)
     };
     if let Some((own, by)) = factor(sweep, query) {

@@ -4,7 +4,7 @@
 
 use super::PassCx;
 use super::integers;
-use super::pattern::{product, seen};
+use super::pattern::{kind, product, seen};
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::IntegerConvolution;
@@ -16,14 +16,13 @@ use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::normalize;
 use crate::ops::unary::function;
 use crate::tensor::Tensor;
-use infer::ops::binary::{Binary, Kind};
+use infer::ops::binary::Kind;
 use infer::ops::matmul::MatMul;
 use infer::ops::normalize::Normalize;
 use infer::ops::prelu::PRelu;
 use infer::ops::reshape::Reshape;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::unary::Unary;
-use infer::rules::broadcast::AutoBroadcast;
 use kernels::unary::Unary as Function;
 use std::sync::Arc;
 
@@ -130,9 +129,7 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
         return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
     }
-    let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
-    let binary = node.is::<Binary>().filter(aligned_last)?;
-    let make = match binary.kind() {
+    let make = match kind(node)? {
         Kind::Add => Then::Add,
         Kind::Multiply => Then::Multiply,
         _ => return None,

@@ -6,11 +6,18 @@ use crate::lower::LowerCx;
 use crate::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
+use infer::rules::broadcast::AutoBroadcast;
+
+/// The function of two tensors that a node is, unless it aligns them elsewhere than at the last axis.
+pub(super) fn kind(node: &Node) -> Option<Kind> {
+    let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
+    node.is::<Binary>().filter(aligned_last).map(Binary::kind)
+}
 
 /// The operands of a function of two tensors.
-pub(super) fn operands(node: &Node, kind: Kind) -> Option<[ValueId; 2]> {
+pub(super) fn operands(node: &Node, function: Kind) -> Option<[ValueId; 2]> {
     let &[a, b] = &node.inputs[..] else { return None };
-    (node.is::<Binary>()?.kind() == kind).then_some([a, b])
+    (kind(node)? == function).then_some([a, b])
 }
 
 /// The operands of a function of two tensors, either way round.

@@ -6,11 +6,12 @@
 //! gathered.
 
 use super::PassCx;
+use super::pattern::kind;
 use super::sweep::Sweep;
 use crate::net::{Net, Node, Value, ValueId};
 use crate::ops::convert::convert_tensor;
 use crate::tensor::Sizes;
-use infer::ops::binary::{Binary, Kind};
+use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::gather::Gather;
 use infer::{Fact, PartialShape};
@@ -71,7 +72,7 @@ impl Rows<'_> {
             return (!packed).then(|| self.make(sweep, node, value)).flatten();
         }
         let mut node = sweep.only_for(value)?.clone();
-        let kind = node.is::<Binary>().map(Binary::kind);
+        let kind = kind(&node);
         if node.is::<Convert>().is_some() {
             node.inputs[0] = self.of(sweep, node.inputs[0])?;
         } else if matches!(kind, Some(Kind::Multiply | Kind::Subtract)) {

@@ -17,7 +17,7 @@ use kernels::gemm::{Code, Precision, THIN_ROWS};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// Elements of weights in f16 up to which they are read in f32 for many rows: more would not be in
+/// Elements of weights in f16 below which they are read in f32 for many rows: more would not be in
 /// the caches of most machines, and fewer bytes of them are read faster.
 const WIDENED: usize = 1 << 22;
 

@@ -316,6 +316,33 @@ pub(super) fn half_bytes(value: f32) -> Vec<u8> {
     runtime::convert(&value, F16).unwrap().bytes().to_vec()
 }
 
+/// Factors that are aligned at the first axis are those of rows: they are not the same for all.
+#[test]
+fn rows_with_factors_of_their_own_are_gathered_scaled() {
+    let mut g = GraphBuilder::new("factors");
+    let x = g.parameter("x", F32, "2,3");
+    let bytes: Vec<u8> = (0..1024 * 1024).map(|i| (i * 7 % 251) as u8).collect();
+    let table = g.constant(U8, &[1024, 1024], &bytes);
+    let convert = g.layer("Convert", "opset1").attribute("destination_type", "f32");
+    let table = convert.inputs(&[table]).output();
+    let factors: Vec<f32> = (0..1024).map(|i| 0.5 + i as f32 / 1024.0).collect();
+    let factors = g.constant_f32(&[1024], &factors);
+    let scaled = g.layer("Multiply", "opset1");
+    let scaled = scaled.attributes(&[("auto_broadcast", "pdpd"), ("axis", "0")]);
+    let table = scaled.inputs(&[table, factors]).output();
+    let indices = g.constant_i64(&[3, 500]);
+    let axis = g.constant_i64(&[0]);
+    let rows = g.layer("Gather", "opset8").attribute("batch_dims", "0");
+    let rows = rows.inputs(&[table, indices, axis]).output();
+    let sum = with_ints(&mut g, "ReduceSum", rows, &[1]);
+    let y = binary(&mut g, "Add", x, sum);
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let input = [Tensor::from_vec(&[2, 3], numbers(6, 1)).unwrap()];
+    let [found, written] = [true, false].map(|o| plan(&graph, o).session().run(&input).unwrap());
+    assert_eq!(found, written);
+}
+
 /// Sizes that only computing tells are known to all that follow, however many operations are between.
 #[test]
 fn shapes_follow_from_what_is_folded() {

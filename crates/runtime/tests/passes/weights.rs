@@ -165,3 +165,20 @@ fn other_weights_are_decompressed() {
     g.result("y", y);
     check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "once", "matmul", "binary"]);
 }
+
+/// Scales that are aligned at the first axis, which are those of terms.
+#[test]
+fn scales_that_are_aligned_elsewhere_are_computed_once() {
+    let mut g = GraphBuilder::new("pdpd");
+    let x = g.parameter("x", F32, "2,384");
+    let stored = g.constant(U8, &[384, 384], &bytes(384 * 384));
+    let wide = convert(&mut g, stored, "f32");
+    let scales: Vec<f32> = (0..384).map(|i| 0.001 + i as f32 * 0.0001).collect();
+    let scales = g.constant_f32(&[384], &scales);
+    let scaled =
+        g.layer("Multiply", "opset1").attributes(&[("auto_broadcast", "pdpd"), ("axis", "0")]);
+    let weights = scaled.inputs(&[wide, scales]).output();
+    let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "matmul"]);
+}
