@@ -348,7 +348,7 @@ pub fn normalized(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     } else {
         let axes = net.list(&axes);
         let options = [
-            ("eps", "0.01"),
+            ("eps", "0.1"),
             ("eps_mode", c.of(&["inside_sqrt", "outside_sqrt"])),
             ("normalize_variance", c.of(&["true", "true", "false"])),
         ];
