@@ -70,6 +70,19 @@ pub unsafe trait Vector: Copy {
     unsafe fn smaller(self, other: Self) -> Self;
 }
 
+/// Lanes that go to other lanes.
+///
+/// # Safety
+/// As [`Vector`].
+pub unsafe trait Spread: Vector {
+    /// Lane `i` of each `each` neighbours in all of them.
+    ///
+    /// # Safety
+    /// The instruction set must be available, `each` be a power of two that divides the lanes, and `i`
+    /// be below it.
+    unsafe fn spread(self, each: usize, i: usize) -> Self;
+}
+
 /// Lanes that elements of other types become, and bytes that they become again.
 ///
 /// # Safety
@@ -202,6 +215,14 @@ unsafe impl Vector for Portable {
     unsafe fn smaller(self, other: Portable) -> Portable {
         let (a, b) = (self.0, other.0);
         Portable(std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] }))
+    }
+}
+
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Spread for Portable {
+    #[inline(always)]
+    unsafe fn spread(self, each: usize, i: usize) -> Portable {
+        Portable(std::array::from_fn(|lane| self.0[(lane & !(each - 1)) + i]))
     }
 }
 

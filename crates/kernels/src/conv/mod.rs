@@ -38,7 +38,7 @@ pub struct Convolution {
     pub outputs: usize,
     /// Groups of channels that are convolved apart from each other; it divides both.
     pub groups: usize,
-    /// What data and filters are rounded to, unless each channel is a group or there are few.
+    /// What data and filters are rounded to, unless few channels are a group or there are few in all.
     pub precision: Precision,
 }
 
@@ -49,7 +49,7 @@ pub enum Filters<'a> {
     Plain(&'a [f32]),
     /// One packed matrix for each group.
     Panels(Vec<Packed>),
-    /// For each tap one element for each channel, where each channel is a group.
+    /// For each tap one element for each channel, where few channels are a group.
     Channels(Lines),
     /// Transformed, with fewer multiplications.
     Winograd(Lines),
@@ -155,9 +155,9 @@ impl Convolution {
         self.axes.iter().all(own)
     }
 
-    /// Whether each channel has a filter of its own, and gives one channel.
-    pub fn is_depthwise(&self) -> bool {
-        self.groups > 1 && self.groups == self.inputs && self.groups == self.outputs
+    /// Whether it is computed by vectors of channels: each is convolved by itself, or with few others.
+    pub fn is_by_channels(&self) -> bool {
+        depthwise::each(self).is_some()
     }
 
     /// The depthwise convolution that is computed in place of one whose channels have a few filters
@@ -194,11 +194,9 @@ impl Convolution {
         if let Some(repeated) = self.repeated() {
             return repeated.direct_filters(to, filters);
         }
-        if self.is_depthwise() {
-            let mut turned = to.1.lines(taps * self.groups * size_of::<f32>());
-            for (i, to) in turned.elements_mut().iter_mut().enumerate() {
-                *to = filters[i % self.groups * taps + i / self.groups];
-            }
+        if let Some(each) = depthwise::each(self) {
+            let mut turned = to.1.lines(taps * each * self.outputs * size_of::<f32>());
+            depthwise::lay_out(self, each, filters, turned.elements_mut());
             return Filters::Channels(turned);
         }
         if let Some(wide) = self.widened() {
@@ -226,7 +224,7 @@ impl Convolution {
 
     /// Filters that are used once: as they are, unless they must be laid out.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
-        let is_laid_out = self.is_depthwise() || self.repeated().is_some();
+        let is_laid_out = self.is_by_channels() || self.repeated().is_some();
         match is_laid_out || self.widened().is_some() || self.is_winograd() {
             true => self.filters((threads, Shelf::apart()), filters),
             false => Filters::Plain(filters),
@@ -235,8 +233,9 @@ impl Convolution {
 
     /// Convolves `input` into `output`, with its channels last, by filters that were laid out and as
     /// they were given; `steps` are applied to each element, the channels as columns. Each sum goes
-    /// through the taps in order, and the channels under each, unless [`Self::is_winograd`] and all
-    /// sums are finite.
+    /// through the taps in order, and the channels under each; where it [`Self::is_by_channels`], through the
+    /// lines of taps, the channels under each line, and its taps. Not so where it
+    /// [`Self::is_winograd`] and all sums are finite.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for, or the input lies as it cannot be
@@ -263,7 +262,7 @@ impl Convolution {
     /// element of the batch, too: positions are added along lines, and then line after line.
     ///
     /// # Panics
-    /// As [`Self::run`], and unless it is [`Self::is_depthwise`].
+    /// As [`Self::run`], and unless it is [`Self::is_by_channels`].
     pub fn run_with_means(
         &self,
         threads: &Threads,
@@ -291,7 +290,7 @@ impl Convolution {
         each.for_each(|(sums, means)| reduce::means(positions, sums, means));
     }
 
-    /// Convolves so that each sum goes through the taps in order, and the channels under each.
+    /// Convolves with as many multiplications as the definition has.
     fn run_directly(
         &self,
         threads: &Threads,

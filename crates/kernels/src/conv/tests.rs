@@ -12,33 +12,37 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The definition, index by index, with the sums of the product: taps outside, channels inside.
+/// The definition, index by index, with the sums of the product: taps outside, channels inside; by
+/// channels, the taps of a line inside the channels.
 fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let [d, h, w] = conv.axes;
     let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
+    let along = if conv.is_by_channels() { w.taps } else { 1 };
+    let terms: Vec<(usize, usize)> = (0..conv.taps() / along)
+        .flat_map(|line| (0..ci).map(move |c| (line, c)))
+        .flat_map(|(line, c)| (0..along).map(move |tap| (line * along + tap, c)))
+        .collect();
     let mut out = Vec::new();
     for b in 0..conv.batch {
         for p in 0..conv.positions() {
             let (x, y, z) = (p % w.output, p / w.output % h.output, p / w.output / h.output);
             for o in 0..conv.outputs {
                 let mut sum = 0f32;
-                for t in 0..conv.taps() {
+                for &(t, c) in &terms {
                     let (kx, ky, kz) = (t % w.taps, t / w.taps % h.taps, t / w.taps / h.taps);
                     let at = |a: &Window, o: usize, k: usize| {
                         let i = (o * a.stride + k * a.dilation) as isize + a.start;
                         (0..a.input as isize).contains(&i).then_some(i as usize)
                     };
-                    for c in 0..ci {
-                        let weight = weights[(o * ci + c) * conv.taps() + t];
-                        let value = match (at(&d, z, kz), at(&h, y, ky), at(&w, x, kx)) {
-                            (Some(z), Some(y), Some(x)) => {
-                                let pixel = ((b * d.input + z) * h.input + y) * w.input + x;
-                                input[pixel * conv.inputs + o / co * ci + c]
-                            }
-                            _ => 0.0,
-                        };
-                        sum = value.mul_add(weight, sum);
-                    }
+                    let weight = weights[(o * ci + c) * conv.taps() + t];
+                    let value = match (at(&d, z, kz), at(&h, y, ky), at(&w, x, kx)) {
+                        (Some(z), Some(y), Some(x)) => {
+                            let pixel = ((b * d.input + z) * h.input + y) * w.input + x;
+                            input[pixel * conv.inputs + o / co * ci + c]
+                        }
+                        _ => 0.0,
+                    };
+                    sum = value.mul_add(weight, sum);
                 }
                 out.push(sum);
             }
@@ -77,19 +81,20 @@ fn usual_windows_agree_with_the_definition() {
             let extent = (taps - 1) * dilation + 1;
             let input = ((output - 1) * stride + extent).saturating_sub(before + 1).max(1);
             let axis = Window { input, output, taps, stride, dilation, start: -(before as isize) };
-            for channels in [5, 16, 37] {
+            for (channels, each) in [(5, 1), (16, 1), (37, 1), (18, 2), (20, 4), (64, 4), (40, 8)] {
                 let axes = [Window::NONE, axis, axis];
-                let (inputs, outputs, groups) = (channels, channels, channels);
+                let (inputs, outputs, groups) = (channels, channels, channels / each);
                 let precision = Precision::F32;
                 let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
+                assert!(conv.is_by_channels());
                 let values = numbers(input * input * channels, 3);
-                let weights = numbers(channels * conv.taps(), 4);
+                let weights = numbers(channels * conv.taps() * each, 4);
                 let threads = Threads::new(2);
                 let filters = conv.filters((&threads, Shelf::apart()), &weights);
                 let mut out = vec![f32::NAN; output * output * channels];
                 let operands = (Input::channels_last(&values), &filters, &weights[..]);
                 conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
-                assert_eq!(out, reference(&conv, &values, &weights), "{axis:?} {channels}");
+                assert_eq!(out, reference(&conv, &values, &weights), "{axis:?} {channels} {each}");
             }
         }
     }
@@ -157,7 +162,7 @@ proptest! {
         prop_assert_eq!(&out, &expected);
         let planes = planes(&conv, &input);
         let planes = Input { channels_first: true, ..Input::channels_last(&planes) };
-        if groups == 1 || ci > 1 {
+        if !conv.is_by_channels() && (groups == 1 || ci > 1) {
             out.fill(f32::NAN);
             conv.run(&threads, &scratch, (planes, &filters, &weights), &[], &mut out);
             prop_assert_eq!(&out, &expected);
@@ -168,14 +173,15 @@ proptest! {
     #[test]
     fn means_are_those_of_the_output(
         (h, w) in (window(), window()),
-        (batch, channels) in (1usize..3, 2usize..70),
+        (batch, groups, each) in (1usize..3, 2usize..30, prop::sample::select(vec![1, 2, 4, 8])),
     ) {
+        let channels = groups * each;
         let conv = Convolution {
-            batch, axes: [Window::NONE, h, w], inputs: channels, outputs: channels, groups: channels,
+            batch, axes: [Window::NONE, h, w], inputs: channels, outputs: channels, groups,
             precision: Precision::F32,
         };
         let input = numbers(batch * h.input * w.input * channels, 1);
-        let weights = numbers(channels * conv.taps(), 2);
+        let weights = numbers(channels * each * conv.taps(), 2);
         let filters = conv.filters((Threads::single(), Shelf::apart()), &weights);
         let expected = reference(&conv, &input, &weights);
         let mean = |at: usize| {
@@ -238,13 +244,15 @@ proptest! {
     }
 
     #[test]
-    fn channels_on_their_own_agree_with_the_definition(
-        (h, w) in (window(), window()), batch in 1usize..3, channels in 1usize..70,
+    fn few_channels_in_a_group_agree_with_the_definition(
+        (h, w) in (window(), window()),
+        (batch, groups, each) in (1usize..3, 1usize..40, prop::sample::select(vec![1, 2, 4, 8])),
     ) {
         let axes = [Window::NONE, h, w];
-        let conv = Convolution { batch, axes, inputs: channels, outputs: channels, groups: channels, precision: Precision::F32 };
+        let channels = groups * each;
+        let conv = Convolution { batch, axes, inputs: channels, outputs: channels, groups, precision: Precision::F32 };
         let input = numbers(batch * h.input * w.input * channels, 3);
-        let weights = numbers(channels * conv.taps(), 4);
+        let weights = numbers(channels * each * conv.taps(), 4);
         let expected = reference(&conv, &input, &weights);
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
@@ -289,7 +297,21 @@ proptest! {
 /// A convolution that is computed with fewer multiplications.
 fn winograd() -> impl Strategy<Value = Convolution> {
     let window = || (13usize..24, 0usize..3, 0usize..3);
-    (window(), window(), 1usize..3, 2usize..4, 2usize..6).prop_map(|(h, w, batch, ci, co)| {
+    let depth = prop_oneof![
+        Just(Window::NONE),
+        (1usize..4, 2usize..4, 1usize..3, 1usize..3, 0isize..5).prop_map(
+            |(input, taps, stride, dilation, before)| {
+                // A tap of the first window looks at the input.
+                let (input, reach) = (input.max(dilation), (taps - 1) * dilation);
+                let before = before.min(reach as isize);
+                let padded = input + 2 * before.unsigned_abs();
+                let free = padded.saturating_sub(reach + 1);
+                Window { input, output: free / stride + 1, taps, stride, dilation, start: -before }
+            }
+        )
+    ];
+    let sizes = (window(), window(), depth, 1usize..3, 2usize..4, 2usize..6);
+    sizes.prop_map(|(h, w, depth, batch, ci, co)| {
         let axis = |(input, before, after): (usize, usize, usize)| Window {
             input,
             output: input + before + after - 2,
@@ -300,7 +322,7 @@ fn winograd() -> impl Strategy<Value = Convolution> {
         };
         Convolution {
             batch,
-            axes: [Window::NONE, axis(h), axis(w)],
+            axes: [depth, axis(h), axis(w)],
             inputs: 16 * ci,
             outputs: 16 * co,
             groups: 1,
@@ -329,7 +351,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// With fewer multiplications the sums are as near to the definition as rounding allows, and
     /// the same for any number of threads.
@@ -337,15 +359,16 @@ proptest! {
     fn fewer_multiplications_are_close(conv in winograd()) {
         prop_assert!(conv.is_winograd());
         let input = numbers(conv.batch * conv.inside() * conv.inputs, 7);
-        let weights = numbers(conv.outputs * conv.inputs * 9, 8);
+        let weights = numbers(conv.outputs * conv.inputs * conv.taps(), 8);
         let operands = (&input[..], &weights[..]);
         let sums = run(&conv, (1, false), operands, &[]);
         prop_assert_eq!(&sums, &run(&conv, (3, true), operands, &[]));
         let alone = Convolution { batch: 1, ..conv.clone() };
         let first = (&input[..input.len() / conv.batch], operands.1);
         prop_assert_eq!(&sums[..sums.len() / conv.batch], run(&alone, (1, false), first, &[]));
-        // The errors of `9 * inputs` terms below 1 that add like random numbers.
-        let bound = 16.0 * f32::EPSILON * (9.0 * conv.inputs as f32).sqrt();
+        // The errors of so many terms below 1 that add like random numbers.
+        let terms = conv.taps() * conv.inputs;
+        let bound = 24.0 * f32::EPSILON * (terms as f32).sqrt();
         for (x, y) in sums.iter().zip(reference(&conv, &input, &weights)) {
             prop_assert!((x - y).abs() <= bound, "{x} {y} {bound}");
         }

@@ -6,6 +6,9 @@
 //! products are transformed to the outputs: 16 multiplications for 36. The transforms only add and
 //! halve, in one order, so the bits depend neither on the machine nor on the threads.
 //!
+//! Along a third axis, the depth, the taps are multiplied one by one: a row of a matrix holds the
+//! channels of a patch in each of the planes that its outputs look at.
+//!
 //! What is not finite spreads over the whole patch, beyond the outputs that look at it. So
 //! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
 
@@ -46,20 +49,40 @@ const LEAST: usize = 24;
 
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {
-    let [depth, height, width] = conv.axes;
+    let [_, height, width] = conv.axes;
     let fits = |a: Window| a.taps == 3 && a.stride == 1 && a.dilation == 1;
     let many = |channels: usize| channels >= FEW_CHANNELS && channels.is_multiple_of(LANES);
-    depth == Window::NONE
-        && fits(height)
+    fits(height)
         && fits(width)
         && conv.groups == 1
         && conv.precision == Precision::F32
         && many(conv.inputs)
         && many(conv.outputs)
-        && height.output.div_ceil(OUT) * width.output.div_ceil(OUT) >= FEW_PATCHES
+        && patches(conv) >= FEW_PATCHES
+        && !planes(conv).is_empty()
 }
 
-/// Taps of a filter.
+/// Patches of an image.
+fn patches(conv: &Convolution) -> usize {
+    let [depth, height, width] = conv.axes;
+    depth.output * height.output.div_ceil(OUT) * width.output.div_ceil(OUT)
+}
+
+/// Taps along the depth, but for those that look at padding alone.
+fn planes(conv: &Convolution) -> Range<usize> {
+    let [depth, ..] = conv.axes;
+    let last = depth.output.saturating_sub(1).saturating_mul(depth.stride);
+    let reaches = |tap: &usize| {
+        let first = tap.saturating_mul(depth.dilation).saturating_add_signed(depth.start.max(0));
+        let before = depth.start.min(0).unsigned_abs();
+        first < depth.input.saturating_add(before) && last.saturating_add(first) >= before
+    };
+    let first = (0..depth.taps).find(reaches).unwrap_or(0);
+    let count = (first..depth.taps).take_while(reaches).count();
+    first..first + count
+}
+
+/// Taps of a filter, within a plane.
 const TAPS: usize = 9;
 
 /// Output channels whose filters are transformed together; it divides [`LANES`] and the width of
@@ -76,17 +99,20 @@ pub(super) fn filters(
     (threads, shelf): (&Threads, &Shelf),
     filters: &[f32],
 ) -> Lines {
-    let (inputs, outputs) = (conv.inputs, conv.outputs);
+    let (inputs, outputs, planes) = (conv.inputs, conv.outputs, planes(conv));
+    let (depth, terms) = (conv.axes[0].taps, planes.len() * inputs);
     let width = panels_len(1, 1, Precision::F32);
-    let step = panels_len(inputs, outputs, Precision::F32);
+    let step = panels_len(terms, outputs, Precision::F32);
     let mut lines = shelf.lines(PLACES * step * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {
-            let own = &filters[first * inputs * TAPS..][..HALF * inputs * TAPS];
-            let panel = first / width * width * inputs + first % width;
-            for k in 0..inputs {
-                for (place, values) in filter_places(own, k, inputs).iter().enumerate() {
+            let each = inputs * depth;
+            let own = &filters[first * each * TAPS..][..HALF * each * TAPS];
+            let panel = first / width * width * terms + first % width;
+            for k in 0..terms {
+                let at = k % inputs * depth + planes.start + k / inputs;
+                for (place, values) in filter_places(own, at, each).iter().enumerate() {
                     let at = place * step + panel + k * width;
                     // SAFETY: within the matrix of the place, where each group has its columns.
                     let to = unsafe { std::slice::from_raw_parts_mut(shared.at(at), HALF) };
@@ -99,11 +125,11 @@ pub(super) fn filters(
 }
 
 multiversion! {
-    /// The sixteen places of filter `k` of each of [`HALF`] output channels: `G g Gᵀ`.
-    fn filter_places(own: &[f32], k: usize, inputs: usize) -> [[f32; HALF]; PLACES] {
+    /// The sixteen places of plane `k` of `each` in the filters of [`HALF`] output channels: `G g Gᵀ`.
+    fn filter_places(own: &[f32], k: usize, each: usize) -> [[f32; HALF]; PLACES] {
         let mut taps = [[[0f32; HALF]; 3]; 3];
         for l in 0..HALF {
-            let filter = &own[(l * inputs + k) * TAPS..][..TAPS];
+            let filter = &own[(l * each + k) * TAPS..][..TAPS];
             for t in 0..TAPS {
                 taps[t % 3][t / 3][l] = filter[t];
             }
@@ -149,8 +175,10 @@ pub(super) fn run(
     assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
     let [_, height, width] = conv.axes;
     let (down, across) = (height.output.div_ceil(OUT), width.output.div_ceil(OUT));
-    let patches = conv.batch * down * across;
-    let room = PLACES * (conv.inputs + conv.outputs);
+    let patches = conv.batch * patches(conv);
+    let planes = planes(conv);
+    let terms = planes.len() * conv.inputs;
+    let room = PLACES * (terms + conv.outputs);
     let most = (CACHE / (room * size_of::<f32>())).max(LEAST);
     let parts = patches.div_ceil(most).next_multiple_of(threads.count());
     let most = patches.div_ceil(parts);
@@ -158,7 +186,7 @@ pub(super) fn run(
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);
     let (spaces, output) = (Slice::new(&mut spaces), Slice::new(output));
-    let work = Work { conv, down, across, input, filters, zeros: &zeros, steps, output };
+    let work = Work { conv, planes, down, across, input, filters, zeros: &zeros, steps, output };
     let is_finite = AtomicBool::new(true);
     threads.run(patches.div_ceil(most), &|part, worker| {
         let range = part * most..patches.min((part + 1) * most);
@@ -167,7 +195,7 @@ pub(super) fn run(
         let space = unsafe {
             std::slice::from_raw_parts_mut(spaces.at(worker * room * most), room * range.len())
         };
-        let (places, products) = space.split_at_mut(len * conv.inputs);
+        let (places, products) = space.split_at_mut(len * terms);
         work.read(range.clone(), places);
         work.multiply(range.len(), places, products);
         if !work.write(range, products) {
@@ -180,6 +208,8 @@ pub(super) fn run(
 /// What is convolved, and how.
 struct Work<'a> {
     conv: &'a Convolution,
+    /// Taps along the depth.
+    planes: Range<usize>,
     /// Patches along the axes.
     down: usize,
     across: usize,
@@ -192,7 +222,12 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The batch element of a patch, and its place among those along the axes.
+    /// Terms of a sum at a place.
+    fn terms(&self) -> usize {
+        self.planes.len() * self.conv.inputs
+    }
+
+    /// The plane of a patch, of all in the batch, and its place among those along the axes.
     fn place(&self, patch: usize) -> (usize, usize, usize) {
         let (line, x) = (patch / self.across, patch % self.across);
         (line / self.down, line % self.down, x)
@@ -200,29 +235,37 @@ impl Work<'_> {
 
     /// Transforms some patches: a matrix for each place, with a row for each patch.
     fn read(&self, patches: Range<usize>, places: &mut [f32]) {
-        let channels = self.conv.inputs;
-        let [_, height, width] = self.conv.axes;
-        let step = patches.len() * channels;
+        let (channels, terms) = (self.conv.inputs, self.terms());
+        let [depth, height, width] = self.conv.axes;
+        let step = patches.len() * terms;
+        let within = |axis: &Window, offset: usize| {
+            offset.checked_add_signed(axis.start).filter(|at| *at < axis.input)
+        };
         for (i, patch) in patches.enumerate() {
-            let (batch, y, x) = self.place(patch);
-            let at = |axis: &Window, first: usize, side: usize| {
-                let at = (OUT * first + side).checked_add_signed(axis.start);
-                at.filter(|at| *at < axis.input)
-            };
-            let mut positions = [self.zeros; PLACES];
-            for (p, values) in positions.iter_mut().enumerate() {
-                if let (Some(y), Some(x)) = (at(&height, y, p / SIDE), at(&width, x, p % SIDE)) {
-                    let position = (batch * height.input + y) * width.input + x;
-                    *values = &self.input[position * channels..][..channels];
+            let (plane, y, x) = self.place(patch);
+            let (batch, z) = (plane / depth.output, plane % depth.output);
+            for (t, tap) in self.planes.clone().enumerate() {
+                let mut positions = [self.zeros; PLACES];
+                if let Some(z) = within(&depth, z * depth.stride + tap * depth.dilation) {
+                    let lines = (batch * depth.input + z) * height.input;
+                    for (p, values) in positions.iter_mut().enumerate() {
+                        let y = within(&height, OUT * y + p / SIDE);
+                        let x = within(&width, OUT * x + p % SIDE);
+                        if let (Some(y), Some(x)) = (y, x) {
+                            let position = (lines + y) * width.input + x;
+                            *values = &self.input[position * channels..][..channels];
+                        }
+                    }
                 }
+                let to = &mut places[i * terms + t * channels..];
+                transform_patch(&positions, channels, to, step);
             }
-            transform_patch(&positions, channels, &mut places[i * channels..], step);
         }
     }
 
     /// Multiplies the channels at each place.
     fn multiply(&self, m: usize, places: &[f32], products: &mut [f32]) {
-        let (k, n) = (self.conv.inputs, self.conv.outputs);
+        let (k, n) = (self.terms(), self.conv.outputs);
         let step = panels_len(k, n, Precision::F32);
         for place in 0..PLACES {
             let product = Product {
@@ -248,12 +291,12 @@ impl Work<'_> {
         let mut is_finite = true;
         let mut patch = first;
         while patch < patches.end {
-            let (batch, y, x) = self.place(patch);
+            let (plane, y, x) = self.place(patch);
             // The patches on one line.
             let count = (self.across - x).min(patches.end - patch);
             let columns = OUT * x..width.output.min(OUT * (x + count));
             let rows = [0, 1].map(|side| {
-                let row = (batch * height.output + OUT * y + side) * width.output;
+                let row = (plane * height.output + OUT * y + side) * width.output;
                 let columns = if OUT * y + side < height.output { columns.clone() } else { 0..0 };
                 row + columns.start..row + columns.end
             });

@@ -1,6 +1,6 @@
 //! Vectors of NEON.
 
-use super::{Integral, Vector};
+use super::{Integral, Spread, Vector};
 use crate::num::{f16, f16_to_f32};
 use std::arch::aarch64::*;
 
@@ -84,6 +84,22 @@ unsafe impl Vector for Neon {
     unsafe fn smaller(self, other: Neon) -> Neon {
         // SAFETY: NEON is part of AArch64.
         Neon(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), self.0, other.0) })
+    }
+}
+
+// SAFETY: NEON is part of AArch64.
+unsafe impl Spread for Neon {
+    #[inline(always)]
+    unsafe fn spread(self, each: usize, i: usize) -> Neon {
+        let (mut lanes, mut spread) = ([0f32; 4], [0f32; 4]);
+        // SAFETY: NEON is part of AArch64, and the arrays have as many lanes.
+        unsafe {
+            vst1q_f32(lanes.as_mut_ptr(), self.0);
+            for lane in 0..4 {
+                spread[lane] = lanes[((lane & !(each - 1)) + i) & 3];
+            }
+            Neon(vld1q_f32(spread.as_ptr()))
+        }
     }
 }
 

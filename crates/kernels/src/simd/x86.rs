@@ -1,6 +1,6 @@
 //! Vectors of AVX2 and AVX-512.
 
-use super::{Integral, Vector};
+use super::{Integral, Spread, Vector};
 use std::arch::x86_64::*;
 
 /// Eight lanes of AVX2 with FMA.
@@ -75,6 +75,20 @@ unsafe impl Vector for Avx2 {
     unsafe fn smaller(self, other: Avx2) -> Avx2 {
         // SAFETY: the caller has AVX.
         Avx2(unsafe { _mm256_min_ps(self.0, other.0) })
+    }
+}
+
+// SAFETY: `isa` hands it out where the machine has AVX2.
+unsafe impl Spread for Avx2 {
+    #[inline(always)]
+    unsafe fn spread(self, each: usize, i: usize) -> Avx2 {
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let first = _mm256_andnot_si256(_mm256_set1_epi32(each as i32 - 1), lanes);
+            let from = _mm256_add_epi32(first, _mm256_set1_epi32(i as i32));
+            Avx2(_mm256_permutevar8x32_ps(self.0, from))
+        }
     }
 }
 
@@ -217,6 +231,20 @@ unsafe impl Vector for Avx512 {
     unsafe fn smaller(self, other: Avx512) -> Avx512 {
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+}
+
+// SAFETY: `isa` hands it out where the machine has AVX-512.
+unsafe impl Spread for Avx512 {
+    #[inline(always)]
+    unsafe fn spread(self, each: usize, i: usize) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let first = _mm512_andnot_si512(_mm512_set1_epi32(each as i32 - 1), lanes);
+            let from = _mm512_add_epi32(first, _mm512_set1_epi32(i as i32));
+            Avx512(_mm512_permutexvar_ps(from, self.0))
+        }
     }
 }
 

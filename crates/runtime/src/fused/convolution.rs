@@ -30,7 +30,7 @@ pub(crate) struct ChannelsLast {
 impl ChannelsLast {
     /// The same with the mean of each channel as a second output, if it can give that.
     pub(crate) fn with_means(&self) -> Option<ChannelsLast> {
-        let can = self.conv.is_depthwise() && !self.backward && !self.gives_means;
+        let can = self.conv.is_by_channels() && !self.backward && !self.gives_means;
         can.then(|| ChannelsLast { gives_means: true, ..self.clone() })
     }
 

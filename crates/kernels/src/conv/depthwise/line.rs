@@ -1,11 +1,11 @@
-//! One line of the output of a depthwise convolution.
+//! One line of the output of a convolution by channels.
 
-use super::Line;
+use super::{Line, MOST_EACH};
 use crate::gemm::{Absorbed, Out, Window, store};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
-use crate::simd::Vector;
+use crate::simd::Spread;
 use std::ops::Range;
 
 /// One line of the output.
@@ -13,6 +13,8 @@ pub(super) struct Row<'a> {
     pub(super) lines: &'a [Line],
     pub(super) width: Window,
     pub(super) channels: usize,
+    /// Channels of a group.
+    pub(super) each: usize,
     /// The channels that are computed.
     pub(super) part: Range<usize>,
     /// The outputs whose taps all lie within the input.
@@ -67,7 +69,44 @@ impl Row<'_> {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
                 // A path that few machines take is not worth much code.
-                _ => self.line::<Narrow, { cfg!(target_arch = "aarch64") }>(masks),
+                _ => self.lines::<Narrow, { cfg!(target_arch = "aarch64") }>(masks),
+            }
+        }
+    }
+
+    /// The line, for groups of one channel or of some.
+    ///
+    /// # Safety
+    /// As [`Row::run`], where the instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn lines<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.each {
+                1 => self.line::<V, NEAR>(masks),
+                _ => self.line_of_groups::<V, NEAR>(masks),
+            }
+        }
+    }
+
+    /// The line, where groups have some channels: seven neighbours at a time, where the usual windows
+    /// have code of their own.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn line_of_groups<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
+        let mut x = 0;
+        while x < self.width.output {
+            let near = (self.width.taps, self.width.stride, self.width.dilation);
+            // SAFETY: the caller's promise; the pixels are within the line.
+            unsafe {
+                x += match (near, self.width.output - x) {
+                    ((3, 1, 1), 7..) if NEAR => self.near::<V, 7, 3, 1, 1, true>(x),
+                    ((3, 2, 1), 7..) if NEAR => self.near::<V, 7, 3, 2, 1, true>(x),
+                    (_, 4..) => self.pixels::<V, 4, 2, true>(x, masks),
+                    _ => self.pixels::<V, 1, 4, true>(x, masks),
+                };
             }
         }
     }
@@ -79,40 +118,39 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Vector, const NEAR: bool>(&self, masks: &mut [u8]) {
+    unsafe fn line<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let mut x = 0;
         let near = (self.width.taps, self.width.stride, self.width.dilation);
         while NEAR && x + most <= self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
-                match (near, most) {
-                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1>(x),
-                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1>(x),
-                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1>(x),
-                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1>(x),
-                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1>(x),
-                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1>(x),
-                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1>(x),
-                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1>(x),
-                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2>(x),
-                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2>(x),
+                x += match (near, most) {
+                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1, false>(x),
+                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1, false>(x),
+                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1, false>(x),
+                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1, false>(x),
+                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1, false>(x),
+                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1, false>(x),
+                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1, false>(x),
+                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1, false>(x),
+                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2, false>(x),
+                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2, false>(x),
                     _ => break,
-                }
+                };
             }
-            x += most;
         }
         while x < self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (self.width.output - x).min(most) {
-                    4.. if !NEAR => self.pixels::<V, 4, 2>(x, masks),
-                    _ if !NEAR => self.pixels::<V, 1, 4>(x, masks),
-                    8 => self.pixels::<V, 8, 1>(x, masks),
-                    7 => self.pixels::<V, 7, 1>(x, masks),
-                    4.. => self.pixels::<V, 4, 2>(x, masks),
-                    2.. => self.pixels::<V, 2, 4>(x, masks),
-                    _ => self.pixels::<V, 1, 4>(x, masks),
+                    4.. if !NEAR => self.pixels::<V, 4, 2, false>(x, masks),
+                    _ if !NEAR => self.pixels::<V, 1, 4, false>(x, masks),
+                    8 => self.pixels::<V, 8, 1, false>(x, masks),
+                    7 => self.pixels::<V, 7, 1, false>(x, masks),
+                    4.. => self.pixels::<V, 4, 2, false>(x, masks),
+                    2.. => self.pixels::<V, 2, 4, false>(x, masks),
+                    _ => self.pixels::<V, 1, 4, false>(x, masks),
                 };
             }
         }
@@ -123,7 +161,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn pixels<V: Vector, const P: usize, const L: usize>(
+    unsafe fn pixels<V: Spread, const P: usize, const L: usize, const GROUPED: bool>(
         &self,
         x: usize,
         masks: &mut [u8],
@@ -132,40 +170,50 @@ impl Row<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             if are_inside {
-                self.channels::<V, P, L, false>(&Pixels { x, masks: &[] });
+                self.channels::<V, P, L, false, GROUPED>(&Pixels { x, masks: &[] });
             } else {
                 for (tap, mask) in masks.iter_mut().enumerate() {
                     let bit = |p: usize| u8::from(self.width.position(x + p, tap).is_some()) << p;
                     *mask = (0..P).fold(0, |mask, p| mask | bit(p));
                 }
-                self.channels::<V, P, L, true>(&Pixels { x, masks });
+                self.channels::<V, P, L, true, GROUPED>(&Pixels { x, masks });
             }
         }
         P
     }
 
     /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the compiler
-    /// knows: each position of the input is read once for all windows that look at it.
+    /// knows: each position of the input is read once for all windows that look at it. Returns `P`.
     ///
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn near<V: Vector, const P: usize, const T: usize, const S: usize, const D: usize>(
+    unsafe fn near<
+        V: Spread,
+        const P: usize,
+        const T: usize,
+        const S: usize,
+        const D: usize,
+        const GROUPED: bool,
+    >(
         &self,
         x: usize,
-    ) {
+    ) -> usize {
         let (mut c, end) = (self.part.start, self.part.end);
         // SAFETY: the caller's promise.
         unsafe {
             while c + V::LANES <= end {
-                self.near_block::<V, P, T, S, D>(x, (c, V::LANES), |from| V::load(from));
+                let load = |from| V::load(from);
+                self.near_block::<V, P, T, S, D, GROUPED>(x, (c, V::LANES), load);
                 c += V::LANES;
             }
             if c < end {
                 let count = end - c;
-                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_some(from, count));
+                let load = |from| V::load_some(from, count);
+                self.near_block::<V, P, T, S, D, GROUPED>(x, (c, count), load);
             }
         }
+        P
     }
 
     /// `count` channels of them, from `c` on.
@@ -174,11 +222,12 @@ impl Row<'_> {
     /// As [`Row::line`].
     #[inline(always)]
     unsafe fn near_block<
-        V: Vector,
+        V: Spread,
         const P: usize,
         const T: usize,
         const S: usize,
         const D: usize,
+        const GROUPED: bool,
     >(
         &self,
         x: usize,
@@ -193,25 +242,27 @@ impl Row<'_> {
         unsafe {
             let mut sums = [[V::zero(); 1]; P];
             for &(line, weights) in self.lines {
-                let mut taps = [V::zero(); T];
-                for t in 0..T {
-                    taps[t] = load(weights.add(t * self.channels + c));
-                }
-                let mut from = line.wrapping_offset(first);
-                positions!(I => {
-                    if I < (P - 1) * S + (T - 1) * D + 1 {
-                        let position = start.wrapping_add_unsigned(I).cast_unsigned();
-                        if position < self.width.input {
-                            let value = load(from);
-                            for t in 0..T {
-                                if let Some(p) = pixel(I, t * D, S).filter(|p| *p < P) {
-                                    sums[p][0] = value.fma(taps[t], sums[p][0]);
+                for i in 0..if GROUPED { self.each } else { 1 } {
+                    let mut taps = [V::zero(); T];
+                    for t in 0..T {
+                        taps[t] = load(weights.add((i * T + t) * self.channels + c));
+                    }
+                    let mut from = line.wrapping_offset(first);
+                    positions!(I => {
+                        if I < (P - 1) * S + (T - 1) * D + 1 {
+                            let position = start.wrapping_add_unsigned(I).cast_unsigned();
+                            if position < self.width.input {
+                                let value = self.read::<V, GROUPED>(from, (c, i), &load);
+                                for t in 0..T {
+                                    if let Some(p) = pixel(I, t * D, S).filter(|p| *p < P) {
+                                        sums[p][0] = value.fma(taps[t], sums[p][0]);
+                                    }
                                 }
                             }
+                            from = from.wrapping_add(self.channels);
                         }
-                        from = from.wrapping_add(self.channels);
-                    }
-                });
+                    });
+                }
             }
             let out = Out {
                 to: self.to.add(x * self.channels + c),
@@ -223,12 +274,41 @@ impl Row<'_> {
         }
     }
 
+    /// What the channels from `c` on are multiplied with: their own inputs, or number `i` of their groups.
+    ///
+    /// # Safety
+    /// As [`Row::line`]; `from` is where the channels lie at a position of the input.
+    #[inline(always)]
+    unsafe fn read<V: Spread, const GROUPED: bool>(
+        &self,
+        from: *const f32,
+        (c, i): (usize, usize),
+        load: impl Fn(*const f32) -> V,
+    ) -> V {
+        // SAFETY: the caller's promise; a group begins at a multiple of its size.
+        unsafe {
+            match GROUPED {
+                false => load(from),
+                true if V::LANES < MOST_EACH && V::LANES < self.each => {
+                    V::splat(*from.sub(c % self.each).add(i))
+                }
+                true => load(from).spread(self.each, i),
+            }
+        }
+    }
+
     /// The channels of some pixels, whether all of them look through all taps or not.
     ///
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn channels<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
+    unsafe fn channels<
+        V: Spread,
+        const P: usize,
+        const L: usize,
+        const MASKED: bool,
+        const GROUPED: bool,
+    >(
         &self,
         pixels: &Pixels<'_>,
     ) {
@@ -237,13 +317,13 @@ impl Row<'_> {
         unsafe {
             while c + L * V::LANES <= end {
                 let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
-                self.block::<V, P, L, MASKED>(pixels, (c, L * V::LANES), load);
+                self.block::<V, P, L, MASKED, GROUPED>(pixels, (c, L * V::LANES), load);
                 c += L * V::LANES;
             }
             while c < end {
                 let count = V::LANES.min(end - c);
                 let load = |from, _| V::load_some(from, count);
-                self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
+                self.block::<V, P, 1, MASKED, GROUPED>(pixels, (c, count), load);
                 c += count;
             }
         }
@@ -254,7 +334,13 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn block<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
+    unsafe fn block<
+        V: Spread,
+        const P: usize,
+        const L: usize,
+        const MASKED: bool,
+        const GROUPED: bool,
+    >(
         &self,
         pixels: &Pixels<'_>,
         (c, count): (usize, usize),
@@ -272,29 +358,33 @@ impl Row<'_> {
             let mut sums = [[V::zero(); L]; P];
             let all = u8::MAX >> (8 - P);
             for &(line, weights) in self.lines {
-                let mut from = line.wrapping_offset(first);
                 let mut weights = weights.wrapping_add(c);
-                for tap in 0..self.width.taps {
-                    let mask = if MASKED { pixels.masks[tap] } else { all };
-                    for l in 0..L {
-                        let weight = load(weights, l);
-                        if mask == all {
+                for i in 0..if GROUPED { self.each } else { 1 } {
+                    let mut from = line.wrapping_offset(first);
+                    for tap in 0..self.width.taps {
+                        let mask = if MASKED { pixels.masks[tap] } else { all };
+                        for l in 0..L {
+                            let weight = load(weights, l);
+                            let value = |p: usize| {
+                                let at = from.wrapping_add(p * next + l * V::LANES);
+                                self.read::<V, GROUPED>(at, (c + l * V::LANES, i), |at| load(at, 0))
+                            };
+                            if mask == all {
+                                for p in 0..P {
+                                    sums[p][l] = value(p).fma(weight, sums[p][l]);
+                                }
+                                continue;
+                            }
                             for p in 0..P {
-                                let value = load(from.wrapping_add(p * next), l);
-                                sums[p][l] = value.fma(weight, sums[p][l]);
-                            }
-                            continue;
-                        }
-                        for p in 0..P {
-                            if mask >> p & 1 == 1 {
-                                let value = load(from.wrapping_add(p * next), l);
-                                sums[p][l] = value.fma(weight, sums[p][l]);
+                                if mask >> p & 1 == 1 {
+                                    sums[p][l] = value(p).fma(weight, sums[p][l]);
+                                }
                             }
                         }
+                        // Not beyond the end, even behind the last tap.
+                        (from, weights) =
+                            (from.wrapping_add(step), weights.wrapping_add(self.channels));
                     }
-                    // Not beyond the end, even behind the last tap.
-                    (from, weights) =
-                        (from.wrapping_add(step), weights.wrapping_add(self.channels));
                 }
             }
             let out = Out {
@@ -314,7 +404,7 @@ impl Row<'_> {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx512, true>(masks) }
+    unsafe { row.lines::<crate::simd::Avx512, true>(masks) }
 }
 
 /// # Safety
@@ -323,7 +413,7 @@ unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.line::<crate::simd::Avx2, true>(masks) }
+    unsafe { row.lines::<crate::simd::Avx2, true>(masks) }
 }
 
 #[cfg(target_arch = "aarch64")]

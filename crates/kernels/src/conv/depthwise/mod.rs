@@ -1,4 +1,5 @@
-//! Convolutions of each channel with a kernel of its own.
+//! Convolutions of each channel with a kernel of its own, or of groups of few channels: vectors of
+//! channels, which are those of several groups, at neighbouring positions.
 
 mod line;
 
@@ -12,8 +13,38 @@ use std::ops::Range;
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 15;
 
-/// Convolves each channel with its own kernel: `weights` holds, for each tap, one element for each
-/// channel. Adds tap after tap, from 0. `sums` is empty, or gets the sums of each line of the output,
+/// Channels of a group, at most.
+pub(super) const MOST_EACH: usize = 8;
+
+/// Channels of each group, if the convolution is computed here: as many inputs as outputs, and a
+/// vector holds whole groups, or a group whole vectors.
+pub(super) fn each(conv: &Convolution) -> Option<usize> {
+    let (inputs, outputs) = conv.group();
+    let suits = |each: &usize| each.is_power_of_two() && *each <= MOST_EACH;
+    Some(inputs).filter(|_| conv.groups > 1 && inputs == outputs).filter(suits)
+}
+
+/// Filters as [`depthwise`] takes them, given for each channel, for each input of its group, tap by
+/// tap: for each line of taps, for each input, for each tap one element for each channel.
+///
+/// # Panics
+/// When there are too few.
+pub(super) fn lay_out(conv: &Convolution, each: usize, filters: &[f32], to: &mut [f32]) {
+    let (taps, channels, along) = (conv.taps(), conv.outputs, conv.axes[2].taps);
+    if taps == 0 {
+        return;
+    }
+    for (i, to) in to.chunks_exact_mut(channels).enumerate() {
+        let (line, input, tap) = (i / along / each, i / along % each, i % along);
+        for (c, to) in to.iter_mut().enumerate() {
+            *to = filters[(c * each + input) * taps + line * along + tap];
+        }
+    }
+}
+
+/// Convolves each channel with its own kernel for each input of its group: `weights` as [`lay_out`]
+/// writes them. Adds line of taps after line of taps, from 0; of each line one input of the group
+/// after the other. `sums` is empty, or gets the sums of each line of the output,
 /// position after position.
 ///
 /// # Panics
@@ -27,9 +58,10 @@ pub(super) fn depthwise(
 ) {
     let channels = conv.inputs;
     let width = conv.axes[2];
-    assert!(conv.groups == channels && conv.outputs == channels);
+    assert_eq!(conv.outputs, channels);
+    let inputs = each(conv).expect("few channels in each group, as many as it gives");
     assert_eq!(output.len(), conv.batch * conv.positions() * channels);
-    assert_eq!(weights.len(), conv.taps() * channels);
+    assert_eq!(weights.len(), conv.taps() * channels * inputs);
     let positions: usize = conv.axes.iter().map(|a| a.input).product();
     assert_eq!(input.len(), conv.batch * positions * channels);
     if output.is_empty() {
@@ -40,14 +72,15 @@ pub(super) fn depthwise(
     let (then, rest) = Absorbed::of(steps);
     then.check(rows * width.output, channels);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
-    let work = (conv.taps() * output.len()).max(1);
+    let work = (conv.taps() * inputs * output.len()).max(1);
     let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
-    let whole = Work { conv, input, weights, then, rest, output: Slice::new(output), sums };
-    let each = channels_of_part(conv, threads.count());
-    if each < channels {
-        let parts = channels.div_ceil(each);
+    let output = Slice::new(output);
+    let whole = Work { conv, each: inputs, input, weights, then, rest, output, sums };
+    let own = channels_of_part(conv, threads.count());
+    if own < channels {
+        let parts = channels.div_ceil(own);
         return threads.ranges(parts, grain(parts), |parts| {
-            whole.part(0..rows, parts.start * each..channels.min(parts.end * each));
+            whole.part(0..rows, parts.start * own..channels.min(parts.end * own));
         });
     }
     threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
@@ -80,6 +113,8 @@ fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32
 /// A convolution under way.
 struct Work<'a> {
     conv: &'a Convolution,
+    /// Channels of a group.
+    each: usize,
     input: &'a [f32],
     weights: &'a [f32],
     then: Absorbed<'a>,
@@ -101,7 +136,7 @@ impl Work<'_> {
             let (y, above) = (row % height.output, row / height.output);
             let (z, batch) = (above % depth.output, above / depth.output);
             let image = &self.input[batch * positions * channels..][..positions * channels];
-            find_lines(conv, (z, y), image, self.weights, &mut lines);
+            self.find_lines((z, y), image, &mut lines);
             let first = row * width.output;
             // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
             // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
@@ -111,6 +146,7 @@ impl Work<'_> {
                     lines: &lines,
                     width,
                     channels,
+                    each: self.each,
                     part: part.clone(),
                     inside: width.inside(),
                     to,
@@ -127,7 +163,26 @@ impl Work<'_> {
             }
         }
     }
+
+    /// The lines of an image that an output line looks at.
+    fn find_lines(&self, (z, y): (usize, usize), image: &[f32], lines: &mut Vec<Line>) {
+        let [depth, height, width] = self.conv.axes;
+        let channels = self.conv.inputs;
+        lines.clear();
+        for kz in 0..depth.taps {
+            for ky in 0..height.taps {
+                if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
+                    let line = (z * height.input + y) * width.input * channels;
+                    let tap = (kz * height.taps + ky) * width.taps * self.each * channels;
+                    lines.push((image[line..].as_ptr(), self.weights[tap..].as_ptr()));
+                }
+            }
+        }
+    }
 }
+
+/// A line of the input, and the weights of the first tap that looks at it.
+type Line = (*const f32, *const f32);
 
 /// Channels that are computed of all lines at once; all channels where lines are divided instead. Channels
 /// are divided where a thread's lines would look at as many again that another thread has written.
@@ -144,29 +199,5 @@ fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
     match threads > 1 && beyond * threads >= lines {
         true => conv.inputs.div_ceil(threads * PARTS).next_multiple_of(UNIT),
         false => conv.inputs,
-    }
-}
-
-/// A line of the input, and the weights of the first tap that looks at it.
-type Line = (*const f32, *const f32);
-
-/// The input lines that an output line looks at.
-fn find_lines(
-    conv: &Convolution,
-    (z, y): (usize, usize),
-    image: &[f32],
-    weights: &[f32],
-    lines: &mut Vec<Line>,
-) {
-    let [depth, height, width] = conv.axes;
-    lines.clear();
-    for kz in 0..depth.taps {
-        for ky in 0..height.taps {
-            if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
-                let line = (z * height.input + y) * width.input * conv.inputs;
-                let tap = (kz * height.taps + ky) * width.taps * conv.inputs;
-                lines.push((image[line..].as_ptr(), weights[tap..].as_ptr()));
-            }
-        }
     }
 }
