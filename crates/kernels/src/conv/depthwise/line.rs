@@ -5,7 +5,7 @@ use crate::gemm::{Absorbed, Out, Window, store};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
-use crate::simd::Spread;
+use crate::simd::{Spread, Vector};
 use std::ops::Range;
 
 /// One line of the output.
@@ -47,6 +47,9 @@ macro_rules! positions {
 /// How many those are.
 const POSITIONS: usize = 19;
 
+/// Neighbours of groups that are computed together.
+const SEVEN: usize = 7;
+
 /// The window whose tap, `tap` positions behind its first, looks at a position, both counted from the
 /// first of all.
 #[inline(always)]
@@ -74,7 +77,7 @@ impl Row<'_> {
         }
     }
 
-    /// The line, for groups of one channel or of some.
+    /// The line, where each channel is a group or some are.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -84,29 +87,7 @@ impl Row<'_> {
         unsafe {
             match self.each {
                 1 => self.line::<V, NEAR>(masks),
-                _ => self.line_of_groups::<V, NEAR>(masks),
-            }
-        }
-    }
-
-    /// The line, where groups have some channels: seven neighbours at a time, where the usual windows
-    /// have code of their own.
-    ///
-    /// # Safety
-    /// As [`Row::line`].
-    #[inline(always)]
-    unsafe fn line_of_groups<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
-        let mut x = 0;
-        while x < self.width.output {
-            let near = (self.width.taps, self.width.stride, self.width.dilation);
-            // SAFETY: the caller's promise; the pixels are within the line.
-            unsafe {
-                x += match (near, self.width.output - x) {
-                    ((3, 1, 1), 7..) if NEAR => self.near::<V, 7, 3, 1, 1, true>(x),
-                    ((3, 2, 1), 7..) if NEAR => self.near::<V, 7, 3, 2, 1, true>(x),
-                    (_, 4..) => self.pixels::<V, 4, 2, true>(x, masks),
-                    _ => self.pixels::<V, 1, 4, true>(x, masks),
-                };
+                _ => self.line_of_groups::<V, NEAR>(),
             }
         }
     }
@@ -118,39 +99,40 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
+    unsafe fn line<V: Vector, const NEAR: bool>(&self, masks: &mut [u8]) {
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let mut x = 0;
         let near = (self.width.taps, self.width.stride, self.width.dilation);
         while NEAR && x + most <= self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
-                x += match (near, most) {
-                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1, false>(x),
-                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1, false>(x),
-                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1, false>(x),
-                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1, false>(x),
-                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1, false>(x),
-                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1, false>(x),
-                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1, false>(x),
-                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1, false>(x),
-                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2, false>(x),
-                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2, false>(x),
+                match (near, most) {
+                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1>(x),
+                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1>(x),
+                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1>(x),
+                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1>(x),
+                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1>(x),
+                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1>(x),
+                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1>(x),
+                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1>(x),
+                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2>(x),
+                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2>(x),
                     _ => break,
-                };
+                }
             }
+            x += most;
         }
         while x < self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (self.width.output - x).min(most) {
-                    4.. if !NEAR => self.pixels::<V, 4, 2, false>(x, masks),
-                    _ if !NEAR => self.pixels::<V, 1, 4, false>(x, masks),
-                    8 => self.pixels::<V, 8, 1, false>(x, masks),
-                    7 => self.pixels::<V, 7, 1, false>(x, masks),
-                    4.. => self.pixels::<V, 4, 2, false>(x, masks),
-                    2.. => self.pixels::<V, 2, 4, false>(x, masks),
-                    _ => self.pixels::<V, 1, 4, false>(x, masks),
+                    4.. if !NEAR => self.pixels::<V, 4, 2>(x, masks),
+                    _ if !NEAR => self.pixels::<V, 1, 4>(x, masks),
+                    8 => self.pixels::<V, 8, 1>(x, masks),
+                    7 => self.pixels::<V, 7, 1>(x, masks),
+                    4.. => self.pixels::<V, 4, 2>(x, masks),
+                    2.. => self.pixels::<V, 2, 4>(x, masks),
+                    _ => self.pixels::<V, 1, 4>(x, masks),
                 };
             }
         }
@@ -161,7 +143,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn pixels<V: Spread, const P: usize, const L: usize, const GROUPED: bool>(
+    unsafe fn pixels<V: Vector, const P: usize, const L: usize>(
         &self,
         x: usize,
         masks: &mut [u8],
@@ -170,50 +152,40 @@ impl Row<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             if are_inside {
-                self.channels::<V, P, L, false, GROUPED>(&Pixels { x, masks: &[] });
+                self.channels::<V, P, L, false>(&Pixels { x, masks: &[] });
             } else {
                 for (tap, mask) in masks.iter_mut().enumerate() {
                     let bit = |p: usize| u8::from(self.width.position(x + p, tap).is_some()) << p;
                     *mask = (0..P).fold(0, |mask, p| mask | bit(p));
                 }
-                self.channels::<V, P, L, true, GROUPED>(&Pixels { x, masks });
+                self.channels::<V, P, L, true>(&Pixels { x, masks });
             }
         }
         P
     }
 
     /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the compiler
-    /// knows: each position of the input is read once for all windows that look at it. Returns `P`.
+    /// knows: each position of the input is read once for all windows that look at it.
     ///
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn near<
-        V: Spread,
-        const P: usize,
-        const T: usize,
-        const S: usize,
-        const D: usize,
-        const GROUPED: bool,
-    >(
+    unsafe fn near<V: Vector, const P: usize, const T: usize, const S: usize, const D: usize>(
         &self,
         x: usize,
-    ) -> usize {
+    ) {
         let (mut c, end) = (self.part.start, self.part.end);
         // SAFETY: the caller's promise.
         unsafe {
             while c + V::LANES <= end {
-                let load = |from| V::load(from);
-                self.near_block::<V, P, T, S, D, GROUPED>(x, (c, V::LANES), load);
+                self.near_block::<V, P, T, S, D>(x, (c, V::LANES), |from| V::load(from));
                 c += V::LANES;
             }
             if c < end {
                 let count = end - c;
-                let load = |from| V::load_some(from, count);
-                self.near_block::<V, P, T, S, D, GROUPED>(x, (c, count), load);
+                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_some(from, count));
             }
         }
-        P
     }
 
     /// `count` channels of them, from `c` on.
@@ -222,12 +194,11 @@ impl Row<'_> {
     /// As [`Row::line`].
     #[inline(always)]
     unsafe fn near_block<
-        V: Spread,
+        V: Vector,
         const P: usize,
         const T: usize,
         const S: usize,
         const D: usize,
-        const GROUPED: bool,
     >(
         &self,
         x: usize,
@@ -242,58 +213,27 @@ impl Row<'_> {
         unsafe {
             let mut sums = [[V::zero(); 1]; P];
             for &(line, weights) in self.lines {
-                for i in 0..if GROUPED { self.each } else { 1 } {
-                    let mut taps = [V::zero(); T];
-                    for t in 0..T {
-                        taps[t] = load(weights.add((i * T + t) * self.channels + c));
-                    }
-                    let mut from = line.wrapping_offset(first);
-                    positions!(I => {
-                        if I < (P - 1) * S + (T - 1) * D + 1 {
-                            let position = start.wrapping_add_unsigned(I).cast_unsigned();
-                            if position < self.width.input {
-                                let value = self.read::<V, GROUPED>(from, (c, i), &load);
-                                for t in 0..T {
-                                    if let Some(p) = pixel(I, t * D, S).filter(|p| *p < P) {
-                                        sums[p][0] = value.fma(taps[t], sums[p][0]);
-                                    }
+                let mut taps = [V::zero(); T];
+                for t in 0..T {
+                    taps[t] = load(weights.add(t * self.channels + c));
+                }
+                let mut from = line.wrapping_offset(first);
+                positions!(I => {
+                    if I < (P - 1) * S + (T - 1) * D + 1 {
+                        let position = start.wrapping_add_unsigned(I).cast_unsigned();
+                        if position < self.width.input {
+                            let value = load(from);
+                            for t in 0..T {
+                                if let Some(p) = pixel(I, t * D, S).filter(|p| *p < P) {
+                                    sums[p][0] = value.fma(taps[t], sums[p][0]);
                                 }
                             }
-                            from = from.wrapping_add(self.channels);
                         }
-                    });
-                }
+                        from = from.wrapping_add(self.channels);
+                    }
+                });
             }
-            let out = Out {
-                to: self.to.add(x * self.channels + c),
-                stride: self.channels,
-                columns: count,
-                then: self.then.at(self.first + x, c),
-            };
-            store(&out, sums);
-        }
-    }
-
-    /// What the channels from `c` on are multiplied with: their own inputs, or number `i` of their groups.
-    ///
-    /// # Safety
-    /// As [`Row::line`]; `from` is where the channels lie at a position of the input.
-    #[inline(always)]
-    unsafe fn read<V: Spread, const GROUPED: bool>(
-        &self,
-        from: *const f32,
-        (c, i): (usize, usize),
-        load: impl Fn(*const f32) -> V,
-    ) -> V {
-        // SAFETY: the caller's promise; a group begins at a multiple of its size.
-        unsafe {
-            match GROUPED {
-                false => load(from),
-                true if V::LANES < MOST_EACH && V::LANES < self.each => {
-                    V::splat(*from.sub(c % self.each).add(i))
-                }
-                true => load(from).spread(self.each, i),
-            }
+            store(&self.out(x, (c, count)), sums);
         }
     }
 
@@ -302,13 +242,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn channels<
-        V: Spread,
-        const P: usize,
-        const L: usize,
-        const MASKED: bool,
-        const GROUPED: bool,
-    >(
+    unsafe fn channels<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
         &self,
         pixels: &Pixels<'_>,
     ) {
@@ -317,13 +251,13 @@ impl Row<'_> {
         unsafe {
             while c + L * V::LANES <= end {
                 let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
-                self.block::<V, P, L, MASKED, GROUPED>(pixels, (c, L * V::LANES), load);
+                self.block::<V, P, L, MASKED>(pixels, (c, L * V::LANES), load);
                 c += L * V::LANES;
             }
             while c < end {
                 let count = V::LANES.min(end - c);
                 let load = |from, _| V::load_some(from, count);
-                self.block::<V, P, 1, MASKED, GROUPED>(pixels, (c, count), load);
+                self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
                 c += count;
             }
         }
@@ -334,13 +268,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn block<
-        V: Spread,
-        const P: usize,
-        const L: usize,
-        const MASKED: bool,
-        const GROUPED: bool,
-    >(
+    unsafe fn block<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
         &self,
         pixels: &Pixels<'_>,
         (c, count): (usize, usize),
@@ -358,42 +286,169 @@ impl Row<'_> {
             let mut sums = [[V::zero(); L]; P];
             let all = u8::MAX >> (8 - P);
             for &(line, weights) in self.lines {
+                let mut from = line.wrapping_offset(first);
                 let mut weights = weights.wrapping_add(c);
-                for i in 0..if GROUPED { self.each } else { 1 } {
-                    let mut from = line.wrapping_offset(first);
-                    for tap in 0..self.width.taps {
-                        let mask = if MASKED { pixels.masks[tap] } else { all };
-                        for l in 0..L {
-                            let weight = load(weights, l);
-                            let value = |p: usize| {
-                                let at = from.wrapping_add(p * next + l * V::LANES);
-                                self.read::<V, GROUPED>(at, (c + l * V::LANES, i), |at| load(at, 0))
-                            };
-                            if mask == all {
-                                for p in 0..P {
-                                    sums[p][l] = value(p).fma(weight, sums[p][l]);
-                                }
-                                continue;
-                            }
+                for tap in 0..self.width.taps {
+                    let mask = if MASKED { pixels.masks[tap] } else { all };
+                    for l in 0..L {
+                        let weight = load(weights, l);
+                        if mask == all {
                             for p in 0..P {
-                                if mask >> p & 1 == 1 {
-                                    sums[p][l] = value(p).fma(weight, sums[p][l]);
+                                let value = load(from.wrapping_add(p * next), l);
+                                sums[p][l] = value.fma(weight, sums[p][l]);
+                            }
+                            continue;
+                        }
+                        for p in 0..P {
+                            if mask >> p & 1 == 1 {
+                                let value = load(from.wrapping_add(p * next), l);
+                                sums[p][l] = value.fma(weight, sums[p][l]);
+                            }
+                        }
+                    }
+                    // Not beyond the end, even behind the last tap.
+                    (from, weights) =
+                        (from.wrapping_add(step), weights.wrapping_add(self.channels));
+                }
+            }
+            store(&self.out(pixels.x, (c, count)), sums);
+        }
+    }
+
+    /// The line, where groups have some channels: seven neighbours at a time, where the usual windows
+    /// have code of their own, and what is left one by one.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn line_of_groups<V: Spread, const NEAR: bool>(&self) {
+        let near = (self.width.taps, self.width.stride, self.width.dilation);
+        let mut x = 0;
+        while x < self.width.output {
+            // SAFETY: the caller's promise; the pixels are within the line.
+            unsafe {
+                x += match (near, self.width.output - x) {
+                    ((3, 1, 1), SEVEN..) if NEAR => self.near_of_groups::<V, 1>(x),
+                    ((3, 2, 1), SEVEN..) if NEAR => self.near_of_groups::<V, 2>(x),
+                    _ => self.one_of_groups::<V>(x),
+                };
+            }
+        }
+    }
+
+    /// Seven neighbours from `x` on, with three taps, a stride `S` and no dilation: each position is read
+    /// once for all windows that look at it.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn near_of_groups<V: Spread, const S: usize>(&self, x: usize) -> usize {
+        let start = (x * S) as isize + self.width.start;
+        for c in self.part.clone().step_by(V::LANES) {
+            let count = V::LANES.min(self.part.end - c);
+            let first = start * self.channels as isize + c as isize;
+            // SAFETY: the caller's promise; positions outside the input are not read.
+            unsafe {
+                let mut sums = [[V::zero(); 1]; SEVEN];
+                for &(line, weights) in self.lines {
+                    for i in 0..self.each {
+                        let mut taps = [V::zero(); 3];
+                        for t in 0..3 {
+                            let own = weights.add((i * 3 + t) * self.channels + c);
+                            taps[t] = V::load_some(own, count);
+                        }
+                        let mut from = line.wrapping_offset(first);
+                        positions!(I => {
+                            if I < (SEVEN - 1) * S + 3 {
+                                let position = start.wrapping_add_unsigned(I).cast_unsigned();
+                                if position < self.width.input {
+                                    let value = self.input_of_groups::<V>(from, (c, count), i);
+                                    for t in 0..3 {
+                                        if let Some(p) = pixel(I, t, S).filter(|p| *p < SEVEN) {
+                                            sums[p][0] = value.fma(taps[t], sums[p][0]);
+                                        }
+                                    }
+                                }
+                                from = from.wrapping_add(self.channels);
+                            }
+                        });
+                    }
+                }
+                store(&self.out(x, (c, count)), sums);
+            }
+        }
+        SEVEN
+    }
+
+    /// One pixel, four vectors of channels at a time.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn one_of_groups<V: Spread>(&self, x: usize) -> usize {
+        const VECTORS: usize = 4;
+        for c in self.part.clone().step_by(VECTORS * V::LANES) {
+            let end = self.part.end.min(c + VECTORS * V::LANES);
+            // SAFETY: the caller's promise; taps outside the input are left out.
+            unsafe {
+                let mut sums = [[V::zero(); VECTORS]; 1];
+                for &(line, weights) in self.lines {
+                    for i in 0..self.each {
+                        for t in 0..self.width.taps {
+                            let Some(at) = self.width.position(x, t) else { continue };
+                            let from = line.add(at * self.channels);
+                            let weights = weights.add((i * self.width.taps + t) * self.channels);
+                            for l in 0..VECTORS {
+                                let own = c + l * V::LANES;
+                                if own < end {
+                                    let count = V::LANES.min(end - own);
+                                    let weight = V::load_some(weights.add(own), count);
+                                    let from = from.add(own);
+                                    let value = self.input_of_groups::<V>(from, (own, count), i);
+                                    sums[0][l] = value.fma(weight, sums[0][l]);
                                 }
                             }
                         }
-                        // Not beyond the end, even behind the last tap.
-                        (from, weights) =
-                            (from.wrapping_add(step), weights.wrapping_add(self.channels));
                     }
                 }
+                store(&self.out(x, (c, end - c)), sums);
             }
-            let out = Out {
-                to: self.to.add(pixels.x * self.channels + c),
-                stride: self.channels,
-                columns: count,
-                then: self.then.at(self.first + pixels.x, c),
-            };
-            store(&out, sums);
+        }
+        1
+    }
+
+    /// Input `i` of the groups of `count` channels from `c` on, which lie at `from`.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn input_of_groups<V: Spread>(
+        &self,
+        from: *const f32,
+        (c, count): (usize, usize),
+        i: usize,
+    ) -> V {
+        // SAFETY: the caller's promise; a group begins at a multiple of its size.
+        unsafe {
+            if V::LANES < MOST_EACH && V::LANES < self.each {
+                return V::splat(*from.sub(c % self.each).add(i));
+            }
+            V::load_some(from, count).spread(self.each, i)
+        }
+    }
+
+    /// Where some channels of the pixels from `x` on go.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn out(&self, x: usize, (c, columns): (usize, usize)) -> Out {
+        Out {
+            // SAFETY: the caller's promise.
+            to: unsafe { self.to.add(x * self.channels + c) },
+            stride: self.channels,
+            columns,
+            then: self.then.at(self.first + x, c),
         }
     }
 }
