@@ -6,7 +6,10 @@
 
 use super::decode::Panel;
 use super::micro;
-use super::pack::each_panel;
+use super::pack::{each_panel, round_rows, unrounded};
+use super::precision::Precision;
+#[cfg(target_arch = "x86_64")]
+use super::precision::has_pairs;
 use crate::lines::{Lines, Shelf};
 use crate::num::{Loose, bytes_mut};
 use crate::par::Threads;
@@ -307,9 +310,12 @@ impl CompressedPanels {
 
     /// The panel that begins with a column.
     pub(super) fn panel(&self, first: usize) -> Panel<'_> {
-        let form = self.form();
-        let start = first / form.width * form.len();
-        Panel::new(form, &self.data.elements()[start..][..form.len()])
+        Panel::new(self.form(), &self.bytes_from(first)[..self.form.len()])
+    }
+
+    /// The panels from a column on.
+    fn bytes_from(&self, first: usize) -> &[u8] {
+        &self.data.elements()[first / self.form.width * self.form.len()..]
     }
 }
 
@@ -330,18 +336,65 @@ impl Stored<'_> {
         }
     }
 
-    /// Elements of f32 that one panel takes while it is laid out.
-    pub(super) fn panel_room(self) -> usize {
-        match self {
-            Stored::Plain(_) => self.form().len().div_ceil(size_of::<f32>()),
+    /// Elements of f32 that one panel takes while it is laid out and rounded.
+    pub(super) fn panel_room(self, precision: Precision) -> usize {
+        let form = self.form();
+        let laid = match self {
+            Stored::Plain(_) => form.len().div_ceil(size_of::<f32>()),
             Stored::Panels(_) => 0,
+        };
+        match precision {
+            Precision::F32 => laid,
+            Precision::Bf16 => laid + unrounded(form.terms, form.width, precision),
         }
     }
 
-    /// Elements of scratch memory for a tile of some panels, which are widened unless rows are few.
-    pub(super) fn room(self, panels: usize, are_few: bool) -> usize {
-        let widened = if are_few { 0 } else { panels * self.form().terms * self.form().width };
-        widened + self.panel_room()
+    /// Bytes of a panel.
+    pub(super) fn panel_bytes(self) -> usize {
+        self.form().len()
+    }
+
+    /// The panels from a column on, if they are laid out.
+    pub(super) fn bytes_from(&self, first: usize) -> &[u8] {
+        match self {
+            Stored::Panels(panels) => panels.bytes_from(first),
+            Stored::Plain(_) => &[],
+        }
+    }
+
+    /// Elements of scratch memory for a tile of some panels, which are written unless rows are few; for
+    /// tiles of the machine some at a time.
+    pub(super) fn room(self, panels: usize, are_few: bool, precision: Precision) -> usize {
+        if are_few {
+            return self.panel_room(Precision::F32);
+        }
+        let panel = self.form().width * precision.rows(self.form().terms);
+        #[cfg(target_arch = "x86_64")]
+        let panels = if precision.has_tiles() { super::tiles::group(panel) } else { panels };
+        panels * panel + self.panel_room(precision)
+    }
+
+    /// Writes the panel that begins with a column as it is multiplied; `room` is as long as
+    /// [`Self::panel_room`] says.
+    pub(super) fn write(
+        &self,
+        first: usize,
+        precision: Precision,
+        room: &mut [f32],
+        to: &mut [f32],
+    ) {
+        if precision == Precision::F32 {
+            return self.panel(first, room).widen(to);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if precision.per_lane() == 2 && has_pairs() {
+            return self.panel(first, room).round(to);
+        }
+        let Form { terms, width, .. } = self.form();
+        let (rows, room) = room.split_at_mut(unrounded(terms, width, precision));
+        self.panel(first, room).widen(rows);
+        rows[terms * width..].fill(0.0);
+        round_rows(rows, width, precision, to);
     }
 
     /// The panel that begins with a column.

@@ -2,6 +2,12 @@
 //! once for many.
 
 use super::compressed::{Code, Form, Stored};
+#[cfg(target_arch = "x86_64")]
+use super::precision::has_pairs;
+#[cfg(target_arch = "x86_64")]
+use super::round::store_pairs;
+#[cfg(target_arch = "x86_64")]
+use super::tiles;
 use super::{Left, Product, Right, Tile, finish, micro};
 use crate::isa::{Isa, isa};
 use crate::par::Slice;
@@ -10,7 +16,7 @@ use crate::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
 use crate::simd::Portable;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512};
+use crate::simd::{Avx2, Avx512, Vector};
 use crate::simd::{Integral, prefetch};
 
 /// Rows that are multiplied by an element that has just become f32, at most.
@@ -53,6 +59,19 @@ impl<'a> Panel<'a> {
         let to = to.as_mut_ptr();
         // SAFETY: there is room for all rows.
         unsafe { self.read(Task::Widen(to)) }
+    }
+
+    /// Writes the elements rounded to bf16, as rows of pairs, with zeros behind the last.
+    ///
+    /// # Panics
+    /// Unless the machine has an instruction for it.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn round(self, to: &mut [f32]) {
+        let Form { terms, width, .. } = self.form;
+        assert!(has_pairs() && to.len() >= terms.div_ceil(2) * width);
+        to[terms / 2 * width..].fill(0.0);
+        // SAFETY: there is room for all pairs; `has_pairs` says that there is the instruction.
+        unsafe { round(self, to.as_mut_ptr()) }
     }
 
     /// Sums of rows of A times the panel; `to` has as many rows.
@@ -112,6 +131,21 @@ enum Task<'a> {
 unsafe fn avx512(panel: Panel<'_>, task: Task<'_>) {
     // SAFETY: the caller's promise.
     unsafe { perform::<Avx512, 2>(panel, task) }
+}
+
+/// # Safety
+/// As [`Panel::read`], with AVX512-BF16 and room for all pairs.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+unsafe fn round(panel: Panel<'_>, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut pairs = Pairs { to, even: [Avx512::zero(); 2] };
+        decode(panel, &mut pairs);
+        if panel.form.terms % 2 == 1 {
+            pairs.take(panel.form.terms, [Avx512::zero(); 2]);
+        }
+    }
 }
 
 /// # Safety
@@ -183,6 +217,32 @@ impl<V: Integral, const P: usize> Sink<V, P> for Rows {
         for p in 0..P {
             // SAFETY: the caller's promise.
             unsafe { row[p].store(self.to.add((term * P + p) * V::LANES)) };
+        }
+    }
+}
+
+/// Memory for pairs of rows, rounded to bf16.
+#[cfg(target_arch = "x86_64")]
+struct Pairs {
+    to: *mut f32,
+    /// The row that has come and waits for the next.
+    even: [Avx512; 2],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Sink<Avx512, 2> for Pairs {
+    #[inline(always)]
+    unsafe fn take(&mut self, term: usize, row: [Avx512; 2]) {
+        if term.is_multiple_of(2) {
+            self.even = row;
+            return;
+        }
+        for p in 0..2 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = self.to.add((term / 2 * 2 + p) * Avx512::LANES);
+                store_pairs(self.even[p].0, row[p].0, to);
+            }
         }
     }
 }
@@ -365,11 +425,10 @@ impl Product<'_> {
     /// Computes one tile of C with a compressed B.
     pub(super) fn decoded(&self, tile: Tile, b: Stored<'_>, scratch: &mut [f32], c: Slice<f32>) {
         let (_, width) = micro::shape();
-        let (room, widened) = scratch.split_at_mut(b.panel_room());
         let firsts = (tile.columns.0..tile.columns.1).step_by(width);
         if let (true, Left::Rows { values, stride }) = (tile.is_thin, self.a) {
             for first in firsts {
-                let panel = b.panel(first, room);
+                let panel = b.panel(first, scratch);
                 // SAFETY: the columns are this tile's own.
                 unsafe { self.few_rows(tile, (first, panel), values, stride, c) };
             }
@@ -384,10 +443,16 @@ impl Product<'_> {
                 )
             };
         }
-        for (first, to) in firsts.zip(widened.chunks_exact_mut((width * self.k).max(1))) {
-            b.panel(first, room).widen(to);
+        #[cfg(target_arch = "x86_64")]
+        if self.precision.has_tiles() {
+            return self.blocks_of_tiles(tile, tiles::Panels::Compressed(b, scratch), c);
         }
-        self.blocks(tile, (widened, &[]), c);
+        let panel = width * self.precision.rows(self.k);
+        let (panels, room) = scratch.split_at_mut(firsts.len() * panel);
+        for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
+            b.write(first, self.precision, room, to);
+        }
+        self.blocks(tile, (panels, &[]), c);
     }
 
     /// The sums of all rows of a tile for the columns of a panel.
@@ -419,138 +484,4 @@ impl Product<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Compressed, CompressedPanels, Factors, Packed, Precision, Step};
-    use super::*;
-    use crate::lines::Shelf;
-    use crate::memory::ScratchPool;
-    use crate::num::f16;
-    use crate::par::Threads;
-
-    fn numbers(len: usize, modulus: usize) -> Vec<f32> {
-        (0..len).map(|i| ((i * 7919 + 13) % modulus) as f32 / 16.0 - 2.0).collect()
-    }
-
-    /// A matrix as it is stored, and what its elements are.
-    struct Matrix {
-        bytes: Vec<u8>,
-        scales: Vec<f32>,
-        zeros: Vec<f32>,
-        values: Vec<f32>,
-    }
-
-    const CODES: [Code; 5] = [Code::F16, Code::U8, Code::I8, Code::U4, Code::I4];
-
-    fn matrix(code: Code, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
-        let groups = k / group;
-        // Products with those in f32 are rounded, with those in f16 not.
-        let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
-        let rounded = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
-        let scales: Vec<f32> = (0..n * groups).map(|i| rounded(scale(i))).collect();
-        let integer = |i: usize| ((i * 2_654_435_761) >> 7) as u8;
-        let value = |byte: u8| match code {
-            Code::U8 => f32::from(byte),
-            Code::I8 => f32::from(byte as i8),
-            Code::U4 => f32::from(byte & 15),
-            _ => f32::from((byte << 4) as i8 >> 4),
-        };
-        let zeros: Vec<f32> = (0..n * groups).map(|i| value(integer(i + 77))).collect();
-        let at = |p: usize, j: usize| if by_rows { p * n + j } else { j * k + p };
-        let half = |i: usize| f16::from_f32((i % 37) as f32 * 0.37 - 5.0);
-        let mut values = vec![0.0; k * n];
-        for (p, j) in (0..k).flat_map(|p| (0..n).map(move |j| (p, j))) {
-            let factor = j * groups + p / group;
-            values[p * n + j] = match code {
-                Code::F16 => half(at(p, j)).to_f32(),
-                _ => (value(integer(at(p, j))) - zeros[factor]) * scales[factor],
-            };
-        }
-        let bytes = match code {
-            Code::F16 => (0..k * n).flat_map(|i| half(i).to_bits().to_le_bytes()).collect(),
-            Code::U8 | Code::I8 => (0..k * n).map(integer).collect(),
-            _ => (0..k * n / 2).map(|i| integer(2 * i) & 15 | integer(2 * i + 1) << 4).collect(),
-        };
-        Matrix { bytes, scales, zeros, values }
-    }
-
-    impl Matrix {
-        fn stored(
-            &self,
-            code: Code,
-            by_rows: bool,
-            size: (usize, usize),
-            group: usize,
-        ) -> Compressed<'_> {
-            let groups = size.0 / group;
-            let factors = |values| Factors { values, column: groups, group: 1 };
-            let (scales, zeros) = (factors(&self.scales), Some(factors(&self.zeros)));
-            Compressed { bytes: &self.bytes, code, by_rows, size, group, scales, zeros }
-        }
-    }
-
-    /// Bit for bit the products with what the elements stand for, for few rows and many, laid out
-    /// before or not.
-    #[test]
-    fn compressed_products_are_chains() {
-        let threads = Threads::new(2);
-        let cases = [
-            (1, 70, 128, 32),
-            (3, 32, 64, 64),
-            (4, 16, 66, 66),
-            (7, 98, 192, 64),
-            (40, 70, 128, 32),
-            (2, 8, 0, 2),
-            (1, 600, 320, 64),
-        ];
-        for ((m, n, k, group), code) in cases.into_iter().flat_map(|case| CODES.map(|c| (case, c)))
-        {
-            for by_rows in [false, true] {
-                let of = matrix(code, by_rows, (k, n), group);
-                let stored = of.stored(code, by_rows, (k, n), group);
-                let panels = CompressedPanels::new((&threads, Shelf::apart()), &stored);
-                let packed = Packed::decompressed((&threads, Shelf::apart()), &stored);
-                let (a, bias) = (numbers(m * k, 101), numbers(n, 53));
-                let steps = [Step::AddColumns(&bias)];
-                let rights = [
-                    Right::Compressed(stored),
-                    Right::CompressedPanels(&panels),
-                    Right::Packed(&packed),
-                ];
-                for b in rights {
-                    let a_rows = Left::Rows { values: &a, stride: k };
-                    let precision = Precision::F32;
-                    let product =
-                        Product { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &steps };
-                    let mut c = vec![f32::NAN; m * n];
-                    product.run(&threads, &ScratchPool::default(), &mut c);
-                    for (at, found) in c.iter().enumerate() {
-                        let (i, j) = (at / n, at % n);
-                        let chain =
-                            |s: f32, p: usize| a[i * k + p].mul_add(of.values[p * n + j], s);
-                        let expected = (0..k).fold(0.0, chain) + bias[j];
-                        assert_eq!(*found, expected, "{code:?} {by_rows} {m} {n} {k} at {i} {j}");
-                    }
-                }
-            }
-        }
-    }
-
-    /// An odd number of terms, of which the last has none beside it.
-    #[test]
-    fn rows_of_nibbles_can_be_odd() {
-        let (n, k) = (34, 7);
-        let of = matrix(Code::U4, true, (k, n), k);
-        let stored = of.stored(Code::U4, true, (k, n), k);
-        let a = numbers(k, 41);
-        let a_rows = Left::Rows { values: &a, stride: k };
-        let b = Right::Compressed(stored);
-        let (m, precision) = (1, Precision::F32);
-        let product = Product { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &[] };
-        let mut c = vec![f32::NAN; n];
-        product.run(&Threads::new(1), &ScratchPool::default(), &mut c);
-        for (j, found) in c.iter().enumerate() {
-            let expected = (0..k).fold(0f32, |s, p| a[p].mul_add(of.values[p * n + j], s));
-            assert_eq!(*found, expected, "column {j}");
-        }
-    }
-}
+mod tests;

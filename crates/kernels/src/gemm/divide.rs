@@ -13,6 +13,9 @@ const TILES_CACHE: usize = 1 << 20;
 /// Bytes of rows of A that stay in the cache of one core on machines with tiles, while B passes by.
 const TILES_ROWS: usize = 640 << 10;
 
+/// The same while B is decompressed for them, which takes longer than to read it.
+const DECODED_ROWS: usize = 2 * TILES_ROWS;
+
 /// Multiply-adds that are worth a second thread.
 pub(super) const GRAIN: usize = 1 << 16;
 
@@ -57,10 +60,12 @@ impl Tiles {
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let (panels, panel) = (n.div_ceil(width), width * row);
         let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
+        let rows = |bytes: usize| bytes / row / most * most;
         let (rows, together) = match (precision.has_tiles(), is_packed) {
-            (true, true) => (TILES_ROWS / row / most * most, panels),
-            (true, false) => (TILES_ROWS / row / most * most, TILES_CACHE / panel),
             (false, _) => (m, CACHE / panel),
+            (_, true) => (rows(TILES_ROWS), panels),
+            (_, false) if product.compressed().is_some() => (rows(DECODED_ROWS), panels),
+            (_, false) => (rows(TILES_ROWS), TILES_CACHE / panel),
         };
         let rows = rows.max(most).min(m).max(1);
         let tiles =
@@ -148,7 +153,7 @@ impl Tiles {
         // Nothing lies side by side where B has no columns.
         let panels = self.panels().div_ceil(self.across.max(1));
         match (product.b, product.compressed()) {
-            (_, Some(compressed)) => compressed.room(panels, self.is_thin),
+            (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),
             (Right::Plain(..), _) if !self.is_thin => {
                 panels * micro::shape().1 * product.precision.rows(product.k)
             }

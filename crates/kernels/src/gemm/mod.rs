@@ -242,8 +242,6 @@ impl Product<'_> {
             }
             Right::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
         }
-        let is_compressed = self.compressed().is_some();
-        assert!(!is_compressed || precision == Precision::F32, "compressed operands become f32");
         if m * n > 0 {
             Absorbed::of(self.steps).0.check(m, n);
         }
@@ -300,7 +298,7 @@ impl Product<'_> {
         };
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, (panels, later), c);
+            return self.blocks_of_tiles(tile, tiles::Panels::Packed { panels, later }, c);
         }
         self.blocks(tile, (panels, later), c);
     }

@@ -1,6 +1,6 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
-use super::compressed::Compressed;
+use super::compressed::{Compressed, Stored};
 use super::micro;
 use super::precision::{Precision, Unit};
 use super::round::{pair_rows, widen_rows};
@@ -68,18 +68,23 @@ impl Packed {
         Packed { data, k, n, width: micro::shape().1, precision }
     }
 
-    /// Packs a matrix that is stored in fewer bits, in f32.
+    /// Packs a matrix that is stored in fewer bits.
     ///
     /// # Panics
     /// As [`CompressedPanels::new`](super::CompressedPanels::new).
-    pub fn decompressed((threads, shelf): (&Threads, &Shelf), matrix: &Compressed<'_>) -> Packed {
+    pub fn decompressed(
+        (threads, shelf): (&Threads, &Shelf),
+        matrix: &Compressed<'_>,
+        precision: Precision,
+    ) -> Packed {
         matrix.check();
-        let ((k, n), precision) = (matrix.size, Precision::F32);
+        let ((k, n), matrix) = (matrix.size, Stored::Plain(matrix));
         let (_, width) = micro::shape();
         let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
-        each_panel(threads, data.elements_mut::<f32>(), width * k, |panel, to| {
-            let mut room = vec![0; matrix.form().len()];
-            matrix.panel(panel * width, &mut room).widen(to);
+        let len = width * precision.rows(k);
+        each_panel(threads, data.elements_mut::<f32>(), len, |panel, to| {
+            let mut room = vec![0f32; matrix.panel_room(precision)];
+            matrix.write(panel * width, precision, &mut room, to);
         });
         Packed { data, k, n, width, precision }
     }
@@ -145,6 +150,20 @@ pub(super) fn each_panel<T: Send + Sync>(
     });
 }
 
+/// Elements of a panel before it is rounded, with the zeros that fill it up.
+pub(super) fn unrounded(k: usize, width: usize, precision: Precision) -> usize {
+    precision.per_lane() * precision.rows(k) * width
+}
+
+/// Rounds the rows of a panel.
+pub(super) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
+    match precision.unit() {
+        None => to.copy_from_slice(rows),
+        Some(Unit::Wide) => widen_rows(rows, width, to),
+        Some(Unit::Tiles | Unit::Pairs) => pair_rows(rows, width, to),
+    }
+}
+
 /// Packs columns `first..first + width` of B; columns beyond `n` are 0.
 pub(super) fn pack_panel(
     b: &[Loose],
@@ -154,13 +173,10 @@ pub(super) fn pack_panel(
     precision: Precision,
     to: &mut [f32],
 ) {
-    if let Some(unit) = precision.unit() {
-        let mut rows = vec![0f32; precision.per_lane() * precision.rows(k) * width];
+    if precision != Precision::F32 {
+        let mut rows = vec![0f32; unrounded(k, width, precision)];
         pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
-        return match unit {
-            Unit::Wide => widen_rows(&rows, width, to),
-            Unit::Tiles | Unit::Pairs => pair_rows(&rows, width, to),
-        };
+        return round_rows(&rows, width, precision, to);
     }
     let columns = width.min(n - first);
     match layout {

@@ -254,6 +254,32 @@ pub(super) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize)
     }
 }
 
+/// Rounds two rows to pairs.
+///
+/// # Safety
+/// As [`round_natively`], with room for all lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(super) unsafe fn store_pairs(even: __m512, odd: __m512, to: *mut f32) {
+    /// For each pair its halves, in the order that they have where one row is behind the other.
+    static HALVES: [u16; LANES] = {
+        let mut halves = [0; LANES];
+        let mut i = 0;
+        while i < LANES {
+            halves[i] = (i / 2 + i % 2 * LANES / 2) as u16;
+            i += 1;
+        }
+        halves
+    };
+    // SAFETY: the caller's promise; a vector is as long as the table.
+    unsafe {
+        let halves = _mm512_loadu_si512(HALVES.as_ptr().cast());
+        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(odd, even));
+        _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi16(halves, rounded));
+    }
+}
+
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;

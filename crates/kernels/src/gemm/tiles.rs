@@ -5,6 +5,7 @@
 //! below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where the
 //! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
 
+use super::compressed::Stored;
 use super::image::{self, Image};
 use super::laid::Laid;
 use super::micro::{Out, store_rows};
@@ -197,19 +198,32 @@ impl Later {
 #[repr(C, align(64))]
 struct Sums([f32; ROWS * WIDTH]);
 
+/// Panels that all rows of a tile of C pass, where they have so many elements.
+pub(super) fn group(panel: usize) -> usize {
+    (GROUP / size_of::<f32>() / panel.max(1)).max(1)
+}
+
+/// The panels of a tile of C.
+pub(super) enum Panels<'a> {
+    /// They are there, as those of a later tile may be.
+    Packed {
+        /// From the first on.
+        panels: &'a [f32],
+        /// Those that are read later.
+        later: &'a [f32],
+    },
+    /// They are compressed; there is room for a group of them, and for making one.
+    Compressed(Stored<'a>, &'a mut [f32]),
+}
+
 impl Product<'_> {
     /// As [`Product::blocks`]: all rows of the tile are rounded, then some panels after the other
     /// pass by all of them.
-    pub(super) fn blocks_of_tiles(
-        &self,
-        tile: Tile,
-        (panels, later): (&[f32], &[f32]),
-        c: Slice<f32>,
-    ) {
+    pub(super) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: Slice<f32>) {
         let (left, right) = tile.columns;
         let (then, rest) = Absorbed::of(self.steps);
         let panel = WIDTH * self.precision.rows(self.k);
-        let group = (GROUP / size_of::<f32>() / panel.max(1)).max(1);
+        let group = group(panel);
         let blocks: Vec<RowBlock>;
         let (laid, image);
         match self.a {
@@ -226,9 +240,23 @@ impl Product<'_> {
         let mut sums = Sums([0.0; ROWS * WIDTH]);
         for first in (left..right).step_by(group * WIDTH) {
             let end = right.min(first + group * WIDTH);
-            let own = &panels[(first - left) / WIDTH * panel..];
-            let next = if end < right { &own[group * panel..] } else { later };
-            let mut next = Later::of(next, group * panel);
+            let (own, mut next) = match &mut panels {
+                Panels::Packed { panels, later } => {
+                    let own = &panels[(first - left) / WIDTH * panel..];
+                    let next = if end < right { &own[group * panel..] } else { later };
+                    (own, Later::of(next, group * panel))
+                }
+                Panels::Compressed(b, room) => {
+                    let (own, room) = room.split_at_mut(group * panel);
+                    let each = own.chunks_mut(panel.max(1));
+                    for (column, to) in (first..end).step_by(WIDTH).zip(each) {
+                        b.write(column, self.precision, room, to);
+                    }
+                    let next = if end < right { b.bytes_from(end) } else { &[] };
+                    let bytes = next.len().min(group * b.panel_bytes());
+                    (&*own, Later { from: next.as_ptr(), bytes })
+                }
+            };
             for block in &blocks {
                 // SAFETY: `isa` says that there are tiles.
                 unsafe { configured.prepare(block) };

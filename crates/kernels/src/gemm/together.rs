@@ -45,7 +45,8 @@ pub fn run_together(
     let work = |Member { product: p, .. }: &Member<'_>| (p.m + 3) * p.n * p.k.max(1);
     let work: usize = members.iter().map(work).sum();
     let parts = if work <= GRAIN { 1 } else { threads.count() * TILES_PER_THREAD };
-    let rooms = members.iter().filter_map(|m| Some(m.product.compressed()?.room(0, true)));
+    let rooms =
+        members.iter().filter_map(|m| Some(m.product.compressed()?.room(0, true, Precision::F32)));
     let room = rooms.max().unwrap_or_default();
     let mut space = scratch.take::<f32>(room * threads.count());
     let shared = Slice::new(&mut space);

@@ -5,6 +5,7 @@ use super::weights::Weights;
 use crate::net::Made;
 use crate::ops::matmul::{Float32, Shape};
 use crate::prelude::*;
+use kernels::gemm::THIN_ROWS;
 use std::sync::Arc;
 
 /// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
@@ -38,11 +39,21 @@ impl Product {
         let b = self.weights.as_ref().map_or(b, |w| &w.sizes);
         Shape::new(a, b, turn_a, turn_b)
     }
+
+    /// The same as they are computed, where B is input `b`: few rows by weights as they are stored in f32,
+    /// since neither operand is laid out.
+    pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
+        let shape = self.shape(cx.sizes(0), cx.sizes(b));
+        match self.weights.is_some() && shape.rows() <= THIN_ROWS {
+            true => shape,
+            false => shape.rounded(cx.precision()),
+        }
+    }
 }
 
 impl Made for Product {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let shape = self.shape(cx.sizes(0), cx.sizes(1)).rounded(cx.precision());
+        let shape = self.lowered_shape(1, cx);
         let kernel = Float32::new(shape, cx, self.then.clone());
         let mut kernel = kernel.by(self.weights.as_ref(), cx);
         kernel.through = self.through.clone();

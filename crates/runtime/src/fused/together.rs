@@ -39,7 +39,7 @@ impl Products {
 impl Made for Products {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let member = |Member { product, b, factor }: &Member| {
-            let shape = product.shape(cx.sizes(0), cx.sizes(*b)).rounded(cx.precision());
+            let shape = product.lowered_shape(*b, cx);
             let kernel = Float32::of(shape, cx, *b, product.then.clone());
             (kernel.by(product.weights.as_ref(), cx), *factor)
         };

@@ -5,7 +5,7 @@ use crate::ops::convert::convert_tensor;
 use crate::prepared::Ahead;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
-use kernels::gemm::{Code, Compressed, CompressedPanels, Factors, Packed, Right};
+use kernels::gemm::{Code, Compressed, CompressedPanels, Factors, Packed, Precision, Right};
 
 /// How an input, and behind it its scales and zero points, are the B of a product.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Weights {
     pub(crate) scales: Option<(usize, usize)>,
     /// The same of zero points.
     pub(crate) zeros: Option<(usize, usize)>,
-    /// Whether later runs read them in f32.
-    pub(crate) is_widened: bool,
+    /// What later runs read them as, if not as they are stored.
+    pub(crate) widened: Option<Precision>,
 }
 
 impl Weights {
@@ -71,9 +71,11 @@ impl Panels {
         }
         let stored = self.stored(cx)?;
         let form = || format!("{:?}", self.weights);
-        let make = || match self.weights.is_widened {
-            false => Laid::Narrow(CompressedPanels::new(cx.to_shelf(), &stored.matrix())),
-            true => Laid::Wide(Packed::decompressed(cx.to_shelf(), &stored.matrix())),
+        let make = || match self.weights.widened {
+            None => Laid::Narrow(CompressedPanels::new(cx.to_shelf(), &stored.matrix())),
+            Some(precision) => {
+                Laid::Wide(Packed::decompressed(cx.to_shelf(), &stored.matrix(), precision))
+            }
         };
         Ok(match self.panels.again(cx, form, make) {
             Some(laid) => Operand::Laid(laid),

@@ -8,7 +8,7 @@ use crate::fused::product::Product;
 use crate::fused::then::{Operand, Then};
 use crate::fused::together::Products;
 use crate::net::{Net, Node, Operation, ValueId};
-use kernels::gemm::are_few;
+use kernels::gemm::{Precision, are_few};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -110,7 +110,10 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
         return None;
     }
     let shape = product.shape(&a, &b);
-    let few = are_few(shape.rows(), cx.shared.options.precision);
+    // By weights as they are stored they are computed in f32.
+    let stored = product.weights.is_some();
+    let precision = if stored { Precision::F32 } else { cx.shared.options.precision };
+    let few = are_few(shape.rows(), precision);
     (shape.reads_through() && few).then_some(product)
 }
 

@@ -22,14 +22,12 @@ use std::sync::Arc;
 const WIDENED: usize = 1 << 22;
 
 pub(super) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    if cx.shared.options.precision != Precision::F32 {
-        return 0;
-    }
-    Sweep::editing(net, by_stored)
+    let precision = cx.shared.options.precision;
+    Sweep::editing(net, |sweep, node| by_stored(sweep, node, precision))
 }
 
 /// Lets a product read its weights as they are stored.
-fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
+fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node, precision: Precision) -> Option<()> {
     let mut product = product(sweep.net, node).filter(|p| p.weights.is_none())?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
     let sizes = |v| sweep.net.sizes(v).filter(|_| sweep.net.is_f32(v));
@@ -39,8 +37,11 @@ fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
     if !shape.reads_through() {
         return None;
     }
-    let is_small = sizes.iter().product::<usize>() < WIDENED && shape.rows() > THIN_ROWS;
-    stored.weights.is_widened = stored.weights.code == Code::F16 && is_small;
+    // bf16 is as large as f16.
+    let is_small = sizes.iter().product::<usize>() < WIDENED || precision == Precision::Bf16;
+    if stored.weights.code == Code::F16 && is_small && shape.rows() > THIN_ROWS {
+        stored.weights.widened = Some(precision);
+    }
     let more = stored.inputs.len() - 1;
     node.inputs.remove(1);
     node.inputs.insert_many(1, stored.inputs);
@@ -62,8 +63,8 @@ impl Stored {
     fn of(sweep: &Sweep<'_>, value: ValueId, sizes: &Sizes, by_rows: bool) -> Option<Stored> {
         if let Some((elements, ElementType::F16)) = widened(sweep, value) {
             let (code, sizes) = (Code::F16, sizes.clone());
-            let (scales, zeros, is_widened) = (None, None, false);
-            let weights = Weights { code, sizes, by_rows, group: 1, scales, zeros, is_widened };
+            let (scales, zeros, widened) = (None, None, None);
+            let weights = Weights { code, sizes, by_rows, group: 1, scales, zeros, widened };
             return Some(Stored { weights, inputs: smallvec![elements] });
         }
         let maker = sweep.maker(value)?;
@@ -82,8 +83,8 @@ impl Stored {
                 inputs.push(are_elements(sweep.net, zeros, code)?);
             }
             let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
-            let (zeros, is_widened) = (zeros_apart, false);
-            let weights = Weights { code, sizes, by_rows, group, scales, zeros, is_widened };
+            let (zeros, widened) = (zeros_apart, None);
+            let weights = Weights { code, sizes, by_rows, group, scales, zeros, widened };
             Some(Stored { weights, inputs })
         })
     }

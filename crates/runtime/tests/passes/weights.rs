@@ -1,9 +1,11 @@
 //! Weights that products read as they are stored.
 
 use super::rows::half_bytes;
-use super::{binary, check, constant, unary};
+use super::{binary, check, constant, numbers, unary};
+use infer::Inputs;
 use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
-use ir::{GraphBuilder, OutputRef};
+use ir::{Graph, GraphBuilder, OutputRef};
+use runtime::{Options, Precision, Tensor};
 
 /// How weights of 96 columns and 384 terms are stored.
 #[derive(Clone, Copy)]
@@ -181,4 +183,66 @@ fn scales_that_are_aligned_elsewhere_are_computed_once() {
     let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
     g.result("y", y);
     check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "matmul"]);
+}
+
+/// What a graph of one input in f32 gives, twice.
+fn outputs(
+    graph: &Graph,
+    sizes: &[usize],
+    values: Vec<f32>,
+    precision: Precision,
+) -> [Vec<f32>; 2] {
+    let facts = infer::propagate(graph, &Inputs::default()).unwrap();
+    let options = Options { precision, ..Options::default() };
+    let mut session = runtime::compile_with(graph, &facts, &options).unwrap().session();
+    let input = [Tensor::from_vec(sizes, values).unwrap()];
+    [(); 2].map(|_| session.run(&input).unwrap()[0].as_slice().unwrap().to_vec())
+}
+
+/// Rounded to bf16 they have the bits of f32 weights that are rounded; few rows are computed in f32.
+#[test]
+fn stored_weights_can_be_rounded() {
+    let form = |element_type, sizes, factors, zeros| Form {
+        element_type,
+        sizes,
+        factors,
+        zeros,
+        wide: "f32",
+    };
+    let forms = [
+        form(U8, &[96, 384], &[96, 1], Some(U8)),
+        form(I8, &[96, 384], &[96, 1], None),
+        form(I4, &[96, 3, 128], &[96, 3, 1], None),
+    ];
+    for form in forms {
+        let stored = |rows: usize| {
+            let mut g = GraphBuilder::new("stored");
+            let x = g.parameter("x", F32, &format!("{rows},384"));
+            let weights = form.weights(&mut g, true);
+            let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+            let y = y.inputs(&[x, weights]).output();
+            g.result("y", y);
+            g.finish().unwrap()
+        };
+        let unit = (0..384 * 384).map(|i| if i % 385 == 0 { 1.0 } else { 0.0 }).collect();
+        let [values, _] = outputs(&stored(384), &[384, 384], unit, Precision::F32);
+        for (rows, precision) in
+            [(1, Precision::F32), (8, Precision::F32), (9, Precision::Bf16), (40, Precision::Bf16)]
+        {
+            let mut g = GraphBuilder::new("wide");
+            let x = g.parameter("x", F32, &format!("{rows},384"));
+            let weights = g.constant_f32(&[384, 96], &values);
+            let y = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+            g.result("y", y);
+            let (wide, sizes) = (g.finish().unwrap(), [rows, 384]);
+            let x = numbers(rows * 384, 3);
+            let [expected, _] = outputs(&wide, &sizes, x.clone(), precision);
+            let found = outputs(&stored(rows), &sizes, x, Precision::Bf16);
+            assert!(
+                found.iter().all(|found| *found == expected),
+                "{:?}, {rows}",
+                form.element_type
+            );
+        }
+    }
 }
