@@ -64,6 +64,11 @@ impl ToLevel {
         unsafe { self.level(x).to_int_unchecked::<i32>() as u8 }
     }
 
+    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    pub(crate) fn clamps(self, low: f32, high: f32) -> bool {
+        clamps([low, high].map(|x| (x - self.low) * self.factor), self.most)
+    }
+
     /// The level of an element: a whole number from 0 on.
     #[inline(always)]
     pub(crate) fn level(self, x: f32) -> f32 {
@@ -73,33 +78,45 @@ impl ToLevel {
 }
 
 impl ToLevel {
-    /// The same for vectors.
+    /// The levels of vectors before they are rounded to whole ones.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
-    pub(crate) unsafe fn level_of<V: Vector>(self, x: V) -> V {
+    pub(crate) unsafe fn scaled<V: Vector>(self, x: V) -> V {
         // SAFETY: the caller's promise.
         unsafe {
             let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
-            level_between(scaled, self.most)
+            within_levels(scaled, self.most)
         }
     }
 }
 
-/// Numbers rounded to levels from 0 to `most`, which is below 2^22; NaN to 0.
+/// Whether numbers are rounded to the first level and to the last.
+fn clamps([low, high]: [f32; 2], most: f32) -> bool {
+    low <= 0.25 && high >= most - 0.25
+}
+
+/// Numbers between 0 and the last level; 0 for NaN.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
-pub(crate) unsafe fn level_between<V: Vector>(scaled: V, most: f32) -> V {
-    /// Added to a number below 2^22, it leaves no bits behind the point.
+pub(crate) unsafe fn within_levels<V: Vector>(scaled: V, most: f32) -> V {
+    // SAFETY: the caller's promise.
+    unsafe { scaled.larger(V::zero()).smaller(V::splat(most)) }
+}
+
+/// Numbers from 0 to 2^22, rounded to whole ones, ties to even.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
+    /// Added to such a number, it leaves no bits behind the point.
     const WHOLE: f32 = 1.5 * (1 << 23) as f32;
     // SAFETY: the caller's promise.
-    unsafe {
-        let inside = scaled.larger(V::zero()).smaller(V::splat(most));
-        inside.add(V::splat(WHOLE)).add(V::splat(-WHOLE))
-    }
+    unsafe { x.add(V::splat(WHOLE)).add(V::splat(-WHOLE)) }
 }
 
 multiversion! {
@@ -154,9 +171,50 @@ impl<'a> ColumnLevels<'a> {
         ColumnLevels { parts, most }
     }
 
+    /// The parameters of columns that are all alike, with values `scale` apart from `low` on.
+    pub fn alike(to: ToLevel, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
+        let parts = [-to.low, to.factor, scale, low];
+        parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
+    }
+
+    /// Columns that there are parameters for.
+    pub(crate) fn columns(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).min().unwrap_or_default()
+    }
+
+    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    pub(crate) fn clamps(&self, low: f32, high: f32) -> bool {
+        let [add, factor, ..] = self.parts;
+        let scaled = |i: usize| [low, high].map(|x| (x + add[i]) * factor[i]);
+        (0..self.columns()).all(|i| clamps(scaled(i), self.most))
+    }
+
+    /// The level of an element of a column.
+    #[inline(always)]
+    fn level(&self, x: f32, add: f32, factor: f32) -> f32 {
+        ((x + add) * factor).round_ties_even().max(0.0).min(self.most)
+    }
+
     /// Those of the columns from `first` on.
     pub(crate) fn after(self, first: usize) -> ColumnLevels<'a> {
         ColumnLevels { parts: self.parts.map(|part| &part[first..]), ..self }
+    }
+
+    /// Those of some columns from `first` on, if there are so many.
+    pub(crate) fn some(self, first: usize, columns: usize) -> Option<ColumnLevels<'a>> {
+        let has_all = self.columns() >= first + columns;
+        let part = |part: &'a [f32]| &part[first..first + columns];
+        has_all.then(|| ColumnLevels { parts: self.parts.map(part), ..self })
+    }
+}
+
+multiversion! {
+    /// The level of each element of a row of columns.
+    fn to_column_levels(of: ColumnLevels<'_>, values: &[f32], levels: &mut [u8]) {
+        let [add, factor, ..] = of.parts;
+        for ((value, level), (add, factor)) in values.iter().zip(levels).zip(add.iter().zip(factor)) {
+            *level = of.level(*value, *add, *factor) as u8;
+        }
     }
 }
 
@@ -166,9 +224,46 @@ multiversion! {
         let [add, factor, scale, low] = levels.parts.map(|part| &part[..len]);
         for line in lines.chunks_exact_mut(len.max(1)) {
             for (j, x) in line.iter_mut().enumerate() {
-                let level = ((*x + add[j]) * factor[j]).round_ties_even().max(0.0).min(levels.most);
-                *x = level * scale[j] + low[j];
+                *x = levels.level(*x, add[j], factor[j]) * scale[j] + low[j];
             }
+        }
+    }
+}
+
+/// How levels are found: those of all elements alike, or of each column.
+#[derive(Clone, Copy, Debug)]
+pub enum ToLevels<'a> {
+    /// In one way.
+    Alike(ToLevel),
+    /// Each column in its own.
+    Columns(ColumnLevels<'a>),
+}
+
+impl ToLevels<'_> {
+    /// Writes the levels of a row of elements, of columns from `first` on.
+    pub(crate) fn row(self, first: usize, values: &[f32], levels: &mut [u8]) {
+        match self {
+            ToLevels::Alike(to) => to_levels(to, values, levels),
+            ToLevels::Columns(columns) => to_column_levels(columns.after(first), values, levels),
+        }
+    }
+}
+
+/// What results become.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Values.
+    Values(&'a mut [f32]),
+    /// Levels, after all steps.
+    Levels(&'a mut [u8], ToLevels<'a>),
+}
+
+impl Output<'_> {
+    /// Elements that there is room for.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Output::Values(to) => to.len(),
+            Output::Levels(to, _) => to.len(),
         }
     }
 }

@@ -108,11 +108,11 @@ pub unsafe trait Integral: Vector {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_halves(from: *const u8) -> Self;
-    /// Lanes to bytes.
+    /// Lanes to bytes, to the nearest, ties to even.
     ///
     /// # Safety
-    /// The instruction set must be available, the lanes be valid memory, and all be whole numbers
-    /// between 0 and 255.
+    /// The instruction set must be available, the lanes be valid memory, and all be numbers between 0
+    /// and 255.
     unsafe fn store_bytes(self, to: *mut u8);
 }
 
@@ -258,9 +258,9 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
-        // SAFETY: the caller's promise: whole numbers that fit.
+        // SAFETY: the caller's promise: numbers that fit.
         unsafe {
-            let bytes = self.0.map(|x| x.to_int_unchecked::<i32>() as u8);
+            let bytes = self.0.map(|x| x.round_ties_even().to_int_unchecked::<i32>() as u8);
             to.cast::<[u8; 4]>().write_unaligned(bytes);
         }
     }

@@ -12,6 +12,7 @@ mod winograd;
 
 pub use binary::binary;
 pub use deformable::{Deformable, Places};
+pub use depthwise::Map;
 pub use plain::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
@@ -23,6 +24,7 @@ use crate::lines::{Lines, Shelf};
 use crate::memory::ScratchPool;
 use crate::num::Loose;
 use crate::par::Threads;
+use crate::quantize::Output;
 use crate::reduce;
 
 /// A convolution: what slides over what.
@@ -160,6 +162,11 @@ impl Convolution {
         depthwise::each(self).is_some()
     }
 
+    /// Whether its data can be levels.
+    pub fn reads_levels(&self) -> bool {
+        depthwise::reads_levels(self)
+    }
+
     /// The depthwise convolution that is computed in place of one whose channels have a few filters
     /// each: its input has each channel as often as that has filters. A product for each channel
     /// would have no more columns than those.
@@ -258,34 +265,31 @@ impl Convolution {
         }
     }
 
-    /// Convolves as [`Self::run`] does, and writes the mean of each channel of the output, of each
-    /// element of the batch, too: positions are added along lines, and then line after line.
+    /// Convolves as [`Self::run`] does, where data, or results, may be levels. Writes the mean of each
+    /// channel of the output, of each element of the batch, too, unless `means` is empty: positions are
+    /// added along lines, and then line after line.
     ///
     /// # Panics
-    /// As [`Self::run`], and unless it is [`Self::is_by_channels`].
-    pub fn run_with_means(
+    /// As [`Self::run`], and unless it is [`Self::is_by_channels`], and [`Self::reads_levels`] where
+    /// the data are levels.
+    pub fn run_by_channels(
         &self,
-        threads: &Threads,
-        scratch: &ScratchPool,
-        (input, filters): (&[f32], &Filters<'_>),
+        (threads, scratch): (&Threads, &ScratchPool),
+        (map, filters): (Map<'_>, &Filters<'_>),
         steps: &[Step<'_>],
-        (output, means): (&mut [f32], &mut [f32]),
+        (output, means): (Output<'_>, &mut [f32]),
     ) {
         let Filters::Channels(filters) = filters else { panic!("each channel has a filter") };
-        assert_eq!(means.len(), self.batch * self.outputs);
+        assert!(means.is_empty() || means.len() == self.batch * self.outputs);
         let positions = self.positions();
-        if output.is_empty() {
+        if output.len() == 0 {
             return means.fill(0.0);
         }
         let lines = positions / self.axes[2].output;
-        let mut sums = scratch.take(self.batch * lines * self.outputs);
-        depthwise::depthwise(
-            self,
-            threads,
-            (input, filters.elements()),
-            steps,
-            (output, &mut sums),
-        );
+        let count = if means.is_empty() { 0 } else { self.batch * lines * self.outputs };
+        let mut sums = scratch.take(count);
+        let to = (output, &mut sums[..]);
+        depthwise::depthwise(self, (threads, scratch), (map, filters.elements()), steps, to);
         let each = sums.chunks_mut(lines * self.outputs).zip(means.chunks_mut(self.outputs));
         each.for_each(|(sums, means)| reduce::means(positions, sums, means));
     }
@@ -307,13 +311,15 @@ impl Convolution {
             Filters::Channels(filters) => {
                 assert!(input.is_plain(), "channels lie last, in one input");
                 let (values, filters) = (input.values, filters.elements());
+                let (place, to) = ((threads, scratch), (Output::Values(output), &mut [][..]));
                 let Some(whole) = self.repeated() else {
-                    let operands = (values, filters);
-                    return depthwise::depthwise(self, threads, operands, steps, (output, &mut []));
+                    let operands = (Map::Values(values), filters);
+                    return depthwise::depthwise(self, place, operands, steps, to);
                 };
                 let mut wide = scratch.take(self.batch * whole.inside() * whole.inputs);
                 depthwise::repeat(threads, values, &mut wide);
-                depthwise::depthwise(&whole, threads, (&wide, filters), steps, (output, &mut []));
+                let operands = (Map::Values(&wide), filters);
+                depthwise::depthwise(&whole, place, operands, steps, to);
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);

@@ -1,4 +1,7 @@
 use super::*;
+use crate::gemm::apply_steps;
+use crate::quantize::{ColumnLevels, ToLevel, ToLevels};
+use crate::unary::Unary;
 use proptest::prelude::*;
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
@@ -198,9 +201,63 @@ proptest! {
         for threads in 1..3 {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut means) = (vec![f32::NAN; expected.len()], vec![f32::NAN; batch * channels]);
-            conv.run_with_means(&threads, &scratch, (&input, &filters), &[], (&mut out, &mut means));
+            let to = (Output::Values(&mut out), &mut means[..]);
+            conv.run_by_channels((&threads, &scratch), (Map::Values(&input), &filters), &[], to);
             prop_assert_eq!(&out, &expected);
             prop_assert_eq!(&means, &expected_means);
+        }
+    }
+
+    /// Levels of each channel give what their values give, and become levels again.
+    #[test]
+    fn maps_can_be_levels(
+        (h, w) in (window(), window()),
+        (batch, groups, each) in (1usize..3, 2usize..70, prop::sample::select(vec![1, 1, 1, 2, 8])),
+    ) {
+        let channels = groups * each;
+        let conv = Convolution {
+            batch, axes: [Window::NONE, h, w], inputs: channels, outputs: channels, groups,
+            precision: Precision::F32,
+        };
+        let count = batch * h.input * w.input * channels;
+        let levels: Vec<u8> = (0..count).map(|i| (i * 37 % 251) as u8).collect();
+        let limits: Vec<[f32; 4]> = (0..channels)
+            .map(|c| [-1.0, 2.0, -0.5 - c as f32, 1.0 + c as f32 * 0.25])
+            .collect();
+        let parameters = ColumnLevels::parameters(&limits, 256).unwrap();
+        let of = ColumnLevels::new(&parameters, 255.0);
+        let value = |(i, level): (usize, &u8)| {
+            let [.., low, high] = limits[i % channels].map(f64::from);
+            f32::from(*level) * ((high - low) / 255.0) as f32 + low as f32
+        };
+        let input: Vec<f32> = levels.iter().enumerate().map(value).collect();
+        let weights = numbers(channels * each * conv.taps(), 2);
+        let filters = conv.filters((Threads::single(), Shelf::apart()), &weights);
+        let bias = numbers(channels, 3);
+        let more = numbers(batch * conv.positions() * channels, 4);
+        let steps = [
+            Step::AddColumns(&bias),
+            Step::Apply(Unary::Tanh {}),
+            Step::AddMatrix { values: &more, stride: channels },
+        ];
+        let mut expected = reference(&conv, &input, &weights);
+        for (i, row) in expected.chunks_exact_mut(channels).enumerate() {
+            apply_steps(&steps, i, 0, row);
+        }
+        let to = ToLevel::new(-1.5, 2.5, 256).unwrap();
+        let level = |x: &f32| {
+            ((*x + 1.5) * (255.0 / 4.0)).round_ties_even().clamp(0.0, 255.0) as u8
+        };
+        for threads in 1..4 {
+            let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
+            let (mut out, mut bytes) = (vec![f32::NAN; expected.len()], vec![0; expected.len()]);
+            let (place, map) = ((&threads, &scratch), Map::Levels(&levels, of));
+            let values = (Output::Values(&mut out), &mut [][..]);
+            conv.run_by_channels(place, (map, &filters), &steps, values);
+            prop_assert_eq!(&out, &expected);
+            let rounded = (Output::Levels(&mut bytes, ToLevels::Alike(to)), &mut [][..]);
+            conv.run_by_channels(place, (map, &filters), &steps, rounded);
+            prop_assert_eq!(&bytes, &expected.iter().map(level).collect::<Vec<u8>>());
         }
     }
 
@@ -378,7 +435,7 @@ proptest! {
         let steps = [
             Step::AddColumns(&weights),
             Step::AddMatrix { values: &residual, stride },
-            Step::Apply(crate::unary::Unary::Relu {}),
+            Step::Apply(Unary::Relu {}),
         ];
         let expected = sums.iter().zip(&residual).enumerate().map(|(i, (x, r))| {
             let sum = x + weights[i % stride] + r;

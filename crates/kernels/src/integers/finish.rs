@@ -5,7 +5,7 @@ use crate::gemm::{Step, finish};
 use crate::isa::{Isa, isa};
 use crate::memory::InOut;
 use crate::par::{Slice, Threads};
-use crate::quantize::{ColumnLevels, ToLevel, level_between, to_levels};
+use crate::quantize::{ColumnLevels, ToLevel, ToLevels, whole, within_levels};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon;
 #[cfg(target_arch = "x86_64")]
@@ -19,24 +19,24 @@ const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 
 /// Where results go.
 #[derive(Clone, Copy)]
-pub(super) enum To {
+pub(super) enum To<'a> {
     /// As they are.
     Values(Slice<f32>),
     /// As levels.
-    Levels(Slice<u8>, ToLevel),
+    Levels(Slice<u8>, ToLevels<'a>),
 }
 
-impl To {
+impl To<'_> {
     /// The part from `offset` on.
     ///
     /// # Safety
     /// `offset` is within the output.
-    unsafe fn from(self, offset: usize) -> To {
+    unsafe fn from(self, offset: usize) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
                 To::Values(to) => To::Values(to.from(offset)),
-                To::Levels(to, level) => To::Levels(to.from(offset), level),
+                To::Levels(to, levels) => To::Levels(to.from(offset), levels),
             }
         }
     }
@@ -135,18 +135,26 @@ enum Lanes<'a> {
     Clamp(f32, f32),
     Relu,
     Apply(Unary),
-    Quantize(ToLevel, f32, f32),
-    QuantizeColumns([&'a [f32]; 4], f32),
+    /// To levels, not rounded yet.
+    Scale(ToLevel),
+    ScaleColumns(ColumnLevels<'a>),
+    /// To whole levels.
+    Round,
 }
 
 impl<'a> Lanes<'a> {
-    /// A step for some columns from one on and so many rows; none where it is another.
-    fn of(step: &Step<'a>, (first, columns): (usize, usize), rows: usize) -> Option<Lanes<'a>> {
+    /// Appends a step for some columns from one on and so many rows; `None` where it is another.
+    fn append(
+        all: &mut Vec<Lanes<'a>>,
+        step: &Step<'a>,
+        (first, columns): (usize, usize),
+        rows: usize,
+    ) -> Option<()> {
         let lanes = |v: &'a [f32]| v.get(first..first + columns);
         let end = |stride: usize| rows.saturating_sub(1) * stride + columns;
         let matrix = |v: &'a [f32], stride| v.get(first..).filter(|v| v.len() >= end(stride));
         let bytes = |v: &'a [u8], stride| v.get(first..).filter(|v| v.len() >= end(stride));
-        Some(match *step {
+        let last = match *step {
             Step::AddColumns(v) => Lanes::Add(lanes(v)?),
             Step::ScaleColumns(v) => Lanes::Multiply(lanes(v)?),
             Step::Add(number) => Lanes::AddNumber(number),
@@ -160,13 +168,50 @@ impl<'a> Lanes<'a> {
             }
             Step::Apply(Unary::Relu {}) => Lanes::Relu,
             Step::Apply(Unary::Clamp { low, high }) => Lanes::Clamp(low as f32, high as f32),
-            Step::Quantize { to, scale, low } => Lanes::Quantize(to, scale, low),
-            Step::QuantizeColumns(ColumnLevels { parts: [a, b, c, d], most }) => {
-                Lanes::QuantizeColumns([lanes(a)?, lanes(b)?, lanes(c)?, lanes(d)?], most)
-            }
             Step::Apply(function) => Lanes::Apply(function),
+            Step::Quantize { to, scale, low } => {
+                Lanes::to_levels(all, ToLevels::Alike(to), (first, columns))?;
+                all.extend([Lanes::Round, Lanes::MultiplyBy(scale)]);
+                Lanes::AddNumber(low)
+            }
+            Step::QuantizeColumns(levels) => {
+                let [_, _, scale, low] = levels.some(first, columns)?.parts;
+                Lanes::to_levels(all, ToLevels::Columns(levels), (first, columns))?;
+                all.extend([Lanes::Round, Lanes::Multiply(scale)]);
+                Lanes::Add(low)
+            }
             Step::AddRows(_) => return None,
-        })
+        };
+        all.push(last);
+        Some(())
+    }
+
+    /// Appends what makes levels, which are not rounded yet, in place of a function that only clamps
+    /// what they clamp anyway.
+    fn to_levels(
+        all: &mut Vec<Lanes<'a>>,
+        levels: ToLevels<'a>,
+        (first, columns): (usize, usize),
+    ) -> Option<()> {
+        let levels = match levels {
+            ToLevels::Alike(to) => Lanes::Scale(to),
+            ToLevels::Columns(levels) => Lanes::ScaleColumns(levels.some(first, columns)?),
+        };
+        let clamped = match all.last() {
+            Some(Lanes::Relu) => Some((0.0, f32::INFINITY)),
+            Some(Lanes::Clamp(low, high)) => Some((*low, *high)),
+            _ => None,
+        };
+        let clamps = clamped.is_some_and(|(low, high)| match levels {
+            Lanes::Scale(to) => to.clamps(low, high),
+            Lanes::ScaleColumns(columns) => columns.clamps(low, high),
+            _ => false,
+        });
+        if clamps {
+            all.pop();
+        }
+        all.push(levels);
+        Some(())
     }
 
     /// Applies the step to rows from one on.
@@ -237,19 +282,16 @@ impl<'a> Lanes<'a> {
                 }
                 // The caller has said that there are none.
                 Lanes::Apply(_) => {}
-                Lanes::Quantize(to, scale, low) => {
-                    let (scale, low) = (V::splat(scale), V::splat(low));
-                    each!(i, p => to.level_of(x[i][p]).fma(scale, nothing).add(low));
-                }
-                Lanes::QuantizeColumns(parts, most) => {
+                Lanes::Scale(to) => each!(i, p => to.scaled(x[i][p])),
+                Lanes::ScaleColumns(ColumnLevels { parts: [add, factor, ..], most }) => {
                     for p in 0..P {
-                        let [add, factor, scale, low] = parts.map(|v| lane(v.as_ptr(), p));
+                        let (add, factor) = (lane(add.as_ptr(), p), lane(factor.as_ptr(), p));
                         for i in 0..R {
-                            let level = level_between(x[i][p].add(add).fma(factor, nothing), most);
-                            x[i][p] = level.fma(scale, nothing).add(low);
+                            x[i][p] = within_levels(x[i][p].add(add).fma(factor, nothing), most);
                         }
                     }
                 }
+                Lanes::Round => each!(i, p => whole(x[i][p])),
             }
         }
     }
@@ -261,6 +303,7 @@ pub(super) struct Finish<'a> {
     steps: &'a [Step<'a>],
     /// The steps, if they are all of this kind and there are vectors to apply them to.
     lanes: Option<Vec<Lanes<'a>>>,
+    output: To<'a>,
     /// Elements of a row of the output.
     stride: usize,
 }
@@ -270,14 +313,23 @@ impl<'a> Finish<'a> {
     pub(super) fn new(
         columns: Columns<'a>,
         steps: &'a [Step<'a>],
+        output: To<'a>,
         (rows, stride): (usize, usize),
     ) -> Finish<'a> {
         let own = (columns.first, columns.scales.len());
-        let lanes = || steps.iter().map(|s| Lanes::of(s, own, rows)).collect();
+        let lanes = || {
+            let mut all = Vec::with_capacity(steps.len() + 3);
+            steps.iter().try_for_each(|step| Lanes::append(&mut all, step, own, rows))?;
+            if let To::Levels(_, levels) = output {
+                Lanes::to_levels(&mut all, levels, own)?;
+            }
+            Some(all)
+        };
         Finish {
             lanes: if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None },
             columns,
             steps,
+            output,
             stride,
         }
     }
@@ -286,10 +338,10 @@ impl<'a> Finish<'a> {
     ///
     /// # Safety
     /// The output has the rows, and no other task uses these columns of them.
-    pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]], row: usize, output: To) {
+    pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]], row: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let to = output.from(row * self.stride + self.columns.first);
+            let to = self.output.from(row * self.stride + self.columns.first);
             match &self.lanes {
                 Some(steps) => {
                     let (columns, stride) = (&self.columns, self.stride);
@@ -302,7 +354,7 @@ impl<'a> Finish<'a> {
 
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn one_by_one(&self, row: usize, sums: &[[i32; WIDTH]], to: To) {
+    unsafe fn one_by_one(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
         let Columns { first, shifts, scales } = self.columns;
         let width = scales.len();
         let count = sums.len();
@@ -323,9 +375,9 @@ impl<'a> Finish<'a> {
                     To::Values(to) => {
                         row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
                     }
-                    To::Levels(to, level) => {
+                    To::Levels(to, levels) => {
                         let to = std::slice::from_raw_parts_mut(to.at(i * self.stride), width);
-                        to_levels(level, row, to);
+                        levels.row(first, row, to);
                     }
                 }
             }
@@ -343,7 +395,7 @@ struct Rows<'a> {
     /// The first.
     row: usize,
     sums: &'a [[i32; WIDTH]],
-    to: To,
+    to: To<'a>,
     stride: usize,
 }
 
@@ -455,9 +507,8 @@ impl Rows<'_> {
                 for p in 0..P {
                     match self.to {
                         To::Values(to) => reach.store(x[i][p], to.at(row), p),
-                        To::Levels(to, level) => {
-                            reach.store_bytes(level.level_of(x[i][p]), to.at(row), p);
-                        }
+                        // They are rounded on the way.
+                        To::Levels(to, _) => reach.store_bytes(x[i][p], to.at(row), p),
                     }
                 }
             }

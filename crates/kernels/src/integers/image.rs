@@ -162,22 +162,31 @@ impl Shape {
     }
 }
 
+/// Whether levels as they lie are the image: single positions, with as many channels as steps along k
+/// read.
+fn is_image(conv: &Convolution, shape: Shape) -> bool {
+    conv.is_product() && shape.steps * shape.step == conv.inputs
+}
+
 /// The data as bytes.
 pub(super) struct Image<'a> {
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
     pub(super) shape: Shape,
+    /// Bytes of a line.
+    line: usize,
 }
 
 impl<'a> Image<'a> {
-    /// Writes the levels of the data.
+    /// Writes the levels of the data, unless they can be read where they lie.
     pub(super) fn new(
         conv: &'a Convolution,
         levels: Levels,
         threads: &Threads,
-        data: Data<'_>,
+        data: Data<'a>,
         bytes: &'a mut [u8],
     ) -> Image<'a> {
+        let shape = Shape::of(conv);
         let [_, height, width] = conv.axes;
         let inside = height.input * width.input;
         let count = match data {
@@ -185,6 +194,9 @@ impl<'a> Image<'a> {
             Data::Levels(bytes) => bytes.len(),
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
+        if let (Data::Levels(bytes), true) = (data, is_image(conv, shape)) {
+            return Image { conv, bytes, shape, line: width.input * conv.inputs };
+        }
         let line = line_bytes(conv);
         let lines = bytes.len() - SLACK;
         threads.chunks(&mut bytes[..lines], line, 1 << 14, |first, lines| {
@@ -194,7 +206,7 @@ impl<'a> Image<'a> {
                 write_line(conv, levels, (data, batch, y), to);
             }
         });
-        Image { conv, bytes, shape: Shape::of(conv) }
+        Image { conv, bytes, shape, line }
     }
 
     /// All windows, first rows first.
@@ -210,7 +222,7 @@ impl<'a> Image<'a> {
         let tile = |line: usize, i: usize| {
             let (first, end) = (windows * i / tiles, windows * (i + 1) / tiles);
             let (batch, y) = (line / height.output, line % height.output);
-            let line_at = (batch * reach(height) + y * height.stride) * line_bytes(self.conv);
+            let line_at = (batch * reach(height) + y * height.stride) * self.line;
             Tile { at: line_at + first * self.shape.row, count: end - first, from: (line, first) }
         };
         let each = |line| (0..tiles).map(move |i| tile(line, i));
@@ -278,6 +290,11 @@ fn write_line(
                 }
             }
         }
+        Data::Values(Input { values, factors: Some(factors), .. }, level) => {
+            let factors = &factors[batch * own..][..own];
+            let each = values[run].chunks_exact(own).zip(inside.chunks_exact_mut(all));
+            each.for_each(|(from, to)| products_to_levels(level, from, factors, to));
+        }
         Data::Values(Input { values, .. }, level) => {
             each_position(&values[run], own, inside, all, |from, to| to_levels(level, from, to));
         }
@@ -302,6 +319,15 @@ fn each_position<T>(
     }
     for (from, to) in from.chunks_exact(own).zip(to.chunks_exact_mut(all)) {
         f(from, to);
+    }
+}
+
+multiversion! {
+    /// The levels of elements that are multiplied by factors.
+    fn products_to_levels(level: ToLevel, values: &[f32], factors: &[f32], levels: &mut [u8]) {
+        for ((value, factor), to) in values.iter().zip(factors).zip(levels) {
+            *to = level.byte(value * factor);
+        }
     }
 }
 

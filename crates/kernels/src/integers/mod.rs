@@ -16,7 +16,7 @@ use crate::gemm::{Step, Window};
 use crate::lines::Shelf;
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
-use crate::quantize::ToLevel;
+use crate::quantize::Output;
 use finish::{Columns, Finish, To};
 use image::{Image, Part, Rows};
 use micro::{Sums, Unit, WIDTH};
@@ -42,15 +42,6 @@ pub struct Operands<'a> {
     pub scales: &'a [f32],
 }
 
-/// What results become.
-#[derive(Debug)]
-pub enum Output<'a> {
-    /// Values.
-    Values(&'a mut [f32]),
-    /// Levels, after all steps.
-    Levels(&'a mut [u8], ToLevel),
-}
-
 impl Quantized {
     /// The convolution in integers of data that have levels; none where its taps do not lie side by side along the last axis,
     /// in groups, over three axes, with sums that may not fit, or with far more padding than data.
@@ -71,6 +62,11 @@ impl Quantized {
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &Shelf), filters: &[i8]) -> Panels {
         Panels::new(&self.conv, self.levels, to, filters)
+    }
+
+    /// Whether it is a product of the channels of each position, which may have factors.
+    pub fn is_product(&self) -> bool {
+        self.conv.is_product()
     }
 
     /// The levels of the data.
@@ -101,11 +97,11 @@ impl Quantized {
         output: Output<'_>,
     ) {
         let conv = &self.conv;
-        let (to, count) = match output {
-            Output::Values(to) => (To::Values(Slice::new(to)), to.len()),
-            Output::Levels(to, level) => (To::Levels(Slice::new(to), level), to.len()),
+        assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+        let to = match output {
+            Output::Values(to) => To::Values(Slice::new(to)),
+            Output::Levels(to, levels) => To::Levels(Slice::new(to), levels),
         };
-        assert_eq!(count, conv.batch * conv.positions() * conv.outputs);
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(image::bytes(conv));
         let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
@@ -150,7 +146,7 @@ impl Quantized {
         (image, blocks): (&Image<'_>, &[Rows]),
         (operands, panel): (Operands<'_>, usize),
         steps: &[Step<'_>],
-        to: To,
+        to: To<'_>,
     ) {
         let first = panel * WIDTH;
         let count = WIDTH.min(self.conv.outputs - first);
@@ -160,7 +156,7 @@ impl Quantized {
             scales: &operands.scales[first..][..count],
         };
         let rows = self.conv.batch * self.conv.positions();
-        let finish = Finish::new(columns, steps, (rows, self.conv.outputs));
+        let finish = Finish::new(columns, steps, to, (rows, self.conv.outputs));
         let panel = operands.filters.panel(panel);
         let mut sums = Sums::default();
         for block in blocks {
@@ -168,7 +164,7 @@ impl Quantized {
             for (tile, sums) in block.iter().zip(sums.tiles()) {
                 for Part { first, row, count } in image.parts(*tile) {
                     // SAFETY: rows of the output, of which no other task has these columns.
-                    unsafe { finish.write(&sums[first..][..count], row, to) };
+                    unsafe { finish.write(&sums[first..][..count], row) };
                 }
             }
         }

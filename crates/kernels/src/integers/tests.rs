@@ -2,7 +2,7 @@ use super::*;
 use crate::conv::Input;
 use crate::gemm::Precision;
 use crate::lines::Shelf;
-use crate::quantize::ColumnLevels;
+use crate::quantize::{ColumnLevels, ToLevel, ToLevels};
 use crate::unary::Unary;
 use proptest::prelude::*;
 
@@ -151,12 +151,23 @@ fn steps_are_applied_in_their_order() {
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
-    let mut bytes = vec![0; 37 * 70];
-    let to = ToLevel::new(-1.0, 4.0, 100).unwrap();
-    let output = Output::Levels(&mut bytes, to);
-    quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
+    let rounded = |levels: ToLevels<'_>| {
+        let mut bytes = vec![0; 37 * 70];
+        let output = Output::Levels(&mut bytes, levels);
+        quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
+        bytes
+    };
+    let bytes = rounded(ToLevels::Alike(ToLevel::new(-1.0, 4.0, 100).unwrap()));
     let level = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
     assert_eq!(bytes, expected.iter().map(level).collect::<Vec<u8>>());
+    let limits: Vec<[f32; 4]> = (0..70).map(|j| [-1.0, j as f32, -1.0, j as f32]).collect();
+    let parameters = ColumnLevels::parameters(&limits, 128).unwrap();
+    let bytes = rounded(ToLevels::Columns(ColumnLevels::new(&parameters, 127.0)));
+    let level = |(i, x): (usize, &f32)| {
+        let factor = (127.0 / (f64::from(i as u32 % 70) + 1.0)) as f32;
+        ((*x + 1.0) * factor).round_ties_even().clamp(0.0, 127.0) as u8
+    };
+    assert_eq!(bytes, expected.iter().enumerate().map(level).collect::<Vec<u8>>());
 }
 
 #[test]

@@ -143,12 +143,11 @@ unsafe impl Integral for Neon {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
-        // SAFETY: as above: whole numbers that fit.
+        // SAFETY: as above: numbers that fit.
         unsafe {
-            let mut lanes = [0f32; 4];
-            vst1q_f32(lanes.as_mut_ptr(), self.0);
-            let bytes = lanes.map(|x| x.to_int_unchecked::<i32>() as u8);
-            to.cast::<[u8; 4]>().write_unaligned(bytes);
+            let mut lanes = [0u32; 4];
+            vst1q_u32(lanes.as_mut_ptr(), vcvtnq_u32_f32(self.0));
+            to.cast::<[u8; 4]>().write_unaligned(lanes.map(|x| x as u8));
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::net::Made;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
 use crate::prepared::Ahead;
-use kernels::conv::{Convolution, Input};
+use kernels::conv::{Convolution, Input, Map};
+use kernels::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -25,13 +26,28 @@ pub(crate) struct ChannelsLast {
     pub(crate) then: Vec<Then>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
+    /// The input that holds the parameters of each channel's levels, where the data are these.
+    pub(crate) of_levels: Option<usize>,
+    /// How levels are found that are written in place of values.
+    pub(crate) writes: Option<ToLevel>,
 }
 
 impl ChannelsLast {
     /// The same with the mean of each channel as a second output, if it can give that.
     pub(crate) fn with_means(&self) -> Option<ChannelsLast> {
-        let can = self.conv.is_by_channels() && !self.backward && !self.gives_means;
+        let can = self.is_by_channels() && !self.gives_means && self.writes.is_none();
         can.then(|| ChannelsLast { gives_means: true, ..self.clone() })
+    }
+
+    /// Whether it goes through few channels at a time.
+    pub(crate) fn is_by_channels(&self) -> bool {
+        self.conv.is_by_channels() && !self.backward
+    }
+
+    /// The same for data that are levels, if it can read them.
+    pub(crate) fn with_levels(&self, parameters: usize) -> Option<ChannelsLast> {
+        let can = self.is_by_channels() && self.conv.reads_levels() && self.of_levels.is_none();
+        can.then(|| ChannelsLast { of_levels: Some(parameters), ..self.clone() })
     }
 
     /// Whether it reads the channels of each position once, as they are: so it can multiply them by
@@ -53,6 +69,8 @@ impl Made for ChannelsLast {
             beside: self.beside.clone(),
             then: self.then.clone(),
             gives_means: self.gives_means,
+            of_levels: self.of_levels,
+            writes: self.writes,
             filters: Ahead::new(1, cx.is_invariant(1)),
         }))
     }
@@ -66,17 +84,14 @@ struct ChannelsLastKernel {
     beside: Range<usize>,
     then: Vec<Then>,
     gives_means: bool,
+    of_levels: Option<usize>,
+    writes: Option<ToLevel>,
     filters: Ahead<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let factors = self.gates.map(|gates| cx.input(gates));
-        let channels_first = self.channels_first;
-        let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
-        let input = Input { values: cx.input(0), channels_first, factors, beside: &beside };
         let given = cx.input(1);
-        let output = cx.output(0);
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
@@ -88,13 +103,24 @@ impl Kernel for ChannelsLastKernel {
                 &once
             }
         };
-        match self.gives_means {
-            true => {
-                let operands = (input.values, filters);
-                self.way.run_with_means(place, operands, &steps, (output, cx.output(1)));
-            }
-            false => self.way.run(place, input, (filters, given), &steps, output),
+        if self.gives_means || self.of_levels.is_some() || self.writes.is_some() {
+            let map = match self.of_levels {
+                Some(at) => Map::Levels(cx.input(0), ColumnLevels::new(cx.input(at), 0.0)),
+                None => Map::Values(cx.input(0)),
+            };
+            let output = match self.writes {
+                Some(to) => Output::Levels(cx.output(0), ToLevels::Alike(to)),
+                None => Output::Values(cx.output(0)),
+            };
+            let means = if self.gives_means { cx.output(1) } else { &mut [] };
+            self.way.run_by_channels(place, (map, filters), &steps, (output, means));
+            return Ok(());
         }
+        let factors = self.gates.map(|gates| cx.input(gates));
+        let channels_first = self.channels_first;
+        let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
+        let input = Input { values: cx.input(0), channels_first, factors, beside: &beside };
+        self.way.run(place, input, (filters, given), &steps, cx.output(0));
         Ok(())
     }
 

@@ -1,13 +1,13 @@
 //! Convolutions of quantised data by filters that are integers.
 
-use super::then::{Then, steps};
+use super::then::{Round, Then, steps};
 use crate::net::Made;
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use kernels::Shelf;
 use kernels::conv::Input;
-use kernels::integers::{Data, Levels, Operands, Output, Panels, Quantized};
-use kernels::quantize::ToLevel;
+use kernels::integers::{Data, Levels, Operands, Panels, Quantized};
+use kernels::quantize::{Output, ToLevel};
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
 /// each channel, and the operands of the steps.
@@ -17,18 +17,27 @@ pub(crate) struct IntegerConvolution {
     /// Channels of the output.
     pub(crate) columns: usize,
     pub(crate) reads: Reads,
+    /// The input that the channels of the data are multiplied by.
+    pub(crate) gates: Option<usize>,
     pub(crate) then: Vec<Then>,
     /// How levels are found that are written in place of values.
-    pub(crate) writes: Option<ToLevel>,
+    pub(crate) writes: Option<Round>,
 }
 
 impl IntegerConvolution {
+    /// Whether it reads the channels of each position once, as values that are rounded then: so it can
+    /// multiply them by gates.
+    pub(crate) fn is_plain_product(&self) -> bool {
+        let reads_values = matches!(self.reads, Reads::Values { channels_first: false, .. });
+        reads_values && self.gates.is_none() && self.quantized.is_product()
+    }
+
     /// Whether the levels that it finds are these.
     pub(crate) fn reads_levels(&self, levels: Option<Levels>) -> bool {
         let own = self.quantized.levels();
         let finds = matches!(self.reads, Reads::Values { level, channels_first: false }
             if own.to_level() == Some(level));
-        finds && levels == Some(own)
+        finds && self.gates.is_none() && levels == Some(own)
     }
 }
 
@@ -60,16 +69,19 @@ struct IntegerKernel {
 
 impl Kernel for IntegerKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let IntegerConvolution { quantized, columns, reads, then, writes } = &self.convolution;
+        let IntegerConvolution { quantized, columns, reads, gates, then, writes } =
+            &self.convolution;
         let data = match *reads {
             Reads::Values { level, channels_first } => {
-                Data::Values(Input { channels_first, ..Input::channels_last(cx.input(0)) }, level)
+                let factors = gates.map(|gates| cx.input(gates));
+                let input = Input::channels_last(cx.input(0));
+                Data::Values(Input { channels_first, factors, ..input }, level)
             }
             Reads::Levels => Data::Levels(cx.input(0)),
         };
         let given = cx.input(1);
         let output = match *writes {
-            Some(level) => Output::Levels(cx.output(0), level),
+            Some(round) => Output::Levels(cx.output(0), round.levels(cx)),
             None => Output::Values(cx.output(0)),
         };
         let steps = steps(then, cx, *columns);

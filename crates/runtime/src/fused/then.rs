@@ -2,7 +2,7 @@
 
 use crate::kernel::RunCx;
 use kernels::gemm::Step;
-use kernels::quantize::{ColumnLevels, ToLevel};
+use kernels::quantize::{ColumnLevels, ToLevel, ToLevels};
 use kernels::unary::Unary;
 use smallvec::SmallVec;
 
@@ -24,6 +24,27 @@ pub(crate) enum Then {
     /// Rounds to levels of each column, by the parameters that an input holds, up to the last level,
     /// and gives their values.
     QuantizeColumns(usize, f32),
+}
+
+/// How levels are found that are written in place of values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Round {
+    /// In one way.
+    Alike(ToLevel),
+    /// Those of each column by the parameters that an input holds, up to the last level.
+    Columns(usize, f32),
+}
+
+impl Round {
+    /// The same with the parameters.
+    pub(crate) fn levels<'r>(self, cx: &RunCx<'r>) -> ToLevels<'r> {
+        match self {
+            Round::Alike(to) => ToLevels::Alike(to),
+            Round::Columns(input, most) => {
+                ToLevels::Columns(ColumnLevels::new(cx.input(input), most))
+            }
+        }
+    }
 }
 
 /// How an operand meets the result, whose last axis are the columns.

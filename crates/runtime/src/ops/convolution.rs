@@ -7,11 +7,12 @@ use crate::prelude::*;
 use crate::prepared::Ahead;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
-use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Transposed, plain};
+use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Map, Transposed, plain};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{Precision, Step, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
+use kernels::quantize::Output;
 use kernels::{Scratch, ScratchPool, Shelf};
 use std::marker::PhantomData;
 
@@ -113,18 +114,18 @@ impl Way {
         }
     }
 
-    /// Convolves each channel by a filter of its own, and gives their means too.
-    pub(crate) fn run_with_means(
+    /// Convolves few channels at a time, which may be levels, and gives their means too, if wanted.
+    pub(crate) fn run_by_channels(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
-        (input, filters): (&[f32], &Prepared<'_>),
+        place: (&Threads, &ScratchPool),
+        (map, filters): (Map<'_>, &Prepared<'_>),
         steps: &[Step<'_>],
-        outputs: (&mut [f32], &mut [f32]),
+        outputs: (Output<'_>, &mut [f32]),
     ) {
         let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_with_means(threads, scratch, (input, filters), steps, outputs);
+        conv.run_by_channels(place, (map, filters), steps, outputs);
     }
 
     /// Convolves by filters that were prepared and as they were given.

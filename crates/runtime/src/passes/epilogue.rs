@@ -114,7 +114,11 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
     if let Some(rounding) = integers::rounding(net, node) {
         let input = node.inputs[0];
         // Others round as FakeQuantize does.
-        sweep.only_for(input)?.made::<IntegerConvolution>()?;
+        let maker = sweep.only_for(input)?;
+        let is_by_channels = maker.made::<ChannelsLast>().is_some_and(|c| c.is_by_channels());
+        if !is_by_channels && maker.made::<IntegerConvolution>().is_none() {
+            return None;
+        }
         let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
         return feeds(input).then_some((input, Step::Alone(then)));
     }

@@ -4,7 +4,8 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
-use crate::net::{Net, Node, Operation, ValueId};
+use crate::fused::integers::IntegerConvolution;
+use crate::net::{Made, Net, Node, Operation, ValueId};
 use infer::ops::binary::{Binary, Kind};
 use infer::rules::broadcast::AutoBroadcast;
 use std::sync::Arc;
@@ -15,14 +16,20 @@ pub(super) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 /// Lets a convolution read the data and the gates of the product that feeds it.
 fn gated(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
-    let conv = node.made::<ChannelsLast>().filter(|c| c.is_plain_product())?;
+    let gates = Some(node.inputs.len());
+    let float = node.made::<ChannelsLast>().filter(|c| c.is_plain_product());
+    let integer = node.made::<IntegerConvolution>().filter(|c| c.is_plain_product());
+    let made: Arc<dyn Made> = match (float, integer) {
+        (Some(conv), _) => Arc::new(ChannelsLast { gates, ..conv.clone() }),
+        (_, Some(conv)) => Arc::new(IntegerConvolution { gates, ..conv.clone() }),
+        (None, None) => return None,
+    };
     let input = *node.inputs.first()?;
     let (data, gates) = operands(sweep.net, sweep.only_for(input)?)?;
-    let conv = ChannelsLast { gates: Some(node.inputs.len()), ..conv.clone() };
     sweep.take(input)?;
     node.inputs[0] = data;
     node.inputs.push(gates);
-    node.operation = Operation::Made(Arc::new(conv));
+    node.operation = Operation::Made(made);
     Some(())
 }
 

@@ -173,6 +173,7 @@ fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
         quantized,
         columns: conv.outputs,
         reads: Reads::Values { level: levels.to_level()?, channels_first },
+        gates: None,
         then: Vec::new(),
         writes: None,
     };

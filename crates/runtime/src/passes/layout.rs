@@ -263,6 +263,8 @@ impl Layout {
             beside: 0..0,
             then: Vec::new(),
             gives_means: false,
+            of_levels: None,
+            writes: None,
         };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())

@@ -1,17 +1,26 @@
 //! Convolutions of each channel with a kernel of its own, or of groups of few channels: vectors of
 //! channels, which are those of several groups, at neighbouring positions.
 
+mod levels;
 mod line;
 
+pub use levels::Map;
+
 use super::Convolution;
-use crate::gemm::{Absorbed, Step, finish};
+use crate::gemm::{Absorbed, Step};
+use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
+use crate::quantize::Output;
 use crate::reduce::{Rows, add_rows};
+use levels::{Source, To};
 use line::Row;
 use std::ops::Range;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 15;
+
+/// Parts of a thread, at most, where lines are levels.
+const LEVEL_PARTS: usize = 2;
 
 /// Channels of a group, at most.
 pub(super) const MOST_EACH: usize = 8;
@@ -42,19 +51,24 @@ pub(super) fn lay_out(conv: &Convolution, each: usize, filters: &[f32], to: &mut
     }
 }
 
+/// Whether it can read levels: of one line of them at a time, not of several planes.
+pub(super) fn reads_levels(conv: &Convolution) -> bool {
+    each(conv).is_some() && conv.axes[0].taps == 1
+}
+
 /// Convolves each channel with its own kernel for each input of its group: `weights` as [`lay_out`]
 /// writes them. Adds line of taps after line of taps, from 0; of each line one input of the group
 /// after the other. `sums` is empty, or gets the sums of each line of the output,
 /// position after position.
 ///
 /// # Panics
-/// When a slice is not of the size the convolution is for.
+/// When a slice is not of the size the convolution is for, or it cannot read levels.
 pub(super) fn depthwise(
     conv: &Convolution,
-    threads: &Threads,
-    (input, weights): (&[f32], &[f32]),
+    (threads, scratch): (&Threads, &ScratchPool),
+    (input, weights): (Map<'_>, &[f32]),
     steps: &[Step<'_>],
-    (output, sums): (&mut [f32], &mut [f32]),
+    (output, sums): (Output<'_>, &mut [f32]),
 ) {
     let channels = conv.inputs;
     let width = conv.axes[2];
@@ -63,8 +77,8 @@ pub(super) fn depthwise(
     assert_eq!(output.len(), conv.batch * conv.positions() * channels);
     assert_eq!(weights.len(), conv.taps() * channels * inputs);
     let positions: usize = conv.axes.iter().map(|a| a.input).product();
-    assert_eq!(input.len(), conv.batch * positions * channels);
-    if output.is_empty() {
+    input.check(conv, conv.batch * positions * channels);
+    if output.len() == 0 {
         return;
     }
     let rows = output.len() / (width.output * channels);
@@ -74,16 +88,30 @@ pub(super) fn depthwise(
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
     let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
-    let output = Slice::new(output);
+    let rooms = (input.room(conv), levels::room(conv, &output));
+    let mut space = scratch.take::<f32>((rooms.0 + rooms.1) * threads.count());
+    let space = Slice::new(&mut space);
+    let room = |worker: usize| {
+        let len = rooms.0 + rooms.1;
+        // SAFETY: no two threads are the same worker at a time.
+        let own = unsafe { std::slice::from_raw_parts_mut(space.at(worker * len), len) };
+        own.split_at_mut(rooms.0)
+    };
+    let output = To::new(output);
     let whole = Work { conv, each: inputs, input, weights, then, rest, output, sums };
     let own = channels_of_part(conv, threads.count());
     if own < channels {
         let parts = channels.div_ceil(own);
-        return threads.ranges(parts, grain(parts), |parts| {
-            whole.part(0..rows, parts.start * own..channels.min(parts.end * own));
+        return threads.ranges_with(parts, grain(parts), |parts, worker| {
+            let channels = parts.start * own..channels.min(parts.end * own);
+            whole.part((0..rows, channels), room(worker));
         });
     }
-    threads.ranges(rows, grain(rows), |rows| whole.part(rows, 0..channels));
+    // Lines at the borders of parts become values twice.
+    let least = if rooms.0 > 0 { rows.div_ceil(LEVEL_PARTS * threads.count()) } else { 1 };
+    threads.ranges_with(rows, grain(rows).max(least), |rows, worker| {
+        whole.part((rows, 0..channels), room(worker));
+    });
 }
 
 /// Writes each element two to four times, next to each other, as often as makes `to` full.
@@ -115,33 +143,37 @@ struct Work<'a> {
     conv: &'a Convolution,
     /// Channels of a group.
     each: usize,
-    input: &'a [f32],
+    input: Map<'a>,
     weights: &'a [f32],
     then: Absorbed<'a>,
     /// What is done to lines once they are written.
     rest: &'a [Step<'a>],
-    output: Slice<f32>,
+    output: To<'a>,
     sums: Option<Slice<f32>>,
 }
 
 impl Work<'_> {
-    /// Some channels of some lines of the output, which are no other thread's.
-    fn part(&self, rows: Range<usize>, part: Range<usize>) {
+    /// Some channels of some lines of the output, which are no other thread's. There is room for lines
+    /// of the input and for one of the output, where they are levels.
+    fn part(
+        &self,
+        (rows, part): (Range<usize>, Range<usize>),
+        (values, line_room): (&mut [f32], &mut [f32]),
+    ) {
         let conv = self.conv;
         let (channels, [depth, height, width]) = (conv.inputs, conv.axes);
-        let positions = depth.input * height.input * width.input;
         let mut lines = Vec::with_capacity(conv.taps());
         let mut masks = vec![0u8; width.taps];
+        let mut source = Source::new(self.input, conv, part.clone(), values);
         for row in rows {
             let (y, above) = (row % height.output, row / height.output);
             let (z, batch) = (above % depth.output, above / depth.output);
-            let image = &self.input[batch * positions * channels..][..positions * channels];
-            self.find_lines((z, y), image, &mut lines);
+            self.find_lines(batch, (z, y), &mut source, &mut lines);
             let first = row * width.output;
             // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
             // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
             unsafe {
-                let to = self.output.at(first * channels);
+                let to = self.output.line(first * channels, line_room);
                 let line = Row {
                     lines: &lines,
                     width,
@@ -154,7 +186,7 @@ impl Work<'_> {
                     then: self.then,
                 };
                 line.run(&mut masks);
-                finish(self.rest, first..first + width.output, part.clone(), channels, self.output);
+                self.output.finish(self.rest, first, (width.output, channels), &part, to);
                 if let Some(sums) = self.sums {
                     let sums = sums.at(row * channels + part.start);
                     let sums = std::slice::from_raw_parts_mut(sums, part.len());
@@ -164,17 +196,22 @@ impl Work<'_> {
         }
     }
 
-    /// The lines of an image that an output line looks at.
-    fn find_lines(&self, (z, y): (usize, usize), image: &[f32], lines: &mut Vec<Line>) {
+    /// The lines of an element of the batch that an output line looks at.
+    fn find_lines(
+        &self,
+        batch: usize,
+        (z, y): (usize, usize),
+        source: &mut Source<'_>,
+        lines: &mut Vec<Line>,
+    ) {
         let [depth, height, width] = self.conv.axes;
-        let channels = self.conv.inputs;
         lines.clear();
         for kz in 0..depth.taps {
             for ky in 0..height.taps {
                 if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
-                    let line = (z * height.input + y) * width.input * channels;
-                    let tap = (kz * height.taps + ky) * width.taps * self.each * channels;
-                    lines.push((image[line..].as_ptr(), self.weights[tap..].as_ptr()));
+                    let tap = (kz * height.taps + ky) * width.taps * self.each * self.conv.inputs;
+                    let line = source.line((batch * depth.input + z) * height.input + y);
+                    lines.push((line, self.weights[tap..].as_ptr()));
                 }
             }
         }
