@@ -1,0 +1,221 @@
+//! Models that are quantised: products of integers, and levels that stay bytes.
+
+use super::{binary, check, constant, numbers, plan, unary, with_ints};
+use ir::ElementType::{F32, I8};
+use ir::{Graph, GraphBuilder, OutputRef};
+use runtime::Tensor;
+
+/// Rounded to 256 levels between limits.
+fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
+    let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
+    let levels = [("levels", "256")];
+    g.layer("FakeQuantize", "opset1")
+        .attributes(&levels)
+        .inputs(&[x, low, high, low, high])
+        .output()
+}
+
+/// Integers times a scale for each element of the first axis.
+fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
+    let count = dims.iter().product::<u64>() as usize;
+    let bytes: Vec<u8> = (0..count).map(|i| ((i + seed) * 37 % 251) as u8).collect();
+    let values = g.constant(I8, dims, &bytes);
+    let to = [("destination_type", "f32")];
+    let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+    let mut own = vec![1; dims.len()];
+    own[0] = dims[0];
+    let scales: Vec<f32> = (0..dims[0]).map(|i| 0.001 * (i % 5 + 1) as f32).collect();
+    let scales = g.constant_f32(&own, &scales);
+    binary(g, "Multiply", values, scales)
+}
+
+#[test]
+fn levels_are_multiplied_by_integers() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, filters: OutputRef| {
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("integers");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    let x = rounded(&mut g, x, -1.28, 1.27);
+    let filters = integers(&mut g, &[40, 3, 3, 3], 1);
+    let y = convolved(&mut g, x, filters);
+    let bias = constant(&mut g, &[1, 40, 1, 1], 4);
+    let y = binary(&mut g, "Add", y, bias);
+    let y = unary(&mut g, "Relu", y);
+    let first = rounded(&mut g, y, 0.0, 5.1);
+    let filters = integers(&mut g, &[40, 40, 3, 3], 2);
+    let y = convolved(&mut g, first, filters);
+    let y = rounded(&mut g, y, -12.8, 12.7);
+    let y = binary(&mut g, "Add", y, first);
+    g.result("y", y);
+    let steps = ["integers", "integers", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
+}
+
+/// As NNCF quantises what depthwise convolutions read: each channel has levels of its own.
+#[test]
+fn channels_are_rounded_while_integers_are_finished() {
+    let mut g = GraphBuilder::new("channels");
+    let x = g.parameter("x", F32, "1,20,9,11");
+    let x = rounded(&mut g, x, -1.28, 1.27);
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let filters = integers(&mut g, &[40, 20, 1, 1], 1);
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+    let y = unary(&mut g, "Relu", y);
+    let highs: Vec<f32> = (1..=40).map(|i| i as f32 * 0.1).collect();
+    let (low, high) = (g.constant_f32(&[], &[0.0]), g.constant_f32(&[1, 40, 1, 1], &highs));
+    let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+    let y = round.inputs(&[y, low, high, low, high]).output();
+    let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
+    let y =
+        g.layer("GroupConvolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+    g.result("y", y);
+    let steps = ["fake", "copy", "integers", "convolution", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[1, 20, 9, 11], 0.05, &steps);
+}
+
+/// A file may pool levels any number of times, and no pass may need a call within a call for each.
+/// From the third time on nothing changes in a map of four by four.
+#[test]
+fn levels_may_be_pooled_any_number_of_times() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let pool = [
+        ("kernel", "2,2"),
+        ("strides", "1,1"),
+        ("pads_begin", "0,0"),
+        ("pads_end", "1,1"),
+        ("rounding_type", "floor"),
+    ];
+    let pooled = |times: usize| {
+        let mut g = GraphBuilder::new("pools");
+        let x = g.parameter("x", F32, "1,3,4,4");
+        let x = rounded(&mut g, x, -1.28, 1.27);
+        let filters = integers(&mut g, &[16, 3, 1, 1], 1);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let mut y = rounded(&mut g, y, 0.0, 5.1);
+        for _ in 0..times {
+            y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
+        }
+        let filters = integers(&mut g, &[16, 16, 1, 1], 2);
+        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+        g.result("y", y);
+        let input = Tensor::from_vec(&[1, 3, 4, 4], numbers(48, 1)).unwrap();
+        plan(&g.finish().unwrap(), true).session().run(&[input]).unwrap()
+    };
+    assert_eq!(pooled(20_000), pooled(3));
+}
+
+/// Rounded for one convolution, and to other levels for another one.
+#[test]
+fn levels_are_those_of_their_reader() {
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
+        let filters = integers(g, &[32, 32, 3, 3], seed);
+        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+    };
+    let mut g = GraphBuilder::new("levels");
+    let x = g.parameter("x", F32, "1,32,5,7");
+    let y = rounded(&mut g, x, -1.28, 1.27);
+    let y = convolved(&mut g, y, 1);
+    let y = rounded(&mut g, y, -0.64, 0.635);
+    let other = rounded(&mut g, y, 0.0, 0.255);
+    let (one, other) = (convolved(&mut g, y, 2), convolved(&mut g, other, 3));
+    let y = binary(&mut g, "Add", one, other);
+    g.result("y", y);
+    let steps = ["fake", "copy", "integers", "integers", "integers", "copy"];
+    check(&g.finish().unwrap(), &[1, 32, 5, 7], 0.01, &steps);
+}
+
+#[test]
+fn rows_of_levels_are_multiplied_by_integers() {
+    for (low, high, steps) in [
+        (-1.28, 1.27, &["integers"][..]),
+        // No level is 0.
+        (0.5, 1.5, &["fake", "matmul"]),
+    ] {
+        let mut g = GraphBuilder::new("rows");
+        let x = g.parameter("x", F32, "2,5,48");
+        let x = rounded(&mut g, x, low, high);
+        let b = integers(&mut g, &[30, 48], 3);
+        let turned = [("transpose_a", "false"), ("transpose_b", "true")];
+        let y = g.layer("MatMul", "opset1").attributes(&turned).inputs(&[x, b]).output();
+        let bias = constant(&mut g, &[30], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 5, 48], 1e-4, steps);
+    }
+}
+
+/// The kernels of the steps whose results are bytes.
+fn bytes_of(graph: &Graph) -> Vec<String> {
+    let all = plan(graph, true).explain();
+    let step = |line: &String| {
+        let (kernel, _) = line.split_once("): ")?.1.split_once(" -> u8[")?;
+        Some(kernel.to_owned())
+    };
+    all.iter().filter_map(step).collect()
+}
+
+/// An inverted residual as NNCF quantises it: what the depthwise convolution reads has levels of each
+/// channel, or of all, what it writes those of the next. All are bytes, and all bits those of values.
+#[test]
+fn levels_stay_bytes_through_depthwise_convolutions() {
+    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let near =
+        [("strides", "2,1"), ("dilations", "1,2"), ("pads_begin", "1,2"), ("pads_end", "1,2")];
+    for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
+        let mut g = GraphBuilder::new("inverted residual");
+        let x = g.parameter("x", F32, "2,20,9,11");
+        let x = rounded(&mut g, x, -1.28, 1.27);
+        let filters = integers(&mut g, &[40, 20, 1, 1], 1);
+        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[x, filters]).output();
+        let y = unary(&mut g, "Relu", y);
+        let low = g.constant_f32(&[], &[0.0]);
+        let high = g.constant_f32(&[1, highs.len() as u64, 1, 1], &highs);
+        let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+        let y = round.inputs(&[y, low, high, low, high]).output();
+        let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
+        let near = g.layer("GroupConvolution", "opset1").attributes(&near);
+        let y = near.inputs(&[y, filters]).output();
+        let y = unary(&mut g, "Tanh", y);
+        let y = rounded(&mut g, y, -0.64, 1.91);
+        let filters = integers(&mut g, &[24, 40, 1, 1], 2);
+        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), ["integers", "convolution"]);
+        let steps = ["fake", "copy", "integers", "convolution", "integers", "copy"];
+        check(&graph, &[2, 20, 9, 11], 0.05, &steps);
+    }
+}
+
+/// Behind squeeze and excitation the channels are multiplied by their gates while they are rounded.
+#[test]
+fn gates_are_multiplied_while_levels_are_found() {
+    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let near =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let mut g = GraphBuilder::new("gates");
+    let x = g.parameter("x", F32, "2,24,9,7");
+    let filters = constant(&mut g, &[24, 1, 1, 3, 3], 4);
+    let y = g.layer("GroupConvolution", "opset1").attributes(&near).inputs(&[x, filters]).output();
+    let y = unary(&mut g, "Relu", y);
+    let y = rounded(&mut g, y, 0.0, 2.55);
+    let means = with_ints(&mut g, "ReduceMean", y, &[2, 3]);
+    let gate = unary(&mut g, "Sigmoid", means);
+    let y = binary(&mut g, "Multiply", y, gate);
+    let y = rounded(&mut g, y, 0.0, 1.275);
+    let filters = integers(&mut g, &[40, 24, 1, 1], 2);
+    let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+    g.result("y", y);
+    let steps = ["copy", "convolution", "unary", "integers", "copy"];
+    // Values between two levels may go to the other one.
+    check(&g.finish().unwrap(), &[2, 24, 9, 7], 0.05, &steps);
+}
