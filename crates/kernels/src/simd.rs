@@ -114,7 +114,40 @@ pub unsafe trait Integral: Vector {
     /// The instruction set must be available, the lanes be valid memory, and all be numbers between 0
     /// and 255.
     unsafe fn store_bytes(self, to: *mut u8);
+
+    /// As [`Self::load_bytes`] the first `count` lanes, from as many bytes; others are those of 0.
+    ///
+    /// # Safety
+    /// As [`Self::load_bytes`], for so many lanes.
+    #[inline(always)]
+    unsafe fn load_some_bytes(from: *const u8, count: usize) -> Self {
+        let mut bytes = [0u8; MOST_LANES];
+        assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), count);
+            Self::load_bytes(bytes.as_ptr())
+        }
+    }
+
+    /// As [`Self::store_bytes`] the first `count` lanes.
+    ///
+    /// # Safety
+    /// As [`Self::store_bytes`], for so many lanes.
+    #[inline(always)]
+    unsafe fn store_some_bytes(self, to: *mut u8, count: usize) {
+        let mut bytes = [0u8; MOST_LANES];
+        assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            self.store_bytes(bytes.as_mut_ptr());
+            to.copy_from_nonoverlapping(bytes.as_ptr(), count);
+        }
+    }
 }
+
+/// Lanes of the widest vector.
+const MOST_LANES: usize = 16;
 
 /// Asks for a cache line that will be read soon, but not yet. Any address will do.
 #[inline(always)]

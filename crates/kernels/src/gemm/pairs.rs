@@ -139,7 +139,8 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
 struct Emulated;
 
 impl<V: Vector> Multiply<V> for Emulated {
-    #[inline(always)]
+    // Slow in any case, and not worth the code of all the places that call it.
+    #[inline(never)]
     unsafe fn add_pairs(a: V, b: V, sums: V) -> V {
         let [mut x, mut y, mut to] = [[0f32; 16]; 3];
         assert!(V::LANES <= 16);

@@ -92,14 +92,12 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     #[inline(always)]
     unsafe fn load_bytes<V: Integral>(self, row: *const u8, p: usize) -> V {
         let from = row.wrapping_add(p * V::LANES);
-        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        // SAFETY: the caller's promise.
         unsafe {
-            if WHOLE {
-                return V::load_bytes(from);
+            match WHOLE {
+                true => V::load_bytes(from),
+                false => V::load_some_bytes(from, self.lanes::<V>(p)),
             }
-            let mut bytes = [0u8; WIDTH];
-            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.lanes::<V>(p));
-            V::load_bytes(bytes.as_ptr())
         }
     }
 
@@ -110,14 +108,12 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     #[inline(always)]
     unsafe fn store_bytes<V: Integral>(self, x: V, row: *mut u8, p: usize) {
         let to = row.wrapping_add(p * V::LANES);
-        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        // SAFETY: the caller's promise.
         unsafe {
-            if WHOLE {
-                return x.store_bytes(to);
+            match WHOLE {
+                true => x.store_bytes(to),
+                false => x.store_some_bytes(to, self.lanes::<V>(p)),
             }
-            let mut bytes = [0u8; WIDTH];
-            x.store_bytes(bytes.as_mut_ptr());
-            to.copy_from_nonoverlapping(bytes.as_ptr(), self.lanes::<V>(p));
         }
     }
 }
@@ -385,6 +381,9 @@ impl<'a> Finish<'a> {
     }
 }
 
+/// Columns up to which half a panel is computed.
+const HALF: usize = WIDTH / 2;
+
 /// Rows that pass the steps together.
 const TOGETHER: usize = 4;
 
@@ -411,7 +410,7 @@ impl Rows<'_> {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.avx2(),
                 #[cfg(target_arch = "aarch64")]
-                _ => self.all::<Neon, { WIDTH / Neon::LANES }>(),
+                _ => self.all::<Neon, { WIDTH / Neon::LANES }, { HALF / Neon::LANES }>(),
                 #[cfg(not(target_arch = "aarch64"))]
                 _ => unreachable!("there are no steps in lanes without vectors"),
             }
@@ -424,7 +423,7 @@ impl Rows<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }>() }
+        unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>() }
     }
 
     /// # Safety
@@ -433,22 +432,23 @@ impl Rows<'_> {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }>() }
+        unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>() }
     }
 
     /// # Safety
-    /// As [`Self::write`], with the instruction set of `V`.
+    /// As [`Self::write`], with the instruction set of `V`; `P` vectors are a panel, `H` half of it.
     #[inline(always)]
-    unsafe fn all<V: Integral, const P: usize>(&self) {
+    unsafe fn all<V: Integral, const P: usize, const H: usize>(&self) {
         // SAFETY: the caller's promise.
         unsafe {
-            let is_whole = self.columns.scales.len() == WIDTH;
+            let columns = self.columns.scales.len();
             let calls = self.steps.iter().any(|step| matches!(step, Lanes::Apply(_)));
-            match (is_whole, calls) {
-                (true, false) => self.reached::<V, P, true, false>(),
-                (true, true) => self.reached::<V, P, true, true>(),
-                (false, false) => self.reached::<V, P, false, false>(),
-                (false, true) => self.reached::<V, P, false, true>(),
+            match (columns, calls) {
+                (WIDTH, false) => self.reached::<V, P, true, false>(),
+                (WIDTH, true) => self.reached::<V, P, true, true>(),
+                (..=HALF, false) => self.reached::<V, H, false, false>(),
+                (_, false) => self.reached::<V, P, false, false>(),
+                (_, true) => self.reached::<V, P, false, true>(),
             }
         }
     }

@@ -209,29 +209,16 @@ impl<'a> Image<'a> {
         Image { conv, bytes, shape, line }
     }
 
-    /// All windows, first rows first.
-    pub(super) fn blocks(&self) -> Vec<Rows> {
+    /// How windows are divided into tiles.
+    pub(super) fn blocks(&self) -> Blocks<'_> {
         let [_, height, width] = self.conv.axes;
         let lines = self.conv.batch * height.output;
-        // Windows that are evenly apart, and the lines of outputs that they are on.
         let (windows, across) = match is_joined(self.conv) {
             true => ((height.output - 1) * reach(width) + width.output, height.output),
             false => (width.output, 1),
         };
         let tiles = windows.div_ceil(SIDE);
-        let tile = |line: usize, i: usize| {
-            let (first, end) = (windows * i / tiles, windows * (i + 1) / tiles);
-            let (batch, y) = (line / height.output, line % height.output);
-            let line_at = (batch * reach(height) + y * height.stride) * self.line;
-            Tile { at: line_at + first * self.shape.row, count: end - first, from: (line, first) }
-        };
-        let each = |line| (0..tiles).map(move |i| tile(line, i));
-        let all: Vec<Tile> = (0..lines).step_by(across).flat_map(each).collect();
-        let pair = |two: &[Tile]| match *two {
-            [first, second] => [first, second],
-            _ => [two[0], Tile { count: 0, ..two[0] }],
-        };
-        all.chunks(2).map(pair).collect()
+        Blocks { image: self, windows, across, tiles, all: lines / across * tiles }
     }
 
     /// The rows of a tile that are windows, line by line.
@@ -251,6 +238,41 @@ impl<'a> Image<'a> {
             at += count;
             (count > 0).then_some(part)
         })
+    }
+}
+
+/// All windows in blocks of two tiles, first rows first.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    image: &'a Image<'a>,
+    /// Windows that are evenly apart, and the lines of outputs that they are on.
+    windows: usize,
+    across: usize,
+    /// Tiles that those are, and how many there are in all.
+    tiles: usize,
+    all: usize,
+}
+
+impl Blocks<'_> {
+    /// How many there are.
+    pub(super) fn count(self) -> usize {
+        self.all.div_ceil(2)
+    }
+
+    pub(super) fn get(self, block: usize) -> Rows {
+        let first = self.tile(2 * block);
+        let second = 2 * block + 1;
+        [first, if second < self.all { self.tile(second) } else { Tile { count: 0, ..first } }]
+    }
+
+    fn tile(self, tile: usize) -> Tile {
+        let (line, i) = (tile / self.tiles * self.across, tile % self.tiles);
+        let (first, end) = (self.windows * i / self.tiles, self.windows * (i + 1) / self.tiles);
+        let height = self.image.conv.axes[1];
+        let (batch, y) = (line / height.output, line % height.output);
+        let line_at = (batch * reach(height) + y * height.stride) * self.image.line;
+        let at = line_at + first * self.image.shape.row;
+        Tile { at, count: end - first, from: (line, first) }
     }
 }
 

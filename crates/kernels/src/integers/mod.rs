@@ -106,22 +106,23 @@ impl Quantized {
         let mut bytes = scratch.take::<u8>(image::bytes(conv));
         let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
         let blocks = image.blocks();
-        let parts = self.parts(&blocks, operands.filters, threads.count());
+        let parts = self.parts(blocks.count(), operands.filters, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
             let (down, across) = (task / parts.1, task % parts.1);
             let range =
                 |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
-            let blocks = &blocks[range(blocks.len(), parts.0, down)];
+            let own = range(blocks.count(), parts.0, down);
             let mut unit = Unit::default();
             for panel in range(operands.filters.count(), parts.1, across) {
-                self.panel(&mut unit, (&image, blocks), (operands, panel), steps, to);
+                let own = own.clone().map(|block| blocks.get(block));
+                self.panel(&mut unit, (&image, own), (operands, panel), steps, to);
             }
         });
     }
 
     /// Into how many parts rows and panels are divided. Each thread reads what lies in its cache of the
     /// smaller of both, and a part of the larger.
-    fn parts(&self, blocks: &[Rows], filters: &Panels, threads: usize) -> (usize, usize) {
+    fn parts(&self, blocks: usize, filters: &Panels, threads: usize) -> (usize, usize) {
         /// Terms that are worth a second thread.
         const GRAIN: usize = 1 << 18;
         let rows = self.conv.batch * self.conv.positions();
@@ -133,7 +134,7 @@ impl Quantized {
             true => filters.count().min(threads),
             false => 1,
         };
-        let down = (4 * threads).div_ceil(across).min(blocks.len());
+        let down = (4 * threads).div_ceil(across).min(blocks);
         // Several parts even out threads of different speed where rows are many; few are divided once.
         let down = if across == threads { 1 } else { down };
         (down, across)
@@ -143,7 +144,7 @@ impl Quantized {
     fn panel(
         &self,
         unit: &mut Unit,
-        (image, blocks): (&Image<'_>, &[Rows]),
+        (image, blocks): (&Image<'_>, impl Iterator<Item = Rows>),
         (operands, panel): (Operands<'_>, usize),
         steps: &[Step<'_>],
         to: To<'_>,
@@ -160,7 +161,7 @@ impl Quantized {
         let panel = operands.filters.panel(panel);
         let mut sums = Sums::default();
         for block in blocks {
-            unit.multiply(image, block, panel, &mut sums);
+            unit.multiply(image, &block, panel, &mut sums);
             for (tile, sums) in block.iter().zip(sums.tiles()) {
                 for Part { first, row, count } in image.parts(*tile) {
                     // SAFETY: rows of the output, of which no other task has these columns.

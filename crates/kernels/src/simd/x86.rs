@@ -197,14 +197,14 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn load_some(from: *const f32, count: usize) -> Avx512 {
-        let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+        let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not read.
         Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
     }
 
     #[inline(always)]
     unsafe fn store_some(self, to: *mut f32, count: usize) {
-        let mask = (1u32 << count.min(16)).wrapping_sub(1) as u16;
+        let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not written.
         unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
     }
@@ -293,6 +293,30 @@ unsafe impl Integral for Avx512 {
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
     }
+
+    #[inline(always)]
+    unsafe fn load_some_bytes(from: *const u8, count: usize) -> Avx512 {
+        // SAFETY: the caller has AVX-512 and promises valid memory; others are not read.
+        unsafe {
+            let bytes = _mm_maskz_loadu_epi8(first_of_16(count), from.cast());
+            Avx512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_some_bytes(self, to: *mut u8, count: usize) {
+        // SAFETY: the caller has AVX-512 and promises valid memory; others are not written.
+        unsafe {
+            let whole = _mm512_cvtps_epi32(self.0);
+            _mm512_mask_cvtepi32_storeu_epi8(to.cast(), first_of_16(count), whole);
+        }
+    }
+}
+
+/// Ones for the first lanes.
+#[inline(always)]
+fn first_of_16(count: usize) -> __mmask16 {
+    (1u32 << count.min(16)).wrapping_sub(1) as u16
 }
 
 /// Transposes sixteen rows of sixteen elements: neighbours, pairs, quarters, halves.

@@ -245,11 +245,7 @@ impl Task for Widen<'_> {
                     let from = levels.as_ptr().add(at);
                     let level = match at + V::LANES <= levels.len() {
                         true => V::load_bytes(from),
-                        false => {
-                            let mut last = [0u8; LANES];
-                            from.copy_to_nonoverlapping(last.as_mut_ptr(), count);
-                            V::load_bytes(last.as_ptr())
-                        }
+                        false => V::load_some_bytes(from, count),
                     };
                     let value = level.fma(scale, V::splat(-0.0)).add(low);
                     let to = values.as_mut_ptr().add(at);
@@ -263,9 +259,6 @@ impl Task for Widen<'_> {
         }
     }
 }
-
-/// Lanes of a vector, at most.
-const LANES: usize = 16;
 
 /// Writes the levels of some channels of a line.
 struct Round<'a> {
@@ -289,12 +282,11 @@ impl Task for Round<'_> {
                 // written.
                 unsafe {
                     let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));
-                    if count == V::LANES {
-                        level.scaled(V::load(from)).store_bytes(to);
-                    } else {
-                        let mut last = [0u8; LANES];
-                        level.scaled(V::load_some(from, count)).store_bytes(last.as_mut_ptr());
-                        last.as_ptr().copy_to_nonoverlapping(to, count);
+                    match count == V::LANES {
+                        true => level.scaled(V::load(from)).store_bytes(to),
+                        false => {
+                            level.scaled(V::load_some(from, count)).store_some_bytes(to, count)
+                        }
                     }
                 }
                 c += count;
