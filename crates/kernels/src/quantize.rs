@@ -12,6 +12,9 @@ use crate::simd::Vector;
 /// Elements computed together: a loop of vectors, not unrolled.
 const LANES: usize = 64;
 
+/// The same where each has limits of its own, as rows of channels do: few are longer.
+const TOGETHER: usize = 8;
+
 /// What happens to the elements that share parameters.
 trait Rounding<R>: Copy {
     fn apply(self, x: R) -> R;
@@ -26,6 +29,14 @@ struct Levels<R> {
     to_high: R,
     /// Steps between the limits.
     steps: R,
+}
+
+impl<R> Levels<R> {
+    /// Between limits, low and high, and others.
+    #[inline(always)]
+    fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> Levels<R> {
+        Levels { low, high, to_low, to_high, steps }
+    }
 }
 
 impl<R: Real> Rounding<R> for Levels<R> {
@@ -289,14 +300,65 @@ pub fn fake_quantize<T: StoredReal>(
     io: &InOut<'_, T>,
 ) {
     let steps = T::Wide::of(levels.saturating_sub(1) as f64);
-    let ([low, high], [to_low, to_high]) = (limits.input, limits.output);
-    rows(threads, plan, [low, high, to_low, to_high], io, |[low, high, to_low, to_high]| Levels {
-        low,
-        high,
-        to_low,
-        to_high,
-        steps,
+    let Limits { input: [low, high], output: [to_low, to_high] } = limits;
+    let limits = [low, high, to_low, to_high];
+    if plan.steps() == [0; 4] {
+        return rows(threads, plan, limits, io, |limits| Levels::new(limits, steps));
+    }
+    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
+    plan.rows(threads, |first, len, at| {
+        let own = std::array::from_fn(|k| &limits[k][at[k]..]);
+        // SAFETY: rows are disjoint.
+        let io = unsafe { io.part(first..first + len) };
+        round_each(io, own, plan.steps().map(|step| step == 1), steps);
     });
+}
+
+/// Rounds an element by the limits at a place.
+#[inline(always)]
+fn round_one<T: StoredReal>(x: T, limits: &[[T; TOGETHER]; 4], at: usize, steps: T::Wide) -> T {
+    let [low, high, to_low, to_high] = limits;
+    let own = [low[at].widen(), high[at].widen(), to_low[at].widen(), to_high[at].widen()];
+    Levels::new(own, steps).apply(x.widen()).narrow()
+}
+
+multiversion! {
+    /// Rounds elements by limits of which some are those of each element.
+    fn round_each<T: StoredReal>(
+        io: InOut<'_, T>,
+        limits: [&[T]; 4],
+        of_each: [bool; 4],
+        steps: T::Wide,
+    ) {
+        let mut io = io;
+        let (len, mut at) = (io.len(), 0);
+        // Loops, not closures: what is not inlined here is not compiled for the instruction set.
+        let mut own = [[limits[0][0]; TOGETHER]; 4];
+        for k in 0..4 {
+            own[k] = [limits[k][0]; TOGETHER];
+        }
+        while at < len {
+            let count = TOGETHER.min(len - at);
+            for k in 0..4 {
+                if of_each[k] {
+                    own[k][..count].copy_from_slice(&limits[k][at..][..count]);
+                }
+            }
+            if count == TOGETHER {
+                let mut x: [T; TOGETHER] = io.load(at);
+                for j in 0..TOGETHER {
+                    x[j] = round_one(x[j], &own, j, steps);
+                }
+                io.store(at, x);
+            } else {
+                for j in 0..count {
+                    let [x]: [T; 1] = io.load(at + j);
+                    io.store(at + j, [round_one(x, &own, j, steps)]);
+                }
+            }
+            at += count;
+        }
+    }
 }
 
 /// An 8-bit floating-point type.
@@ -427,6 +489,21 @@ mod tests {
             for (i, y) in quantized(&x, &sizes, limits, shape).iter().enumerate() {
                 assert_eq!(*y, [0.5, 0.5, 1.0][i / inner % 3]);
             }
+        }
+    }
+
+    /// The definition, one by one, where rows are longer than what is computed together.
+    #[test]
+    fn limits_of_columns() {
+        let low: Vec<f32> = (0..21).map(|j| -0.3 - j as f32).collect();
+        let high: Vec<f32> = (0..21).map(|j| 0.7 + 2.0 * j as f32).collect();
+        let x: Vec<f32> = (0..4 * 21).map(|i| (i * 29 % 101) as f32 * 0.7 - 30.0).collect();
+        let found = quantized(&x, &[4, 21], [&low, &high, &high, &low], &[21]);
+        for (i, x) in x.iter().enumerate() {
+            let (low, high) = (low[i % 21], high[i % 21]);
+            let level = |x: f32| ((x - low) / (high - low) * 4.0).round_ties_even() / 4.0;
+            let level = level(x.clamp(low, high));
+            assert!((found[i] - (level * (low - high) + high)).abs() < 1e-5, "{x}");
         }
     }
 

@@ -111,11 +111,11 @@ impl Quantized {
             let (down, across) = (task / parts.1, task % parts.1);
             let range =
                 |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
-            let own = range(blocks.count(), parts.0, down);
+            let own: Vec<Rows> =
+                range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
             let mut unit = Unit::default();
             for panel in range(operands.filters.count(), parts.1, across) {
-                let own = own.clone().map(|block| blocks.get(block));
-                self.panel(&mut unit, (&image, own), (operands, panel), steps, to);
+                self.panel(&mut unit, (&image, &own), (operands, panel), steps, to);
             }
         });
     }
@@ -144,7 +144,7 @@ impl Quantized {
     fn panel(
         &self,
         unit: &mut Unit,
-        (image, blocks): (&Image<'_>, impl Iterator<Item = Rows>),
+        (image, blocks): (&Image<'_>, &[Rows]),
         (operands, panel): (Operands<'_>, usize),
         steps: &[Step<'_>],
         to: To<'_>,
@@ -161,7 +161,7 @@ impl Quantized {
         let panel = operands.filters.panel(panel);
         let mut sums = Sums::default();
         for block in blocks {
-            unit.multiply(image, &block, panel, &mut sums);
+            unit.multiply(image, block, panel, &mut sums);
             for (tile, sums) in block.iter().zip(sums.tiles()) {
                 for Part { first, row, count } in image.parts(*tile) {
                     // SAFETY: rows of the output, of which no other task has these columns.
