@@ -30,8 +30,8 @@ pub(crate) fn find_missing_end(graph: &Graph) {
     }
     let mut beyond = Vec::new();
     beyond_end(graph, len, &mut beyond);
-    beyond.sort_by_key(|layer| layer.at.0);
-    if let [first, _, ..] = &beyond[..] {
+    let first = beyond.iter().min_by_key(|layer| layer.at.0).filter(|_| beyond.len() > 1);
+    if let Some(first) = first {
         let missing = reach(graph).saturating_sub(len);
         weights.blame_missing_end(format!(
             "{} is cut short or belongs to another model: its end is missing from \"{}\" on, \

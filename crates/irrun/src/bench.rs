@@ -62,7 +62,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         done?;
         times.push(time);
     }
-    times.sort();
+    times.sort_unstable();
     let flops = (session.flops() - flops) as f64 / times.len() as f64;
     let precision = args.common.precision;
     let steps = laps.into_iter().filter_map(middle).collect();
@@ -109,7 +109,7 @@ fn run(
 
 /// The median, if there is one.
 fn middle(mut times: Vec<Duration>) -> Option<Duration> {
-    times.sort();
+    times.sort_unstable();
     times.get(times.len() / 2).copied()
 }
 

@@ -156,7 +156,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    found.sort();
+    found.sort_unstable();
     Ok(found)
 }
 

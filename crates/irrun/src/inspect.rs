@@ -112,7 +112,7 @@ impl<'a> Inspection<'a> {
     /// The operations, the most frequent first.
     fn by_count(&self) -> Vec<(&(&str, &str), &usize)> {
         let mut operations: Vec<_> = self.operations.iter().collect();
-        operations.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        operations.sort_unstable_by_key(|(kind, count)| (std::cmp::Reverse(**count), **kind));
         operations
     }
 

@@ -64,7 +64,7 @@ fn distinct(ranks: &[u64], len: usize, comparable: &[bool]) -> Unique {
 /// The same in the order of first occurrence.
 fn by_occurrence(found: &Unique) -> Unique {
     let mut order: Vec<usize> = (0..found.first.len()).collect();
-    order.sort_by_key(|i| found.first[*i]);
+    order.sort_unstable_by_key(|i| found.first[*i]);
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, from)| place[*from] = to);
     Unique {

@@ -4,6 +4,7 @@ use crate::kernel::Reuse;
 use crate::net::{Net, ValueId};
 use crate::tensor::packed_len;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::ops::{Range, RangeInclusive};
 
 /// From one step to another, both included.
@@ -202,7 +203,7 @@ impl Placer {
     fn arena(&self, runs_once: bool) -> (Vec<usize>, usize) {
         let is_owned = |&v: &ValueId| self.root(v) == v && self.classes[v].kind == Kind::Owned;
         let mut order: Vec<ValueId> = (0..self.roots.len()).filter(is_owned).collect();
-        order.sort_by_key(|&v| (std::cmp::Reverse(self.classes[v].len), self.classes[v].first));
+        order.sort_unstable_by_key(|&v| (Reverse(self.classes[v].len), self.classes[v].first, v));
         let mut offsets = vec![0; self.roots.len()];
         let divided = if runs_once { usize::MAX } else { Arena::DIVIDED };
         let mut arena = Arena { divided, ..Arena::default() };

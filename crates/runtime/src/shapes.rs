@@ -6,6 +6,7 @@ use crate::variables::Variables;
 use infer::{Dim, Fact, Given, Inputs, PartialShape};
 use ir::ElementType;
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Plans that are made for just the shapes of a run, at most.
@@ -34,6 +35,10 @@ pub(crate) struct Shapes {
     variables: Vec<(String, Pattern)>,
 }
 
+fn by_name(a: &(String, Pattern), b: &(String, Pattern)) -> Ordering {
+    a.0.cmp(&b.0)
+}
+
 fn exactly(element_type: ElementType, sizes: &[usize]) -> Pattern {
     (element_type, sizes.iter().map(|size| Some(*size)).collect())
 }
@@ -58,7 +63,7 @@ impl Shapes {
         let named = variables
             .map(|(id, (element_type, sizes))| (id.to_owned(), exactly(element_type, &sizes)));
         let mut variables: Vec<_> = named.collect();
-        variables.sort_by(|a, b| a.0.cmp(&b.0));
+        variables.sort_unstable_by(by_name);
         let inputs = inputs.iter().map(|t| exactly(t.element_type(), t.sizes()));
         Shapes { inputs: inputs.collect(), variables }
     }
@@ -76,7 +81,7 @@ impl Shapes {
             None if plan.steps.iter().any(|step| reads(step.layer)) => return None,
             None => Vec::new(),
         };
-        variables.sort_by(|a, b| a.0.cmp(&b.0));
+        variables.sort_unstable_by(by_name);
         Some(Shapes { inputs, variables })
     }
 

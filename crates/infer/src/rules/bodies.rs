@@ -64,7 +64,7 @@ impl Map {
         let condition = condition.and_then(|o| result(o.internal_layer));
         let mut outputs: Vec<&PortMap> =
             body.outputs.iter().filter(|o| o.external_port >= 0).collect();
-        outputs.sort_by_key(|o| o.external_port);
+        outputs.sort_unstable_by_key(|o| o.external_port);
         let source = |o: &&PortMap| {
             let result = result(o.internal_layer).ok_or_else(|| lost("Result"))?;
             Ok(Source { result, slice: o.slice })

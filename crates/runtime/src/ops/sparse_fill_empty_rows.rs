@@ -67,6 +67,6 @@ fn entries(dense: &[i64], indices: &[i64], empty: &mut [u8]) -> Result<Vec<Entry
     }
     let fill = |(row, _)| Entry { row: row as i64, column: 0, value: None };
     entries.extend(empty.iter().enumerate().filter(|(_, e)| **e != 0).map(fill));
-    entries.sort_by_key(|entry| (entry.row, entry.column));
+    entries.sort_unstable_by_key(|entry| (entry.row, entry.column, entry.value));
     Ok(entries)
 }
