@@ -1,6 +1,6 @@
 //! Data of convolutions in integers are rounded where they are read, unless a convolution has rounded
 //! them among its steps: then they stay bytes, if all that reads them takes levels. That are such
-//! convolutions, what is added to their sums, and the largest of a window.
+//! convolutions, what is added to their sums, depthwise convolutions, and the largest of a window.
 
 use super::PassCx;
 use super::integers::rounding;
