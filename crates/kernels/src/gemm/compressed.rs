@@ -350,11 +350,13 @@ impl Stored<'_> {
     }
 
     /// Bytes of a panel.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn panel_bytes(self) -> usize {
         self.form().len()
     }
 
     /// The panels from a column on, if they are laid out.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn bytes_from(&self, first: usize) -> &[u8] {
         match self {
             Stored::Panels(panels) => panels.bytes_from(first),

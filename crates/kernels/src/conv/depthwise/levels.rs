@@ -4,7 +4,9 @@
 use super::reads_levels;
 use crate::conv::Convolution;
 use crate::gemm::{Step, finish};
-use crate::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
+use crate::isa::isa;
 use crate::par::Slice;
 use crate::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
 use crate::simd::Integral;
