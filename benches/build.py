@@ -48,4 +48,4 @@ def models(setup, corpus, names):
     for name in names:
         if not (setup.models / name / 'model.bin').exists():
             print('   expanding', name, flush=True)
-            output(sys.executable, corpus / 'models/expand.py', name, setup.models / name)
+            output(sys.executable, corpus / 'models/expand.py', corpus / 'models' / name, setup.models / name)
