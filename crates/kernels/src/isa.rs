@@ -118,10 +118,11 @@ pub fn force(isa: Isa) {
 
 /// Compiles a function once for each instruction set and calls the version in use.
 ///
-/// What the body calls must be `#[inline(always)]` to be compiled with it.
+/// What the body calls must be `#[inline(always)]` to be compiled with it. `wide if CONDITION;` before the
+/// function says where AVX-512 is worth code of its own; elsewhere, AVX2 does.
 #[macro_export]
 macro_rules! multiversion {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
+    (wide if $wide:expr; $(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
      ($($arg:ident : $type:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments)]
@@ -147,12 +148,15 @@ macro_rules! multiversion {
             match $crate::isa::isa() {
                 // SAFETY: `isa()` is what this machine has.
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx if $wide => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx2 => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx | $crate::isa::Isa::Avx2 => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },
                 _ => body $(::<$($generic),+>)? ($($arg),*),
             }
         }
+    };
+    ($($function:tt)*) => {
+        $crate::multiversion! { wide if true; $($function)* }
     };
 }

@@ -65,6 +65,9 @@ pub fn bytes_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
 pub trait Wide: Plain {
+    /// Whether it has 64 bits. For so few lanes AVX-512 is not worth code of its own.
+    const IS_LONG: bool = size_of::<Self>() == 8;
+
     /// The value as `T`, which need not be able to hold it.
     fn narrow<T: Stored>(self) -> T;
 }

@@ -162,6 +162,7 @@ impl ReducePlan {
 }
 
 multiversion! {
+    wide if !T::Wide::IS_LONG;
     /// One row: a lane for every sixteenth element, folded in halves.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
         let mut lanes = [f.start::<T::Wide>(); LANES];
@@ -299,6 +300,7 @@ fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
 }
 
 multiversion! {
+    wide if !T::Wide::IS_LONG;
     /// The sums of some columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
         f: F, rows: Rows<'_, T>, start: usize, sums: &mut [T::Wide]

@@ -4,6 +4,7 @@ use super::pairs;
 use super::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use super::precision::Unit;
+use super::staged;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::isa::{Isa, isa};
@@ -217,6 +218,26 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        let sums = if P == W && staged::compete::<V, R>(block, a) {
+            staged::sums(block, |run, i| *a.add(run * R + i))
+        } else {
+            kernel_sums::<V, R, P, W>(block, a)
+        };
+        store(&block.out, sums);
+    }
+}
+
+/// The sums of a block whose rows lie anywhere.
+///
+/// # Safety
+/// As [`kernel`].
+#[inline(always)]
+unsafe fn kernel_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &Block,
+    a: *const *const f32,
+) -> [[V; P]; R] {
+    // SAFETY: the caller's promise.
+    unsafe {
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
@@ -259,7 +280,7 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
                 }
             }
         }
-        store(&block.out, sums);
+        sums
     }
 }
 
@@ -277,8 +298,32 @@ const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * NEAR);
 pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &Block,
     a: *const *const f32,
-    Steps { row: step, inner }: Steps,
+    steps: Steps,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sums = if P == W && steps.inner == 1 && staged::compete_at::<V, R>(block, steps.row) {
+            staged::sums(block, |run, i| match *a.add(run) {
+                first if first.is_null() => first,
+                first => first.add(i * steps.row),
+            })
+        } else {
+            line_sums::<V, R, P, W>(block, a, steps)
+        };
+        store(&block.out, sums);
+    }
+}
+
+/// The sums of a block whose rows are evenly apart.
+///
+/// # Safety
+/// As [`kernel`].
+#[inline(always)]
+unsafe fn line_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &Block,
+    a: *const *const f32,
+    Steps { row: step, inner }: Steps,
+) -> [[V; P]; R] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
@@ -332,7 +377,7 @@ pub(super) unsafe fn line<V: Vector, const R: usize, const P: usize, const W: us
                 }
             }
         }
-        store(&block.out, sums);
+        sums
     }
 }
 
@@ -475,7 +520,7 @@ macro_rules! rows {
     };
 }
 
-pub(super) use rows;
+pub(super) use {each_row, rows};
 
 /// # Safety
 /// As [`run`].

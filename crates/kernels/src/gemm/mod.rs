@@ -19,6 +19,7 @@ mod pairs;
 mod plain;
 mod precision;
 mod round;
+mod staged;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 mod together;
