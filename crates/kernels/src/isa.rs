@@ -5,6 +5,8 @@
 //! contracts or reorders them, so all versions give the same bits; the tests compare them. Products
 //! of operands that are rounded to bf16 are the exception: AMX adds in an order of its own.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set that kernels are compiled for.
@@ -78,6 +80,15 @@ pub fn isa() -> Isa {
         4 => Isa::Amx,
         _ => choose(),
     }
+}
+
+/// Whether Intel has made the processor: some instructions, and asking for memory, pay there alone.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_intel() -> bool {
+    // Hypervisors answer the question slowly.
+    static IS_INTEL: LazyLock<bool> =
+        LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx.to_le_bytes() == *b"Genu");
+    *IS_INTEL
 }
 
 #[cold]

@@ -1,8 +1,8 @@
 //! What operands are rounded to, and how the machine multiplies what has been rounded.
 
-use crate::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
-use std::sync::LazyLock;
+use crate::isa::is_intel;
+use crate::isa::{Isa, isa};
 
 /// What the operands of a product are rounded to; the sums are f32 in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,10 +46,7 @@ pub(super) fn has_pairs() -> bool {
 /// and two in f32 in each.
 #[cfg(target_arch = "x86_64")]
 fn has_fast_pairs() -> bool {
-    // Hypervisors answer the question slowly.
-    static IS_INTEL: LazyLock<bool> =
-        LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx.to_le_bytes() == *b"Genu");
-    has_pairs() && !*IS_INTEL
+    has_pairs() && !is_intel()
 }
 
 impl Precision {

@@ -29,17 +29,21 @@ pub(super) fn compete_at<V: Vector, const R: usize>(block: &Block, step: usize) 
     V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
 }
 
-/// The same of rows that lie anywhere; `a` has a pointer for each run and row.
+/// The same of rows that lie anywhere; `a` has a pointer for each run and row. The run in the middle is
+/// the tap of a window that lies within the input.
 ///
 /// # Safety
-/// There are pointers for the rows of the first run.
+/// There are pointers for the rows of all runs.
 #[inline(always)]
 pub(super) unsafe fn compete<V: Vector, const R: usize>(
     block: &Block,
     a: *const *const f32,
 ) -> bool {
+    if block.runs == 0 {
+        return false;
+    }
     // SAFETY: the caller's promise.
-    let place = |i: usize| unsafe { (*a.add(i)).addr() };
+    let place = |i: usize| unsafe { (*a.add(block.runs / 2 * R + i)).addr() };
     let step = place(R - 1).wrapping_sub(place(0)) | place(R / 2).wrapping_sub(place(0));
     compete_at::<V, R>(block, step / size_of::<f32>())
 }

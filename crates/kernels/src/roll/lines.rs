@@ -7,6 +7,7 @@
 
 use super::{Batch, LINE, RollPlan, SHORT};
 use crate::copy::gcd;
+use crate::isa::is_intel;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -15,6 +16,11 @@ const READ_AHEAD: usize = 24 * LINE;
 
 /// Bytes ahead of what is written that are asked for, to be written.
 const WRITE_AHEAD: usize = 16 * LINE;
+
+/// Lines that are read before the first of them is written. A load at the place of a recent store, in
+/// another page, is taken for one that has to wait for it: so would nearly all be where rows are rotated by
+/// less than a line.
+const TOGETHER: usize = 4;
 
 /// Bytes of a page. The prefetchers of the machine do not look beyond one, and memory answers
 /// four of them sooner than one.
@@ -184,23 +190,38 @@ impl Place {
         let (tails, step) = (pattern.tails.as_slice(), LINE / pattern.unit);
         let mut i = self.inside / pattern.unit;
         let ([tail, head], to) = (self.sources(), self.to);
-        let whole = self.len / LINE * LINE;
-        for at in (0..whole).step_by(LINE) {
+        let mut line = |at: usize| {
             let (tail, head) = (tail.wrapping_add(at), head.wrapping_add(at));
-            // SAFETY: what the masks leave out is not read, and there is a line to write.
-            unsafe {
-                let bytes = match tails[i] {
+            // SAFETY: what the masks leave out is not read.
+            let bytes = unsafe {
+                match tails[i] {
                     0 => _mm512_loadu_si512(head.cast()),
                     u64::MAX => _mm512_loadu_si512(tail.cast()),
                     tails => join(tails, tail, !tails, head),
-                };
-                ahead::<STREAM>(head, to.add(at));
-                store::<STREAM>(to.add(at), bytes);
-            }
+                }
+            };
             i += step;
             if i >= tails.len() {
                 i -= tails.len();
             }
+            bytes
+        };
+        let (asks, whole) = (Asks::new::<STREAM>(), self.len / LINE * LINE);
+        let mut at = 0;
+        while at + TOGETHER * LINE <= whole {
+            asks.ahead(head.wrapping_add(at), to.wrapping_add(at));
+            // Loops over indices: lines that an iterator reaches lie in memory.
+            let mut lines = [_mm512_setzero_si512(); TOGETHER];
+            for j in 0..TOGETHER {
+                lines[j] = line(at + j * LINE);
+            }
+            // SAFETY: there are so many lines to write.
+            unsafe { store_all::<STREAM>(to.add(at), lines) };
+            at += TOGETHER * LINE;
+        }
+        for at in (at..whole).step_by(LINE) {
+            // SAFETY: there is a line to write.
+            unsafe { store::<STREAM>(to.add(at), line(at)) };
         }
         self.from = self.from.wrapping_add(whole);
         self.to = self.to.wrapping_add(whole);
@@ -252,13 +273,34 @@ unsafe fn join(tails: u64, tail: *const u8, heads: u64, head: *const u8) -> __m5
     }
 }
 
-/// Asks for what will be read and, if it goes through the cache, for where it will be written.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn ahead<const STREAM: bool>(from: *const u8, to: *mut u8) {
-    _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(READ_AHEAD).cast());
-    if !STREAM {
-        ask_to_write(to.wrapping_add(WRITE_AHEAD));
+/// What is asked for before it is needed. Processors of AMD see by themselves what comes, and take longer
+/// when they are told.
+#[derive(Clone, Copy)]
+struct Asks {
+    reads: bool,
+    writes: bool,
+}
+
+impl Asks {
+    /// What goes past the cache is asked for by none but its readers.
+    fn new<const STREAM: bool>() -> Asks {
+        Asks { reads: STREAM || is_intel(), writes: !STREAM && is_intel() }
+    }
+
+    /// Asks for what will be read with some lines, and for where it will be written.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn ahead(self, from: *const u8, to: *mut u8) {
+        if self.reads {
+            for j in 0..TOGETHER {
+                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(READ_AHEAD + j * LINE).cast());
+            }
+        }
+        if self.writes {
+            for j in 0..TOGETHER {
+                ask_to_write(to.wrapping_add(WRITE_AHEAD + j * LINE));
+            }
+        }
     }
 }
 
@@ -287,6 +329,17 @@ unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
     }
 }
 
+/// # Safety
+/// So many whole lines can be written.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; TOGETHER]) {
+    for j in 0..TOGETHER {
+        // SAFETY: the caller's promise.
+        unsafe { store::<STREAM>(to.add(j * LINE), lines[j]) };
+    }
+}
+
 /// Copies a run to whole lines; four pages at a time past the cache.
 ///
 /// # Safety
@@ -312,12 +365,23 @@ unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
             }
         }
     }
-    for at in (pages..len).step_by(LINE) {
-        // SAFETY: a line of those that the caller has promised.
+    let asks = Asks::new::<STREAM>();
+    let mut at = pages;
+    while at + TOGETHER * LINE <= len {
+        // SAFETY: lines of those that the caller has promised.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
-            ahead::<STREAM>(from, to);
-            store::<STREAM>(to, _mm512_loadu_si512(from.cast()));
+            asks.ahead(from, to);
+            let mut lines = [_mm512_setzero_si512(); TOGETHER];
+            for j in 0..TOGETHER {
+                lines[j] = _mm512_loadu_si512(from.add(j * LINE).cast());
+            }
+            store_all::<STREAM>(to, lines);
         }
+        at += TOGETHER * LINE;
+    }
+    for at in (at..len).step_by(LINE) {
+        // SAFETY: as above.
+        unsafe { store::<STREAM>(to.add(at), _mm512_loadu_si512(from.add(at).cast())) };
     }
 }
