@@ -115,7 +115,7 @@ impl Convolution {
         self.groups == 1 && self.inputs < NARROW
     }
 
-    /// What is rounded: narrow convolutions have nothing to gain, but by tiles.
+    /// What is rounded: not the operands of narrow convolutions that are not [`Self::widened`].
     fn rounded(&self) -> Precision {
         match self.reads_channels_first() && self.widened().is_none() {
             true => Precision::F32,
@@ -123,14 +123,14 @@ impl Convolution {
         }
     }
 
-    /// The convolution that is computed in place of a narrow one by tiles: with an even number of
+    /// The convolution that is computed in place of a narrow one whose operands are rounded: with an even number of
     /// channels, since pairs of neighbours must not reach from one position into the next, and of an
     /// input that holds its padding, so that all windows of a line are runs of it. None where that
     /// would be far larger than the input: a file may ask for any padding.
     fn widened(&self) -> Option<Convolution> {
         /// Positions of the padded input for each of the input, at most.
         const MOST: usize = 8;
-        if !self.reads_channels_first() || !self.precision.has_tiles() {
+        if !self.reads_channels_first() || self.precision == Precision::F32 {
             return None;
         }
         let inputs = self.inputs.next_multiple_of(2);
