@@ -16,7 +16,7 @@ check:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 # One file that needs nothing of the system that it runs on, not even a C library, for x86-64 Linux: addresses
-# take eight times less room in it than in a shared executable, and code that is there twice is kept once.
+# are packed, and code that is there twice is kept once, since the C library comes to it.
 STATIC = x86_64-unknown-linux-gnu
 static:
 	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all" \

@@ -51,7 +51,6 @@ elements!(own f32 f64 i32 i64 u64 Bool);
 elements!(wide f16 bf16 u8 u16 u32 i8 i16);
 
 multiversion! {
-    wide if !S::Wide::IS_LONG;
     /// Widens each value.
     ///
     /// # Panics
@@ -67,7 +66,6 @@ multiversion! {
 }
 
 multiversion! {
-    wide if !W::IS_LONG;
     /// Narrows each value.
     ///
     /// # Panics

@@ -65,8 +65,8 @@ pub fn bytes_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
 pub trait Wide: Plain {
-    /// Whether it has 64 bits. For so few lanes AVX-512 is not worth code of its own.
-    const IS_LONG: bool = size_of::<Self>() == 8;
+    /// Whether it is a type of integers.
+    const IS_INTEGER: bool;
 
     /// The value as `T`, which need not be able to hold it.
     fn narrow<T: Stored>(self) -> T;
@@ -94,8 +94,10 @@ pub trait Stored: Plain {
 }
 
 macro_rules! wide {
-    ($($t:ty, $from:ident);*) => {
+    ($($t:ty, $from:ident, $is_integer:literal);*) => {
         $(impl Wide for $t {
+            const IS_INTEGER: bool = $is_integer;
+
             #[inline(always)]
             fn narrow<T: Stored>(self) -> T {
                 T::$from(self)
@@ -104,7 +106,7 @@ macro_rules! wide {
     };
 }
 
-wide!(f32, from_f32; f64, from_f64; i64, from_i64; u64, from_u64);
+wide!(f32, from_f32, false; f64, from_f64, false; i64, from_i64, true; u64, from_u64, true);
 
 macro_rules! stored_integer {
     ($($t:ty => $wide:ty),*) => {

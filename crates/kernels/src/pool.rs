@@ -234,7 +234,6 @@ impl Pool {
 }
 
 multiversion! {
-    wide if !T::Wide::IS_LONG;
     /// Whole rows of the output, from row `first` on.
     fn rows<F: Fold<T::Wide>, T: Pooled>(f: F, pool: &Pool, first: usize, from: &[T], to: &mut [T]) {
         let width = &pool.axes[2];

@@ -162,8 +162,9 @@ impl ReducePlan {
 }
 
 multiversion! {
-    wide if !T::Wide::IS_LONG;
-    /// One row: a lane for every sixteenth element, folded in halves.
+    wide if !T::Wide::IS_INTEGER;
+    /// One row: a lane for every sixteenth element, folded in halves. The largest of a row of integers takes
+    /// two to five times as long where the compiler is told of AVX-512.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
         let mut lanes = [f.start::<T::Wide>(); LANES];
         let mut groups = row.chunks_exact(LANES);
@@ -300,7 +301,6 @@ fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
 }
 
 multiversion! {
-    wide if !T::Wide::IS_LONG;
     /// The sums of some columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
         f: F, rows: Rows<'_, T>, start: usize, sums: &mut [T::Wide]

@@ -123,10 +123,10 @@ impl Convolution {
         }
     }
 
-    /// The convolution that is computed in place of a narrow one whose operands are rounded: with an even number of
-    /// channels, since pairs of neighbours must not reach from one position into the next, and of an
-    /// input that holds its padding, so that all windows of a line are runs of it. None where that
-    /// would be far larger than the input: a file may ask for any padding.
+    /// The convolution that is computed in place of a narrow one whose operands are rounded: with an
+    /// even number of channels, since pairs of neighbours must not reach from one position into the
+    /// next, and of an input that holds its padding, so that all windows of a line are runs of it.
+    /// None where that would be far larger than the input: a file may ask for any padding.
     fn widened(&self) -> Option<Convolution> {
         /// Positions of the padded input for each of the input, at most.
         const MOST: usize = 8;
