@@ -91,6 +91,27 @@ pub(crate) fn is_intel() -> bool {
     *IS_INTEL
 }
 
+/// Bytes of the cache that a core has for itself, its second one, as the processor tells.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn core_cache() -> usize {
+    use std::arch::x86_64::__cpuid;
+    const LEAF: u32 = 0x8000_0006;
+    static BYTES: LazyLock<usize> = LazyLock::new(|| {
+        let kib = if __cpuid(0x8000_0000).eax >= LEAF { __cpuid(LEAF).ecx >> 16 } else { 0 };
+        if kib == 0 { USUAL_CACHE } else { (kib as usize) << 10 }
+    });
+    *BYTES
+}
+
+/// The same where the processor does not tell.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn core_cache() -> usize {
+    USUAL_CACHE
+}
+
+/// Of the second caches there are, one of the middle.
+const USUAL_CACHE: usize = 1 << 20;
+
 #[cold]
 fn choose() -> Isa {
     let widest = Isa::ALL.into_iter().rev().find(|i| i.is_available()).unwrap_or(Isa::Portable);

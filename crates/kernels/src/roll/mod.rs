@@ -5,15 +5,13 @@ mod lines;
 mod portable;
 
 use crate::copy::gcd;
+use crate::isa::core_cache;
 use crate::par::{Slice, Threads};
 use std::ops::Range;
 
 /// Outputs beyond this size leave the cache before anyone reads them, so they are written past
 /// it: on the machines measured, the L2 of one core.
 const STREAM_BYTES: usize = 3 << 20;
-
-/// Bytes that the cache of a core holds: the L2 of the machines measured.
-const CACHE_BYTES: usize = 2 << 20;
 
 /// Bytes that are worth a second thread.
 const GRAIN_BYTES: usize = 64 << 10;
@@ -166,7 +164,7 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
         f(out, start..(before + lines.end * LINE).min(len));
     };
     // Where input and output do not fit the cache of a core, it holds what was written last of both.
-    match len <= STREAM_BYTES && 2 * len > CACHE_BYTES * threads.count() {
+    match len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
         true => threads.ranges_back(lines, grain, some),
         false => threads.ranges(lines, grain, some),
     }
