@@ -27,21 +27,11 @@ impl ChannelsPool {
     /// # Panics
     /// When a slice is not of the size the pooling is for.
     pub fn run(&self, threads: &Threads, from: &[f32], to: &mut [f32]) {
-        self.outputs(threads, from, to, |at, image, to| match self.pooling {
-            Pooling::Max => {
-                to.fill(f32::MIN);
-                self.taps(at, image, |from| greatest(to, from));
-            }
+        self.outputs(threads, from, to, |image, places, to| match self.pooling {
+            Pooling::Max => greatest(image, places, to),
+            Pooling::Mean(_) if places.is_empty() => to.fill(0.0),
             Pooling::Mean(divisor) => {
-                to.fill(0.0);
-                let mut count = 0;
-                self.taps(at, image, |from| {
-                    add(to, from);
-                    count += 1;
-                });
-                if count > 0 {
-                    divide(to, divisor.unwrap_or(count) as f32);
-                }
+                mean(image, places, divisor.unwrap_or(places.len()) as f32, to);
             }
         });
     }
@@ -81,13 +71,14 @@ impl ChannelsPool {
         });
     }
 
-    /// Calls `f` with the place of each output, its image and its channels.
+    /// Calls `f` with the image of each output, where the channels begin under each tap that lies within
+    /// it, and the channels of the output.
     fn outputs(
         &self,
         threads: &Threads,
         from: &[f32],
         to: &mut [f32],
-        f: impl Fn([usize; 3], &[f32], &mut [f32]) + Sync,
+        f: impl Fn(&[f32], &[usize], &mut [f32]) + Sync,
     ) {
         let volume = |f: fn(&Window) -> usize| self.axes.iter().map(f).product::<usize>();
         let (positions, taps) = (volume(|a| a.input) * self.channels, volume(|a| a.taps));
@@ -98,36 +89,78 @@ impl ChannelsPool {
         }
         let [depth, height, width] = self.axes;
         threads.chunks(to, self.channels, GRAIN.div_ceil(taps), |first, to| {
+            let mut places = Vec::new();
             for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
                 let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
                 let (y, rest) = (rest % height.output, rest / height.output);
                 let (z, batch) = (rest % depth.output, rest / depth.output);
-                f([z, y, x], &from[batch * positions..][..positions], to);
+                self.places([z, y, x], &mut places);
+                f(&from[batch * positions..][..positions], &places, to);
             }
         });
     }
 
-    /// Calls `f` with the channels under each tap that lies within the image.
-    fn taps(&self, at: [usize; 3], image: &[f32], mut f: impl FnMut(&[f32])) {
+    /// Where the channels begin under each tap that lies within the image.
+    fn places(&self, at: [usize; 3], places: &mut Vec<usize>) {
         let [_, height, width] = self.axes;
         let within = |axis: usize| self.axes[axis].taps_within(at[axis]);
         let position = |axis: usize, tap| self.axes[axis].position(at[axis], tap).unwrap_or(0);
+        places.clear();
         for z in within(0).map(|tap| position(0, tap)) {
             for y in within(1).map(|tap| position(1, tap)) {
-                for x in within(2).map(|tap| position(2, tap)) {
-                    let first = ((z * height.input + y) * width.input + x) * self.channels;
-                    f(&image[first..][..self.channels]);
-                }
+                let line = (z * height.input + y) * width.input;
+                places.extend(within(2).map(|tap| (line + position(2, tap)) * self.channels));
             }
         }
     }
 }
 
-multiversion! {
-    fn greatest(to: &mut [f32], from: &[f32]) {
-        for (to, x) in to.iter_mut().zip(from) {
-            *to = if *to < *x { *x } else { *to };
+/// Channels that are computed side by side, in registers.
+const LANES: usize = 16;
+
+/// Combines what lies at some places, channel by channel and in order, beginning with a value.
+#[inline(always)]
+fn combine(
+    image: &[f32],
+    places: &[usize],
+    to: &mut [f32],
+    begin: f32,
+    step: impl Fn(f32, f32) -> f32,
+) {
+    let (groups, rest) = to.as_chunks_mut::<LANES>();
+    let whole = groups.len() * LANES;
+    for (i, to) in groups.iter_mut().enumerate() {
+        let mut all = [begin; LANES];
+        for place in places {
+            let from = &image[place + i * LANES..][..LANES];
+            for j in 0..LANES {
+                all[j] = step(all[j], from[j]);
+            }
         }
+        *to = all;
+    }
+    if rest.is_empty() {
+        return;
+    }
+    rest.fill(begin);
+    for place in places {
+        let from = &image[place + whole..][..rest.len()];
+        for (one, x) in rest.iter_mut().zip(from) {
+            *one = step(*one, *x);
+        }
+    }
+}
+
+multiversion! {
+    fn greatest(image: &[f32], places: &[usize], to: &mut [f32]) {
+        combine(image, places, to, f32::MIN, |a, b| if a < b { b } else { a });
+    }
+}
+
+multiversion! {
+    fn mean(image: &[f32], places: &[usize], divisor: f32, to: &mut [f32]) {
+        combine(image, places, to, 0.0, |a, b| a + b);
+        to.iter_mut().for_each(|sum| *sum /= divisor);
     }
 }
 
@@ -155,22 +188,6 @@ multiversion! {
     }
 }
 
-multiversion! {
-    fn add(to: &mut [f32], from: &[f32]) {
-        for (to, x) in to.iter_mut().zip(from) {
-            *to += x;
-        }
-    }
-}
-
-multiversion! {
-    fn divide(to: &mut [f32], by: f32) {
-        for to in to {
-            *to /= by;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +205,7 @@ mod tests {
             start,
         };
         let axes = [Window::NONE, slide(7, 4, 3, 2, -1), slide(6, 3, 2, 2, 0)];
-        let channels = 5;
+        let channels = 37;
         let from: Vec<f32> = (0..2 * 42 * channels).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
         for pooling in [Pooling::Max, Pooling::Mean(None), Pooling::Mean(Some(6))] {
             let mut last = vec![0.0; 2 * 12 * channels];
