@@ -27,11 +27,21 @@ impl ChannelsPool {
     /// # Panics
     /// When a slice is not of the size the pooling is for.
     pub fn run(&self, threads: &Threads, from: &[f32], to: &mut [f32]) {
-        self.outputs(threads, from, to, |image, places, to| match self.pooling {
-            Pooling::Max => greatest(image, places, to),
-            Pooling::Mean(_) if places.is_empty() => to.fill(0.0),
+        self.outputs(threads, from, to, |at, image, to| match self.pooling {
+            Pooling::Max => {
+                to.fill(f32::MIN);
+                self.taps(at, |places| greatest(image, places, to));
+            }
             Pooling::Mean(divisor) => {
-                mean(image, places, divisor.unwrap_or(places.len()) as f32, to);
+                to.fill(0.0);
+                let mut count = 0;
+                self.taps(at, |places| {
+                    add(image, places, to);
+                    count += places.len();
+                });
+                if count > 0 {
+                    divide(to, divisor.unwrap_or(count) as f32);
+                }
             }
         });
     }
@@ -51,7 +61,7 @@ impl ChannelsPool {
             return;
         }
         let out = width.output * self.channels;
-        let grain = GRAIN.div_ceil(depth.taps * height.taps * line.max(1));
+        let grain = GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
         threads.chunks(to, out, grain * out, |first, to| {
             let mut above = vec![0; line];
             for (i, to) in to.chunks_exact_mut(out).enumerate() {
@@ -60,8 +70,8 @@ impl ChannelsPool {
                 let image = &from[batch * positions..][..positions];
                 // The largest along the lines of a window, and of those the largest along it.
                 above.fill(0);
-                for z in (0..depth.taps).filter_map(|tap| depth.position(z, tap)) {
-                    for y in (0..height.taps).filter_map(|tap| height.position(y, tap)) {
+                for z in depth.taps_within(z).filter_map(|tap| depth.position(z, tap)) {
+                    for y in height.taps_within(y).filter_map(|tap| height.position(y, tap)) {
                         let from = &image[(z * height.input + y) * line..][..line];
                         greatest_level(&mut above, from);
                     }
@@ -71,66 +81,74 @@ impl ChannelsPool {
         });
     }
 
-    /// Calls `f` with the image of each output, where the channels begin under each tap that lies within
-    /// it, and the channels of the output.
+    /// Calls `f` with the place of each output, its image and its channels.
     fn outputs(
         &self,
         threads: &Threads,
         from: &[f32],
         to: &mut [f32],
-        f: impl Fn(&[f32], &[usize], &mut [f32]) + Sync,
+        f: impl Fn([usize; 3], &[f32], &mut [f32]) + Sync,
     ) {
         let volume = |f: fn(&Window) -> usize| self.axes.iter().map(f).product::<usize>();
-        let (positions, taps) = (volume(|a| a.input) * self.channels, volume(|a| a.taps));
+        let positions = volume(|a| a.input) * self.channels;
         assert_eq!(from.len(), self.batch * positions);
         assert_eq!(to.len(), self.batch * volume(|a| a.output) * self.channels);
         if to.is_empty() {
             return;
         }
         let [depth, height, width] = self.axes;
-        threads.chunks(to, self.channels, GRAIN.div_ceil(taps), |first, to| {
-            let mut places = Vec::new();
+        threads.chunks(to, self.channels, GRAIN.div_ceil(taps(&self.axes)), |first, to| {
             for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
                 let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
                 let (y, rest) = (rest % height.output, rest / height.output);
                 let (z, batch) = (rest % depth.output, rest / depth.output);
-                self.places([z, y, x], &mut places);
-                f(&from[batch * positions..][..positions], &places, to);
+                f([z, y, x], &from[batch * positions..][..positions], to);
             }
         });
     }
 
-    /// Where the channels begin under each tap that lies within the image.
-    fn places(&self, at: [usize; 3], places: &mut Vec<usize>) {
+    /// Calls `f` with where the channels begin under taps that lie within the image, some at a time and
+    /// in order: a window may be as large as the image.
+    fn taps(&self, at: [usize; 3], mut f: impl FnMut(&[usize])) {
+        const SOME: usize = 32;
         let [_, height, width] = self.axes;
         let within = |axis: usize| self.axes[axis].taps_within(at[axis]);
         let position = |axis: usize, tap| self.axes[axis].position(at[axis], tap).unwrap_or(0);
-        places.clear();
+        let (mut places, mut count) = ([0; SOME], 0);
         for z in within(0).map(|tap| position(0, tap)) {
             for y in within(1).map(|tap| position(1, tap)) {
                 let line = (z * height.input + y) * width.input;
-                places.extend(within(2).map(|tap| (line + position(2, tap)) * self.channels));
+                for x in within(2).map(|tap| position(2, tap)) {
+                    if count == SOME {
+                        f(&places);
+                        count = 0;
+                    }
+                    places[count] = (line + x) * self.channels;
+                    count += 1;
+                }
             }
         }
+        if count > 0 {
+            f(&places[..count]);
+        }
     }
+}
+
+/// Taps of a window, at least one: a file may ask for more than can be counted.
+fn taps(axes: &[Window]) -> usize {
+    axes.iter().fold(1, |all: usize, a| all.saturating_mul(a.taps.max(1)))
 }
 
 /// Channels that are computed side by side, in registers.
 const LANES: usize = 16;
 
-/// Combines what lies at some places, channel by channel and in order, beginning with a value.
+/// Combines what `to` holds with what lies at some places, channel by channel and in order.
 #[inline(always)]
-fn combine(
-    image: &[f32],
-    places: &[usize],
-    to: &mut [f32],
-    begin: f32,
-    step: impl Fn(f32, f32) -> f32,
-) {
+fn combine(image: &[f32], places: &[usize], to: &mut [f32], step: impl Fn(f32, f32) -> f32) {
     let (groups, rest) = to.as_chunks_mut::<LANES>();
     let whole = groups.len() * LANES;
     for (i, to) in groups.iter_mut().enumerate() {
-        let mut all = [begin; LANES];
+        let mut all = *to;
         for place in places {
             let from = &image[place + i * LANES..][..LANES];
             for j in 0..LANES {
@@ -142,7 +160,6 @@ fn combine(
     if rest.is_empty() {
         return;
     }
-    rest.fill(begin);
     for place in places {
         let from = &image[place + whole..][..rest.len()];
         for (one, x) in rest.iter_mut().zip(from) {
@@ -153,14 +170,21 @@ fn combine(
 
 multiversion! {
     fn greatest(image: &[f32], places: &[usize], to: &mut [f32]) {
-        combine(image, places, to, f32::MIN, |a, b| if a < b { b } else { a });
+        combine(image, places, to, |a, b| if a < b { b } else { a });
     }
 }
 
 multiversion! {
-    fn mean(image: &[f32], places: &[usize], divisor: f32, to: &mut [f32]) {
-        combine(image, places, to, 0.0, |a, b| a + b);
-        to.iter_mut().for_each(|sum| *sum /= divisor);
+    fn add(image: &[f32], places: &[usize], to: &mut [f32]) {
+        combine(image, places, to, |a, b| a + b);
+    }
+}
+
+multiversion! {
+    fn divide(to: &mut [f32], by: f32) {
+        for to in to {
+            *to /= by;
+        }
     }
 }
 
@@ -176,7 +200,7 @@ multiversion! {
     fn along_line(line: &[u8], width: Window, channels: usize, to: &mut [u8]) {
         for (x, to) in to.chunks_exact_mut(channels).enumerate() {
             to.fill(0);
-            for tap in 0..width.taps {
+            for tap in width.taps_within(x) {
                 if let Some(at) = width.position(x, tap) {
                     let from = &line[at * channels..][..channels];
                     for j in 0..channels {
@@ -193,43 +217,67 @@ mod tests {
     use super::*;
     use crate::pool::{Axis, Pool};
 
-    /// The same numbers as with the channels first.
+    fn slide(input: usize, output: usize, taps: usize, stride: usize, start: isize) -> Window {
+        Window { input, output, taps, stride, dilation: 1, start }
+    }
+
+    /// The same numbers as with the channels first: windows at the borders, over three axes, with gaps,
+    /// and with more taps than are gone through at once.
     #[test]
     fn agrees_with_planes() {
-        let slide = |input, output, taps, stride, start| Window {
-            input,
-            output,
-            taps,
-            stride,
-            dilation: 1,
-            start,
-        };
-        let axes = [Window::NONE, slide(7, 4, 3, 2, -1), slide(6, 3, 2, 2, 0)];
-        let channels = 37;
-        let from: Vec<f32> = (0..2 * 42 * channels).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
+        let apart = Window { dilation: 2, ..slide(6, 5, 2, 1, 0) };
+        agree([Window::NONE, slide(7, 4, 3, 2, -1), slide(6, 3, 2, 2, 0)]);
+        agree([slide(3, 2, 2, 1, 0), slide(7, 4, 3, 2, -1), apart]);
+        agree([Window::NONE, slide(7, 2, 8, 1, -1), slide(6, 1, 6, 1, 0)]);
+    }
+
+    fn agree(axes: [Window; 3]) {
+        let volume = |f: fn(&Window) -> usize| axes.iter().map(f).product::<usize>();
+        let (inside, outside, channels) = (volume(|a| a.input), volume(|a| a.output), 37);
+        let from: Vec<f32> =
+            (0..2 * inside * channels).map(|i| (i * 37 % 101) as f32 * 0.37).collect();
         for pooling in [Pooling::Max, Pooling::Mean(None), Pooling::Mean(Some(6))] {
-            let mut last = vec![0.0; 2 * 12 * channels];
+            let mut last = vec![0.0; 2 * outside * channels];
             let pool = ChannelsPool { batch: 2, axes, channels, pooling };
-            pool.run(Threads::single(), &from, &mut last);
+            pool.run(&Threads::new(2), &from, &mut last);
             if pooling == Pooling::Max {
                 let levels: Vec<u8> = from.iter().map(|x| (x * 3.0) as u8).collect();
                 let mut largest = vec![9; last.len()];
-                pool.run_on_levels(Threads::single(), &levels, &mut largest);
+                pool.run_on_levels(&Threads::new(2), &levels, &mut largest);
                 assert!(last.iter().map(|x| (x * 3.0) as u8).eq(largest));
             }
             let plane = |b: usize, c: usize| -> Vec<f32> {
-                (0..42).map(|i| from[(b * 42 + i) * channels + c]).collect()
+                (0..inside).map(|i| from[(b * inside + i) * channels + c]).collect()
             };
-            for (b, c) in [(0, 0), (1, 4), (1, 2)] {
-                let mut out = vec![0.0; 12];
+            for (b, c) in [(0, 0), (1, 4), (1, 36)] {
+                let mut out = vec![0.0; outside];
                 let planes = Pool::new(axes.map(|a| Axis::sliding(&a)));
                 planes.run(Threads::single(), pooling, &plane(b, c), &mut out);
-                let own: Vec<f32> = (0..12).map(|i| last[(b * 12 + i) * channels + c]).collect();
+                let own: Vec<f32> =
+                    (0..outside).map(|i| last[(b * outside + i) * channels + c]).collect();
                 // Means add their taps in another order.
-                let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * f32::EPSILON * b.abs();
+                let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 8.0 * f32::EPSILON * b.abs();
                 let exact = matches!(pooling, Pooling::Max);
                 assert!(own == out || !exact && own.iter().zip(&out).all(near), "{pooling:?}");
             }
         }
+    }
+
+    /// Most taps lie in the padding: their number is beyond what can be counted.
+    #[test]
+    fn windows_may_be_larger_than_can_be_counted() {
+        let wide = |input: usize| slide(input, 1, 1 << 22, 1, -1);
+        let pool = ChannelsPool {
+            batch: 1,
+            axes: [wide(2), wide(3), wide(1)],
+            channels: 2,
+            pooling: Pooling::Max,
+        };
+        let mut largest = [0.0; 2];
+        pool.run(Threads::single(), &(0..12).map(|i| i as f32).collect::<Vec<_>>(), &mut largest);
+        assert_eq!(largest, [10.0, 11.0]);
+        let mut level = [0; 2];
+        pool.run_on_levels(Threads::single(), &(0..12).collect::<Vec<_>>(), &mut level);
+        assert_eq!(level, [10, 11]);
     }
 }
