@@ -86,7 +86,7 @@ pub fn normalize_rows(
             }
         });
     }
-    let slices = Slices::new(&[rows, columns], &[1]);
+    let slices = Slices::of_rows(rows, columns);
     slices.blocks(threads, io, |block| {
         normalize_block(block, form, columns);
         apply_steps(steps, block.place(0) / columns, 0, block.line());
@@ -263,7 +263,7 @@ pub fn normalize_groups<T: StoredReal>(
 ) {
     assert!(scale.len() == channels && shift.len() == channels && channels % groups == 0);
     let size = channels / groups;
-    let slices = Slices::new(&[outer * groups, size * inner], &[1]);
+    let slices = Slices::of_rows(outer * groups, size * inner);
     slices.blocks(threads, io, |block| {
         let first = block.place(0) / inner % channels;
         let (scale, shift) = (&scale[first..first + size], &shift[first..first + size]);
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_same_bits() {
-        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21)] {
+        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1)] {
             let from = values(rows * columns);
             for center in [true, false] {
                 let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
@@ -412,6 +412,18 @@ mod tests {
         let low = 1.0 - 6.0 / root;
         let expected = [-1.0, -third, 2.0 * third, 2.0, low, low, root, root];
         assert!(to.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{to:?}");
+
+        // Groups of one element are 0, as far from their mean.
+        let mut to = [f64::NAN; 8];
+        let shape = Channels { outer: 2, channels: 4, inner: 1 };
+        normalize_groups(
+            &threads,
+            shape,
+            (4, 4.0),
+            (&scale, &shift),
+            &InOut::separate(&from, &mut to),
+        );
+        assert_eq!(to, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
 
         let b = |v: f32| bf16::from_f32(v);
         let from: Vec<bf16> = (0..40).map(|i| b(i as f32)).collect();

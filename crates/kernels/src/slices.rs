@@ -76,6 +76,11 @@ impl Slices {
         Slices { outer, inner, last, along }
     }
 
+    /// The rows of a matrix, one after the other: each is a run of neighbours, even of one.
+    pub fn of_rows(rows: usize, columns: usize) -> Slices {
+        Slices { outer: vec![(rows, columns)], inner: Vec::new(), last: columns, along: true }
+    }
+
     /// Elements of a slice.
     pub fn len(&self) -> usize {
         volume(&self.inner) * if self.along { self.last } else { 1 }
