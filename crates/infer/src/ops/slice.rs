@@ -40,7 +40,8 @@ pub fn ranges(
     let mut out = Named::new();
     for (((axis, start), stop), step) in axes.iter().zip(starts).zip(stops).zip(steps) {
         require!(3; *step != 0, "the step of axis {axis} is 0");
-        out.push((*axis, Range { start: Some(*start), stop: Some(*stop), step: *step }));
+        let (start, stop) = (Some(*start), Some(*stop));
+        out.push((*axis, Range { start, stop, step: *step, starts_inside: false }));
     }
     Ok(out)
 }
@@ -108,7 +109,8 @@ fn sliced(cx: &mut InferCx<'_>, dims: &[Dim]) -> Result<Dims, RuleError> {
                 return Err(RuleError::at(3, format!("the step of axis {axis} is 0")));
             }
             (Some(start), Some(stop), Some(step)) => {
-                Range { start: Some(start), stop: Some(stop), step }.apply(dim)
+                Range { start: Some(start), stop: Some(stop), step, starts_inside: false }
+                    .apply(dim)
             }
             _ => loosely(dim, i, &lists),
         };

@@ -115,6 +115,7 @@ impl StridedSlice {
             start: if open_start { None } else { at(begin) },
             stop: if open_stop { None } else { at(end) },
             step: stride.unwrap_or(1),
+            starts_inside: true,
         };
         Ok(Step::Slice(known.then_some(range)))
     }

@@ -13,6 +13,9 @@ pub struct Range {
     pub stop: Option<i64>,
     /// The step, not 0.
     pub step: i64,
+    /// Whether a start before the axis is its first index also where steps go back, as StridedSlice-1
+    /// has it; else nothing is left then, as in Python and Slice-8.
+    pub starts_inside: bool,
 }
 
 impl Range {
@@ -24,7 +27,8 @@ impl Range {
             let stop = self.stop.map_or(size, |v| wrap(v).clamp(0, size));
             (start, count(stop.saturating_sub(start), self.step))
         } else {
-            let start = self.start.map_or(size - 1, |v| wrap(v).clamp(-1, size - 1));
+            let lowest = if self.starts_inside { 0.min(size - 1) } else { -1 };
+            let start = self.start.map_or(size - 1, |v| wrap(v).clamp(lowest, size - 1));
             let stop = self.stop.map_or(-1, |v| wrap(v).clamp(-1, size - 1));
             (start, count(start.saturating_sub(stop), self.step.saturating_neg()))
         }
@@ -47,10 +51,9 @@ impl Range {
     fn opened(self, dim: Dim) -> Range {
         let far = dim.max().min(i64::from(i32::MAX));
         let beyond = |v: &i64| *v >= far;
-        let Range { start, stop, step } = self;
-        match step > 0 {
-            true => Range { stop: stop.filter(|v| !beyond(v)), ..self },
-            false => Range { start: start.filter(|v| !beyond(v)), stop, step },
+        match self.step > 0 {
+            true => Range { stop: self.stop.filter(|v| !beyond(v)), ..self },
+            false => Range { start: self.start.filter(|v| !beyond(v)), ..self },
         }
     }
 
@@ -74,7 +77,18 @@ impl Range {
         } else {
             Dim::range(low.min(high), high.max(low))
         };
+        let sliced = match self.may_be_moved_inside(dim) {
+            true => Dim::range(0, sliced.max().max(1)),
+            false => sliced,
+        };
         sliced.with_why(dim.why())
+    }
+
+    /// Whether the start lies before some of the sizes that a dim may have, and is moved to their first
+    /// index: then one element may be left of a shorter axis, and none of a longer one.
+    fn may_be_moved_inside(self, dim: Dim) -> bool {
+        let before = |start: i64| start < 0 && dim.min() < start.saturating_neg();
+        !dim.is_static() && self.starts_inside && self.step < 0 && self.start.is_some_and(before)
     }
 
     /// Whether the size has a bound even if the axis has none.
@@ -116,12 +130,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Python's slices, index by index.
+    /// Python's slices, index by index, but for starts before the axis.
     fn python(size: i64, r: Range) -> Vec<i64> {
         let wrap = |v: i64| if v < 0 { v + size } else { v };
         let (low, high) = if r.step > 0 { (0, size) } else { (-1, size - 1) };
         let ends = if r.step > 0 { (low, high) } else { (high, low) };
-        let start = r.start.map_or(ends.0, |v| wrap(v).clamp(low, high));
+        let first = if r.starts_inside && size > 0 { 0 } else { low };
+        let start = r.start.map_or(ends.0, |v| wrap(v).clamp(first, high));
         let stop = r.stop.map_or(ends.1, |v| wrap(v).clamp(low, high));
         let mut out = Vec::new();
         let mut i = start;
@@ -135,7 +150,12 @@ mod tests {
     fn range() -> impl Strategy<Value = Range> {
         let end = || proptest::option::of(-8i64..8);
         let step = prop_oneof![-3i64..0, 1i64..4];
-        (end(), end(), step).prop_map(|(start, stop, step)| Range { start, stop, step })
+        (end(), end(), step, any::<bool>()).prop_map(|(start, stop, step, starts_inside)| Range {
+            start,
+            stop,
+            step,
+            starts_inside,
+        })
     }
 
     proptest! {
@@ -164,14 +184,22 @@ mod tests {
 
     #[test]
     fn whole_axes_keep_their_dim() {
-        let all = Range { start: Some(0), stop: Some(i64::MAX), step: 1 };
+        let range = |start, stop, step| Range { start, stop, step, starts_inside: false };
+        let all = range(Some(0), Some(i64::MAX), 1);
         assert_eq!(all.apply(Dim::range(2, Dim::INF)), Dim::range(2, Dim::INF));
         assert_eq!(Range { step: 2, ..all }.apply(Dim::range(2, 5)), Dim::range(1, 3));
-        let back = Range { start: None, stop: None, step: -1 };
+        let back = range(None, None, -1);
         assert_eq!(back.apply(Dim::fixed(4)), Dim::fixed(4));
-        let last = Range { start: Some(-1), stop: Some(i64::MAX), step: 1 };
+        let last = range(Some(-1), Some(i64::MAX), 1);
         assert_eq!(last.apply(Dim::range(1, Dim::INF)), Dim::fixed(1));
-        let most = Range { start: Some(0), stop: Some(-1), step: 1 };
+        let most = range(Some(0), Some(-1), 1);
         assert_eq!(most.apply(Dim::range(3, Dim::INF)), Dim::range(2, Dim::INF));
+    }
+
+    #[test]
+    fn starts_before_the_axis_are_inside_it_or_leave_nothing() {
+        let back = Range { start: Some(-5), stop: Some(-7), step: -1, starts_inside: true };
+        assert_eq!((back.resolve(4), back.resolve(0)), ((0, 1), (-1, 0)));
+        assert_eq!(Range { starts_inside: false, ..back }.resolve(4).1, 0);
     }
 }
