@@ -25,6 +25,7 @@ mod kernel;
 mod lower;
 mod movement;
 mod net;
+mod nothing;
 mod ops;
 mod passes;
 mod place;

@@ -215,7 +215,12 @@ impl<'a> LowerCx<'a> {
             .with_precision(self.precision)
     }
 
-    /// Which inputs were asked for their value.
+    /// Whether no output has elements.
+    pub(crate) fn has_empty_outputs(&self) -> bool {
+        let is_empty = |sizes: &Option<Sizes>| sizes.as_ref().is_some_and(|s| s.contains(&0));
+        !self.output_sizes.is_empty() && self.output_sizes.iter().all(is_empty)
+    }
+
     /// Refuses large outputs that there is no memory for, before a kernel makes tables for them.
     /// What is no larger than the inputs may be a view of them.
     pub(crate) fn check_memory(&self) -> Result<(), LowerError> {
@@ -232,6 +237,7 @@ impl<'a> LowerCx<'a> {
         Ok(())
     }
 
+    /// Which inputs were asked for their value.
     pub(crate) fn consulted(&self) -> u64 {
         self.consulted.get()
     }

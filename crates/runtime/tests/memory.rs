@@ -4,9 +4,10 @@
 use infer::{Inputs, propagate};
 use ir::ElementType::F32;
 use ir::{GraphBuilder, Severity};
-use runtime::compile;
 #[cfg(target_os = "linux")]
-use runtime::{Options, Tensor};
+use runtime::Options;
+use runtime::Tensor;
+use runtime::compile;
 
 /// A scalar broadcast to one dim.
 fn broadcast(size: i64) -> ir::Graph {
@@ -33,6 +34,23 @@ fn more_than_the_machine_has() {
 fn more_than_any_machine_has() {
     let error = propagate(&broadcast(1 << 60), &Inputs::default()).unwrap_err().to_string();
     assert!(error.contains("would not fit any memory"), "{error}");
+}
+
+/// Nor are there tables for the axes of what has no elements.
+#[test]
+fn nothing_takes_no_memory() {
+    let mut g = GraphBuilder::new("nothing");
+    let x = g.parameter("x", F32, "1,0,8589934592");
+    let pool = g.layer("MaxPool", "opset1").attribute("strides", "1");
+    let pool = pool.attribute("kernel", "2").attribute("pads_begin", "0");
+    let pooled = pool.attribute("pads_end", "0").attribute("rounding_type", "floor").inputs(&[x]);
+    let pooled = pooled.output();
+    g.result("y", pooled);
+    let graph = g.finish().unwrap();
+    let facts = propagate(&graph, &Inputs::default()).unwrap();
+    let x = Tensor::from_vec::<f32>(&[1, 0, 1 << 33], Vec::new()).unwrap();
+    let outputs = compile(&graph, &facts).unwrap().session().run(&[x]).unwrap();
+    assert_eq!(outputs[0].sizes(), [1, 0, (1 << 33) - 1]);
 }
 
 /// Bytes of the mapped files of a name that are in memory.
