@@ -307,8 +307,10 @@ impl<'a> InferCx<'a> {
         self.set_fact(output, Fact::new(element_type, shape.into()));
     }
 
-    /// Sets an output together with its value.
+    /// Sets an output together with its value. A file may leave out ports of outputs that nothing reads: the operation has them all the same.
     pub fn set_fact(&mut self, output: usize, fact: Fact) {
+        let count = self.outputs.len().max(output + 1);
+        self.outputs.resize(count, None);
         if let Some(slot) = self.outputs.get_mut(output) {
             *slot = Some(fact);
         }
@@ -349,6 +351,7 @@ impl<'a> InferCx<'a> {
         else {
             return Err(RuleError::new(format!("it has no body {body}")));
         };
+        self.world.enter_body()?;
         let (facts, problems, results) = analyse_body(&inner.graph, parameters, self.world);
         *slot = (facts, problems);
         Ok(results)

@@ -7,6 +7,7 @@ use crate::dim::{Dim, Why};
 use crate::error::RuleError;
 use crate::fact::{Fact, Facts, Given, Inputs, NodeFacts};
 use crate::op::Op;
+use crate::require;
 use crate::shape::PartialShape;
 use crate::symbols::Symbols;
 use crate::table::{self, Row};
@@ -111,9 +112,23 @@ pub(crate) struct World {
     pub(crate) variables: Option<HashMap<String, Fact>>,
     pub(crate) nominal: bool,
     reasons: Vec<String>,
+    /// How often bodies have been gone through.
+    bodies: usize,
 }
 
 impl World {
+    /// Notes that a body is gone through. A body is so more than once where values flow back, and one
+    /// inside it for each of those times: a small file could ask for as many as it likes.
+    ///
+    /// # Errors
+    /// When that has been done too often.
+    pub(crate) fn enter_body(&mut self) -> Result<(), RuleError> {
+        const MOST: usize = 50_000;
+        self.bodies += 1;
+        require!(self.bodies <= MOST, "bodies inside bodies are too many to infer their shapes");
+        Ok(())
+    }
+
     fn reason(&mut self, text: String) -> Why {
         self.reasons.push(text);
         Why(u32::try_from(self.reasons.len()).unwrap_or(0))
@@ -191,6 +206,13 @@ fn apply_rule(
     let mut cx = InferCx::new(inputs, outputs, bodies, world);
     op.infer(&mut cx)?;
     let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
+    // Those that the rule leaves open altogether are unknown.
+    if let Some(last) = outputs.iter().rposition(Option::is_some)
+        && last + 1 < outputs.len()
+    {
+        let (has, given) = (last + 1, outputs.len());
+        return Err(RuleError::new(format!("the file gives it {given} outputs, it has {has}")));
+    }
     let outputs: Vec<Fact> =
         outputs.into_iter().map(|fact| fact.unwrap_or_else(Fact::unknown)).collect();
     outputs.iter().try_for_each(check_size)?;
@@ -296,7 +318,9 @@ impl<'a> Walk<'a> {
             Ok(applied) => {
                 let Applied { mut outputs, reason, bodies, .. } = applied;
                 if let (Some(given), Some(output)) = (given, outputs.first_mut()) {
-                    specialise(output, given);
+                    let differ = specialise(output, given);
+                    let problem = |m| Problem::error(Code::Type, layer.at, m).of(layer);
+                    self.findings.extend(differ.map(problem));
                 }
                 self.explain(layer, &mut outputs, reason);
                 let mut facts = Vec::new();
@@ -366,17 +390,23 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Puts what the caller knows in place of what the model declares.
-fn specialise(output: &mut Fact, given: Given) {
-    if let Some(element_type) = given.element_type
-        && !output.element_type.is_static()
-    {
-        output.element_type = element_type;
+/// Puts what the caller knows in place of what the model declares. Tells if it is given another type
+/// than it declares.
+fn specialise(output: &mut Fact, given: Given) -> Option<String> {
+    let declared = output.element_type;
+    let mut differ = None;
+    match given.element_type {
+        Some(element_type) if !declared.is_static() => output.element_type = element_type,
+        Some(element_type) if element_type != declared => {
+            differ = Some(format!("it is declared {declared}, but given {element_type}"));
+        }
+        _ => {}
     }
     if let Some(shape) = given.shape {
         output.shape = shape;
     }
     output.value = given.value;
+    differ
 }
 
 /// Describes how a declared port differs from what was inferred. `None` when the declaration

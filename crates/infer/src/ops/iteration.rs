@@ -139,10 +139,13 @@ impl Iteration {
             let results = cx.body(0, &given)?;
             let mut settled = true;
             for (slot, feed) in given.iter_mut().zip(&self.map.feeds) {
-                let (Feed::Merged { result, .. }, Some(before)) = (feed, slot.as_ref()) else {
+                let (Feed::Merged { input, result }, Some(before)) = (feed, slot.as_ref()) else {
                     continue;
                 };
                 let after = results.get(*result).cloned().unwrap_or_else(Fact::unknown);
+                let (first, next) = (before.element_type, after.element_type);
+                let differ = first.is_static() && next.is_static() && first != next;
+                require!(*input; !differ, "is {first}, what flows back in its place is {next}");
                 if before.shape.covers(&after.shape) {
                     continue;
                 }
@@ -233,6 +236,75 @@ impl Iteration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Inputs, analyse};
+    use ir::{Body, ElementType, Graph, GraphBuilder, PortMap, Role};
+
+    /// A Loop whose body makes what flows back longer, by itself or by what another such Loop gives that
+    /// begins anew, and converts it; so many one inside the other.
+    fn nested(depth: usize, declared: ElementType, back: ElementType) -> Graph {
+        let mut g = GraphBuilder::new("loops");
+        let x = g.parameter("x", ElementType::F32, "2");
+        let y = match depth {
+            0 => x,
+            _ => iterate(&mut g, x, body(depth, declared, back)),
+        };
+        g.result("y", y);
+        g.finish().unwrap()
+    }
+
+    fn iterate(g: &mut GraphBuilder, x: ir::OutputRef, graph: Graph) -> ir::OutputRef {
+        let id = |layer: usize| graph.layers()[layer].id;
+        let (parameter, result) = (id(graph.parameters()[0]), id(graph.results()[0]));
+        let entry = |external_port, internal_layer| {
+            vec![PortMap { external_port, internal_layer, ..PortMap::default() }]
+        };
+        let (inputs, outputs) = (entry(2, parameter), entry(3, result));
+        let back_edges = vec![(result, parameter)];
+        let body = Body { role: Role::Body, graph, inputs, outputs, back_edges };
+        let count = g.constant_i64(&[2]);
+        let always = g.constant(ElementType::Boolean, &[], &[1]);
+        g.layer("Loop", "opset5").inputs(&[count, always, x]).body(body).output()
+    }
+
+    fn body(depth: usize, declared: ElementType, back: ElementType) -> Graph {
+        let mut g = GraphBuilder::new("body");
+        let x = g.parameter("x", declared, "?");
+        let inner = match depth {
+            1 => x,
+            _ => {
+                let start = g.constant_f32(&[1], &[0.0]);
+                iterate(&mut g, start, body(depth - 1, declared, declared))
+            }
+        };
+        let longer =
+            g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[inner, x]).output();
+        let convert = g.layer("Convert", "opset1").attribute("destination_type", back.name());
+        let y = convert.inputs(&[longer]).output();
+        g.result("y", y);
+        g.finish().unwrap()
+    }
+
+    fn errors(graph: &Graph) -> Vec<String> {
+        let findings = analyse(graph, &Inputs::default()).findings;
+        findings.iter().map(ir::Problem::full_message).collect()
+    }
+
+    #[test]
+    fn types_meet_those_of_the_body() {
+        use ElementType::{F16, F32};
+        assert_eq!(errors(&nested(2, F32, F32)), [""; 0]);
+        let [error] = &errors(&nested(1, F32, F16))[..] else { panic!("one error") };
+        assert!(error.contains("is f32, what flows back in its place is f16"), "{error}");
+        let found = errors(&nested(1, F16, F32));
+        assert!(found.iter().any(|e| e == "it is declared f16, but given f32"), "{found:?}");
+    }
+
+    /// A body inside each of so many others would be gone through 2^40 times.
+    #[test]
+    fn bodies_inside_bodies_come_to_an_end() {
+        let found = errors(&nested(40, ElementType::F32, ElementType::F32));
+        assert!(found.iter().any(|e| e.contains("too many to infer")), "{found:?}");
+    }
 
     #[test]
     fn walks_include_both_ends() {
