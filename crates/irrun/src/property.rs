@@ -1,6 +1,6 @@
 //! What outputs must satisfy whose values are implementation defined.
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use ir::ElementType;
 use runtime::Tensor;
 use serde_json::Value;
@@ -47,8 +47,14 @@ fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
 fn topk_set(axis: i64, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
     let Some((first, _)) = pairs.first() else { return Ok(()) };
     let sizes = first.sizes();
-    let rank = sizes.len() as i64;
-    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis })?;
+    for (i, (other, _)) in pairs.iter().enumerate() {
+        let other = other.sizes();
+        ensure!(other == sizes, "topk_set: output {i} is {other:?}, but output 0 is {sizes:?}");
+    }
+    let axis = axis_of(axis, sizes.len())?;
+    if first.count() == 0 {
+        return Ok(());
+    }
     let inner: usize = sizes[axis + 1..].iter().product();
     let (size, outer) = (sizes[axis], sizes[..axis].iter().product::<usize>());
     let columns = |pick: fn(&(&Tensor, &Tensor)) -> Tensor| -> Result<Vec<Vec<f64>>> {
@@ -69,4 +75,40 @@ fn topk_set(axis: i64, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An axis counted from the front. It comes from a file, which may hold any number.
+fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+    let ahead = if axis < 0 { i64::try_from(rank)?.checked_add(axis) } else { Some(axis) };
+    let inside = ahead.and_then(|axis| usize::try_from(axis).ok()).filter(|axis| *axis < rank);
+    inside.with_context(|| {
+        format!("topk_set: axis {axis} is out of range for an output of rank {rank}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_of_a_file_are_checked() {
+        for (axis, found) in [(0, Some(0)), (2, Some(2)), (-1, Some(2)), (-3, Some(0))] {
+            assert_eq!(axis_of(axis, 3).ok(), found, "{axis}");
+        }
+        for axis in [3, 99, -4, i64::MAX, i64::MIN] {
+            assert!(axis_of(axis, 3).is_err(), "{axis}");
+        }
+        assert!(axis_of(0, 0).is_err(), "a scalar has no axis");
+    }
+
+    /// The elements of all outputs are compared at the places that the first has.
+    #[test]
+    fn outputs_of_a_set_are_of_one_shape() {
+        let of = |sizes: &[usize], values: Vec<f32>| Tensor::from_vec(sizes, values).unwrap();
+        let (long, short) = (of(&[3], vec![1., 2., 3.]), of(&[1], vec![1.]));
+        let said = topk_set(0, &[(&long, &long), (&short, &short)]).unwrap_err().to_string();
+        assert!(said.contains("output 1 is [1], but output 0 is [3]"), "{said}");
+        let none = of(&[usize::MAX >> 20, 0], vec![]);
+        assert!(topk_set(1, &[(&none, &none)]).is_ok(), "there is nothing to go through");
+    }
 }
