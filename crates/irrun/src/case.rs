@@ -3,7 +3,8 @@
 use crate::compare::{Tolerance, compare};
 use crate::npy::{self, Cast};
 use crate::property;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::text::plural;
+use anyhow::{Context, Result, anyhow, ensure};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
 use serde_json::Value;
@@ -42,10 +43,7 @@ impl Case {
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let json: Value =
             serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-        let runs = match json.get("runs").and_then(Value::as_array) {
-            Some(runs) => runs.iter().map(|run| steps(run, &json)).collect::<Result<_>>()?,
-            None => vec![vec![plain_step(&json)]],
-        };
+        let runs = runs(&json).with_context(|| path.display().to_string())?;
         let property = (json["check"] == "property").then(|| json["property"].clone());
         Ok(Case { dir: dir.to_owned(), runs, property })
     }
@@ -61,6 +59,12 @@ impl Case {
     }
 
     fn read_inputs(&self, step: &Step, declared: &crate::bind::Declared) -> Result<Vec<Tensor>> {
+        let (given, taken) = (step.inputs.len(), declared.types.len());
+        ensure!(
+            given <= taken,
+            "case.json lists {}, but the model has {taken}",
+            plural(given, "input")
+        );
         let files = step.inputs.iter().zip(&declared.types);
         files.map(|(file, t)| npy::read(&self.dir.join(file), *t, Cast::Never)).collect()
     }
@@ -106,6 +110,7 @@ impl Case {
         options: &Options,
         threads: &Arc<Threads>,
     ) -> Result<Vec<Tensor>> {
+        step.compares_every_output(graph.results().len())?;
         let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
         let inputs = self.read_inputs(step, &declared)?;
         let session = match session {
@@ -116,9 +121,6 @@ impl Case {
             }
         };
         let outputs = session.run(&inputs)?;
-        if outputs.len() < step.expected.len() {
-            bail!("{} outputs, expected {}", outputs.len(), step.expected.len());
-        }
         let mut pairs = Vec::new();
         for (got, expected) in outputs.iter().zip(&step.expected) {
             let file = self.dir.join(&expected.file);
@@ -135,6 +137,24 @@ impl Case {
             })?,
         }
         Ok(outputs)
+    }
+}
+
+impl Step {
+    /// A step that compares less than the model gives would pass whatever the rest is.
+    fn compares_every_output(&self, results: usize) -> Result<()> {
+        let expected = self.expected.len();
+        ensure!(
+            expected > 0,
+            "case.json lists no outputs to compare; the model has {}",
+            plural(results, "output")
+        );
+        ensure!(
+            expected == results,
+            "case.json lists {}, but the model has {results}; list each in order",
+            plural(expected, "output")
+        );
+        Ok(())
     }
 }
 
@@ -160,39 +180,72 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn tolerance(value: &Value, whole: &Value) -> Tolerance {
-    let number = |key: &str| value[key].as_f64().or(whole[key].as_f64()).unwrap_or(0.0);
-    Tolerance { rtol: number("rtol"), atol: number("atol") }
+/// The steps of each run: those listed, or a single one of plain file names.
+fn runs(json: &Value) -> Result<Vec<Vec<Step>>> {
+    let Some(runs) = json.get("runs") else {
+        return Ok(vec![vec![plain_step(json)?]]);
+    };
+    let runs = runs.as_array().context("\"runs\" is not a list")?;
+    ensure!(!runs.is_empty(), "\"runs\" is empty, so nothing would be compared; list a run");
+    let numbered = runs.iter().enumerate();
+    numbered.map(|(r, run)| steps(run, json).with_context(|| format!("run {r}"))).collect()
+}
+
+/// The tolerance of an output: its own, or that of the whole case, or none.
+fn tolerance(value: &Value, whole: &Value) -> Result<Tolerance> {
+    let number = |key: &str| match value.get(key).or_else(|| whole.get(key)) {
+        Some(number) => {
+            number.as_f64().with_context(|| format!("\"{key}\" is {number}; give a number"))
+        }
+        None => Ok(0.0),
+    };
+    Ok(Tolerance { rtol: number("rtol")?, atol: number("atol")? })
+}
+
+/// What a key lists. Nothing where it is missing: a model may have no inputs, and outputs are
+/// counted when the case runs.
+fn entries<'a>(value: &'a Value, key: &str) -> Result<&'a [Value]> {
+    match value.get(key) {
+        Some(list) => {
+            list.as_array().map(Vec::as_slice).with_context(|| format!("\"{key}\" is not a list"))
+        }
+        None => Ok(&[]),
+    }
 }
 
 /// `input_<k>.npy` and `expected_<k>.npy` for every input and output listed.
-fn plain_step(json: &Value) -> Step {
-    let count = |key: &str| json[key].as_array().map_or(0, Vec::len);
-    let expected = |i: usize| Expected {
-        file: format!("expected_{i}.npy"),
-        tolerance: tolerance(&json["outputs"][i], json),
+fn plain_step(json: &Value) -> Result<Step> {
+    let inputs = entries(json, "inputs")?.len();
+    let expected = |(i, output): (usize, &Value)| -> Result<Expected> {
+        let tolerance = tolerance(output, json).with_context(|| format!("output {i}"))?;
+        Ok(Expected { file: format!("expected_{i}.npy"), tolerance })
     };
-    Step {
-        inputs: (0..count("inputs")).map(|i| format!("input_{i}.npy")).collect(),
-        expected: (0..count("outputs")).map(expected).collect(),
-    }
+    Ok(Step {
+        inputs: (0..inputs).map(|i| format!("input_{i}.npy")).collect(),
+        expected: entries(json, "outputs")?
+            .iter()
+            .enumerate()
+            .map(expected)
+            .collect::<Result<_>>()?,
+    })
 }
 
 fn steps(run: &Value, whole: &Value) -> Result<Vec<Step>> {
     let list = run["steps"].as_array().or(run.as_array()).context("a run has no steps")?;
+    ensure!(!list.is_empty(), "\"steps\" is empty, so nothing would be compared; list a step");
     let file = |v: &Value| {
         let name = v.as_str().or(v["file"].as_str());
         name.map(str::to_owned).ok_or_else(|| anyhow!("an entry of a step names no file"))
     };
-    let step = |step: &Value| -> Result<Step> {
-        let entries = |key: &str| step[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let step = |(s, step): (usize, &Value)| -> Result<Step> {
+        let place = || format!("step {s}");
         let expected = |v: &Value| -> Result<Expected> {
-            Ok(Expected { file: file(v)?, tolerance: tolerance(v, whole) })
+            Ok(Expected { file: file(v)?, tolerance: tolerance(v, whole)? })
         };
-        Ok(Step {
-            inputs: entries("inputs").iter().map(file).collect::<Result<_>>()?,
-            expected: entries("expected").iter().map(expected).collect::<Result<_>>()?,
-        })
+        let inputs = entries(step, "inputs").and_then(|list| list.iter().map(file).collect());
+        let expected =
+            entries(step, "expected").and_then(|list| list.iter().map(expected).collect());
+        Ok(Step { inputs: inputs.with_context(place)?, expected: expected.with_context(place)? })
     };
-    list.iter().map(step).collect()
+    list.iter().enumerate().map(step).collect()
 }

@@ -400,6 +400,71 @@ fn case_folders() {
     says("test_shape_differs", &room, "test cases");
 }
 
+/// What would pass because nothing, or not all, is compared.
+#[test]
+fn case_files_that_compare_too_little() {
+    let room = Room::new();
+    for file in ["model.xml", "model.bin"] {
+        room.write(&format!("cases/c/{file}"), &room.read(file));
+    }
+    room.write("cases/c/input_0.npy", &room.read("x.npy"));
+    let values = f32s(&[0., 1., 2., 3., 4., 5.]);
+    room.write("cases/c/expected_0.npy", &npy("<f4", false, "(3, 2)", &values));
+    let step = |entries: &str| {
+        format!(
+            r#"{{"runs": [{{"steps": [{{"inputs": ["input_0.npy"], "expected": [{entries}]}}]}}]}}"#
+        )
+    };
+    let golden = r#"{"file": "expected_0.npy", "rtol": 0}"#;
+    for (name, json) in [
+        ("case_runs_empty", r#"{"runs": []}"#.to_owned()),
+        ("case_runs_no_list", r#"{"inputs": [{}], "outputs": [{}], "runs": {}}"#.to_owned()),
+        ("case_steps_empty", r#"{"runs": [{"steps": []}]}"#.to_owned()),
+        ("case_expected_empty", step("")),
+        ("case_expected_too_many", step(&format!("{golden}, {golden}"))),
+        ("case_tolerance_of_a_step_is_text", step(&golden.replace("0}", "\"0\"}"))),
+        ("case_outputs_missing", r#"{"inputs": [{}]}"#.to_owned()),
+        ("case_outputs_no_list", r#"{"inputs": [{}], "outputs": 1}"#.to_owned()),
+        ("case_inputs_too_many", r#"{"inputs": [{}, {}], "outputs": [{}]}"#.to_owned()),
+        ("case_tolerance_is_text", r#"{"inputs": [{}], "outputs": [{"atol": "1"}]}"#.to_owned()),
+        ("case_tolerance_null", r#"{"inputs": [{}], "outputs": [{}], "rtol": null}"#.to_owned()),
+    ] {
+        room.write("cases/c/case.json", json.as_bytes());
+        says(name, &room, "test cases");
+    }
+    room.write("cases/c/case.json", step(golden).as_bytes());
+    room.irrun("test cases").good();
+}
+
+#[test]
+fn properties_that_do_not_fit() {
+    let room = Room::new();
+    for file in ["model.xml", "model.bin"] {
+        room.write(&format!("cases/c/{file}"), &room.read(file));
+    }
+    room.write("cases/c/input_0.npy", &room.read("x.npy"));
+    let values = f32s(&[1., 0., 2., 3., 5., 4.]);
+    room.write("cases/c/expected_0.npy", &npy("<f4", false, "(3, 2)", &values));
+    let property = |text: &str| {
+        let json = r#"{"inputs": [{}], "outputs": [{}], "check": "property", "property": {P}}"#;
+        room.write("cases/c/case.json", json.replace("{P}", text).as_bytes());
+    };
+    for (name, text) in [
+        ("property_axis_beyond_rank", r#"{"property": "topk_set", "axis": 99}"#),
+        ("property_axis_before_the_first", r#"{"property": "topk_set", "axis": -3}"#),
+        ("property_axis_smallest", r#"{"property": "topk_set", "axis": -9223372036854775808}"#),
+        ("property_other_elements", r#"{"property": "topk_set", "axis": 0}"#),
+        ("property_unknown", r#"{"kind": "topk_set"}"#),
+    ] {
+        property(text);
+        says(name, &room, "test cases");
+    }
+    for axis in ["1", "-1"] {
+        property(&format!(r#"{{"property": "topk_set", "axis": {axis}}}"#));
+        room.irrun("test cases").good();
+    }
+}
+
 /// Every code has its place in `docs/errors.md`.
 #[test]
 fn every_code_is_documented() {
