@@ -3,12 +3,18 @@
 use crate::exit::{Exit, Failure, OrExit};
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
+use crate::out;
 use crate::text::{self, nearest};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
 use std::path::{Path, PathBuf};
+
+/// The files that `--input` flags name.
+pub fn input_files(args: &[String], declared: &Declared) -> impl Iterator<Item = PathBuf> {
+    args.iter().map(|arg| PathBuf::from(split(arg, &declared.ports).1))
+}
 
 /// The file of a model: `model.xml` where a directory is named.
 pub fn model_file(path: &Path) -> PathBuf {
@@ -312,7 +318,7 @@ pub enum Target {
 /// What the `--output` flags ask for.
 ///
 /// # Errors
-/// When a flag names no output, or two write the same file.
+/// When a flag names no output, or no file that could hold it.
 pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     let mut next = 0;
@@ -326,7 +332,7 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
             targets.extend(selected.into_iter().map(|i| Target::Npy(i, name(i))));
         } else if npz::is_named(path) {
             targets.push(Target::Npz(selected, path.to_owned()));
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
+        } else if npy::is_named(path) || out::is_stream(path) {
             let port = key.unwrap_or(next);
             if port >= ports.len() {
                 let count = text::plural(ports.len(), "output");
@@ -336,12 +342,6 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
             targets.push(Target::Npy(port, path.to_owned()));
         } else {
             bail!("--output {arg:?}: give an .npy, an .npz, or a directory that ends in /");
-        }
-    }
-    let paths: Vec<&PathBuf> = targets.iter().map(Target::path).collect();
-    for (i, path) in paths.iter().enumerate() {
-        if paths[..i].contains(path) {
-            bail!("{} would be written twice", path.display());
         }
     }
     Ok(targets)
@@ -426,8 +426,8 @@ mod tests {
         let two = targets(&args(&["p.npy", "q.npy", "x=r.npz"]), &ports).unwrap();
         assert_eq!(two[1], Target::Npy(1, "q.npy".into()));
         assert_eq!(two[2], Target::Npz(vec![0], "r.npz".into()));
-        for bad in [&["p.txt"][..], &["p.npy", "0=p.npy"], &["7=p.npy"]] {
-            assert!(targets(&args(bad), &ports).is_err(), "{bad:?}");
+        for bad in ["p.txt", "7=p.npy"] {
+            assert!(targets(&args(&[bad]), &ports).is_err(), "{bad}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::args::GraphArgs;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::glob;
-use crate::{npy, print};
+use crate::{out, print};
 use anyhow::anyhow;
 use infer::{Fact, Facts};
 use ir::{Body, Graph, Layer};
@@ -16,7 +16,11 @@ use std::fmt::Write;
 /// # Errors
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
 pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
-    let graph = ir::read(bind::model_file(&args.model)).or_exit(Exit::Model)?;
+    let model = bind::model_file(&args.model);
+    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    if let Some(path) = &args.output {
+        out::keep_apart(&[path], &out::of_model(&model)).or_exit(Exit::Usage)?;
+    }
     if let Some(pattern) = args.only.as_ref().filter(|pattern| !any_named(&graph, pattern)) {
         let error = anyhow!("no layer has a name like {pattern}");
         return Err(Failure { exit: Exit::Usage, error });
@@ -26,8 +30,8 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let text = dot(&graph, &facts, args.only.as_deref());
     match &args.output {
         Some(path) => {
-            let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
-            npy::write_whole(path, write).or_exit(Exit::Input)?;
+            let write = |file: &mut dyn std::io::Write| Ok(file.write_all(text.as_bytes())?);
+            out::write_whole(path, write).or_exit(Exit::Input)?;
         }
         None => print::text(text)?,
     }

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod npy;
 pub mod npz;
 pub mod operations;
+pub mod out;
 pub mod print;
 pub mod profile;
 pub mod property;

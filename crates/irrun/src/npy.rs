@@ -270,6 +270,11 @@ fn strings(header: &Header, data: &[u8], item: usize) -> Result<Tensor> {
     Ok(Tensor::strings(&header.sizes, values?)?)
 }
 
+/// Whether a file is called an array.
+pub fn is_named(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+}
+
 /// Writes a tensor as numpy would.
 ///
 /// # Errors
@@ -327,26 +332,4 @@ fn encode(tensor: &Tensor) -> Result<(String, std::borrow::Cow<'_, [u8]>)> {
         Dynamic => bail!("a tensor without a type cannot be written"),
     };
     Ok((descr.to_owned(), tensor.bytes().into()))
-}
-
-/// Writes a file whole or not at all: a temporary file beside it, then a rename.
-///
-/// # Errors
-/// When the directory cannot be made or written; a file already there is then left as it was.
-pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    ensure!(!path.is_dir(), "{} is a directory; give the name of a file", path.display());
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = std::fs::create_dir_all(dir);
-    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
-    let failed = || format!("{} cannot be written", path.display());
-    // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
-    let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
-    let mut file =
-        tempfile::Builder::new().prefix(".irrun-").make_in(dir, new).with_context(failed)?;
-    let mut out = std::io::BufWriter::new(file.as_file_mut());
-    fill(&mut out).with_context(failed)?;
-    out.flush().with_context(failed)?;
-    drop(out);
-    file.persist(path).map_err(|e| e.error).with_context(failed)?;
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `.npz` files: zip archives of `.npy` files.
 
 use crate::npy::{self, Cast};
+use crate::out;
 use anyhow::{Context, Result};
 use ir::{ElementType, Weights, WeightsSlice};
 use runtime::Tensor;
@@ -62,8 +63,8 @@ pub fn is_named(path: &Path) -> bool {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<()> {
-    npy::write_whole(path, |out| {
-        let mut zip = ZipWriter::new_stream(out);
+    out::write_whole(path, |file| {
+        let mut zip = ZipWriter::new_stream(file);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(true);

@@ -4,13 +4,14 @@ use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
-use crate::{npy, npz, print, profile, state};
-use anyhow::Context;
+use crate::{npy, npz, out, print, profile, state};
+use anyhow::{Context, Result};
 use infer::{Fact, Given, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
 use serde_json::{Value, json};
 use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs a model once.
@@ -22,7 +23,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // They start while the model is read.
     let threads = Arc::new(threads(args.common.threads));
     // The process ends with the run: the system takes back the memory as a whole.
-    let graph = ManuallyDrop::new(ir::read(bind::model_file(model)).or_exit(Exit::Model)?);
+    let model = bind::model_file(model);
+    let graph = ManuallyDrop::new(ir::read(&model).or_exit(Exit::Model)?);
     if let Some(path) = &args.save_state {
         state::can_be_saved(path, &graph)?;
     }
@@ -30,6 +32,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
     let tensors = bind::read_inputs(&args.input, &declared, args.cast)?;
+    files_are_apart(args, &model, &declared, &targets).or_exit(Exit::Usage)?;
     let values = match &args.state {
         Some(path) => state::load(path, &graph)?,
         None => Vec::new(),
@@ -68,6 +71,28 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     print::text(profile::text(&session.profile(), 1))?;
     Ok(Exit::Good)
+}
+
+/// Whether no file is written twice or is one of those that are read. Only `--save-state` may write
+/// what `--state` reads, to go on from there.
+fn files_are_apart(
+    args: &RunArgs,
+    model: &Path,
+    declared: &Declared,
+    targets: &[Target],
+) -> Result<()> {
+    let mut written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
+    written.extend(args.save_state.as_deref());
+    if written.is_empty() {
+        return Ok(());
+    }
+    let mut read = out::of_model(model).to_vec();
+    read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
+    let goes_on =
+        |state: &&PathBuf| args.save_state.as_ref().is_some_and(|saved| out::is_same(saved, state));
+    let state = args.state.as_ref().filter(|state| !goes_on(state));
+    read.extend(state.map(|file| ("the state", file.clone())));
+    out::keep_apart(&written, &read)
 }
 
 /// A plan for inputs that are there: every shape that follows from theirs is static.
@@ -112,7 +137,7 @@ fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), F
         match target {
             Target::Npy(i, path) => {
                 let Some(tensor) = outputs.get(*i) else { continue };
-                npy::write_whole(path, |out| npy::write(tensor, out)).or_exit(Exit::Input)?;
+                out::write_whole(path, |file| npy::write(tensor, file)).or_exit(Exit::Input)?;
             }
             Target::Npz(selected, path) => {
                 let array =

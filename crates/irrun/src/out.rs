@@ -1,0 +1,111 @@
+//! Files that are written: whole or not at all, none of them twice, and none that is read.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Component, Path, PathBuf};
+
+/// Writes a file whole or not at all: a temporary file beside it, then a rename. Where a device, a
+/// pipe or the like has the name, it is written to: a rename would put a file in its place.
+///
+/// # Errors
+/// When the directory cannot be made or written; a file already there is then left as it was.
+pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    ensure!(!path.is_dir(), "{} is a directory; give the name of a file", path.display());
+    let failed = || format!("{} cannot be written", path.display());
+    if is_stream(path) {
+        return write_to(path, fill).with_context(failed);
+    }
+    let path = &behind_link(path);
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = fs::create_dir_all(dir);
+    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
+    let new = |path: &Path| File::options().write(true).create_new(true).open(path);
+    let mut file =
+        tempfile::Builder::new().prefix(".irrun-").make_in(dir, new).with_context(failed)?;
+    fill_and_flush(file.as_file_mut(), fill).with_context(failed)?;
+    file.persist(path).map_err(|e| e.error).with_context(failed)?;
+    Ok(())
+}
+
+/// Appends, as to standard output: what is in a file that it leads to stays.
+fn write_to(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    fill_and_flush(&mut File::options().append(true).open(path)?, fill)
+}
+
+fn fill_and_flush(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(file);
+    fill(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Whether a path leads to what holds no file: a device, a pipe, a socket, or what a process has
+/// open.
+pub fn is_stream(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(known) if !known.is_file() => !known.is_dir(),
+        _ => is_descriptor(path),
+    }
+}
+
+/// `/dev/stdout`, `/dev/fd/1` and their like lead through `/proc`, to a file if a shell opened one.
+fn is_descriptor(path: &Path) -> bool {
+    let Ok(target) = fs::read_link(path) else { return false };
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    target.starts_with("/proc") || dir.is_some_and(|dir| dir.starts_with("/proc"))
+}
+
+/// The file that a link leads to, so that the link stays one.
+fn behind_link(path: &Path) -> PathBuf {
+    let target = if path.is_symlink() { path.canonicalize().ok() } else { None };
+    target.unwrap_or_else(|| path.to_owned())
+}
+
+/// A file that is read, and what it is, for messages.
+pub type Read = (&'static str, PathBuf);
+
+/// The two files of a model.
+pub fn of_model(xml: &Path) -> [Read; 2] {
+    [("the model", xml.to_owned()), ("the weights of the model", xml.with_extension("bin"))]
+}
+
+/// Refuses to write one file twice, which would lose what came first, or one that is read.
+///
+/// # Errors
+/// The first file of which that is so.
+pub fn keep_apart(written: &[&Path], read: &[Read]) -> Result<()> {
+    let places: Vec<PathBuf> = written.iter().map(|path| place(path)).collect();
+    for (i, path) in written.iter().enumerate() {
+        if let Some(first) = places[..i].iter().position(|other| *other == places[i]) {
+            let first = written[first];
+            ensure!(first != *path, "{} would be written twice", path.display());
+            bail!("{} is {}, which would be written twice", path.display(), first.display());
+        }
+        if let Some((what, _)) = read.iter().find(|(_, file)| place(file) == places[i]) {
+            bail!("{} is {what}, which would be overwritten; give another name", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file.
+pub fn is_same(a: &Path, b: &Path) -> bool {
+    place(a) == place(b)
+}
+
+/// One spelling for all paths of a file, which may not exist yet: links are followed as far as it
+/// does, the rest goes by its names.
+fn place(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = |dir: &Path| Some((dir.canonicalize().ok()?, path.strip_prefix(dir).ok()?));
+    let Some((mut place, rest)) = path.ancestors().find_map(real) else { return path };
+    for component in rest.components() {
+        match component {
+            Component::ParentDir => drop(place.pop()),
+            other => place.push::<&OsStr>(other.as_ref()),
+        }
+    }
+    place
+}

@@ -1,0 +1,165 @@
+//! Where files go: nothing that is no file is replaced, nothing that is read is overwritten, and no
+//! output is lost.
+
+mod support;
+
+use support::Room;
+
+/// The room's model, and every file that it and its input consist of.
+const RUN: &str = "model.xml -i x.npy";
+const FILES: [&str; 3] = ["model.xml", "model.bin", "x.npy"];
+
+/// Refused as a mistake of the command line, before anything is written.
+#[track_caller]
+fn refused(room: &Room, args: &str, because: &str) {
+    let list = || {
+        let entries = std::fs::read_dir(room.path("")).unwrap();
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name()).collect();
+        names.sort_unstable();
+        names
+    };
+    let before = (list(), FILES.map(|file| room.read(file)));
+    let outcome = room.irrun(args);
+    assert_eq!(outcome.code, 2, "irrun {args}\n{}", outcome.report());
+    assert!(outcome.stderr.contains(because), "irrun {args}\n{}", outcome.report());
+    assert!(before == (list(), FILES.map(|file| room.read(file))), "irrun {args} wrote something");
+}
+
+#[test]
+fn what_is_read_is_not_overwritten() {
+    let room = Room::new();
+    std::fs::create_dir(room.path("d")).unwrap();
+    for (args, because) in [
+        ("graph model.xml -o model.xml", "model.xml is the model, which would be overwritten"),
+        ("graph . -o d/../model.xml", "is the model"),
+        ("graph model.xml -o ./model.bin", "is the weights of the model"),
+        (&format!("{RUN} -o x.npy"), "x.npy is an input"),
+        (&format!("{RUN} -o d/../x.npy"), "is an input"),
+        ("model.xml -i x:0=./x.npy -o y=x.npy", "is an input"),
+    ] {
+        refused(&room, args, because);
+    }
+    // A model may be called anything.
+    std::fs::copy(room.path("model.xml"), room.path("m.npy")).unwrap();
+    std::fs::copy(room.path("model.bin"), room.path("m.bin")).unwrap();
+    refused(&room, "m.npy -i x.npy -o m.npy", "m.npy is the model");
+}
+
+#[test]
+fn no_file_is_written_twice() {
+    let room = Room::new();
+    std::fs::create_dir(room.path("d")).unwrap();
+    for args in [
+        "-o y.npy -o 0=./y.npy",
+        "-o y.npy -o 0=d/../y.npy",
+        "-o new/y.npy -o 0=new/deep/../y.npy",
+        "-o d/ -o d/r_0.npy",
+        "-o a.npz -o ./a.npz",
+    ] {
+        refused(&room, &format!("{RUN} {args}"), "would be written twice");
+    }
+    room.irrun(&format!("{RUN} -o y.npy -o 0=d/y.npy -o a.npz")).good();
+}
+
+#[test]
+fn the_state_is_written_once_and_may_go_on() {
+    let room = Room::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/state");
+    let run = format!("{model} -i {model}/input_0.npy");
+    for args in ["-o s.npz --save-state s.npz", "-o 0=./s.npz --save-state s.npz"] {
+        refused(&room, &format!("{run} {args}"), "would be written twice");
+    }
+    room.irrun(&format!("{run} --save-state s.npz")).good();
+    room.irrun(&format!("{run} --state s.npz --save-state ./s.npz -o y.npy")).good();
+    refused(&room, &format!("{run} --state s.npz -o ./s.npz"), "./s.npz is the state");
+    refused(
+        &room,
+        &format!("{run} --state s.npz --save-state s.npz -o s.npz"),
+        "would be written twice",
+    );
+}
+
+#[cfg(target_os = "linux")]
+mod what_is_no_file {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    use std::process::Command;
+
+    /// A room with a pipe `p.npy`.
+    fn with_pipe() -> Room {
+        let room = Room::new();
+        assert!(Command::new("mkfifo").arg(room.path("p.npy")).status().unwrap().success());
+        room
+    }
+
+    #[test]
+    fn a_pipe_is_written_to() {
+        let room = with_pipe();
+        room.irrun(&format!("{RUN} -o y.npy")).good();
+        let pipe = room.path("p.npy");
+        let reader = std::thread::spawn(move || std::fs::read(pipe).unwrap());
+        room.irrun(&format!("{RUN} -o p.npy")).good();
+        assert_eq!(reader.join().unwrap(), room.read("y.npy"));
+        assert!(std::fs::metadata(room.path("p.npy")).unwrap().file_type().is_fifo());
+    }
+
+    #[test]
+    fn a_socket_is_refused_and_stays() {
+        let room = Room::new();
+        let _listener = std::os::unix::net::UnixListener::bind(room.path("s.npy")).unwrap();
+        let outcome = room.irrun(&format!("{RUN} -o s.npy"));
+        assert_eq!(outcome.code, 4, "{}", outcome.report());
+        assert!(outcome.stderr.contains("s.npy cannot be written"), "{}", outcome.report());
+        assert!(std::fs::metadata(room.path("s.npy")).unwrap().file_type().is_socket());
+    }
+
+    /// Devices, by links in a directory where a rename could replace them.
+    #[test]
+    fn a_device_is_written_to() {
+        let room = Room::new();
+        for (name, device) in [("null", "/dev/null"), ("full", "/dev/full")] {
+            symlink(device, room.path(name)).unwrap();
+        }
+        room.irrun("graph model.xml -o null").good();
+        room.irrun(&format!("{RUN} -o null")).good();
+        let full = room.irrun("graph model.xml -o full");
+        assert_eq!(full.code, 4, "{}", full.report());
+        assert!(full.stderr.contains("full cannot be written"), "{}", full.report());
+        assert!(room.path("null").is_symlink() && room.path("full").is_symlink());
+    }
+
+    #[test]
+    fn standard_output_is_written_to_whatever_it_is() {
+        let room = Room::new();
+        symlink("/proc/self/fd/1", room.path("out")).unwrap();
+        let drawing = room.irrun("graph model.xml").good();
+        for name in ["out", "/dev/stdout", "/dev/fd/1"] {
+            assert_eq!(room.irrun(&format!("graph model.xml -o {name}")).good(), drawing, "{name}");
+        }
+        for name in ["out", "/dev/stdout", "/dev/fd/1"] {
+            room.write("file", b"before\n");
+            let file = std::fs::File::options().append(true).open(room.path("file")).unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
+            command.current_dir(room.path("")).args(["graph", "model.xml", "-o", name]);
+            assert!(command.stdout(file).status().unwrap().success());
+            let text = String::from_utf8(room.read("file")).unwrap();
+            assert_eq!(text.strip_prefix("before\n"), Some(&*drawing), "{name}");
+        }
+        assert!(room.path("out").is_symlink());
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_its_file_is_written() {
+        let room = Room::new();
+        room.write("there.npy", b"old");
+        symlink("there.npy", room.path("y.npy")).unwrap();
+        room.irrun(&format!("{RUN} -o y.npy")).good();
+        assert!(room.path("y.npy").is_symlink());
+        assert_eq!(room.read("there.npy")[..6], *b"\x93NUMPY");
+        refused(&room, &format!("{RUN} -o y.npy -o 0=there.npy"), "would be written twice");
+        symlink("model.xml", room.path("m.dot")).unwrap();
+        refused(&room, "graph model.xml -o m.dot", "m.dot is the model");
+        symlink(".", room.path("here")).unwrap();
+        refused(&room, &format!("{RUN} -o here/x.npy"), "is an input");
+    }
+}
