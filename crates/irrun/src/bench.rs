@@ -69,7 +69,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let report =
         Report { load, check, planning, first, times, steps, flops, threads: count, precision };
     match args.common.json {
-        true => print::line(report.json(&session))?,
+        true => print::json(&report.json(&session))?,
         false => print::text(report.text() + &profile::text(&session.profile(), report.runs()))?,
     }
     Ok(Exit::Good)

@@ -25,7 +25,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let graph = match ir::read(bind::model_file(&args.model)) {
         Ok(graph) => graph,
         Err(problems) if args.json => {
-            print::line(report(&[], problems.list(), problems.source_file()))?;
+            print::json(&report(&[], problems.list(), problems.source_file()))?;
             return Ok(Exit::Model);
         }
         Err(problems) => return Err(problems).or_exit(Exit::Model),
@@ -44,7 +44,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     }
     Problem::sort(&mut all);
     if args.json {
-        print::line(report(&layers(&graph, &facts), &all, graph.source()))?;
+        print::json(&report(&layers(&graph, &facts), &all, graph.source()))?;
     } else {
         print::text(text(args, &graph, &facts, &all))?;
     }

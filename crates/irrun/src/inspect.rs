@@ -22,7 +22,7 @@ pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);
     match args.json {
-        true => print::line(report.json())?,
+        true => print::json(&report.json())?,
         false => print::text(report.text())?,
     }
     Ok(Exit::Good)

@@ -34,7 +34,7 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
             json!({ "type": row.kind, "version": row.versions.introduced(), "last": last })
         };
         let list: Vec<_> = rows.iter().map(op).collect();
-        print::line(json!({ "schema": 1, "operations": list }))?;
+        print::json(&json!({ "schema": 1, "operations": list }))?;
     } else {
         print::text(listing(&rows))?;
     }

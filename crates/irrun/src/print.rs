@@ -1,15 +1,23 @@
 //! Reports on standard output, which may be a pipe that is read no further than it pleases.
 
 use crate::exit::{Exit, Failure, OrExit};
+use crate::text::escaped;
 use anyhow::Context;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
-/// Prints a text. A reader that has gone, such as `head`, has had what it wanted.
+/// Prints a text for people, whose control characters are shown and not obeyed.
 ///
 /// # Errors
 /// When it cannot be written, as on a full disk.
 pub fn text(text: impl Display) -> Result<(), Failure> {
+    write(lines(&text.to_string()))
+}
+
+/// A reader that has gone, such as `head`, has had what it wanted.
+fn write(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -27,7 +35,20 @@ pub fn line(line: impl Display) -> Result<(), Failure> {
     text(format_args!("{line}\n"))
 }
 
+/// Prints a report for programs, in which JSON escapes what it has to.
+///
+/// # Errors
+/// As [`text()`].
+pub fn json(report: &Value) -> Result<(), Failure> {
+    write(format_args!("{report}\n"))
+}
+
 /// Tells something on standard error, if anybody listens.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", lines(&line.to_string()));
+}
+
+/// A text with nothing that a terminal obeys but the ends of its lines.
+fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c == '\n')
 }

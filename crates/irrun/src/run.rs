@@ -63,7 +63,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         state::save(path, &variables)?;
     }
     if args.common.json {
-        print::line(report(&ports, &outputs, &targets, (&session, &variables)))?;
+        print::json(&report(&ports, &outputs, &targets, (&session, &variables)))?;
         return Ok(Exit::Good);
     }
     if targets.is_empty() {

@@ -40,7 +40,7 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
                     "outcome": outcome.name(), "message": outcome.message() })
         };
         let cases: Vec<_> = outcomes.iter().map(case).collect();
-        print::line(json!({ "schema": 1, "passed": passed, "failed": failed, "skipped": skipped,
+        print::json(&json!({ "schema": 1, "passed": passed, "failed": failed, "skipped": skipped,
                             "failed_as_expected": expected, "cases": cases }))?;
     } else {
         for (dir, outcome) in &outcomes {

@@ -1,14 +1,18 @@
 //! Tables for people: columns as wide as their widest cell.
 
-/// Lines of cells with aligned columns, two blanks between them.
+use crate::text::escaped;
+use std::borrow::Cow;
+
+/// Lines of cells with aligned columns, two blanks between them. A cell stays within its line.
 pub fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<Cow<'_, str>>> = rows.iter().map(|row| shown(row)).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| {
         rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             line.push_str(cell);
@@ -20,6 +24,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
+fn shown(row: &[String]) -> Vec<Cow<'_, str>> {
+    row.iter().map(|cell| escaped(cell, |_| false)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +36,6 @@ mod tests {
     fn columns_are_aligned() {
         let row = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
         assert_eq!(table(&[row("a", "b"), row("long", "c")]), "a     b\nlong  c\n");
+        assert_eq!(table(&[row("a\nb", "c"), row("", "d")]), "a\\nb  c\n      d\n");
     }
 }

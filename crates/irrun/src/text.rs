@@ -1,5 +1,7 @@
 //! Small grammars and forms of text: Python literals, globs, near misses, numbers.
 
+use std::borrow::Cow;
+
 /// A Python dictionary of strings, booleans and tuples, as numpy's headers hold it.
 pub struct PyDict {
     entries: Vec<(String, PyValue)>,
@@ -210,6 +212,20 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// Text with its control characters, but those that are to stay, as Rust writes them: `\u{1b}`. Names
+/// in a model may hold escape sequences, which a terminal would obey.
+pub fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && !stays(c);
+    if !text.contains(obeyed) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if obeyed(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out.into()
+}
+
 /// `1 layer`, `3 layers`.
 pub fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
@@ -218,6 +234,19 @@ pub fn plural(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        for (text, shown) in [
+            ("plain é – ☃ \"quoted\" \\", "plain é – ☃ \"quoted\" \\"),
+            ("\u{1b}[2J\u{7}", "\\u{1b}[2J\\u{7}"),
+            ("\u{9b}31m\u{7f}\0\r\t", "\\u{9b}31m\\u{7f}\\u{0}\\r\\t"),
+            ("two\nlines", "two\nlines"),
+        ] {
+            assert_eq!(escaped(text, |c| c == '\n'), shown);
+        }
+        assert_eq!(escaped("two\nlines", |_| false), "two\\nlines");
+    }
 
     #[test]
     fn dictionaries() {

@@ -443,6 +443,36 @@ fn ops_lists_the_table() {
     assert_eq!(report["operations"], serde_json::json!([roll]));
 }
 
+/// Escape sequences in a file reach no terminal; programs are told names as they are.
+#[test]
+fn control_characters_of_names_are_shown() {
+    let hostile = "&#27;]0;t&#7;&#27;[2J&#155;31m&#10;x";
+    let room = Room::with_model(r#"name="x""#, &format!(r#"name="{hostile}""#));
+    let text = String::from_utf8(room.read("model.xml")).unwrap();
+    let text = text.replace(r#"names="r:0""#, &format!(r#"names="{hostile}""#));
+    room.write("model.xml", text.replace(r#"name="small""#, "name=\"&#27;c\"").as_bytes());
+    for args in [
+        "model.xml -i x.npy",
+        "model.xml -i x.npy --explain",
+        "model.xml -i x.npy --profile",
+        "model.xml",
+        "model.xml -i wrong=x.npy",
+        "check model.xml --all",
+        "check model.xml --shape [7]",
+        "inspect model.xml",
+        "graph model.xml",
+        "bench model.xml --runs 1 --warmup 0 --profile",
+    ] {
+        let said = room.irrun(args).report();
+        let obeyed = said.chars().find(|c| c.is_control() && *c != '\n');
+        assert_eq!(obeyed, None, "irrun {args}\n{said:?}");
+    }
+    let all = room.irrun("check model.xml --all").good();
+    assert!(all.contains(r"\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}31m\nx"), "{all}");
+    let report = json(&room.irrun("check model.xml --json").good());
+    assert_eq!(report["layers"][0]["name"], "\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}31m\nx");
+}
+
 /// As in `irrun ops | head -1`, and on a full disk.
 #[cfg(target_os = "linux")]
 #[test]
