@@ -1,6 +1,7 @@
 //! The flags. Their help is what the README and the man page say.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Runs OpenVINO IR models: model.xml + model.bin, one binary, the same bits everywhere.
@@ -48,11 +49,11 @@ pub struct RunArgs {
     /// An input: a tensor or layer name or an index, and a file. Without a name, the next input
     /// in order, or for an .npz every array by its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
-    pub input: Vec<String>,
+    pub input: Vec<OsString>,
     /// Where an output goes: an .npy, an .npz for all, or a directory. Without any, a summary of
     /// each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
-    pub output: Vec<String>,
+    pub output: Vec<OsString>,
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,
@@ -137,7 +138,7 @@ pub struct BenchArgs {
     pub model: PathBuf,
     /// Inputs, as for running. Those not given are filled with numbers between 0 and 1.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
-    pub input: Vec<String>,
+    pub input: Vec<OsString>,
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,

@@ -9,11 +9,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The files that `--input` flags name.
-pub fn input_files(args: &[String], declared: &Declared) -> impl Iterator<Item = PathBuf> {
-    args.iter().map(|arg| PathBuf::from(split(arg, &declared.ports).1))
+pub fn input_files(args: &[OsString], declared: &Declared) -> impl Iterator<Item = PathBuf> {
+    args.iter().map(|arg| split(arg, &declared.ports).1.to_owned())
 }
 
 /// The file of a model: `model.xml` where a directory is named.
@@ -95,20 +96,36 @@ pub fn find(ports: &[Port], key: &str, what: &str) -> Result<usize> {
 }
 
 /// Splits `NAME=FILE`. A name may hold `=`, and so may a file: what is a port wins.
-fn split<'a>(arg: &'a str, ports: &[Port]) -> (Option<&'a str>, &'a str) {
+fn split<'a>(arg: &'a OsStr, ports: &[Port]) -> (Option<&'a str>, &'a Path) {
     let known = |key: &str| {
         ports.iter().any(|p| p.is(key))
             || (!key.is_empty() && key.bytes().all(|b| b.is_ascii_digit()))
     };
-    for (i, _) in arg.match_indices('=') {
-        if known(&arg[..i]) {
-            return (Some(&arg[..i]), &arg[i + 1..]);
-        }
+    let whole = Path::new(arg);
+    let first = || splits(arg).next().filter(|_| !whole.exists());
+    match splits(arg).find(|(key, _)| known(key)).or_else(first) {
+        Some((key, file)) => (Some(key), file),
+        None => (None, whole),
     }
-    match arg.split_once('=') {
-        Some((key, file)) if !Path::new(arg).exists() => (Some(key), file),
-        _ => (None, arg),
-    }
+}
+
+/// Every `NAME=FILE` that an argument can be read as: names are text, files need not be.
+#[cfg(unix)]
+fn splits(arg: &OsStr) -> impl Iterator<Item = (&str, &Path)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = arg.as_bytes();
+    let at = move |(i, byte): (usize, &u8)| {
+        let key = std::str::from_utf8(&bytes[..i]).ok().filter(|_| *byte == b'=')?;
+        Some((key, Path::new(OsStr::from_bytes(&bytes[i + 1..]))))
+    };
+    bytes.iter().enumerate().filter_map(at)
+}
+
+/// Every `NAME=FILE` that an argument can be read as, if it is text.
+#[cfg(not(unix))]
+fn splits(arg: &OsStr) -> impl Iterator<Item = (&str, &Path)> {
+    let text = arg.to_str().unwrap_or_default();
+    text.match_indices('=').map(|(i, _)| (&text[..i], Path::new(&text[i + 1..])))
 }
 
 /// What each Parameter declares, and what `--shape` puts in its place.
@@ -194,7 +211,7 @@ fn form(text: &str) -> String {
 /// # Errors
 /// What is missing, doubled, unknown, or of another type or shape than the model takes.
 pub fn read_inputs(
-    args: &[String],
+    args: &[OsString],
     declared: &Declared,
     cast: bool,
 ) -> Result<Vec<Tensor>, Failure> {
@@ -203,11 +220,11 @@ pub fn read_inputs(
     for arg in args {
         let (key, file) = split(arg, ports);
         let key = key.map(|k| find(ports, k, "input")).transpose().or_exit(Exit::Usage)?;
-        if file.is_empty() {
+        if file.as_os_str().is_empty() {
             let error = anyhow!("--input {arg:?} names no file; give an .npy or an .npz");
             return Err(Failure { exit: Exit::Usage, error });
         }
-        let read = read_one(Path::new(file), key, &tensors, declared, Cast::flag(cast))?;
+        let read = read_one(file, key, &tensors, declared, Cast::flag(cast))?;
         for (port, tensor) in read {
             if tensors[port].is_some() {
                 let message = anyhow!("input {port} ({}) is given twice", ports[port].shown());
@@ -319,15 +336,14 @@ pub enum Target {
 ///
 /// # Errors
 /// When a flag names no output, or no file that could hold it.
-pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
+pub fn targets(args: &[OsString], ports: &[Port]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     let mut next = 0;
     for arg in args {
-        let (key, file) = split(arg, ports);
+        let (key, path) = split(arg, ports);
         let key = key.map(|k| find(ports, k, "output")).transpose()?;
-        let path = Path::new(file);
         let selected: Vec<usize> = key.map_or_else(|| (0..ports.len()).collect(), |k| vec![k]);
-        if file.ends_with('/') || path.is_dir() {
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir() {
             let name = |i: usize| path.join(format!("{}.npy", file_name(ports, i)));
             targets.extend(selected.into_iter().map(|i| Target::Npy(i, name(i))));
         } else if npz::is_named(path) {
@@ -336,7 +352,7 @@ pub fn targets(args: &[String], ports: &[Port]) -> Result<Vec<Target>> {
             let port = key.unwrap_or(next);
             if port >= ports.len() {
                 let count = text::plural(ports.len(), "output");
-                bail!("{file} is one file too many: the model has {count}");
+                bail!("{} is one file too many: the model has {count}", path.display());
             }
             next = port + 1;
             targets.push(Target::Npy(port, path.to_owned()));
@@ -356,6 +372,9 @@ impl Target {
     }
 }
 
+/// Characters of a name that a file is called by. Systems allow 255 with the index and `.npy`.
+const LONGEST: usize = 200;
+
 /// A name for an output that is one component of a path, and different for each output.
 fn file_name(ports: &[Port], i: usize) -> String {
     let safe = |p: &Port| -> String {
@@ -364,8 +383,10 @@ fn file_name(ports: &[Port], i: usize) -> String {
     };
     let name = safe(&ports[i]);
     let twin = ports.iter().enumerate().any(|(j, p)| j != i && safe(p) == name);
-    match name.trim_matches('.').is_empty() || twin {
-        true => format!("{i}_{name}"),
+    // Of ASCII characters only, so it may be cut anywhere.
+    let (start, long) = (&name[..name.len().min(LONGEST)], name.len() > LONGEST);
+    match name.trim_matches('.').is_empty() || twin || long {
+        true => format!("{i}_{start}"),
         false => name,
     }
 }
@@ -392,7 +413,7 @@ mod tests {
             ("f.npy", None, "f.npy"),
             ("typo=f.npy", Some("typo"), "f.npy"),
         ] {
-            assert_eq!(split(arg, &ports), (key, file), "{arg}");
+            assert_eq!(split(OsStr::new(arg), &ports), (key, Path::new(file)), "{arg}");
         }
         assert_eq!(find(&ports, "a/b:0", "input").unwrap(), 0);
         assert_eq!(find(&ports, "1", "input").unwrap(), 1);
@@ -416,13 +437,17 @@ mod tests {
     #[test]
     fn outputs_find_their_files() {
         let ports = ports();
-        let args = |list: &[&str]| list.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>();
+        let args = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
         let files: Vec<String> = targets(&args(&["d/"]), &ports)
             .unwrap()
             .iter()
             .map(|t| t.path().display().to_string())
             .collect();
         assert_eq!(files, ["d/0_a_b_0.npy", "d/y.npy", "d/2_a_b_0.npy"]);
+        let port = |name: &str| Port { friendly: name.into(), names: vec![] };
+        let names = ["é".repeat(LONGEST), "a".repeat(LONGEST + 1)].map(|name| port(&name));
+        assert_eq!(file_name(&names, 0), "_".repeat(LONGEST));
+        assert_eq!(file_name(&names, 1), format!("1_{}", "a".repeat(LONGEST)));
         let two = targets(&args(&["p.npy", "q.npy", "x=r.npz"]), &ports).unwrap();
         assert_eq!(two[1], Target::Npy(1, "q.npy".into()));
         assert_eq!(two[2], Target::Npz(vec![0], "r.npz".into()));

@@ -13,12 +13,13 @@ use std::path::Path;
 /// What is wrong with it, or the help or version that it asks for.
 pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     let parsed = Cli::try_parse_from(args);
-    let first = args.get(1).map(|word| word.to_string_lossy()).unwrap_or_default();
+    // What is no text is a file: commands are called otherwise.
+    let first = args.get(1).and_then(|word| word.to_str()).unwrap_or_default();
     let message = match &parsed {
         Ok(cli) if cli.command.is_some() => None,
-        Ok(_) => no_such_command(&first),
+        Ok(_) => no_such_command(first),
         Err(error) if !error.use_stderr() => None,
-        Err(error) => no_such_command(&first).or_else(|| one_too_many(error)),
+        Err(error) => no_such_command(first).or_else(|| one_too_many(error)),
     };
     if let Some(message) = message {
         return Err(Cli::command().error(ErrorKind::InvalidSubcommand, message));

@@ -163,3 +163,53 @@ mod what_is_no_file {
         refused(&room, &format!("{RUN} -o here/x.npy"), "is an input");
     }
 }
+
+/// A result whose name is longer than the system allows for a file.
+#[test]
+fn long_names_are_cut_to_what_a_file_may_be_called() {
+    let room = Room::new();
+    let long = "n".repeat(5000);
+    let model = support::MODEL.replace(r#"names="r:0""#, &format!(r#"names="{long}""#));
+    room.write("model.xml", model.as_bytes());
+    room.irrun(&format!("{RUN} -o d/ -o {long}=y.npy")).good();
+    let entries = std::fs::read_dir(room.path("d")).unwrap();
+    let names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, [format!("0_{}.npy", "n".repeat(200))]);
+    assert_eq!(room.read(&format!("d/{}", names[0])), room.read("y.npy"));
+}
+
+/// File names that are no text, as Linux allows them.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_may_have_any_name() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+    let room = Room::new();
+    let odd = OsStr::from_bytes(b"n\xff");
+    let named = |before: &str, after: &str| -> OsString {
+        [OsStr::new(before), odd, OsStr::new(after)].into_iter().collect()
+    };
+    let beside = |name: &OsStr| room.path("").join(name);
+    std::fs::create_dir(beside(odd)).unwrap();
+    for (from, to) in
+        [("model.xml", named("", "/model.xml")), ("model.bin", named("", "/model.bin"))]
+    {
+        std::fs::copy(room.path(from), beside(&to)).unwrap();
+    }
+    std::fs::copy(room.path("x.npy"), beside(&named("", ".npy"))).unwrap();
+    for (model, input, output) in [
+        (named("", ""), named("", ".npy"), named("y", ".npy")),
+        (named("", "/model.xml"), named("x:0=", ".npy"), named("r:0=y", ".npy")),
+        ("model.xml".into(), named("0=", ".npy"), named("y", "/")),
+    ] {
+        let args = [&*model, OsStr::new("-i"), &*input, OsStr::new("-o"), &*output];
+        room.irrun_with(&[], args).good();
+    }
+    let written = std::fs::read(beside(&named("y", ".npy"))).unwrap();
+    assert_eq!(written, std::fs::read(beside(&named("y", "/r_0.npy"))).unwrap());
+    let missing = room.irrun_with(&[], [&*named("", ".xml")]);
+    assert_eq!(missing.code, 3, "{}", missing.report());
+    assert!(missing.stderr.contains(".xml cannot be read"), "{}", missing.report());
+    let absent = room.irrun_with(&[], [odd, OsStr::new("-i"), &*named("x:0=z", ".npy")]);
+    assert_eq!(absent.code, 4, "{}", absent.report());
+}

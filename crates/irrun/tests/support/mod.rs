@@ -1,6 +1,7 @@
 //! A temporary directory with a small model, and the `irrun` binary run in it.
 #![allow(dead_code)]
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -102,10 +103,10 @@ impl Room {
     }
 
     /// Runs it with some variables of the environment.
-    pub fn irrun_with<'a>(
+    pub fn irrun_with<'a, A: AsRef<OsStr> + ?Sized + 'a>(
         &self,
         environment: &[(&str, &str)],
-        args: impl IntoIterator<Item = &'a str>,
+        args: impl IntoIterator<Item = &'a A>,
     ) -> Outcome {
         let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
         command.envs(environment.iter().copied());
