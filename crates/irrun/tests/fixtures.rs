@@ -47,6 +47,13 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
+fn the_readme_tells_how_many_cases_there_are() {
+    let page = include_str!("../../../README.md");
+    let says = format!("irrun test models fixtures\n{} passed, 0 failed", cases().len());
+    assert!(page.contains(&says), "README.md does not say: {says}");
+}
+
+#[test]
 fn the_same_bits_with_any_instruction_set() {
     let room = support::Room::new();
     for (dir, _) in cases() {
