@@ -25,11 +25,12 @@ pub struct GatherPlan {
 const GRAIN: usize = 64 << 10;
 
 impl GatherPlan {
-    /// Copies the chosen entries; an index that is not within `0..size` chooses zeros.
+    /// Copies the chosen entries. Indices below 0 count from the end; one that is out of range chooses
+    /// zeros.
     ///
     /// # Panics
     /// When a slice is not of the size the plan is for.
-    pub fn run<T: Plain>(&self, threads: &Threads, data: &[T], indices: &[usize], out: &mut [T]) {
+    pub fn run<T: Plain>(&self, threads: &Threads, data: &[T], indices: &[i64], out: &mut [T]) {
         let GatherPlan { batch, outer, size, count, inner } = *self;
         assert_eq!(out.len(), batch * outer * count * inner);
         assert_eq!(data.len(), batch * outer * size * inner);
@@ -37,8 +38,10 @@ impl GatherPlan {
         if out.is_empty() {
             return;
         }
-        if batch * count * inner == 1 && indices[0] < size {
-            return column(threads, data, (size, indices[0]), out);
+        if batch * count * inner == 1
+            && let Ok(index) = normal(indices[0], size)
+        {
+            return column(threads, data, (size, index), out);
         }
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
@@ -53,7 +56,7 @@ impl GatherPlan {
                 let to = unsafe {
                     std::slice::from_raw_parts_mut(shared.at(entry * inner), some * inner)
                 };
-                take(from, indices, inner, to);
+                take(from, indices, (size, inner), to);
                 entry += some;
             }
         });
@@ -73,17 +76,17 @@ fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize)
 }
 
 /// Copies the entries of one slice that the indices choose.
-fn take<T: Plain>(from: &[T], indices: &[usize], inner: usize, to: &mut [T]) {
+fn take<T: Plain>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: &mut [T]) {
     if inner == 1 {
         for (to, index) in to.iter_mut().zip(indices) {
-            *to = from.get(*index).copied().unwrap_or_default();
+            *to = normal(*index, size).map_or_else(|_| T::default(), |i| from[i]);
         }
         return;
     }
     for (to, index) in to.chunks_exact_mut(inner).zip(indices) {
-        match index.checked_mul(inner).and_then(|at| from.get(at..)?.get(..inner)) {
-            Some(entry) => to.copy_from_slice(entry),
-            None => to.fill(T::default()),
+        match normal(*index, size) {
+            Ok(index) => to.copy_from_slice(&from[index * inner..][..inner]),
+            Err(_) => to.fill(T::default()),
         }
     }
 }
@@ -227,7 +230,7 @@ mod tests {
         let plan = GatherPlan { batch: 2, outer: 1, size: 3, count: 2, inner: 2 };
         let data: Vec<u8> = (0..12).collect();
         let mut out = [0; 8];
-        plan.run(Threads::single(), &data, &[2, 0, 1, 1], &mut out);
+        plan.run(Threads::single(), &data, &[2, -3, 1, -2], &mut out);
         assert_eq!(out, [4, 5, 0, 1, 8, 9, 8, 9]);
         let plan = GatherPlan { batch: 1, outer: 2, size: 2, count: 3, inner: 1 };
         let mut out = [0; 6];
@@ -242,7 +245,7 @@ mod tests {
     fn what_is_out_of_range_is_zero() {
         let plan = GatherPlan { batch: 1, outer: 1, size: 2, count: 3, inner: 1 };
         let mut out = [9; 3];
-        plan.run(Threads::single(), &[1u8, 2], &[2, 1, usize::MAX], &mut out);
+        plan.run(Threads::single(), &[1u8, 2], &[2, 1, i64::MIN], &mut out);
         assert_eq!(out, [0, 2, 0]);
     }
 }

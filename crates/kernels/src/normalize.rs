@@ -239,6 +239,15 @@ fn moments<T: StoredReal>(
     (mean, each(squares, |sum| one / form.divisor.of(sum, count)))
 }
 
+/// Divides each element by itself: 1 for all but 0.
+pub fn divide_by_itself<T: StoredReal>(io: &mut InOut<'_, T>) {
+    for i in 0..io.len() {
+        let [x]: [T; 1] = io.load(i);
+        let is_zero = x.widen() == T::Wide::of(0.0);
+        io.store(i, [T::from_f32(if is_zero { 0.0 } else { 1.0 })]);
+    }
+}
+
 /// Channels of a tensor: `outer` times `channels` runs of `inner` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
@@ -396,6 +405,14 @@ mod tests {
         assert_eq!(run(form(true, Divisor::DeviationOutside(3.0))), [-0.25, 0.25]);
         assert_eq!(run(form(false, Divisor::NormPlus(30.0))), [0.375, 0.625]);
         assert_eq!(run(form(false, Divisor::NormAtLeast(64.0))), [0.375, 0.625]);
+    }
+
+    #[test]
+    fn all_but_0_divided_by_itself_is_1() {
+        let from: Vec<f32> = (0..40).map(|i| (i % 3) as f32 - 1.0).collect();
+        let mut to = vec![9.0; 40];
+        divide_by_itself(&mut InOut::separate(&from, &mut to));
+        assert!(to.iter().zip(&from).all(|(y, x)| *y == if *x == 0.0 { 0.0 } else { 1.0 }));
     }
 
     #[test]

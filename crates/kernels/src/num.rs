@@ -38,6 +38,15 @@ impl Loose {
         self.0
     }
 
+    /// Values that are aligned, if they are.
+    pub fn aligned(values: &[Loose]) -> Option<&[f32]> {
+        // SAFETY: the same size, and every bit pattern is a value.
+        match unsafe { values.align_to() } {
+            ([], values, []) => Some(values),
+            _ => None,
+        }
+    }
+
     /// Aligned values.
     pub fn of(values: &[f32]) -> &[Loose] {
         // SAFETY: the same size, and less alignment.

@@ -8,7 +8,9 @@ use infer::ops::gather::Gather;
 use infer::rules::axes;
 use kernels::copy::CopyPlan;
 use kernels::gather::GatherPlan;
+use kernels::indices::normal;
 use kernels::num::{Loose, Plain};
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 impl Lower for Gather {
@@ -51,7 +53,7 @@ pub(crate) fn kernel(
 fn one_entry(cx: &LowerCx<'_>, plan: GatherPlan) -> Option<CopyPlan> {
     let GatherPlan { batch: 1, outer, size, count: 1, inner } = plan else { return None };
     let &[index] = &cx.ints(1).ok()?[..] else { return None };
-    let index = kernels::indices::normal(index, size).ok()?;
+    let index = normal(index, size).ok()?;
     let sizes = [outer, inner];
     Some(CopyPlan::gather(&sizes, &[(size * inner) as isize, 1], (index * inner) as isize))
 }
@@ -65,11 +67,21 @@ struct GatherKernel<T> {
 
 impl<T: Plain> Kernel for GatherKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let size = self.plan.size as i64;
-        let wrap = |i: i64| usize::try_from(if i < 0 { i + size } else { i }).unwrap_or(usize::MAX);
-        let indices: Vec<usize> = cx.wide_ints(1).iter().copied().map(wrap).collect();
+        let given = cx.tensor(1);
+        let mut widened;
+        let indices: Cow<'_, [i64]> = match (given.as_slice::<i64>(), given.as_slice::<i32>()) {
+            (Some(indices), _) => indices.into(),
+            (_, Some(indices)) => {
+                widened = cx.scratch::<i64>(indices.len());
+                widened.iter_mut().zip(indices).for_each(|(to, i)| *to = (*i).into());
+                widened[..].into()
+            }
+            _ => cx.ints(1).into(),
+        };
         if self.hands_over {
-            if indices.iter().copied().eq(0..self.plan.size) {
+            let size = self.plan.size;
+            let wrap = |i: &i64| normal(*i, size).unwrap_or(size);
+            if indices.iter().map(wrap).eq(0..size) {
                 cx.provide(0, cx.tensor(0).clone());
                 return Ok(());
             }

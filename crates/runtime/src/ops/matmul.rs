@@ -131,15 +131,19 @@ impl Shape {
         let one_by_one = self.batches.len() < 2 * cx.threads().count();
         let own = |i: usize| steps.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
         let all: Vec<Vec<Step<'_>>> = (0..self.batches.len()).map(own).collect();
-        let product = |i: usize| Product {
-            m,
-            n,
-            k,
-            a: Left::Rows { values: &a[self.batches[i].0..], stride: k },
-            b: right(self.batches[i].1),
-            c_stride: n,
-            precision: self.precision,
-            steps: &all[i],
+        let product = |i: usize| {
+            let (values, b) = (&a[self.batches[i].0..], right(self.batches[i].1));
+            let product = Product {
+                m,
+                n,
+                k,
+                a: Left::Rows { values, stride: k },
+                b,
+                c_stride: n,
+                precision: self.precision,
+                steps: &all[i],
+            };
+            as_row(product, values).unwrap_or(product)
         };
         if !one_by_one && m * n > 0 {
             let (threads, scratch) = (cx.threads(), cx.scratch_pool());
@@ -169,6 +173,16 @@ impl Shape {
             plain(cx.threads(), (m, n, k), &left, &right, c);
         }
     }
+}
+
+/// The product of a matrix and a column as that of a row and the matrix, which is read where it lies:
+/// else a panel would have one column. The sums are the same.
+fn as_row<'a>(product: Product<'a>, matrix: &'a [f32]) -> Option<Product<'a>> {
+    let Product { m, n, k, b: Right::Plain(column, _), .. } = product else { return None };
+    let is_plain = product.steps.is_empty() && product.precision == Precision::F32;
+    let values = Loose::aligned(column).filter(|_| n == 1 && is_plain)?;
+    let b = Right::Plain(Loose::of(matrix), Layout::Columns { stride: k });
+    Some(Product { m: 1, n: m, a: Left::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
 /// Products in f32, and what is done to their elements.

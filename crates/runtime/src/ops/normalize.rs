@@ -6,7 +6,7 @@ use crate::fused::normalize::NormalizeRows;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes::normalize_all;
-use kernels::normalize::{Divisor, Normalization, normalize};
+use kernels::normalize::{Divisor, Normalization, divide_by_itself, normalize};
 use kernels::real::StoredReal;
 use kernels::slices::Slices;
 
@@ -15,7 +15,12 @@ impl Lower for Normalize {
         if let Some(rows) = rows(self, cx)? {
             return Ok(Box::new(rows));
         }
-        let (slices, form) = (Slices::new(cx.sizes(0), &axes(self, cx)?), form(self));
+        let (sizes, axes, form) = (cx.sizes(0), axes(self, cx)?, form(self));
+        if axes.is_empty() && matches!(form.divisor, Divisor::NormPlus(_) | Divisor::NormAtLeast(_))
+        {
+            return kernel_for!(cx, 0, float T => Itself { lanes: Lanes::of::<T>() });
+        }
+        let slices = Slices::new(sizes, &axes);
         kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
     }
 }
@@ -54,6 +59,27 @@ pub(crate) fn form(rule: &Normalize) -> Normalization {
         Measure::NormAtLeast(eps) => Divisor::NormAtLeast(eps),
     };
     Normalization { center: rule.is_centered(), divisor }
+}
+
+/// NormalizeL2 over no axes: each element is divided by itself, as its page says, which is 1 for all but
+/// 0.
+struct Itself<L> {
+    lanes: Lanes<L>,
+}
+
+impl<L: StoredReal> Kernel for Itself<L> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        self.lanes.in_out(cx, 0, divide_by_itself);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        self.lanes.reuse(0)
+    }
+
+    fn name(&self) -> &'static str {
+        "normalize"
+    }
 }
 
 struct NormalizeKernel<L> {

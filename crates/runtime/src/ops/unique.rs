@@ -62,7 +62,8 @@ where
         }
         cx.allocate(0, &sizes)?;
         let plan = GatherPlan { batch: 1, outer, size, count, inner };
-        plan.run(cx.threads(), data, &unique.first, cx.output(0));
+        let first: Vec<i64> = unique.first.iter().map(|i| *i as i64).collect();
+        plan.run(cx.threads(), data, &first, cx.output(0));
         let lists = [&unique.first, &unique.inverse, &unique.counts];
         for ((i, element_type), list) in self.found.outputs.iter().enumerate().zip(lists) {
             cx.allocate(i + 1, &[list.len()])?;

@@ -1,0 +1,40 @@
+//! Products whose kernels go another way than the words of MatMul-1, against the chain of multiply-adds
+//! that each element is.
+
+use infer::Inputs;
+use ir::ElementType::F32;
+use ir::GraphBuilder;
+use runtime::Tensor;
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
+}
+
+/// A column is multiplied as a row, whether it lies so or turned.
+#[test]
+fn matrices_times_columns_are_chains() {
+    for (batch, m, k, turned) in [(5, 20, 33, false), (1, 70, 64, true), (9, 3, 1, false)] {
+        let mut g = GraphBuilder::new("columns");
+        let (rows, columns) = if turned { (1, k) } else { (k, 1) };
+        let a = g.parameter("a", F32, &format!("{batch},{m},{k}"));
+        let b = g.parameter("b", F32, &format!("{batch},{rows},{columns}"));
+        let layer = g.layer("MatMul", "opset1").attribute("transpose_b", &turned.to_string());
+        let c = layer.inputs(&[a, b]).output();
+        g.result("c", c);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let (a, b) = (numbers(batch * m * k, 1), numbers(batch * k, 2));
+        let inputs = [
+            Tensor::from_vec(&[batch, m, k], a.clone()).unwrap(),
+            Tensor::from_vec(&[batch, rows, columns], b.clone()).unwrap(),
+        ];
+        let outputs = runtime::compile(&graph, &facts).unwrap().session().run(&inputs).unwrap();
+        assert_eq!(outputs[0].sizes(), [batch, m, 1]);
+        let chain = |i: usize| {
+            let (row, column) = (&a[i * k..][..k], &b[i / m * k..][..k]);
+            row.iter().zip(column).fold(0f32, |sum, (a, b)| a.mul_add(*b, sum))
+        };
+        let expected: Vec<f32> = (0..batch * m).map(chain).collect();
+        assert_eq!(outputs[0].as_slice::<f32>(), Some(&expected[..]));
+    }
+}
