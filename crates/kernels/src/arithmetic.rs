@@ -101,8 +101,28 @@ macro_rules! float_arithmetic {
     };
 }
 
-float_arithmetic!(f32, u32, libm::fmodf, |a, b| libm::pow(a.into(), b.into()) as f32);
+float_arithmetic!(f32, u32, libm::fmodf, |a, b| power(a, b));
 float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
+
+/// A power in f64, rounded once more: by multiplications where the exponent is a small integer, which is
+/// off by no more than their roundings in f64.
+fn power(a: f32, b: f32) -> f32 {
+    const MOST: u32 = 64;
+    let whole = b as i32;
+    let mut count = whole.unsigned_abs();
+    if whole as f32 != b || count == 0 || count > MOST {
+        return libm::pow(a.into(), b.into()) as f32;
+    }
+    let (mut base, mut power) = (f64::from(a), 1.0);
+    while count > 0 {
+        if count % 2 == 1 {
+            power *= base;
+        }
+        base *= base;
+        count /= 2;
+    }
+    (if whole < 0 { 1.0 / power } else { power }) as f32
+}
 
 macro_rules! integer_arithmetic {
     ($t:ty, |$a:ident, $b:ident| $div:expr, |$c:ident, $d:ident| $rem:expr, |$e:ident| $negative:expr) => {
@@ -201,3 +221,26 @@ integer_arithmetic!(
     |e| e < 0
 );
 integer_arithmetic!(u64, |a, b| a / b, |a, b| a % b, |_e| false);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Beyond what f32 holds too, and at the ends of what it does.
+    #[test]
+    fn powers_of_whole_exponents_are_those_of_all_others() {
+        let bases =
+            [0.0, 0.3, 1.0, 1.7, 3.0, 1e-3, 1e-20, 1e-40, 1e9, 3e38, f32::INFINITY, f32::NAN];
+        for base in bases.into_iter().flat_map(|x| [x, -x]) {
+            for exponent in (-70i16..=70).map(f32::from) {
+                let (found, expected) =
+                    (power(base, exponent), libm::pow(base.into(), exponent.into()));
+                let expected = expected as f32;
+                let near = (found - expected).abs() <= f32::EPSILON * expected.abs();
+                let is_same =
+                    found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                assert!(near || is_same, "{base:e} ^ {exponent}: {found:e}, not {expected:e}");
+            }
+        }
+    }
+}
