@@ -177,7 +177,33 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Resul
         let tensor = decode(file, &header, natural)?;
         return convert(&tensor, wanted);
     };
-    decode(file, &header, element_type)
+    let tensor = decode(file, &header, element_type)?;
+    if element_type.is_packed() && cast != Cast::Convert {
+        let bytes = file.bytes().get(header.data..).unwrap_or_default();
+        can_be_held(&header.descr, element_type, &bytes[..bytes.len().min(tensor.count())])?;
+    }
+    Ok(tensor)
+}
+
+/// Refuses numbers that a type below a byte cannot hold: it would keep their lowest bits.
+fn can_be_held(descr: &str, element_type: ElementType, bytes: &[u8]) -> Result<()> {
+    let bits = element_type.bits().unwrap_or(8);
+    let number = |byte: u8| match descr {
+        "i1" => i32::from(byte.cast_signed()),
+        _ => i32::from(byte),
+    };
+    let range = match element_type {
+        ElementType::I4 => -8..8,
+        _ => 0..1 << bits,
+    };
+    // The bits of what has no numpy type are codes, of which the upper ones mean nothing.
+    let first = bytes.iter().map(|b| number(*b)).find(|n| !range.contains(n));
+    match first.filter(|_| matches!(descr, "i1" | "u1")) {
+        Some(n) => {
+            bail!("it holds {n}, which a {element_type} cannot; --cast keeps its lowest bits")
+        }
+        None => Ok(()),
+    }
 }
 
 /// Converts each value, as the Convert operation does.

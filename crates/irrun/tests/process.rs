@@ -180,6 +180,27 @@ fn element_types() {
     }
 }
 
+/// A type below a byte would keep the lowest bits of a number that it cannot hold.
+#[test]
+fn numbers_that_do_not_fit_are_refused() {
+    for (element_type, descr, byte, shown) in [
+        ("u4", "|u1", 16, "16"),
+        ("u1", "|i1", 0xff, "-1"),
+        ("i4", "|i1", 9, "9"),
+        ("i4", "|u1", 0xf8, "248"),
+        ("u3", "|u1", 8, "8"),
+    ] {
+        let room = identity(element_type, "2");
+        room.write("x.npy", &npy(descr, false, "(2,)", &[1, byte]));
+        let refused = room.irrun("model.xml -i x.npy -o y.npy");
+        assert_eq!(refused.code, 4, "{element_type}");
+        let message = format!("it holds {shown}, which a {element_type} cannot");
+        assert!(refused.stderr.contains(&message), "{}", refused.stderr);
+        assert!(!room.path("y.npy").exists());
+        room.irrun("model.xml -i x.npy -o y.npy --cast").good();
+    }
+}
+
 #[test]
 fn a_port_without_type_takes_that_of_the_file() {
     let room = identity("dynamic", "...");
