@@ -307,7 +307,8 @@ impl<'a> InferCx<'a> {
         self.set_fact(output, Fact::new(element_type, shape.into()));
     }
 
-    /// Sets an output together with its value. A file may leave out ports of outputs that nothing reads: the operation has them all the same.
+    /// Sets an output together with its value. A file may leave out ports of outputs that nothing
+    /// reads: the operation has them all the same.
     pub fn set_fact(&mut self, output: usize, fact: Fact) {
         let count = self.outputs.len().max(output + 1);
         self.outputs.resize(count, None);

@@ -400,16 +400,21 @@ fn case_folders() {
     says("test_shape_differs", &room, "test cases");
 }
 
-/// What would pass because nothing, or not all, is compared.
-#[test]
-fn case_files_that_compare_too_little() {
+/// A room with the files of a case, but for its `case.json`.
+fn room_of_a_case(expected: &[f32]) -> Room {
     let room = Room::new();
     for file in ["model.xml", "model.bin"] {
         room.write(&format!("cases/c/{file}"), &room.read(file));
     }
     room.write("cases/c/input_0.npy", &room.read("x.npy"));
-    let values = f32s(&[0., 1., 2., 3., 4., 5.]);
-    room.write("cases/c/expected_0.npy", &npy("<f4", false, "(3, 2)", &values));
+    room.write("cases/c/expected_0.npy", &npy("<f4", false, "(3, 2)", &f32s(expected)));
+    room
+}
+
+/// What would pass because nothing, or not all, is compared.
+#[test]
+fn case_files_that_compare_too_little() {
+    let room = room_of_a_case(&[0., 1., 2., 3., 4., 5.]);
     let step = |entries: &str| {
         format!(
             r#"{{"runs": [{{"steps": [{{"inputs": ["input_0.npy"], "expected": [{entries}]}}]}}]}}"#
@@ -438,13 +443,7 @@ fn case_files_that_compare_too_little() {
 
 #[test]
 fn properties_that_do_not_fit() {
-    let room = Room::new();
-    for file in ["model.xml", "model.bin"] {
-        room.write(&format!("cases/c/{file}"), &room.read(file));
-    }
-    room.write("cases/c/input_0.npy", &room.read("x.npy"));
-    let values = f32s(&[1., 0., 2., 3., 5., 4.]);
-    room.write("cases/c/expected_0.npy", &npy("<f4", false, "(3, 2)", &values));
+    let room = room_of_a_case(&[1., 0., 2., 3., 5., 4.]);
     let property = |text: &str| {
         let json = r#"{"inputs": [{}], "outputs": [{}], "check": "property", "property": {P}}"#;
         room.write("cases/c/case.json", json.replace("{P}", text).as_bytes());

@@ -10,7 +10,7 @@ use crate::par::{Slice, Threads};
 use std::ops::Range;
 
 /// Outputs beyond this size leave the cache before anyone reads them, so they are written past
-/// it: on the machines measured, the L2 of one core.
+/// it. Measured where a core has 2 MB of cache for itself.
 const STREAM_BYTES: usize = 3 << 20;
 
 /// Bytes that are worth a second thread.
