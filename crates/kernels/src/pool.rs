@@ -94,7 +94,10 @@ impl Pool {
                 let first = window.position(windows.start, tap)?;
                 (!windows.is_empty()).then_some((windows, first))
             };
-            spans = (0..window.taps).filter_map(span).collect();
+            // Of very long windows few taps lie within the input.
+            let last = window.output.saturating_sub(1);
+            let taps = window.taps_within(last).start..window.taps_within(0).end;
+            spans = taps.filter_map(span).collect();
         }
         Pool { axes, spans, lowest: None }
     }

@@ -5,6 +5,7 @@ use crate::net::{Net, ValueId};
 use crate::tensor::packed_len;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 /// From one step to another, both included.
@@ -42,6 +43,8 @@ pub(crate) struct Use {
 /// The places of all values, and the steps that run in place.
 pub(crate) struct Placement {
     pub(crate) places: Vec<Place>,
+    /// For each value those that lie inside it.
+    pub(crate) inside: Vec<SmallVec<[ValueId; 2]>>,
     /// For each step the (input, output) that share memory.
     pub(crate) in_place: Vec<Option<(usize, usize)>>,
     /// Bytes of the arena.
@@ -82,6 +85,8 @@ pub(crate) fn place(net: &Net, uses: &[Use], runs_once: bool) -> Placement {
 struct Placer {
     /// For each value its root and its offset there.
     roots: Vec<(ValueId, usize)>,
+    /// For each root the values that lie inside it.
+    inside: Vec<SmallVec<[ValueId; 2]>>,
     lens: Vec<usize>,
     classes: Vec<Class>,
 }
@@ -94,8 +99,9 @@ impl Placer {
         };
         let lens: Vec<usize> = net.values.iter().map(|v| len(&v.fact).unwrap_or(0)).collect();
         let class = |&len: &usize| Class { first: 0, last: 0, len, kind: Kind::Foreign };
-        let roots = (0..net.values.len()).map(|v| (v, 0)).collect();
-        Placer { roots, classes: lens.iter().map(class).collect(), lens }
+        let roots = (0..lens.len()).map(|v| (v, 0)).collect();
+        let inside = vec![SmallVec::new(); lens.len()];
+        Placer { roots, inside, classes: lens.iter().map(class).collect(), lens }
     }
 
     fn root(&self, value: ValueId) -> ValueId {
@@ -114,6 +120,7 @@ impl Placer {
                 for (output, view) in used.outputs.iter().zip(views) {
                     let (root, offset) = self.roots[used.inputs[view.input]];
                     self.roots[*output] = (root, offset + view.offset);
+                    self.inside[root].push(*output);
                 }
                 continue;
             }
@@ -187,11 +194,12 @@ impl Placer {
     fn merge(&mut self, root: ValueId, output: ValueId) {
         let old = self.root(output);
         let merged = self.classes[old];
-        for entry in &mut self.roots {
-            if entry.0 == old {
-                entry.0 = root;
-            }
+        let mut moved = std::mem::take(&mut self.inside[old]);
+        moved.push(old);
+        for &value in &moved {
+            self.roots[value].0 = root;
         }
+        self.inside[root].append(&mut moved);
         let class = &mut self.classes[root];
         class.last = class.last.max(merged.last);
         if merged.kind == Kind::External {
@@ -243,7 +251,7 @@ impl Placer {
                 list.push(value);
             }
         }
-        Placement { places, in_place, arena, frees }
+        Placement { places, inside: self.inside, in_place, arena, frees }
     }
 }
 
@@ -252,11 +260,12 @@ impl Placer {
 struct Arena {
     /// Bytes from which on blocks lie around a middle.
     divided: usize,
-    /// Sorted by where they begin.
-    blocks: Vec<Block>,
-    /// Middles of divided blocks, and when each has one. All lie within the first of their middle,
-    /// which is the largest.
-    middles: Vec<(usize, Vec<Steps>)>,
+    /// By how long they are alive, as a power of two, and by their first step: blocks that live
+    /// together with another are found without a look at all of them.
+    blocks: Vec<BTreeMap<usize, Vec<Block>>>,
+    /// Middles of divided blocks, and when each has one, the last step for the first. All lie
+    /// within the first of their middle, which is the largest.
+    middles: Vec<(usize, BTreeMap<usize, usize>)>,
     len: usize,
 }
 
@@ -280,8 +289,11 @@ impl Arena {
         // What would not fit any memory is refused when the arena is allocated.
         let bytes = offset..offset.saturating_add(len);
         self.len = self.len.max(bytes.end);
-        let at = self.blocks.partition_point(|b| b.bytes.start <= offset);
-        self.blocks.insert(at, Block { bytes, steps });
+        let age = (class.last - class.first + 1).ilog2() as usize;
+        if self.blocks.len() <= age {
+            self.blocks.resize_with(age + 1, BTreeMap::new);
+        }
+        self.blocks[age].entry(class.first).or_default().push(Block { bytes, steps });
         offset
     }
 
@@ -290,31 +302,37 @@ impl Arena {
     /// in their cache and not in that of the other.
     fn around_a_middle(&mut self, len: usize, steps: &Steps) -> usize {
         let half = (len / 2).next_multiple_of(ALIGN);
-        let is_free = |taken: &Vec<Steps>| taken.iter().all(|other| !together(other, steps));
+        let is_free = |taken: &BTreeMap<usize, usize>| {
+            taken.range(..=steps.end()).next_back().is_none_or(|(_, last)| last < steps.start())
+        };
         if let Some((middle, taken)) = self.middles.iter_mut().find(|(_, taken)| is_free(taken)) {
-            taken.push(steps.clone());
+            taken.insert(*steps.start(), *steps.end());
             return middle.saturating_sub(half);
         }
-        self.middles.push((self.len.saturating_add(half), vec![steps.clone()]));
+        let taken = BTreeMap::from([(*steps.start(), *steps.end())]);
+        self.middles.push((self.len.saturating_add(half), taken));
         self.len
     }
 
     /// The first gap that is free all the time.
     fn lowest(&self, len: usize, steps: &Steps) -> usize {
-        let above = |offset, block: &Block| match block.meets(offset, len, steps) {
-            true => block.bytes.end,
-            false => offset,
+        let mut taken: Vec<&Range<usize>> = self.together_with(steps).map(|b| &b.bytes).collect();
+        taken.sort_by_key(|bytes| bytes.start);
+        let above = |offset: usize, bytes: &Range<usize>| {
+            let meets = bytes.start < offset.saturating_add(len) && offset < bytes.end;
+            if meets { bytes.end } else { offset }
         };
-        self.blocks.iter().fold(0, above)
+        taken.into_iter().fold(0, above)
     }
-}
 
-impl Block {
-    /// Whether `len` bytes from `start` on lie in the block while it is alive.
-    fn meets(&self, start: usize, len: usize, steps: &Steps) -> bool {
-        together(&self.steps, steps)
-            && self.bytes.start < start.saturating_add(len)
-            && start < self.bytes.end
+    /// The blocks that are alive at some of these steps.
+    fn together_with(&self, steps: &Steps) -> impl Iterator<Item = &Block> {
+        let all = self.blocks.iter().enumerate().flat_map(move |(age, blocks)| {
+            let oldest =
+                steps.start().saturating_sub(usize::MAX >> (usize::BITS as usize - 1 - age));
+            blocks.range(oldest..=*steps.end()).flat_map(|(_, blocks)| blocks)
+        });
+        all.filter(|block| together(&block.steps, steps))
     }
 }
 

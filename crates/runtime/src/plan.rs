@@ -141,7 +141,8 @@ impl Plan {
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
-        let Placement { places, in_place, arena, frees } = place(&net, &uses, options.runs_once);
+        let Placement { places, inside, in_place, arena, frees } =
+            place(&net, &uses, options.runs_once);
         let mut steps = Vec::with_capacity(works.len());
         for (((node, work), in_place), frees) in
             net.nodes.iter().zip(works).zip(in_place).zip(frees)
@@ -150,14 +151,15 @@ impl Plan {
             if is_view {
                 continue;
             }
-            let made = |v: &ValueId| node.outputs.contains(v) && places[*v] == Place::Pool;
-            let views = views(&places, made).collect();
+            let made = node.outputs.iter().filter(|v| places[**v] == Place::Pool);
+            let views = made.flat_map(|v| views(&places, &inside[*v])).collect();
             let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
             let (spent, layer) = (SmallVec::new(), node.layer);
             steps.push(Step { work, inputs, outputs, in_place, views, frees, spent, layer });
         }
-        let per_run = |v: &ValueId| matches!(places[*v], Place::Input(_) | Place::External);
-        let views = views(&places, per_run).collect();
+        let per_run = |v: &usize| matches!(places[*v], Place::Input(_) | Place::External);
+        let bases = (0..places.len()).filter(per_run);
+        let views = bases.flat_map(|v| views(&places, &inside[v])).collect();
         let constants = constants(&mut net, store);
         if options.runs_once {
             note_last_reads(&mut steps, &places, &constants);
@@ -284,10 +286,10 @@ fn place_text(place: &Place) -> String {
     }
 }
 
-/// Views whose base satisfies `base`, bases before their views.
-fn views(places: &[Place], base: impl Fn(&ValueId) -> bool) -> impl Iterator<Item = ViewOf> {
-    places.iter().enumerate().filter_map(move |(value, place)| match place {
-        Place::View { of, offset } if base(of) => Some(ViewOf { value, of: *of, offset: *offset }),
+/// Where in their base these values lie.
+fn views(places: &[Place], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
+    values.iter().filter_map(|&value| match places[value] {
+        Place::View { of, offset } => Some(ViewOf { value, of, offset }),
         _ => None,
     })
 }
