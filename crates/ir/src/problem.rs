@@ -250,6 +250,8 @@ impl Problem {
             text.push_str(": ");
         }
         text.push_str(&self.message);
+        // Names and attributes may hold anything; a problem is one line.
+        text = text.replace('\n', "\\n");
         if let Some(context) = &self.context {
             text.push_str("\n  ");
             text.push_str(context);
@@ -301,6 +303,14 @@ mod tests {
         let numbers: Vec<u16> = Code::ALL.iter().map(|(code, _)| code.number()).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
         assert_eq!(Code::Version.to_string(), "IR0103");
+    }
+
+    #[test]
+    fn a_problem_is_one_line_whatever_names_hold() {
+        let problem = Problem::error(Code::Unconnected, At(0), "\"a\nerror: b\" is not there");
+        let problem = Problem { subject: Some("Roll \"x\ny\"".to_owned()), ..problem };
+        let text = problem.render(&Source::default());
+        assert_eq!(text, r#"Roll "x\ny": "a\nerror: b" is not there"#);
     }
 
     #[test]

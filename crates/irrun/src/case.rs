@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -158,14 +159,20 @@ impl Step {
     }
 }
 
-/// Every folder with a `case.json` below `dir`, sorted.
+/// Every folder with a `case.json` below `dir`, sorted, each once however links lead there.
 ///
 /// # Errors
 /// When a directory cannot be read.
 pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
+    let mut seen = HashSet::new();
     while let Some(dir) = open.pop() {
+        // Links may lead back to where they lie.
+        let place = dir.canonicalize().with_context(|| dir.display().to_string())?;
+        if !seen.insert(place) {
+            continue;
+        }
         let entries = std::fs::read_dir(&dir).with_context(|| dir.display().to_string())?;
         for entry in entries {
             let path = entry?.path();
