@@ -1,6 +1,6 @@
 //! The data of a convolution as bytes: lines with their padding, in which every window is some runs.
 
-use super::micro::SIDE;
+use super::micro::{self, SIDE};
 use crate::conv::{Convolution, Input};
 use crate::gemm::Window;
 use crate::multiversion;
@@ -72,12 +72,12 @@ fn reach(axis: Window) -> usize {
 }
 
 /// Whether windows are taken across the ends of lines, with those between the lines that are no windows:
-/// where lines are so short that tiles of their windows are half empty.
+/// where lines are so short that multiplying line by line takes longer.
 fn is_joined(conv: &Convolution) -> bool {
     let [_, height, width] = conv.axes;
-    let tiles = |windows: usize| windows.div_ceil(SIDE);
     let all = (height.output - 1) * reach(width) + width.output;
-    width.stride == 1 && height.stride == 1 && tiles(all) < height.output * tiles(width.output)
+    let by_lines = height.output * micro::rows(width.output);
+    width.stride == 1 && height.stride == 1 && micro::rows(all) < by_lines
 }
 
 fn line_bytes(conv: &Convolution) -> usize {

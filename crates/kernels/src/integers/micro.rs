@@ -19,6 +19,24 @@ pub(super) const WIDTH: usize = 32;
 /// Bytes of a panel for each four terms.
 const FOURS: usize = 4 * WIDTH;
 
+/// Rows in whose time so many are multiplied that lie side by side.
+pub(super) fn rows(count: usize) -> usize {
+    /// Below that, vectors wait for each other.
+    const LEAST: usize = 4;
+    match has_tiles() {
+        true => count.next_multiple_of(SIDE),
+        false => count.max(LEAST),
+    }
+}
+
+/// Whether rows are multiplied in tiles.
+fn has_tiles() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return isa() == Isa::Amx && tiles::has_byte_tiles();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// Sums of a block; those of the second tile begin at row [`SIDE`].
 #[repr(C, align(64))]
 pub(super) struct Sums([i32; ROWS * WIDTH]);
@@ -64,7 +82,7 @@ impl Unit {
         let fits = |t: &Tile| t.count <= SIDE && reach(t.at, t.count) <= image.bytes.len();
         assert!(block.iter().all(fits) && block[0].count > 0, "a window is not in the image");
         #[cfg(target_arch = "x86_64")]
-        if isa() == Isa::Amx && tiles::has_byte_tiles() {
+        if has_tiles() {
             // SAFETY: the machine has such tiles; the block and the panel have been checked.
             return unsafe { self.in_tiles(image, block, panel, sums) };
         }
