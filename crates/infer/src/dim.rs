@@ -162,6 +162,15 @@ impl Dim {
         self.derived(self.min.saturating_add(n), max)
     }
 
+    /// Difference; results below 0 become 0. Subtracting 0 keeps the label.
+    pub fn minus(self, other: Dim) -> Dim {
+        if other.value() == Some(0) {
+            return self;
+        }
+        let max = if self.is_bounded() { self.max.saturating_sub(other.min) } else { Dim::INF };
+        self.derived(self.min.saturating_sub(other.max), max).with_why(other.why)
+    }
+
     /// Product. Multiplying by 1 keeps the label.
     pub fn times(self, other: Dim) -> Dim {
         if other.value() == Some(1) {
@@ -207,6 +216,15 @@ impl Dim {
     /// Quotient without remainder, for `n` at least 1; `None` if `n` divides no size.
     pub fn div_exact(self, n: i64) -> Option<Dim> {
         self.div_ceil(n).meet(self.div_floor(n))
+    }
+
+    /// As [`Dim::div_exact`], by any of some numbers.
+    pub fn div_exact_by(self, n: Dim) -> Option<Dim> {
+        if let Some(n) = n.value() {
+            return self.div_exact(n);
+        }
+        let (min, max) = (self.div_ceil(n.max).min, self.div_floor(n.min).max);
+        (min <= max).then(|| self.derived(min, max).with_why(n.why))
     }
 
     /// The sizes that both allow; `None` if there are none. Prefers the label of `self`.
@@ -282,6 +300,8 @@ mod tests {
             prop_assert!(a.div_ceil(n).contains((x + n - 1) / n));
             prop_assert!(a.scaled(n).div_exact(n).unwrap().contains(x));
             prop_assert!(x % n == 0 || Dim::fixed(x).div_exact(n).is_none());
+            prop_assert!(a.minus(b).contains((x - y).max(0)));
+            prop_assert!(y == 0 || a.times(b).div_exact_by(b).unwrap().contains(x));
             prop_assert!(a.join(b).contains(x) && a.join(b).contains(y));
             if b.contains(x) {
                 prop_assert!(a.meet(b).unwrap().contains(x));

@@ -93,6 +93,7 @@ impl Reader {
         parts.layers.reserve(text.len() / SHORTEST_LAYER);
         parts.edges.reserve(text.len() / SHORTEST_LAYER);
         self.graph_content(&mut xml, &mut parts)?;
+        xml.end()?;
         Ok(parts)
     }
 

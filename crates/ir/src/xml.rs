@@ -66,6 +66,11 @@ fn flaw((at, what): Flaw) -> Fatal {
     Fatal::new(Code::Syntax, At(at), format!("not well-formed XML: {what}"))
 }
 
+/// There is more than space around the root element.
+fn outside(at: usize) -> Fatal {
+    flaw((at, "text lies outside the root element; remove it, or write the file again".into()))
+}
+
 impl<'a> Xml<'a> {
     pub(crate) fn new(text: &'a str) -> Xml<'a> {
         Xml { scanner: Scanner::new(text), depth: 0 }
@@ -83,7 +88,25 @@ impl<'a> Xml<'a> {
             match self.event()? {
                 (Event::Start(start), at) => return Ok(Some(Tag { start, at })),
                 (Event::Eof, _) => return Ok(None),
-                _ => {}
+                (Event::Text(text), _) if text.trim_ascii().is_empty() => {}
+                (Event::Text(text), at) => {
+                    return Err(outside(at.0 + text.len() - text.trim_ascii_start().len()));
+                }
+                (Event::CData(_) | Event::End, at) => return Err(outside(at.0)),
+            }
+        }
+    }
+
+    /// Reads to the end of the file, behind the root element.
+    pub(crate) fn end(&mut self) -> Result<(), Fatal> {
+        match self.root()? {
+            None => Ok(()),
+            Some(second) => {
+                let message = format!(
+                    "<{}> follows the root element; a file holds one of them",
+                    second.name()
+                );
+                Err(flaw((second.at.0, message)))
             }
         }
     }

@@ -111,6 +111,7 @@ fn documents_that_are_no_ir() {
         ("<net version='11'><layers>", Code::Syntax, "cut short"),
         ("<net version='11'><layers></net>", Code::Syntax, "not well-formed"),
         ("<net version='11'><rt_info>&evil;</rt_info></net>", Code::Syntax, "unknown entity"),
+        ("<?xml version='1.0'?> head <net version='11'/>", Code::Syntax, "outside the root"),
     ];
     for (xml, code, text) in cases {
         let error = read(xml).unwrap_err();
@@ -123,10 +124,31 @@ fn documents_that_are_no_ir() {
 }
 
 #[test]
+fn nothing_follows_the_root_element() {
+    let whole = net(&(PARAMETER.to_owned() + RESULT), &edge("0:0", "9:0"));
+    let after = whole.lines().count() + 1;
+    for (tail, line, text) in [
+        ("\nrest", after + 1, "text lies outside the root element"),
+        ("<!-- c -->\n<?p?> &amp;", after + 1, "text lies outside the root element"),
+        ("<![CDATA[ ]]>", after, "text lies outside the root element"),
+        ("\n\n<net name='m' version='11'/>", after + 2, "<net> follows the root element"),
+        ("<a>", after, "<a> follows the root element"),
+        ("</net>", after, "`</net>` closes nothing that is open"),
+        ("<!-- ", after, "cut short"),
+    ] {
+        let error = read(&format!("{whole}{tail}")).unwrap_err();
+        let problem = &error.list()[0];
+        assert_eq!(problem.code, Code::Syntax, "{tail:?}: {error}");
+        assert_eq!(error.source_file().line(problem.at), line, "{tail:?}: {error}");
+        assert!(error.to_string().contains(text), "{tail:?}: {error}");
+    }
+}
+
+#[test]
 fn odd_but_legal_text_is_read() {
     let xml = format!(
         "\u{feff}<!DOCTYPE net><!-- c --><NET name=\"a&#10;b &amp; c\" version=\"11\"><layers>{}</layers>\
-         <edges>{}</edges><rt_info><k value=\"v\"/><info name=\"bad name!\" value=\"w\"/></rt_info></NET> tail",
+         <edges>{}</edges><rt_info><k value=\"v\"/><info name=\"bad name!\" value=\"w\"/></rt_info></NET> \n<!-- tail --><?tail?>\t\r\n",
         PARAMETER.replace("<dim>2</dim>", "<dim><![CDATA[2]]></dim>") + RESULT,
         edge("0:0", "9:0")
     );

@@ -286,7 +286,9 @@ impl Ready {
                 cx.inputs().and_then(|inputs| cx.run_kernel(&**kernel, &inputs, &facts))
             }
             Work::Late(node, invariant) => {
-                cx.run_late(&self.plan.graph, (node, *invariant), &mut self.memos[index])
+                let made =
+                    cx.run_late(&self.plan.graph, (node, *invariant), &mut self.memos[index]);
+                made.and_then(|made| as_planned(&self.plan, step, made))
             }
         };
         let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
@@ -453,6 +455,20 @@ impl StepCx<'_> {
         };
         inputs.iter().enumerate().filter(stray).map(copy).collect()
     }
+}
+
+/// What a step has made, if it is of the shapes that later steps have been planned for: a rule may take
+/// what is unknown for what it mostly is.
+fn as_planned(plan: &Plan, step: &Step, made: Made) -> Result<Made, KernelError> {
+    for (output, tensor) in step.outputs.iter().zip(&made) {
+        let (planned, Some(tensor)) = (&plan.facts[*output].shape, tensor) else { continue };
+        let shape = PartialShape::fixed(tensor.sizes());
+        if !planned.covers(&shape) {
+            let message = format!("output {shape} does not fit what was planned, {planned}");
+            return Err(KernelError::new(message));
+        }
+    }
+    Ok(made)
 }
 
 pub(crate) fn fact_of(tensor: &Tensor) -> Fact {

@@ -29,3 +29,23 @@ fn the_run_after_a_failure_knows_nothing_of_it() {
         assert_eq!(output.as_slice::<i64>(), Some(&[-1, -3][..]));
     }
 }
+
+/// Squeeze of an axis that may have size 1 is planned as if it had; of another size, the rest of the
+/// plan would be wrong.
+#[test]
+fn a_shape_that_was_not_planned_is_told() {
+    let mut g = GraphBuilder::new("squeezed");
+    let x = g.parameter("x", F32, "4");
+    let found = g.layer("NonZero", "opset3").attribute("output_type", "i64").inputs(&[x]).output();
+    let axis = g.constant_i64(&[1]);
+    let column = g.layer("Squeeze", "opset1").inputs(&[found, axis]).output();
+    g.result("column", column);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut run = |x: [f32; 4]| session.run(&[Tensor::from_vec(&[4], x.to_vec()).unwrap()]);
+    let found = run([0.0, 0.0, 1.0, 0.0]).unwrap();
+    assert_eq!((found[0].sizes(), found[0].as_slice()), (&[1][..], Some(&[2i64][..])));
+    let problem = run([1.0, 0.0, 1.0, 0.0]).unwrap_err().to_string();
+    assert!(problem.contains("output [1,2] does not fit what was planned, [1]"), "{problem}");
+}

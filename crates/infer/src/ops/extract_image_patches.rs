@@ -16,6 +16,11 @@ impl Parse for ExtractImagePatches {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        // Other windows may do without both, or with padding that is given.
+        attrs.choice("auto_pad", &[("valid", ()), ("same_upper", ()), ("same_lower", ())])?;
+        if attrs.list::<i64>("rates")?.is_empty() {
+            return Err(AttrError::new("rates", "holds no values; there are 2 axes"));
+        }
         let windows = parse(attrs, Some("rates"))?;
         let axes = windows.len();
         if axes != 2 {
@@ -80,10 +85,23 @@ mod tests {
             ("3", "1,1", "1,1", "valid", "1,1,2,5", Err("attribute sizes: holds 1 values")),
             ("3", "1", "1", "valid", "1,1,2,5", Err("strides: holds 1 values; there are 2 axes")),
             ("3,3", "1,1", "1,1", "valid", "1,2,5", Err("must have rank 4, not 3")),
+            ("3,3", "1,1", "", "valid", "1,1,5,5", Err("attribute rates: holds no values")),
+            (
+                "3,3",
+                "1,1",
+                "1,1",
+                "explicit",
+                "1,1,5,5",
+                Err("auto_pad: \"explicit\" is not one of valid, same_upper, same_lower"),
+            ),
         ] {
             let case = Case::of("ExtractImagePatches", "opset3").attr("sizes", sizes);
             let case = case.attr("strides", strides).attr("rates", rates).attr("auto_pad", pad);
             case.inputs([Input::shape(I8, shape)]).expect(&[expected]);
         }
+        let case = Case::of("ExtractImagePatches", "opset3").attr("sizes", "3,3");
+        let case = case.attr("strides", "1,1").inputs([Input::shape(I8, "1,1,5,5")]);
+        case.clone().expect(&[Err("attribute auto_pad: is missing")]);
+        case.attr("auto_pad", "valid").expect(&[Err("attribute rates: is missing")]);
     }
 }

@@ -70,13 +70,20 @@ impl Fourier {
             }
             None => {
                 cx.because("the axes are known only when running");
-                out.iter_mut().for_each(|dim| *dim = Dim::any());
+                let whole = cx.input_count() < 3;
+                out.iter_mut().for_each(|dim| *dim = self.maybe(*dim, whole));
             }
         }
         if self.kind != Kind::Irdft {
             out.push(Dim::fixed(2));
         }
         Ok(PartialShape::Ranked(out))
+    }
+
+    /// The size of an axis of `dim` elements that may be transformed or not, over all of them or
+    /// over any number.
+    fn maybe(&self, dim: Dim, whole: bool) -> Dim {
+        if whole { dim.join(self.size(dim, None, true)) } else { Dim::any() }
     }
 
     /// The size of an axis of `dim` elements, transformed over `size` of them or over all.
@@ -104,9 +111,6 @@ fn signal_sizes(
     if cx.input_count() < 3 {
         return Ok(vec![None; axes.len()]);
     }
-    let count = cx.shape(2).dim(0);
-    let expected = Dim::of(axes.len());
-    require!(2; count.meet(expected).is_some(), "holds {count} sizes for {expected} axes");
     let Some(values) = cx.intervals(2) else {
         cx.because("the signal sizes are known only when running");
         return Ok(vec![Some(Dim::any()); axes.len()]);
@@ -136,6 +140,8 @@ impl Op for Fourier {
             cx.expect_index(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
+        let (axes, sizes) = (cx.shape(1).dim(0), cx.shape(2).dim(0));
+        require!(2; axes.meet(sizes).is_some(), "holds {sizes} sizes for {axes} axes");
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape);
         Ok(())
@@ -163,12 +169,19 @@ mod tests {
         run("DFT", "3,4,6,?", &[i(&[2, 0]), i(&[-1, 9])], Ok("f32[9,4,6,2]"));
         run("IDFT", "3,4,2", &[i(&[0]), Input::shape(I64, "1")], Ok("f32[?,4,2]"));
         run("IDFT", "3,4,2", &[i(&[1]), Input::bounds(I64, &[(2, 5)])], Ok("f32[3,2..5,2]"));
-        run("IDFT", "3,4,2", &[Input::shape(I64, "1")], Ok("f32[?,?,2]"));
+        for axes in ["1", "?", "..."].map(|shape| Input::shape(I64, shape)) {
+            run("IDFT", "3,4..6,?", std::slice::from_ref(&axes), Ok("f32[3,4..6,2]"));
+            run("DFT", "3,4,2", &[axes, i(&[4])], Ok("f32[?,?,2]"));
+        }
+        for sizes in ["2", "?", "..."].map(|shape| Input::shape(I64, shape)) {
+            run("DFT", "3,4,5,2", &[i(&[0, -1]), sizes], Ok("f32[?,4,?,2]"));
+        }
         run("DFT", "...", &[i(&[0])], Ok("f32[...]"));
         run("DFT", "3,4,3", &[i(&[0])], Err("input 0 (data): is [3,4,3]; the last axis must"));
         run("DFT", "3,4,2", &[i(&[2])], Err("input 1 (axes): axis 2 is out of range for rank 2"));
         run("DFT", "3,4,2", &[i(&[1, -1])], Err("input 1 (axes): axis 1 is named twice"));
         run("DFT", "3,2", &[i(&[0]), i(&[1, 2])], Err("holds 2 sizes for 1 axes"));
+        run("DFT", "...", &[Input::shape(I64, "1"), i(&[1, 2])], Err("holds 2 sizes for 1 axes"));
         run("DFT", "3,2", &[i(&[0]), i(&[-2])], Err("input 2 (signal_size): holds the size -2"));
         run("DFT", "2", &[i(&[0])], Err("input 0 (data): must have rank at least 2, not 1"));
     }
@@ -178,7 +191,11 @@ mod tests {
         run("RDFT", "3,7..8", &[i(&[0, 1])], Ok("f32[3,4..5,2]"));
         run("RDFT", "?,8", &[i(&[1, 0]), i(&[-1, 5])], Ok("f32[3,8,2]"));
         run("RDFT", "3,8", &[i(&[-1]), i(&[0])], Ok("f32[3,0,2]"));
-        run("RDFT", "3,8", &[Input::shape(I64, "1")], Ok("f32[?,?,2]"));
+        let late = || Input::shape(I64, "?");
+        run("RDFT", "3,8", &[late()], Ok("f32[2..3,5..8,2]"));
+        run("IRDFT", "3,5,2", &[late()], Ok("f32[3..4,5..8]"));
+        run("RDFT", "3,8", &[i(&[0]), late()], Ok("f32[?,8,2]"));
+        run("IRDFT", "3,5,2", &[late(), late()], Ok("f32[?,?]"));
         run("RDFT", "8", &[i(&[0, 1])], Err("input 1 (axes): names 2 of 1 axes"));
         run("IRDFT", "3,5,2", &[i(&[0, 1])], Ok("f32[3,8]"));
         run("IRDFT", "3,?,2", &[i(&[1])], Ok("f32[3,?]"));

@@ -83,27 +83,22 @@ impl Gather {
             0; d.len() > batch && !d.is_empty(),
             "is {data}, which has no axis to gather along after {batch} batch axes"
         );
+        let mut out = Dims::new();
         for (axis, (a, b)) in d.iter().zip(i).take(batch).enumerate() {
-            require!(
-                1; a.meet(*b).is_some(),
-                "is {indices}: batch axis {axis} must be {a} as in the data {data}"
-            );
+            let message =
+                || format!("is {indices}: batch axis {axis} must be {a} as in the data {data}");
+            out.push(a.meet(*b).ok_or_else(|| RuleError::at(1, message()))?);
         }
-        let rest = i.iter().skip(batch);
         let Some(axis) = cx.int(2) else {
             cx.because("the axis is known only when running");
             let rank = d.len() + i.len() - batch - 1;
-            let known = d.iter().take(batch).copied();
-            let open = std::iter::repeat_n(Dim::any(), rank - batch);
-            return Ok(known.chain(open).collect());
+            out.resize(rank, Dim::any());
+            return Ok(PartialShape::Ranked(out));
         };
         let axis = axes::normalize_of(2, axis, d.len())?;
         require!(2; axis >= batch, "axis {axis} lies before batch_dims, {batch}");
-        let mut out: Dims = d.iter().take(axis).copied().collect();
-        for (slot, other) in out.iter_mut().zip(i).take(batch) {
-            *slot = slot.meet(*other).unwrap_or(*slot);
-        }
-        out.extend(rest.copied());
+        out.extend(d.iter().take(axis).skip(batch).copied());
+        out.extend(i.iter().skip(batch).copied());
         out.extend(d.iter().skip(axis + 1).copied());
         Ok(PartialShape::Ranked(out))
     }
@@ -138,6 +133,9 @@ mod tests {
         }
         let late = [Input::shape(F32, "3,4"), Input::shape(I32, "2"), Input::shape(I64, "[]")];
         Case::of("Gather", "opset1").inputs(late).expect(&[Ok("f32[?,?]")]);
+        let late = [Input::shape(F32, "?,4,5"), Input::shape(I32, "3,2"), Input::shape(I64, "[]")];
+        let case = Case::of("Gather", "opset8").attr("batch_dims", "1").inputs(late);
+        case.expect(&[Ok("f32[3,?,?]")]);
     }
 
     #[test]

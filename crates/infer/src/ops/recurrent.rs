@@ -201,8 +201,10 @@ impl Parse for Recurrent {
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let (mut cell, functions) = kind.cell();
-        // The functions have no parameters.
-        attrs.ignore(&["activations_alpha", "activations_beta"]);
+        // The functions have no parameters: they are checked and left.
+        for name in ["activations_alpha", "activations_beta"] {
+            attrs.list_opt::<f64>(name)?;
+        }
         if kind == Kind::LstmCell1 {
             attrs.ignore(&["input_forget", "weights_format"]);
         }
@@ -462,6 +464,14 @@ mod tests {
         let state = Ok("f32[2,4]");
         rnn.clone().attr("activations", " ReLU").attr("clip", "0.5").expect(&[state]);
         rnn.clone().attr("clip", "-1").expect(&[Err("attribute clip: -1 is no bound")]);
+        rnn.clone()
+            .attr("activations_alpha", "")
+            .attr("activations_beta", "1e3, 2")
+            .expect(&[state]);
+        for name in ["activations_alpha", "activations_beta"] {
+            let expected = format!("attribute {name}: \"x\" is not a number");
+            rnn.clone().attr(name, "0.5,x").expect(&[Err(&expected)]);
+        }
         rnn.clone().attr("activations", "elu").expect(&[Err("\"elu\" is not one of relu")]);
         rnn.attr("activations", "tanh,tanh").expect(&[Err("names 2 functions, not 1")]);
         let mixed = [Input::shape(F32, "2,5"), Input::shape(F16, "2,4")];

@@ -21,8 +21,14 @@ impl Parse for RoiPooling {
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let mut count = |name: &str| boxes::count(attrs, name, true, 0);
         let bins = (count("pooled_h")?, count("pooled_w")?);
-        // Other names for what pooled_h and pooled_w say.
-        attrs.ignore(&["output_size", "output_roi"]);
+        // Other names for what pooled_h and pooled_w say, which are what counts.
+        for name in ["output_size", "output_roi"] {
+            let sizes = attrs.list_opt::<u32>(name)?.map_or(2, |sizes| sizes.len());
+            if sizes != 2 {
+                let message = format!("holds {sizes} values; give a height and a width");
+                return Err(AttrError::new(name, message));
+            }
+        }
         let bilinear = attrs.choice_or("method", &[("max", false), ("bilinear", true)], false)?;
         Ok(RoiPooling { bins, scale: boxes::scale(attrs)?, bilinear })
     }
@@ -74,5 +80,28 @@ mod tests {
         run("1", data("1,2,8,8"), "3,4", Err("holds 4 numbers for each box, not 5"));
         run("1", Input::shape(F16, "1,2,8,8"), "3,5", Err("is f32, but an earlier input is f16"));
         run("-1", data("1,2,8,8"), "3,5", Err("spatial_scale: -1 is not a positive number"));
+    }
+
+    #[test]
+    fn sizes_are_a_height_and_a_width() {
+        let attrs = [("pooled_h", "6"), ("pooled_w", "7"), ("spatial_scale", "1")];
+        for (name, value, expected) in [
+            ("output_size", "6,7", Ok("f32[3,2,6,7]")),
+            ("output_roi", "6, 7", Ok("f32[3,2,6,7]")),
+            ("output_size", "6", Err("attribute output_size: holds 1 values; give a height")),
+            ("output_roi", "6,7,8", Err("attribute output_roi: holds 3 values; give a height")),
+            ("output_roi", "6,x", Err("attribute output_roi: \"x\" is not a number")),
+            ("output_size", "6,-1", Err("attribute output_size: \"-1\" is not a number")),
+        ] {
+            let case =
+                attrs.iter().fold(Case::of("ROIPooling", "opset2"), |c, (k, v)| c.attr(k, v));
+            let inputs = [Input::shape(F32, "1,2,8,8"), Input::shape(F32, "3,5")];
+            case.attr(name, value).inputs(inputs).expect(&[expected]);
+        }
+        for (given, missing) in [("pooled_h", "pooled_w"), ("pooled_w", "pooled_h")] {
+            let case = Case::of("ROIPooling", "opset2").attr(given, "6").attr("spatial_scale", "1");
+            let expected = format!("attribute {missing}: is missing");
+            case.expect(&[Err(&expected)]);
+        }
     }
 }

@@ -87,13 +87,17 @@ impl ScaledDotProductAttention {
     }
 }
 
-/// Batch axes of the result so far with those of another input, by NumPy's rule.
+/// Batch axes of the result so far with those of another input, by NumPy's rule. An input of unknown
+/// rank may add axes and repeat others; nominally it has the batch of the query.
 fn together(
     cx: &mut InferCx<'_>,
     input: usize,
     so_far: &PartialShape,
     other: &PartialShape,
 ) -> Result<PartialShape, RuleError> {
+    if cx.nominal() && other.rank().is_none() {
+        return Ok(so_far.clone());
+    }
     let shape = cx.shape(input);
     let describe = |_| {
         RuleError::at(input, format!("is {shape}; its batch does not fit the others' {so_far}"))
@@ -140,6 +144,14 @@ mod tests {
         three("1,2,3,8", "1,2,5,8", "1,2,5,4", Ok("f32[1,2,3,4]"));
         three("1,6,3,8", "4,1,5,8", "1,1,?,?", Ok("f32[4,6,3,?]"));
         three("...", "4,1,5,8", "1,1,?,9", Ok("f32[...]"));
+        let nominal = |q, k, v, expected| {
+            case("false").nominal().inputs([f(q), f(k), f(v)]).expect(&[Ok(expected)]);
+        };
+        nominal("1,6,3,8", "...", "4,1,?,9", "f32[4,6,3,9]");
+        nominal("1,6,3,8", "4,1,5,8", "...", "f32[4,6,3,?]");
+        nominal("?,3,8", "...", "...", "f32[?,3,?]");
+        nominal("...", "4,1,5,8", "1,1,?,9", "f32[...]");
+        three("1,6,3,8", "...", "4,1,?,9", Ok("f32[...]"));
         three("2,?,1..4,8", "2,?,5,?", "2,3,5,9", Ok("f32[2,3,1..4,9]"));
         three("1,3,8", "1,5,7", "1,5,4", Err("input 1 (key): has rows of 7, the query of 8"));
         three("1,3,8", "1,5,8", "1,6,4", Err("input 2 (value): has 6 rows, the key 5"));

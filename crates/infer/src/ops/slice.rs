@@ -4,7 +4,7 @@
 
 use crate::prelude::*;
 use crate::rules::axes;
-use crate::rules::slicing::{Range, bound};
+use crate::rules::slicing::{Bounds, Range, bound};
 use crate::shape::Dims;
 use crate::value::Interval;
 use smallvec::SmallVec;
@@ -61,7 +61,7 @@ impl Op for Slice {
         require!(0; !scalar, "is a scalar, which cannot be sliced");
         let shape = match cx.shape(0).dims() {
             None => cx.unranked("the rank of the data is unknown"),
-            Some(dims) => PartialShape::Ranked(sliced(cx, dims)?),
+            Some(dims) => sliced(cx, dims, 1)?,
         };
         cx.set(0, cx.element_type(0), shape);
         Ok(())
@@ -81,14 +81,27 @@ impl Op for Slice {
     }
 }
 
-fn sliced(cx: &mut InferCx<'_>, dims: &[Dim]) -> Result<Dims, RuleError> {
-    let lists: Vec<Option<&[Interval]>> = (1..=3).map(|i| cx.intervals(i)).collect();
+/// The shape of a slice of data of some dims; starts, stops, steps and axes are the inputs from
+/// `first` on, as far as they are known.
+///
+/// # Errors
+/// As [`ranges`].
+pub(super) fn sliced(
+    cx: &mut InferCx<'_>,
+    dims: &[Dim],
+    first: usize,
+) -> Result<PartialShape, RuleError> {
+    let (inputs, named) = (first..first + 3, first + 3);
+    let lists: Vec<Option<&[Interval]>> = inputs.clone().map(|i| cx.intervals(i)).collect();
     let mut out: Dims = dims.into();
-    let axes = match cx.input_count() {
-        5 => cx.ints(4),
-        _ => {
-            let count = (1..=3).find_map(|i| cx.shape(i).volume().value());
-            count.map(|n| (0..n).collect())
+    let axes = match cx.input_count() > named {
+        true => cx.ints(named),
+        false => {
+            let (count, rank) =
+                (inputs.clone().find_map(|i| cx.shape(i).volume().value()), dims.len());
+            let fits = count.is_none_or(|count| count <= Dim::of(rank).min());
+            require!(first; fits, "holds {} values for rank {rank}", count.unwrap_or(0));
+            count.map(|count| (0..count).collect())
         }
     };
     cx.because("where the slice begins and ends is known only when running");
@@ -96,56 +109,28 @@ fn sliced(cx: &mut InferCx<'_>, dims: &[Dim]) -> Result<Dims, RuleError> {
         let shorter = |d: &Dim| Dim::range(0, d.max());
         return Ok(dims.iter().map(shorter).collect());
     };
-    let axes = axes::normalize_unique(&axes, dims.len(), 4)?;
+    let axes = axes::normalize_unique(&axes, dims.len(), named)?;
     for (i, &axis) in axes.iter().enumerate() {
-        let exact = |list: usize| {
-            let list = lists.get(list).copied().flatten()?;
-            list.get(i).copied().and_then(bound)
-        };
-        let dim = dims.get(axis).copied().unwrap_or(Dim::any());
-        let Some(slot) = out.get_mut(axis) else { continue };
-        *slot = match (exact(0), exact(1), exact(2)) {
-            (_, _, Some(0)) => {
-                return Err(RuleError::at(3, format!("the step of axis {axis} is 0")));
+        let known = |list: usize| lists.get(list).copied().flatten()?.get(i).copied();
+        let Some(dim) = out.get_mut(axis) else { continue };
+        let end = |list: usize| Some(known(list).unwrap_or(Interval::any(ElementType::I64)));
+        *dim = match known(2).and_then(bound) {
+            Some(0) => {
+                return Err(RuleError::at(first + 2, format!("the step of axis {axis} is 0")));
             }
-            (Some(start), Some(stop), Some(step)) => {
-                Range { start: Some(start), stop: Some(stop), step, starts_inside: false }
-                    .apply(dim)
+            Some(step) => {
+                Bounds { start: end(0), stop: end(1), step, starts_inside: false }.apply(*dim)
             }
-            _ => loosely(dim, i, &lists),
+            None => Dim::range(0, dim.max()).with_why(dim.why()),
         };
     }
     // Checked last, so that what is known of the lists is used first.
-    let lens: Vec<usize> = (1..=3).filter_map(|i| cx.shape(i).volume().size()).collect();
-    if let Some(first) = lens.first() {
-        let equal = lens.iter().all(|n| n == first) && axes.len() == *first;
+    let lens: Vec<usize> = inputs.filter_map(|i| cx.shape(i).volume().size()).collect();
+    if let Some(count) = lens.first() {
+        let equal = lens.iter().all(|n| n == count) && axes.len() == *count;
         require!(equal, "start, stop, step and axes differ in length: {lens:?}, {}", axes.len());
     }
-    Ok(out)
-}
-
-/// A slice whose ends are known by bounds only.
-fn loosely(dim: Dim, i: usize, lists: &[Option<&[Interval]>]) -> Dim {
-    let interval = |list: usize| lists.get(list).copied().flatten().and_then(|v| v.get(i)).copied();
-    let (start, stop, step) = (interval(0), interval(1), interval(2));
-    let why =
-        [start, stop, step].into_iter().flatten().map(|v| v.why).fold(dim.why(), |a, b| a.or(b));
-    let most = Dim::range(0, dim.max()).with_why(why);
-    let (Some(start), Some(stop)) = (start, stop) else { return most };
-    let forward = step.and_then(bound).is_some_and(|s| s == 1);
-    if !forward || start.lo < 0 || stop.lo < 0 {
-        return most;
-    }
-    let clip = |v: i128, size: i64| i64::try_from(v.min(i128::from(size))).unwrap_or(size);
-    let low = clip(stop.lo, dim.min()).saturating_sub(clip(start.hi, dim.min())).max(0);
-    let high = clip(stop.hi, dim.max()).saturating_sub(clip(start.lo, dim.max())).max(0);
-    // The data's own size enters at both ends, so that bounds only widen.
-    let from_zero = start.value() == Some(0);
-    let exact_stop = from_zero && stop.lo == stop.hi && stop.hi <= dim.min().into();
-    let symbol =
-        if from_zero && stop.hi <= dim.min().into() { stop.symbol } else { Default::default() };
-    let low = if exact_stop || from_zero { low } else { 0 };
-    Dim::range(low, high).with_symbol(symbol).with_why(why)
+    Ok(PartialShape::Ranked(out))
 }
 
 #[cfg(test)]
@@ -178,7 +163,15 @@ mod tests {
         }
         let bounded = [i(&[0]), Input::bounds(I64, &[(2, 4)]), i(&[1])];
         case("10", bounded, None).expect(&[Ok("f32[2..4]")]);
-        let late = [Input::shape(I64, "1"), i(&[3]), i(&[1])];
-        case("10,4", late, Some(&[1])).expect(&[Ok("f32[10,..4]")]);
+        let late = || Input::shape(I64, "?");
+        case("10,4", [late(), i(&[3]), i(&[1])], Some(&[1])).expect(&[Ok("f32[10,..3]")]);
+        case("10,4", [i(&[1]), i(&[3]), late()], Some(&[1])).expect(&[Ok("f32[10,..4]")]);
+        case("10,?", [late(), late(), late()], Some(&[1])).expect(&[Ok("f32[10,?]")]);
+        case("10,2..5", [late(), late(), late()], None).expect(&[Ok("f32[..10,..5]")]);
+        let huge = || Input::shape(I64, "1000000000000");
+        let expected = Err("input 1 (start): holds 1000000000000 values for rank 2");
+        case("10,4", [huge(), huge(), huge()], None).expect(&[expected]);
+        let unranked = || Input::shape(I64, "...");
+        case("10,3", [unranked(), unranked(), i(&[2])], None).expect(&[Ok("f32[..5,3]")]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-scatter-15.html>
 
-use super::slice::{Named, ranges};
+use super::slice::{Named, ranges, sliced};
 use crate::prelude::*;
 use crate::rules::scatter::{self, Reduction};
 
@@ -51,22 +51,20 @@ impl Op for SliceScatter {
             cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
         }
-        cx.expect_rank(0, 1..=usize::MAX)?;
-        let data = cx.shape(0);
-        if let Some(rank) = data.rank() {
-            cx.expect_rank(1, rank..=rank)?;
-            let axes = cx.ints(5);
-            let known = axes.is_some() == (cx.input_count() == 6);
-            if let (Some(a), Some(b), Some(c), true) = (cx.ints(2), cx.ints(3), cx.ints(4), known) {
-                let mut slice = data.clone();
-                for (axis, range) in self.ranges([&a, &b, &c], axes.as_deref(), rank)? {
-                    let size = range.apply(slice.dim(axis));
-                    slice = slice.with_dim(axis, size);
-                }
-                self.check(cx.shape(1), &slice)?;
-            }
+        for input in 0..2 {
+            cx.expect_rank(input, 1..=usize::MAX)?;
         }
-        cx.set(0, element_type, data.clone());
+        let data = cx.shape(0);
+        if let Some(dims) = data.dims() {
+            cx.expect_rank(1, dims.len()..=dims.len())?;
+            let slice = sliced(cx, dims, 2)?;
+            self.check(cx.shape(1), &slice)?;
+        }
+        let shape = match (data.rank(), cx.rank(1)) {
+            (None, Some(rank)) => PartialShape::of_rank(rank),
+            _ => data.clone(),
+        };
+        cx.set(0, element_type, shape);
         Ok(())
     }
 
@@ -105,7 +103,18 @@ mod tests {
         for (data, updates, start, step, axes, expected) in [
             ("2,5", "2,3", i(&[-25]), i(&[2]), i(&[1]), Ok("f32[2,5]")),
             ("?,5", "?,?", i(&[0]), i(&[1]), i(&[0]), Ok("f32[?,5]")),
-            ("...", "2", i(&[0]), i(&[1]), i(&[0]), Ok("f32[...]")),
+            ("...", "2", i(&[0]), i(&[1]), i(&[0]), Ok("f32[?]")),
+            ("...", "...", i(&[0]), i(&[1]), i(&[0]), Ok("f32[...]")),
+            ("2,5", "...", Input::shape(I64, "..."), i(&[2]), i(&[1]), Ok("f32[2,5]")),
+            ("...", "?,3", Input::shape(I64, "?"), late(), late(), Ok("f32[?,?]")),
+            (
+                "...",
+                "[]",
+                i(&[0]),
+                i(&[1]),
+                i(&[0]),
+                Err("input 1 (updates): must have rank at least 1"),
+            ),
             ("2,5", "2,3", late(), i(&[2]), i(&[1]), Ok("f32[2,5]")),
             (
                 "2,5",
@@ -116,6 +125,14 @@ mod tests {
                 Err("input 1 (updates): is [2,2], but the slice is [2,3]"),
             ),
             ("2,5", "2", i(&[0]), i(&[2]), i(&[1]), Err("input 1 (updates): must have rank 2")),
+            (
+                "2,5",
+                "2,4",
+                Input::bounds(I64, &[(2, 4)]),
+                i(&[1]),
+                i(&[1]),
+                Err("input 1 (updates): is [2,4], but the slice is [2,1..3]"),
+            ),
             (
                 "2,5",
                 "2,5",

@@ -6,6 +6,7 @@
 
 use crate::prelude::*;
 use crate::shape::Dims;
+use crate::value::{Interval, MAX_ELEMENTS};
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,10 @@ impl Parse for SpaceToBatch {
 }
 
 /// What happens to one axis: the size of a block, and what is added or cropped at the ends.
-type Block = (i64, i64, i64);
+type Block = (Dim, Dim, Dim);
 
 /// The most that an input can say, so that sums of sizes cannot overflow.
-const MOST: i64 = 1 << 40;
+const MOST: i128 = 1 << 40;
 
 impl SpaceToBatch {
     /// Whether neighbours become batches.
@@ -41,51 +42,64 @@ impl SpaceToBatch {
         self.kind == Kind::SpaceToBatch
     }
 
-    /// The values of inputs 1 to 3 for each axis.
-    fn blocks(&self, cx: &InferCx<'_>, rank: usize) -> Result<Option<Vec<Block>>, RuleError> {
-        let mut lists = Vec::new();
-        for (input, least) in [(1, 1), (2, 0), (3, 0)] {
-            let Some(list) = cx.ints(input) else { continue };
-            let bad = list.iter().find(|v| !(least..=MOST).contains(v));
-            require!(input; bad.is_none(), "{} is not in {least}..={MOST}", bad.unwrap_or(&0));
-            let (first, found) = (list.first().unwrap_or(&least), list.len());
-            require!(input; *first == least, "must begin with {least} for the batch, not {first}");
-            require!(input; found == rank, "holds {found} values for rank {rank}");
-            lists.push(list);
-        }
-        let [block, begin, end] = lists.as_slice() else { return Ok(None) };
-        let axes = block.iter().zip(begin).zip(end);
-        Ok(Some(axes.map(|((block, begin), end)| (*block, *begin, *end)).collect()))
+    /// What is known of inputs 1 to 3 for each axis.
+    fn blocks(&self, cx: &InferCx<'_>, rank: usize) -> Result<Vec<Block>, RuleError> {
+        let list = |input, least| list(cx, input, least, rank);
+        let (block, begin, end) = (list(1, 1)?, list(2, 0)?, list(3, 0)?);
+        let axes = block.into_iter().zip(begin).zip(end);
+        Ok(axes.map(|((block, begin), end)| (block, begin, end)).collect())
     }
 
     fn shape(&self, dims: &[Dim], blocks: &[Block]) -> Result<PartialShape, RuleError> {
-        let volume = blocks.iter().fold(1i64, |n, b| n.saturating_mul(b.0));
-        let indivisible = |what: &str, size: Dim, n: i64| {
+        let volume = blocks.iter().fold(Dim::fixed(1), |n, b| n.times(b.0));
+        let indivisible = |what: &str, size: Dim, n: Dim| {
             RuleError::at(0, format!("{what} is {size}, not a multiple of {n}"))
         };
         let mut out = Dims::new();
         for (axis, (size, (block, begin, end))) in dims.iter().zip(blocks).enumerate() {
-            let both = begin + end;
+            let both = begin.plus(*end);
             out.push(match (axis, self.to_batch()) {
-                (0, true) => size.scaled(volume),
+                (0, true) => size.times(volume),
                 (0, false) => {
-                    let batch = size.div_exact(volume);
+                    let batch = size.div_exact_by(volume);
                     batch.ok_or_else(|| indivisible("the batch", *size, volume))?
                 }
                 (_, true) => {
-                    let (padded, what) = (size.offset(both), format!("axis {axis} with padding"));
-                    let blocks = padded.div_exact(*block);
+                    let (padded, what) = (size.plus(both), format!("axis {axis} with padding"));
+                    let blocks = padded.div_exact_by(*block);
                     blocks.ok_or_else(|| indivisible(&what, padded, *block))?
                 }
                 (_, false) => {
-                    let full = size.scaled(*block);
-                    require!(0; full.max() >= both, "axis {axis} of {full} is cropped by {both}");
-                    full.offset(-both)
+                    let (full, least) = (size.times(*block), both.min());
+                    require!(0; full.max() >= least, "axis {axis} of {full} is cropped by {least}");
+                    full.minus(both)
                 }
             });
         }
         Ok(PartialShape::Ranked(out))
     }
+}
+
+/// What is known of an input with a number from `least` on for each axis, which is `least` for the
+/// batch.
+fn list(cx: &InferCx<'_>, input: usize, least: i64, rank: usize) -> Result<Vec<Dim>, RuleError> {
+    let mut dims = vec![Dim::range(least, Dim::INF); rank];
+    if let Some(list) = cx.intervals(input) {
+        let found = list.len();
+        require!(input; found == rank, "holds {found} values for rank {rank}");
+        if let Some(bad) = list.iter().find(|v| v.hi < least.into() || v.lo > MOST) {
+            let message = format!("{} is not in {least}..={MOST}", bad.hi);
+            return Err(RuleError::at(input, message));
+        }
+        let possible = |v: &Interval| Interval { lo: v.lo.max(least.into()), ..*v };
+        dims = list.iter().map(|v| Dim::from(possible(v))).collect();
+    }
+    if let Some(first) = dims.first_mut() {
+        let batch = first.meet(Dim::fixed(least));
+        let message = || format!("must begin with {least} for the batch, not {first}");
+        *first = batch.ok_or_else(|| RuleError::at(input, message()))?;
+    }
+    Ok(dims)
 }
 
 impl Op for SpaceToBatch {
@@ -107,18 +121,12 @@ impl Op for SpaceToBatch {
             let message = || format!("holds {found} values, but there are {count} axes");
             count = count.meet(found).ok_or_else(|| RuleError::at(input, message()))?;
         }
-        let rank = count.value().and_then(|rank| usize::try_from(rank).ok());
-        let shape = match (rank, cx.shape(0)) {
-            (None, _) => PartialShape::unranked(),
-            (Some(rank), data) => {
-                let dims: Dims = (0..rank).map(|axis| data.dim(axis)).collect();
-                match self.blocks(cx, rank)? {
-                    Some(blocks) => self.shape(&dims, &blocks)?,
-                    None => {
-                        cx.because("the blocks are known only when running");
-                        PartialShape::of_rank(rank)
-                    }
-                }
+        let shape = match count.size().filter(|rank| *rank <= MAX_ELEMENTS) {
+            None => PartialShape::unranked(),
+            Some(rank) => {
+                let dims: Dims = (0..rank).map(|axis| cx.shape(0).dim(axis)).collect();
+                cx.because("the blocks are known only when running");
+                self.shape(&dims, &self.blocks(cx, rank)?)?
             }
         };
         cx.set(0, cx.element_type(0), shape);
@@ -154,9 +162,35 @@ mod tests {
         run("2,6", [&[1, 1], &[0, -1], &[0, 0]], Err("input 2 (pads_begin): -1 is not in 0..="));
         run("2", [&[1], &[0], &[0]], Err("must have rank at least 2, not 1"));
         run("2,6", [&[1, 1], &[0, 0], &[0]], Err("holds 1 values, but there are 2 axes"));
-        let list = || Input::shape(I32, "2");
-        let inputs = [Input::shape(F32, "2,6"), list(), list(), list()];
-        Case::of("SpaceToBatch", "opset2").inputs(inputs).expect(&[Ok("f32[?,?]")]);
+    }
+
+    /// What is not known is a block of 1 or more, and padding or cropping of 0 or more.
+    #[test]
+    fn partly_known() {
+        let i = |v: &[i64]| Input::ints(I64, v);
+        let late = |shape| Input::shape(I64, shape);
+        let bounds = Input::bounds(I64, &[(0, 0), (1, 3)]);
+        for (data, block, begin, end, to_batch, to_space) in [
+            ("6,4", late("2"), late("2"), late("2"), Ok("f32[6..,1..]"), Ok("f32[1..6,?]")),
+            ("6,4", late("?"), i(&[0, 1]), late("..."), Ok("f32[6..,1..]"), Ok("f32[1..6,?]")),
+            ("6,4", late("2"), i(&[0, 1]), i(&[0, 1]), Ok("f32[6..,1..6]"), Ok("f32[1..6,2..]")),
+            ("6,4", i(&[1, 2]), late("..."), i(&[0, 1]), Ok("f32[12,3..]"), Ok("f32[3,..7]")),
+            ("6,?", i(&[1, 2]), bounds, i(&[0, 0]), Ok("f32[12,1..]"), Ok("f32[3,?]")),
+            ("...", late("?"), late("?"), late("..."), Ok("f32[...]"), Ok("f32[...]")),
+            ("...", late("?"), late("3"), late("..."), Ok("f32[?,?,?]"), Ok("f32[?,?,?]")),
+            (
+                "6,4",
+                late("2"),
+                late("2"),
+                late("3"),
+                Err("input 3 (pads_end): holds 3 values, but there are 2 axes"),
+                Err("input 3 (crops_end): holds 3 values, but there are 2 axes"),
+            ),
+        ] {
+            let inputs = [Input::shape(F32, data), block, begin, end];
+            Case::of("SpaceToBatch", "opset2").inputs(inputs.clone()).expect(&[to_batch]);
+            Case::of("BatchToSpace", "opset2").inputs(inputs).expect(&[to_space]);
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Squeeze {
     kind: Kind,
-    /// Axes whose size is not 1 stay, instead of being an error.
+    /// An axis that may turn out to have another size than 1 makes the rank unknown, in place of being
+    /// taken for one of size 1.
     allow_axis_skip: bool,
 }
 
@@ -78,9 +79,12 @@ impl Squeeze {
         }
         let Some(values) = cx.ints(1) else {
             cx.because("the axes are known only when running");
+            let ones = dims.iter().filter(|d| d.contains(1)).count();
+            if ones == 0 {
+                return Ok(cx.shape(0).clone());
+            }
             // How many axes go is known when their number is and none may be skipped.
             let gone = cx.shape(1).volume().size().filter(|_| !self.allow_axis_skip);
-            let ones = dims.iter().filter(|d| d.contains(1)).count();
             return Ok(match gone.filter(|n| *n <= ones).and_then(|n| dims.len().checked_sub(n)) {
                 Some(rank) => PartialShape::of_rank(rank),
                 None => PartialShape::unranked(),
@@ -97,12 +101,8 @@ impl Squeeze {
             if self.allow_axis_skip && open {
                 return Ok(cx.unranked("it depends on which sizes turn out to be 1"));
             }
+            // Since 2024.3 it is ignored; before, it was an error.
             if !dim.contains(1) {
-                let shape = cx.shape(0);
-                require!(
-                    1; self.allow_axis_skip,
-                    "axis {axis} of {shape} is {dim}; only axes of size 1 can be squeezed"
-                );
                 kept.push(*dim);
             }
         }
@@ -144,7 +144,7 @@ mod tests {
         for (shape, axes, expected) in [
             ("1,2,1,?", vec![0, -2], Ok("f32[2,?]")),
             ("1,2,1,?", vec![3], Ok("f32[1,2,1]")),
-            ("1,2", vec![1], Err("axis 1 of [1,2] is 2; only axes of size 1")),
+            ("1,2,3..4", vec![0, 1, 2], Ok("f32[2,3..4]")),
             ("1,2", vec![2], Err("input 1 (axes): axis 2 is out of range for rank 2")),
             ("1,2,1", vec![], Ok("f32[2]")),
             ("1,?", vec![], Ok("f32[...]")),
@@ -154,6 +154,9 @@ mod tests {
         }
         case("opset1").inputs([data("1,3")]).expect(&[Ok("f32[3]")]);
         case("opset1").inputs([data("1,?,3"), Input::shape(I64, "1")]).expect(&[Ok("f32[?,?]")]);
+        for axes in ["1", "[]", "..."].map(|shape| Input::shape(I64, shape)) {
+            case("opset1").inputs([data("2,3..5"), axes]).expect(&[Ok("f32[2,3..5]")]);
+        }
         let skip = case("opset15").attr("allow_axis_skip", "true");
         skip.inputs([data("1,2"), Input::ints(I64, &[0, 1])]).expect(&[Ok("f32[2]")]);
     }

@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/strided-slice-1.html>
 
 use crate::prelude::*;
-use crate::rules::slicing::{Range, bound};
+use crate::rules::slicing::{Bounds, Range, bound};
 use crate::shape::Dims;
 use crate::value::{Interval, MAX_ELEMENTS};
 
@@ -71,6 +71,18 @@ impl StridedSlice {
         strides: Option<&[Option<i64>]>,
         rank: usize,
     ) -> Result<Vec<Step>, RuleError> {
+        let placed = self.placed(begin, end, strides, rank)?;
+        Ok(placed.into_iter().map(|(_, step)| step).collect())
+    }
+
+    /// As [`StridedSlice::steps`], each with the position of the lists that it stands for.
+    fn placed(
+        &self,
+        begin: &[Option<i64>],
+        end: &[Option<i64>],
+        strides: Option<&[Option<i64>]>,
+        rank: usize,
+    ) -> Result<Vec<(usize, Step)>, RuleError> {
         let count = begin.len();
         let set = |mask: &[i64], i: usize| mask.get(i) == Some(&1);
         let named = (0..count)
@@ -80,15 +92,15 @@ impl StridedSlice {
         let mut steps = Vec::new();
         for i in 0..count {
             if set(&self.ellipsis_mask, i) {
-                steps.extend(std::iter::repeat_n(Step::Keep, rank - named));
+                steps.extend(std::iter::repeat_n((i, Step::Keep), rank - named));
             } else if set(&self.new_axis_mask, i) {
-                steps.push(Step::New);
+                steps.push((i, Step::New));
             } else {
-                steps.push(self.step(i, begin, end, strides)?);
+                steps.push((i, self.step(i, begin, end, strides)?));
             }
         }
-        let used = steps.iter().filter(|s| **s != Step::New).count();
-        steps.extend(std::iter::repeat_n(Step::Keep, rank.saturating_sub(used)));
+        let used = steps.iter().filter(|(_, s)| *s != Step::New).count();
+        steps.extend(std::iter::repeat_n((count, Step::Keep), rank.saturating_sub(used)));
         Ok(steps)
     }
 
@@ -121,29 +133,29 @@ impl StridedSlice {
     }
 
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
-        let values = |input: usize| {
-            let list = cx.intervals(input);
-            let exact = |v: &[Interval]| v.iter().map(|v| bound(*v)).collect::<Vec<_>>();
-            let count = cx.shape(input).volume().size().filter(|n| *n <= MAX_ELEMENTS);
-            list.map(exact).or_else(|| count.map(|n| vec![None; n]))
-        };
-        let (begin, end) = (values(1), values(2));
-        let strides = if cx.input_count() == 4 { Some(values(3)) } else { None };
-        let dims = cx.shape(0).dims();
-        let (Some(dims), Some(begin), Some(end)) = (dims, begin, end) else {
+        let mut count = Dim::any();
+        for input in 1..cx.input_count() {
+            let found = cx.shape(input).volume();
+            let message = || format!("holds {found} values, the lists before it {count}");
+            count = count.meet(found).ok_or_else(|| RuleError::at(input, message()))?;
+        }
+        let count = count.size().filter(|count| *count <= MAX_ELEMENTS);
+        let (Some(dims), Some(count)) = (cx.shape(0).dims(), count) else {
             return Ok(cx.unranked("the rank of the result is known only when running"));
         };
-        let (a, b) = (begin.len(), end.len());
-        require!(2; a == b, "holds {b} values, begin holds {a}");
-        let strides = strides.map(|s| s.unwrap_or_else(|| vec![None; a]));
-        if let Some(strides) = &strides {
-            require!(3; strides.len() == a, "holds {} values, begin holds {a}", strides.len());
-        }
-        let steps = self.steps(&begin, &end, strides.as_deref(), dims.len())?;
+        let list = |input: usize| match cx.intervals(input) {
+            Some(list) => list.to_vec(),
+            None if input < cx.input_count() => vec![Interval::any(ElementType::I64); count],
+            None => vec![Interval::exact(1); count],
+        };
+        let lists = [list(1), list(2), list(3)];
+        let [begin, end, strides] =
+            lists.each_ref().map(|list| list.iter().map(|v| bound(*v)).collect::<Vec<_>>());
+        let steps = self.placed(&begin, &end, Some(&strides), dims.len())?;
         cx.because("where the slice begins and ends is known only when running");
         let mut axes = dims.iter();
         let mut out = Dims::new();
-        for step in steps {
+        for (i, step) in steps {
             if step == Step::New {
                 out.push(Dim::fixed(1));
                 continue;
@@ -153,10 +165,21 @@ impl StridedSlice {
                 Step::Keep | Step::New => out.push(dim),
                 Step::Shrink(index) => check_index(index, dim, cx)?,
                 Step::Slice(Some(range)) => out.push(range.apply(dim)),
-                Step::Slice(None) => out.push(Dim::range(0, dim.max())),
+                Step::Slice(None) => out.push(self.loosely(dim, i, &lists)),
             }
         }
         Ok(PartialShape::Ranked(out))
+    }
+
+    /// The size of a slice of which begins, ends and strides are not all known.
+    fn loosely(&self, dim: Dim, i: usize, lists: &[Vec<Interval>; 3]) -> Dim {
+        let [begin, end, stride] = lists.each_ref().map(|list| list.get(i).copied());
+        let unless = |mask: &[i64], v: Option<Interval>| v.filter(|_| mask.get(i) != Some(&1));
+        let (start, stop) = (unless(&self.begin_mask, begin), unless(&self.end_mask, end));
+        match stride.and_then(bound) {
+            Some(step) => Bounds { start, stop, step, starts_inside: true }.apply(dim),
+            None => Dim::range(0, dim.max()),
+        }
     }
 }
 
@@ -256,6 +279,36 @@ mod tests {
         ] {
             case(shape, (&begin, &end), masks).expect(&[expected]);
         }
+    }
+
+    /// What is known of the ends counts, and the length of any list for those of unknown length.
+    #[test]
+    fn partly_known() {
+        let i = |v: &[i64]| Input::ints(I64, v);
+        let late = |shape| Input::shape(I64, shape);
+        let case = || Case::of("StridedSlice", "opset1").attr("end_mask", "0,0");
+        let case = || case().attr("begin_mask", "0,0");
+        for (begin, end, strides, expected) in [
+            (i(&[1, 0]), late("?"), i(&[1, 1]), Ok("f32[..3,?,2..5]")),
+            (i(&[1, 0]), late("..."), late("?"), Ok("f32[..4,?,2..5]")),
+            (late("?"), i(&[3, 2]), late("?"), Ok("f32[..4,?,2..5]")),
+            (late("?"), i(&[3, 2]), i(&[1, 1]), Ok("f32[..3,..2,2..5]")),
+            (late("..."), late("?"), i(&[2, 1]), Ok("f32[..2,?,2..5]")),
+            (late("2"), late("?"), late("?"), Ok("f32[..4,?,2..5]")),
+            (late("?"), late("?"), late("?"), Ok("f32[...]")),
+            (i(&[0]), Input::bounds(I64, &[(2, 3)]), i(&[1]), Ok("f32[2..3,?,2..5]")),
+            (i(&[0]), Input::bounds(I64, &[(2, 3)]), i(&[2]), Ok("f32[1..2,?,2..5]")),
+            (i(&[0]), i(&[1, 1]), late("?"), Err("input 2 (end): holds 2 values, the lists")),
+            (late("?"), i(&[1, 1]), i(&[1]), Err("input 3 (stride): holds 1 values, the lists")),
+        ] {
+            let inputs = [Input::shape(F32, "4,?,2..5"), begin, end, strides];
+            case().inputs(inputs).expect(&[expected]);
+        }
+        let inputs = [Input::shape(F32, "4,6"), late("2"), late("?"), late("?")];
+        let shrunk = case().attr("shrink_axis_mask", "1,0").inputs(inputs.clone());
+        shrunk.expect(&[Ok("f32[..6]")]);
+        case().attr("new_axis_mask", "1,0").inputs(inputs.clone()).expect(&[Ok("f32[1,..4,6]")]);
+        case().attr("ellipsis_mask", "1,0").inputs(inputs).expect(&[Ok("f32[4,..6]")]);
     }
 
     #[test]

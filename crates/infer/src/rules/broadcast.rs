@@ -4,7 +4,7 @@ use crate::attrs::Attrs;
 use crate::cx::InferCx;
 use crate::dim::Dim;
 use crate::error::{AttrError, RuleError};
-use crate::shape::PartialShape;
+use crate::shape::{Dims, PartialShape};
 use crate::symbols::Symbols;
 
 /// The `auto_broadcast` attribute.
@@ -142,14 +142,13 @@ fn pdpd(a: &PartialShape, b: &PartialShape, axis: i64) -> Result<PartialShape, R
     let Some(start) = start else {
         return Err(RuleError::new(format!("shape {b} does not fit into {a} from axis {axis} on")));
     };
-    for (i, (p, q)) in x.iter().skip(start).zip(y).enumerate() {
-        if q.value() != Some(1) && p.meet(*q).is_none() {
-            let axis = start + i;
-            let message = format!("shapes {a} and {b} do not fit: axis {axis} has {p} and {q}");
-            return Err(RuleError::new(message));
-        }
+    let mut out: Dims = x.into();
+    let axes = out.iter_mut().enumerate().skip(start).zip(y);
+    for ((axis, p), q) in axes.filter(|(_, q)| !q.contains(1)) {
+        let message = || format!("shapes {a} and {b} do not fit: axis {axis} has {p} and {q}");
+        *p = p.meet(*q).ok_or_else(|| RuleError::new(message()))?;
     }
-    Ok(a.clone())
+    Ok(PartialShape::Ranked(out))
 }
 
 /// Sets output 0 to the broadcast of inputs 0 and 1, as the given element type.
@@ -192,6 +191,10 @@ mod tests {
             (Pdpd(-1), "2,3,4", "3,4", Ok("[2,3,4]")),
             (Pdpd(2), "2,3", "3,4", Err("does not fit into")),
             (Pdpd(0), "2,3", "3", Err("axis 0 has 2 and 3")),
+            (Pdpd(1), "2,?,4..6", "2..3", Ok("[2,2..3,4..6]")),
+            (Pdpd(1), "2,?,4..6", "5,?", Ok("[2,5,4..6]")),
+            (Pdpd(1), "2,5,4", "..1", Ok("[2,5,4]")),
+            (Pdpd(-1), "2,5,4", "..3,4", Ok("[2,5,4]")),
         ] {
             let found = rule.apply(&s(a), &s(b), &mut Symbols::default());
             match (found, expected) {

@@ -1,7 +1,8 @@
 //! Slices of one axis: begin, end and step as Slice-8 and StridedSlice-1 mean them.
 
 use crate::dim::Dim;
-use crate::value::Interval;
+use crate::value::{Interval, wrap_i64};
+use smallvec::{SmallVec, smallvec};
 
 /// One axis of a slice. Bounds below 0 count from the end, bounds beyond the axis are cut off,
 /// and `None` is the whole way.
@@ -110,10 +111,72 @@ impl Range {
             let high = if dim.is_bounded() { sizes[1] } else { Dim::INF };
             return Dim::range(sizes[0].min(high), high);
         }
-        // At most what lies between the two ends when they meet.
-        let most = start.saturating_abs().min(stop.saturating_abs()).saturating_add(1);
+        // No more than either end leaves of its side of the axis.
+        let most = match self.step > 0 {
+            true => start.saturating_neg().min(stop),
+            false => start.saturating_add(1).min(stop.saturating_neg() - 1),
+        };
         Dim::range(0, count(most, self.step.saturating_abs()).min(dim.max()))
     }
+}
+
+/// One axis of a slice whose ends are known by bounds; `None` is the whole way.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// What is known of [`Range::start`].
+    pub start: Option<Interval>,
+    /// What is known of [`Range::stop`].
+    pub stop: Option<Interval>,
+    /// As [`Range::step`].
+    pub step: i64,
+    /// As [`Range::starts_inside`].
+    pub starts_inside: bool,
+}
+
+impl Bounds {
+    /// The size of the slice of a dim.
+    pub fn apply(self, dim: Dim) -> Dim {
+        let Bounds { step, starts_inside, .. } = self;
+        let range = |start, stop| Range { start, stop, step, starts_inside }.apply(dim);
+        // The nearer the ends, the fewer elements: as long as both keep their sign.
+        let size = |(first, last): Ends, (low, high): Ends| match step > 0 {
+            _ if (first, low) == (last, high) => range(first, low),
+            true => Dim::range(range(last, low).min(), range(first, high).max()),
+            false => Dim::range(range(first, high).min(), range(last, low).max()),
+        };
+        let (starts, stops) = (ends(self.start), ends(self.stop));
+        let pairs = starts.iter().flat_map(|start| stops.iter().map(move |stop| (*start, *stop)));
+        let sizes = pairs.map(|(start, stop)| size(start, stop));
+        let sliced = sizes.reduce(Dim::join).unwrap_or(Dim::range(0, dim.max()));
+        let whys = [self.start, self.stop].into_iter().flatten().map(|v| v.why);
+        whys.fold(self.labelled(sliced, dim), Dim::with_why)
+    }
+
+    /// The first elements of an axis that is never shorter are as many as the stop says.
+    fn labelled(self, sliced: Dim, dim: Dim) -> Dim {
+        let from_first = self.step == 1 && self.start.is_none_or(|v| v.value() == Some(0));
+        let inside = |v: &Interval| v.symbol.is_some() && v.lo >= 0 && v.hi <= dim.min().into();
+        match self.stop.filter(inside) {
+            Some(stop) if from_first => sliced.with_symbol(stop.symbol),
+            _ => sliced,
+        }
+    }
+}
+
+/// The smallest and the largest that an end can be.
+type Ends = (Option<i64>, Option<i64>);
+
+/// What is below 0 of an interval, and what is not: they count from different ends of the axis.
+fn ends(bounds: Option<Interval>) -> SmallVec<[Ends; 2]> {
+    let Some(v) = bounds else { return smallvec![(None, None)] };
+    if let Some(value) = bound(v) {
+        return smallvec![(Some(value), Some(value))];
+    }
+    // The largest values of u64 are taken for those of i64, which are below 0.
+    let v = if v.hi > Interval::INF { Interval::any(ir::ElementType::I64) } else { v };
+    let parts = [(v.lo, v.hi.min(-1)), (v.lo.max(0), v.hi)];
+    let parts = parts.into_iter().filter(|(low, high)| low <= high);
+    parts.map(|(low, high)| (Some(wrap_i64(low)), Some(wrap_i64(high)))).collect()
 }
 
 fn count(length: i64, step: i64) -> i64 {
@@ -122,7 +185,7 @@ fn count(length: i64, step: i64) -> i64 {
 
 /// A bound of a slice as far as its value is known.
 pub fn bound(v: Interval) -> Option<i64> {
-    v.value().map(crate::value::wrap_i64)
+    v.value().map(wrap_i64)
 }
 
 #[cfg(test)]
@@ -179,6 +242,80 @@ mod tests {
             for size in low..=high.min(low + 9) {
                 prop_assert!(dim.contains(r.resolve(size).1), "{r:?} of {size}: not in {dim}");
             }
+        }
+    }
+
+    fn end() -> impl Strategy<Value = Option<(i64, i64)>> {
+        let low = prop_oneof![3 => -8i64..8, 1 => Just(i64::MIN)];
+        let high = prop_oneof![3 => -8i64..8, 1 => Just(i64::MAX)];
+        proptest::option::of((low, high).prop_map(|(a, b)| (a.min(b), a.max(b))))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+
+        /// What holds for ends holds for the intervals around them.
+        #[test]
+        fn bounds_are_sound(
+            (low, extra, open) in (0i64..6, 0i64..6, any::<bool>()), start in end(), stop in end(),
+            step in prop_oneof![-3i64..0, 1i64..4], starts_inside: bool,
+        ) {
+            let interval = |end: Option<(i64, i64)>| {
+                end.map(|(low, high)| Interval::between(low.into(), high.into()))
+            };
+            let all = |end: Option<(i64, i64)>| match end {
+                None => vec![None],
+                Some((low, high)) => {
+                    let near = (-14..15).filter(|v| (low..=high).contains(v));
+                    near.chain([low, high]).map(Some).collect()
+                }
+            };
+            let (dim, bounds) = (
+                Dim::range(low, if open { Dim::INF } else { low + extra }),
+                Bounds { start: interval(start), stop: interval(stop), step, starts_inside },
+            );
+            let sliced = bounds.apply(dim);
+            for size in low..=low + extra {
+                for start in all(start) {
+                    for stop in all(stop) {
+                        let (_, count) = Range { start, stop, step, starts_inside }.resolve(size);
+                        prop_assert!(sliced.contains(count), "{start:?} {stop:?} of {size}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let between = |low, high| Some(Interval::between(low, high));
+        let any = Some(Interval::any(ir::ElementType::I64));
+        let of = |start, stop, step, dim| {
+            Bounds { start, stop, step, starts_inside: false }.apply(dim).to_string()
+        };
+        let (ten, open) = (Dim::fixed(10), Dim::any());
+        assert_eq!(of(between(0, 0), between(2, 5), 1, ten), "2..5");
+        assert_eq!(of(between(1, 1), between(2, 5), 2, ten), "1..2");
+        assert_eq!(of(between(2, 5), between(7, 7), 1, ten), "2..5");
+        assert_eq!(of(between(2, 5), between(-1, -1), 1, ten), "4..7");
+        assert_eq!(of(between(-3, -3), any, -1, ten), "..8");
+        assert_eq!(of(between(-3, -1), between(7, 9), 1, open), "..3");
+        assert_eq!(of(between(7, 7), between(0, 9), -1, ten), "..7");
+        assert_eq!(of(between(7, 7), any, 1, open), "?");
+        assert_eq!(of(any, between(7, 7), 1, open), "..7");
+        assert_eq!(of(any, any, 4, ten), "..3");
+    }
+
+    #[test]
+    fn the_first_elements_have_the_label_of_the_stop() {
+        let label = crate::Symbol(7);
+        let stop = |low, high| Some(Interval { symbol: label, ..Interval::between(low, high) });
+        let of = |start, stop| Bounds { start, stop, step: 1, starts_inside: true };
+        let (zero, dim) = (Some(Interval::exact(0)), Dim::range(5, 9));
+        assert_eq!(of(zero, stop(2, 5)).apply(dim).symbol(), label);
+        assert_eq!(of(None, stop(2, 5)).apply(dim).symbol(), label);
+        for (start, stop) in [(zero, stop(2, 6)), (zero, stop(-1, 5)), (stop(1, 1), stop(2, 5))] {
+            assert!(!of(start, stop).apply(dim).symbol().is_some(), "{start:?} {stop:?}");
         }
     }
 
