@@ -34,6 +34,9 @@ pub(super) struct Block {
 /// Elements from those that are multiplied to those that are asked for.
 const SOON: usize = 1024;
 
+/// Elements of a cache line.
+const LINE: usize = 16;
+
 /// Memory that will be read later.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
@@ -76,6 +79,24 @@ pub(crate) struct Out {
     pub(crate) columns: usize,
     /// What is done to the sums.
     pub(crate) then: Then,
+}
+
+impl Out {
+    /// Asks for where some rows of sums go, and for what is added to them: it comes while they are
+    /// computed.
+    pub(super) fn ask(&self, rows: usize) {
+        let (add, stride) = self.then.add;
+        let both = [(self.to.cast_const(), self.stride), (add, stride)];
+        // Often they are added to where they go.
+        let count = if add.is_null() || add == self.to.cast_const() { 1 } else { 2 };
+        for (first, stride) in both.into_iter().take(count) {
+            for row in (0..rows).map(|i| first.wrapping_add(i * stride)) {
+                for line in (0..self.columns).step_by(LINE) {
+                    prefetch(row.wrapping_add(line));
+                }
+            }
+        }
+    }
 }
 
 /// Where the rows of A lie.

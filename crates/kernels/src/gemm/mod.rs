@@ -59,6 +59,9 @@ pub const FEW_ROWS: usize = 3;
 /// cache what is in use.
 const LONG_PANEL: usize = 1 << 16;
 
+/// Elements of C from which on it is not in the cache of a thread when it is written.
+const LARGE_OUTPUT: usize = 1 << 17;
+
 /// Up to this many rows, a B that is used once is read where it lies instead of being packed.
 pub const THIN_ROWS: usize = 8;
 
@@ -356,6 +359,7 @@ impl Product<'_> {
             (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
         };
         let lanes = self.lanes();
+        let asks = self.m * self.n >= LARGE_OUTPUT;
         let mut row = top;
         let turns = (bottom - top).div_ceil(most);
         let mut turn = 0;
@@ -400,6 +404,9 @@ impl Product<'_> {
                             then: then.at(row, column),
                         },
                     };
+                    if asks {
+                        block.out.ask(rows);
+                    }
                     micro::run(block, self.precision, rows);
                 }
             }

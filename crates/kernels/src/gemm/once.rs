@@ -37,7 +37,7 @@ impl Product<'_> {
         let values = match self.a {
             Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Left::Runs { values, .. } => values,
-            Left::Windows(windows) => windows.input,
+            Left::Windows(of) => return self.round_windows(of, threads, scratch, then),
             Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return then(self),
         };
         let per_lane = self.precision.per_lane();
@@ -52,24 +52,54 @@ impl Product<'_> {
             };
             round_all(&values[2 * pairs.start..2 * pairs.end], to);
         });
-        let windows;
         let a = match self.a {
-            Left::Rows { stride, .. } => Left::Rows { values: &lanes, stride: stride / per_lane },
             Left::Runs { runs, run, .. } => {
                 Left::Runs { values: &lanes, runs, run: run / per_lane }
             }
-            Left::Windows(of) => {
-                let (image, position) = (of.place.image / per_lane, of.place.position / per_lane);
-                let place = Place { image, position, channel: 1 };
-                let channels = (0, of.channels.1 / per_lane);
-                windows =
-                    Windows { input: &lanes, axes: of.axes, place, channels, zeros: of.zeros };
-                Left::Windows(&windows)
-            }
-            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => {
-                unreachable!("it has been returned")
-            }
+            Left::Rows { stride, .. } => Left::Rows { values: &lanes, stride: stride / per_lane },
+            other => other,
         };
         then(&Product { a: Left::Rounded(&a), ..*self });
+    }
+
+    /// The same for windows, with zeros at the ends of lines unless they are far more: windows that reach
+    /// beyond a line need a pointer for each.
+    fn round_windows(
+        &self,
+        of: &Windows<'_>,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        then: impl FnOnce(&Product<'_>),
+    ) {
+        /// Positions with the zeros for each of a line, at most: a file may ask for any padding.
+        const MOST: usize = 4;
+        let [depth, height, own] = of.axes;
+        let wide = own.with_zeros();
+        let width = if wide.input <= own.input.saturating_mul(MOST) { wide } else { own };
+        let per_lane = self.precision.per_lane();
+        let position = of.place.position / per_lane;
+        let (line, lines) = (width.input * position, depth.input * height.input);
+        let batch = of.input.len() / of.place.image.max(1);
+        let before = (width.start - own.start).unsigned_abs() * position;
+        let mut lanes = scratch.take::<f32>(batch * lines * line);
+        threads.chunks(&mut lanes, line, GRAIN / per_lane, |first, part| {
+            for (i, to) in part.chunks_exact_mut(line.max(1)).enumerate() {
+                let (batch, y) = ((first + i) / lines, (first + i) % lines);
+                let len = own.input * of.place.position;
+                let (left, rest) = to.split_at_mut(before);
+                let (inside, right) = rest.split_at_mut(own.input * position);
+                left.fill(0.0);
+                round_all(&of.input[batch * of.place.image + y * len..][..len], inside);
+                right.fill(0.0);
+            }
+        });
+        let windows = Windows {
+            input: &lanes,
+            axes: [depth, height, width],
+            place: Place { image: lines * line, position, channel: 1 },
+            channels: (0, of.channels.1 / per_lane),
+            zeros: of.zeros,
+        };
+        then(&Product { a: Left::Rounded(&Left::Windows(&windows)), ..*self });
     }
 }

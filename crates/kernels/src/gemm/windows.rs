@@ -198,13 +198,17 @@ impl Windows<'_> {
 
     /// How many of the next `rows` windows are best taken together.
     pub(super) fn together(&self, first: usize, rows: usize) -> usize {
+        let [_, _, width] = self.axes;
+        let (x, inside) = (first % width.output, width.inside());
         if self.place.channel == 1 && (self.channels.1 >= SHORT || !self.is_dense()) {
-            return rows;
+            // Windows on a line need no pointers of their own, which is worth somewhat fewer rows.
+            let left = width.output - x;
+            let on_line = left.div_ceil(left.div_ceil(rows.max(1)));
+            let is_better = inside == (0..width.output) && 3 * on_line >= 2 * rows;
+            return if is_better { on_line } else { rows };
         }
         // Pointers to single elements, or to a few, are many: windows that need them are few when
         // lines are taken apart where the input ends.
-        let [_, _, width] = self.axes;
-        let (x, inside) = (first % width.output, width.inside());
         let bound = [inside.start, inside.end, width.output].into_iter().find(|end| *end > x);
         bound.map_or(rows, |end| rows.min(end - x))
     }
@@ -260,6 +264,16 @@ impl Window {
     /// An axis that is not there.
     pub const NONE: Window =
         Window { input: 1, output: 1, taps: 1, stride: 1, dilation: 1, start: 0 };
+
+    /// The same windows over an input that holds the zeros before and behind it.
+    pub(crate) fn with_zeros(self) -> Window {
+        let before = self.start.min(0).unsigned_abs();
+        let last = (self.output.max(1) - 1).saturating_mul(self.stride);
+        let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
+        let reach = last.saturating_add(taps).saturating_add(1 + self.start.max(0).unsigned_abs());
+        let input = self.input.saturating_add(before).max(reach);
+        Window { input, start: self.start.max(0), ..self }
+    }
 
     /// Where tap `tap` of window `output` lies, if within the input.
     #[inline]
