@@ -71,6 +71,14 @@ pub(crate) enum Operation {
     Made(Arc<dyn Made>),
 }
 
+impl Operation {
+    /// An operation that the graph might have had; none without a kernel.
+    pub(crate) fn written(op: impl Op) -> Option<Operation> {
+        let lower = find(&op)?;
+        Some(Operation::Written { op: Arc::new(op), lower })
+    }
+}
+
 /// An operation that only a pass makes.
 pub(crate) trait Made: Any + Send + Sync {
     /// Chooses the kernel.

@@ -317,7 +317,7 @@ impl Arena {
     /// The first gap that is free all the time.
     fn lowest(&self, len: usize, steps: &Steps) -> usize {
         let mut taken: Vec<&Range<usize>> = self.together_with(steps).map(|b| &b.bytes).collect();
-        taken.sort_by_key(|bytes| bytes.start);
+        taken.sort_unstable_by_key(|bytes| bytes.start);
         let above = |offset: usize, bytes: &Range<usize>| {
             let meets = bytes.start < offset.saturating_add(len) && offset < bytes.end;
             if meets { bytes.end } else { offset }

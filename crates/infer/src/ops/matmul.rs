@@ -25,6 +25,11 @@ impl Parse for MatMul {
 }
 
 impl MatMul {
+    /// A product whose operands are read transposed where that is said.
+    pub fn of_turned(transpose_a: bool, transpose_b: bool) -> MatMul {
+        MatMul { transpose_a, transpose_b }
+    }
+
     /// Whether each operand is read transposed. A vector has nothing to transpose.
     pub fn transposed(&self, a_rank: usize, b_rank: usize) -> (bool, bool) {
         (self.transpose_a && a_rank > 1, self.transpose_b && b_rank > 1)

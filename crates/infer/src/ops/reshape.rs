@@ -24,6 +24,13 @@ impl Parse for Reshape {
     }
 }
 
+impl Reshape {
+    /// To the sizes that the second input holds, 0 among them.
+    pub fn to_sizes() -> Reshape {
+        Reshape { special_zero: false }
+    }
+}
+
 impl Op for Reshape {
     fn input_names(&self) -> &'static [&'static str] {
         &["data", "shape"]

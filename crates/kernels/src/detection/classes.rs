@@ -5,6 +5,7 @@ use super::greedy::Greedy;
 use super::suppression::Kept;
 use crate::par::Threads;
 use crate::real::Real;
+use std::cmp::Ordering;
 
 /// The boxes and scores of the classes of an image.
 pub type Image<'a> = Vec<(&'a [Rect], &'a [f32])>;
@@ -110,10 +111,9 @@ impl ByClass {
         let mut all = lists.concat();
         let place = |k: &Kept| (k.batch, k.class);
         match (self.order, self.across) {
-            // Sorting keeps the order of what is equal: images, scores, classes, boxes.
-            (Order::Class, true) => all.sort_by_key(|k| k.class),
-            (Order::Class, false) => all.sort_by_key(place),
-            (Order::Score, true) => all.sort_by(|a, b| descending(a.score, b.score)),
+            (Order::Class, true) => sort(&mut all, &|a, b| a.class.cmp(&b.class)),
+            (Order::Class, false) => sort(&mut all, &|a, b| place(a).cmp(&place(b))),
+            (Order::Score, true) => sort(&mut all, &|a, b| descending(a.score, b.score)),
             (Order::Score, false) | (Order::Any, _) => {}
         }
         (all, counts)
@@ -137,10 +137,15 @@ impl ByClass {
             all.extend(kept.into_iter().map(|(index, score)| Kept { batch, class, index, score }));
         }
         let place = |k: &Kept| (k.class, k.index);
-        all.sort_by(|a, b| descending(a.score, b.score).then(place(a).cmp(&place(b))));
+        sort(&mut all, &|a, b| descending(a.score, b.score).then(place(a).cmp(&place(b))));
         all.truncate(self.results);
         all
     }
+}
+
+/// Sorts; what is equal stays in order: images, scores, classes, boxes.
+fn sort(all: &mut [Kept], order: &dyn Fn(&Kept, &Kept) -> Ordering) {
+    all.sort_by(order);
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::fused::once::Once;
-use crate::lower::find;
 use crate::net::{Net, Node, Operation, Value, ValueId};
 use crate::ops::convert::convert_tensor;
 use infer::Fact;
@@ -92,9 +91,7 @@ fn widened(
 }
 
 fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
-    let op = Convert::to(ElementType::F32);
-    let lower = find(&op)?;
-    let operation = Operation::Written { op: Arc::new(op), lower };
+    let operation = Operation::written(Convert::to(ElementType::F32))?;
     Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
 }
 

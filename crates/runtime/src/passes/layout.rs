@@ -11,7 +11,6 @@ use crate::fused::convolution::ChannelsLast;
 use crate::fused::normalize::NormalizeMaps;
 use crate::fused::pool::PoolLast;
 use crate::fused::turn::{Recast, Turn};
-use crate::lower::find;
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::convolution::geometry;
 use crate::ops::normalize::form;
@@ -470,9 +469,7 @@ impl Layout {
         for &input in &node.inputs {
             inputs.push(self.turned(sweep, input, node.layer)?);
         }
-        let concat = Concat::along(moved(axis, rank));
-        let lower = find(&concat)?;
-        let operation = Operation::Written { op: Arc::new(concat), lower };
+        let operation = Operation::written(Concat::along(moved(axis, rank)))?;
         let outputs = smallvec![self.result(sweep, output)?];
         sweep.keep(Node { operation, inputs, outputs, layer: node.layer });
         Some(())

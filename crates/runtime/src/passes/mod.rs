@@ -7,6 +7,7 @@ mod beside;
 mod caches;
 mod compose;
 mod decompress;
+mod einsum;
 mod epilogue;
 mod fold;
 mod gate;
@@ -56,6 +57,7 @@ const MEANING: &[(&str, Pass)] = &[
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
+    ("write sums as products", einsum::products),
     ("notice levels and integers", integers::notice),
     ("fold constants", fold::fold),
     ("gather before decompressing", rows::rows),

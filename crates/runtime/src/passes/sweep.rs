@@ -20,6 +20,11 @@ impl<'a> Sweep<'a> {
     /// Runs `visit` on each node. A node is dropped unless `visit` gives it, or another, to
     /// [`Sweep::keep`]. Returns how many changes were noted.
     pub(crate) fn over(net: &'a mut Net, mut visit: impl FnMut(&mut Sweep<'_>, Node)) -> usize {
+        Sweep::visiting(net, &mut visit)
+    }
+
+    /// The same code for all passes.
+    fn visiting(net: &'a mut Net, visit: &mut dyn FnMut(&mut Sweep<'_>, Node)) -> usize {
         let nodes = std::mem::take(&mut net.nodes);
         let count = net.values.len();
         let mut uses = vec![0; count];

@@ -2,6 +2,7 @@
 //! as it is written, in the first run and in the second, which reads prepared weights.
 
 mod caches;
+mod einsum;
 mod levels;
 mod maps;
 mod rows;
