@@ -36,6 +36,7 @@ const STEPS: &[Grow] = &[
     steps::softmax,
     steps::cumulative,
     steps::select,
+    steps::einsum,
     layers::convolution,
     layers::convolution,
     layers::pointwise,

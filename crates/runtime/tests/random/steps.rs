@@ -288,3 +288,26 @@ pub fn select(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
         if c.flag() { [condition.port, x.port, other] } else { [condition.port, other, x.port] };
     Some(net.op(("Select", "opset1"), &numpy, &ports, &x.sizes))
 }
+
+/// A sum of products with weights: each axis is summed over, or one of both, or the data's alone.
+pub fn einsum(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+    let own: Vec<char> = ('a'..'g').take(x.rank()).collect();
+    let fates: Vec<usize> = own.iter().map(|_| c.below(3)).collect();
+    let size = |label: char| own.iter().position(|l| *l == label).map_or(5, |axis| x.sizes[axis]);
+    let with =
+        |fate: usize| own.iter().zip(&fates).filter(move |(_, f)| **f == fate).map(|(l, _)| *l);
+    let mut right: Vec<char> = with(0).chain(with(1)).chain(['x']).collect();
+    let mut result: Vec<char> = with(1).chain(with(2)).chain(['x']).collect();
+    for labels in [&mut right, &mut result] {
+        (0..labels.len()).for_each(|i| labels.swap(i, c.below(i + 1)));
+    }
+    let sizes = |labels: &[char]| labels.iter().map(|l| size(*l)).collect::<Vec<usize>>();
+    if result.len() > 5 || sizes(&result).iter().product::<usize>() > 1 << 14 {
+        return None;
+    }
+    let text = |labels: &[char]| labels.iter().collect::<String>();
+    let equation = format!("{},{}->{}", text(&own), text(&right), text(&result));
+    let weights = net.weights(&sizes(&right), with(0).map(size).product());
+    let equation = [("equation", &*equation)];
+    Some(net.op(("Einsum", "opset7"), &equation, &[x.port, weights], &sizes(&result)))
+}
