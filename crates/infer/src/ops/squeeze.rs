@@ -83,7 +83,8 @@ impl Squeeze {
             if ones == 0 {
                 return Ok(cx.shape(0).clone());
             }
-            // How many axes go is known when their number is and none may be skipped.
+            // Axes that are named are taken for such of size 1 where none may be skipped, as OpenVINO does.
+            // If one is not, a run tells that its result is not what was planned.
             let gone = cx.shape(1).volume().size().filter(|_| !self.allow_axis_skip);
             return Ok(match gone.filter(|n| *n <= ones).and_then(|n| dims.len().checked_sub(n)) {
                 Some(rank) => PartialShape::of_rank(rank),

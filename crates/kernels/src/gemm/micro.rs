@@ -35,7 +35,7 @@ pub(super) struct Block {
 const SOON: usize = 1024;
 
 /// Elements of a cache line.
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// Memory that will be read later.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@
 //! again for every element of it. So they come through a stage: while one line of each row is multiplied,
 //! the next ones are copied beside it, one for each element. Columns of powers of two are common.
 
-use super::micro::{Block, each_row};
+use super::micro::{Block, LINE, each_row};
 use crate::simd::{Vector, opaque, prefetch};
 use std::mem::MaybeUninit;
 
@@ -15,10 +15,7 @@ const PAGE: usize = 4 << 10;
 /// Rows that the first cache holds side by side in any case.
 const WAYS: usize = 8;
 
-/// Elements of a line, and lines on a stage.
-const LINE: usize = 16;
-
-/// A line of each row, and the next ones.
+/// A line of each row, as many as a line has elements, and the next ones.
 #[repr(C, align(64))]
 struct Stage([[[f32; LINE]; LINE]; 2]);
 

@@ -4,7 +4,7 @@
 use super::PassCx;
 use super::sweep::Sweep;
 use crate::net::{Net, Node, Operation, Value, ValueId};
-use crate::tensor::{Sizes, Tensor};
+use crate::tensor::Sizes;
 use infer::ops::einsum::Einsum;
 use infer::ops::matmul::MatMul;
 use infer::ops::reshape::Reshape;
@@ -127,8 +127,7 @@ impl Writer<'_, '_> {
     }
 
     fn numbers(&mut self, values: impl Iterator<Item = usize>) -> Option<ValueId> {
-        let values: Vec<i64> = values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?;
-        Some(self.sweep.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))
+        self.sweep.list(values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?)
     }
 
     /// A value with its axes in another order, by their labels.

@@ -363,7 +363,7 @@ impl Layout {
         let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
         let mut inputs = node.inputs.clone();
         inputs[0] = *self.last.get(&node.inputs[0])?;
-        inputs[input] = sweep.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?));
+        inputs[input] = sweep.list(values)?;
         self.rewritten(sweep, node, inputs, output)
     }
 
@@ -443,8 +443,7 @@ impl Layout {
             return self.along_axes(sweep, node, output, 4);
         }
         let count = sweep.net.sizes(*node.inputs.get(1)?)?.iter().product::<usize>();
-        let axes: Vec<i64> = (0..count as i64).collect();
-        let axes = sweep.add(Value::known(Tensor::from_vec(&[count], axes).ok()?));
+        let axes = sweep.list((0..count as i64).collect())?;
         let mut node = node.clone();
         node.inputs.push(axes);
         self.along_axes(sweep, &node, output, 4)
@@ -457,7 +456,7 @@ impl Layout {
         for input in &mut inputs[1..3] {
             let pads = sweep.net.values[*input].fact.value.as_deref()?.i64s()?;
             let pads = order.iter().map(|&axis| pads.get(axis).copied()).collect::<Option<_>>()?;
-            *input = sweep.add(Value::known(Tensor::from_vec(&[order.len()], pads).ok()?));
+            *input = sweep.list(pads)?;
         }
         self.rewritten(sweep, node, inputs, output)
     }
@@ -485,7 +484,7 @@ impl Layout {
             return None;
         }
         let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
-        let axes = sweep.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?));
+        let axes = sweep.list(values)?;
         let inputs = smallvec![self.last[&node.inputs[0]], axes];
         if keeps {
             return self.rewritten(sweep, node, inputs, output);

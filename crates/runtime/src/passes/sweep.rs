@@ -1,6 +1,7 @@
 //! Going through a net from inputs to outputs while it is being rewritten.
 
 use crate::net::{Net, Node, Operation, Value, ValueId};
+use crate::tensor::Tensor;
 
 /// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
 /// or dropped.
@@ -131,6 +132,11 @@ impl<'a> Sweep<'a> {
         self.producer.push(None);
         self.uses.push(0);
         self.net.add(value)
+    }
+
+    /// Adds a list of numbers, as operations take axes and sizes.
+    pub(crate) fn list(&mut self, values: Vec<i64>) -> Option<ValueId> {
+        Some(self.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))
     }
 
     /// Lets `other` stand for `value` from here on.
