@@ -2,13 +2,16 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test check conformance bench operations fixtures picture static
+.PHONY: run test check conformance bench operations fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
 
+# The kernels are tested with each instruction set besides. AMX is emulated where there is none; in place
+# of another that a machine has not got, they use the widest it has.
 test:
 	cargo test --workspace
+	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet -p irrun-kernels --lib; done
 
 check:
 	cargo fmt --all --check
@@ -56,3 +59,16 @@ picture:
 # Case folders below fixtures/, with what OpenVINO computes.
 fixtures: bench-env/.ready
 	bench-env/bin/python fixtures/make.py
+
+# The bits of another processor: the cases below fixtures/ and those of the collection, on an emulated
+# AArch64. Needs rustup and qemu-aarch64-static (Debian: qemu-user-static).
+ARM = aarch64-unknown-linux-musl
+SAMPLES = models fixtures $(wildcard $(CORPUS)/conformance)
+EMULATED = qemu-aarch64-static target/$(ARM)/release/irrun
+aarch64: bench-env/.ready
+	rustup target add $(ARM)
+	cargo build --release --bin irrun
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+		cargo build --release --bin irrun --target $(ARM)
+	$(EMULATED) test $(EXCEPT) $(SAMPLES)
+	bench-env/bin/python fixtures/across.py target/release/irrun "$(EMULATED)" $(SAMPLES)

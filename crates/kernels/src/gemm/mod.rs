@@ -7,6 +7,8 @@
 mod compressed;
 mod decode;
 mod divide;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod emulated;
 mod epilogue;
 #[cfg(target_arch = "x86_64")]
 mod image;

@@ -6,6 +6,8 @@
 //! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
 
 use super::compressed::Stored;
+#[cfg(all(test, target_os = "linux"))]
+use super::emulated::is_emulated;
 use super::image::{self, Image};
 use super::laid::Laid;
 use super::micro::{Out, store_rows};
@@ -45,22 +47,29 @@ const LINES_AHEAD: usize = 8;
 
 /// Whether the machine multiplies tiles of bf16, and the system lets this process do so.
 pub(crate) fn has_tiles() -> bool {
+    /// `AMX-BF16` and `AMX-TILE`.
+    const FEATURES: u32 = 1 << 22 | 1 << 24;
     static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        /// `AMX-BF16` and `AMX-TILE` of leaf 7.
-        const FEATURES: u32 = 1 << 22 | 1 << 24;
-        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & FEATURES == FEATURES && is_permitted()
-    })
+    *FOUND.get_or_init(|| has_features(FEATURES) && is_permitted() || is_emulated())
 }
 
 /// Whether it multiplies tiles of bytes too.
 pub(crate) fn has_byte_tiles() -> bool {
+    /// `AMX-INT8`.
+    const FEATURE: u32 = 1 << 25;
     static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        /// `AMX-INT8` of leaf 7.
-        const FEATURE: u32 = 1 << 25;
-        has_tiles() && __cpuid_count(7, 0).edx & FEATURE == FEATURE
-    })
+    *FOUND.get_or_init(|| has_tiles() && (has_features(FEATURE) || is_emulated()))
+}
+
+/// Whether the processor has all of some features of leaf 7.
+fn has_features(features: u32) -> bool {
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & features == features
+}
+
+/// Only tests do without a processor's tiles.
+#[cfg(not(all(test, target_os = "linux")))]
+fn is_emulated() -> bool {
+    false
 }
 
 /// Asks the system for the tiles, whose state is larger than what it saves for all processes.
