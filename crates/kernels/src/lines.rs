@@ -1,7 +1,7 @@
 //! Memory that begins at cache lines, in large pages where that pays.
 
 use crate::num::Plain;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Bytes of a cache line.
@@ -52,6 +52,12 @@ pub fn prefer_large_heap(bytes: usize) {
     }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     let _ = bytes;
+}
+
+/// Says how many bytes were wanted, and ends the process.
+#[cold]
+fn out_of_memory(bytes: usize) -> ! {
+    handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
 }
 
 /// Memory from the heap that begins at a cache line.
@@ -142,12 +148,10 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Zeroed memory of some bytes.
-    ///
-    /// # Panics
-    /// When there is not as much.
+    /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
+    /// a vector of the standard library finds none.
     pub fn zeroed(bytes: usize) -> Lines {
-        let memory = Memory::zeroed(bytes).expect("there is memory for what a kernel needs");
+        let memory = Memory::zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes));
         Lines { start: memory.start(), bytes, _of: Some(Arc::new(memory)) }
     }
 
@@ -205,10 +209,8 @@ impl Shelf {
         &APART
     }
 
-    /// Zeroed memory of some bytes.
-    ///
-    /// # Panics
-    /// When there is not as much.
+    /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
+    /// a vector of the standard library finds none.
     pub fn lines(&self, bytes: usize) -> Lines {
         if self.gives_apart {
             return Lines::zeroed(bytes);
@@ -225,7 +227,7 @@ impl Shelf {
 impl Board {
     fn lines(&mut self, bytes: usize) -> Lines {
         let room = bytes.next_multiple_of(LINE);
-        let new = |len| Memory::lasting(len).expect("there is memory for what is prepared");
+        let new = |len| Memory::lasting(len).unwrap_or_else(|| out_of_memory(len));
         if room > BOARD {
             let memory = new(room);
             return Lines { start: memory.start(), bytes, _of: Some(Arc::new(memory)) };
