@@ -5,6 +5,7 @@
 //! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and panics where
 //! the processor would fault: every tile in use has to be configured as the others require.
 
+use super::tiles::{ROW_BYTES, SIDE};
 use crate::isa::Isa;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::cell::RefCell;
@@ -14,14 +15,8 @@ use std::sync::OnceLock;
 /// Tiles there are.
 const TILES: usize = 8;
 
-/// Rows of a tile.
-const ROWS: usize = 16;
-
-/// Bytes of a row.
-const ROW_BYTES: usize = 64;
-
-/// Whether AMX is asked for by `IRRUN_ISA`, and done here from now on: of a machine that has it, or
-/// of tests that are to use another instruction set, nobody asks.
+/// Whether `IRRUN_ISA` asks for AMX, which is done here from then on. To be asked only where the machine
+/// has none.
 pub(super) fn is_emulated() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let is_asked_for = || std::env::var_os("IRRUN_ISA").is_some_and(|name| name == Isa::Amx.name());
@@ -138,7 +133,7 @@ thread_local! {
     static TILES_OF_THREAD: RefCell<Tiles> = const { RefCell::new(Tiles::NONE) };
 }
 
-type Tile = [[u8; ROW_BYTES]; ROWS];
+type Tile = [[u8; ROW_BYTES]; SIDE];
 
 struct Tiles {
     /// Rows of each tile, and bytes of a row; none where there is no tile.
@@ -147,7 +142,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    const NONE: Tiles = Tiles { sizes: [(0, 0); TILES], data: [[[0; ROW_BYTES]; ROWS]; TILES] };
+    const NONE: Tiles = Tiles { sizes: [(0, 0); TILES], data: [[[0; ROW_BYTES]; SIDE]; TILES] };
 
     fn execute(&mut self, instruction: &Instruction) {
         let Instruction { opcode, prefix, tiles: [tile, other], ref operand, .. } = *instruction;
@@ -157,7 +152,7 @@ impl Tiles {
             (0x49, 0, Operand::Tile(0)) => *self = Tiles::NONE,
             (0x49, 3, _) => {
                 self.size(tile);
-                self.data[tile] = [[0; ROW_BYTES]; ROWS];
+                self.data[tile] = [[0; ROW_BYTES]; SIDE];
             }
             (0x4b, 2, &Operand::Memory { start, stride }) => {
                 let (rows, bytes) = self.size(tile);
@@ -168,7 +163,7 @@ impl Tiles {
             }
             (0x4b, 1 | 3, &Operand::Memory { start, stride }) => {
                 let (rows, bytes) = self.size(tile);
-                self.data[tile] = [[0; ROW_BYTES]; ROWS];
+                self.data[tile] = [[0; ROW_BYTES]; SIDE];
                 for (row, i) in self.data[tile][..rows].iter_mut().zip(0..) {
                     // SAFETY: as the instruction, which reads that many bytes there.
                     unsafe { row.as_mut_ptr().copy_from(start.offset(i * stride), bytes) };
@@ -189,7 +184,7 @@ impl Tiles {
         for (i, size) in self.sizes.iter_mut().enumerate() {
             let bytes = [configuration[16 + 2 * i], configuration[17 + 2 * i]];
             *size = (configuration[48 + i].into(), u16::from_le_bytes(bytes).into());
-            assert!(size.0 <= ROWS && size.1 <= ROW_BYTES && (size.0 == 0) == (size.1 == 0));
+            assert!(size.0 <= SIDE && size.1 <= ROW_BYTES && (size.0 == 0) == (size.1 == 0));
         }
     }
 
