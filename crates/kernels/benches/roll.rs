@@ -1,6 +1,7 @@
 //! `roll SIZES ELEMENT SHIFTS THREADS SECONDS`: medians of Roll and of a copy of the same bytes by
-//! the same threads, alternating between the same warm buffers; JSON on one line.
+//! the same threads, by turns between the same warm buffers; JSON on one line.
 
+use kernels::Lines;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
 use std::str::FromStr;
@@ -19,16 +20,19 @@ fn main() {
     let (element, threads) = (number(element), Threads::new(number(threads)));
     let bytes = sizes.iter().product::<usize>() * element;
     let plan = RollPlan::new(&sizes, &shifts, element);
-    let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
-    let mut to = vec![1; bytes];
+    // In large pages from some size on, as the runtime and numpy have them.
+    let (mut from, mut to) = (Lines::zeroed(bytes), Lines::zeroed(bytes));
+    for (i, byte) in from.elements_mut::<u8>().iter_mut().enumerate() {
+        *byte = (i * 31 % 251) as u8;
+    }
+    let (from, to) = (from.elements(), to.elements_mut());
     let (mut rolls, mut copies) = (Vec::new(), Vec::new());
     let (begin, seconds) = (Instant::now(), number::<f64>(seconds));
-    // The first times are those of cold memory and sleeping threads.
-    while rolls.len() < 5 || begin.elapsed().as_secs_f64() < seconds {
-        rolls.push(timed(|| plan.run(&threads, &from, &mut to)));
-        copies.push(timed(|| copy(&threads, &from, &mut to)));
+    while rolls.is_empty() || begin.elapsed().as_secs_f64() < seconds {
+        turn(&mut rolls, || plan.run(&threads, from, to));
+        turn(&mut copies, || copy(&threads, from, to));
     }
-    let (roll, copy, runs) = (median(&rolls[2..]), median(&copies[2..]), rolls.len() - 2);
+    let (roll, copy, runs) = (median(&rolls), median(&copies), rolls.len());
     println!(
         "{{\"bytes\": {bytes}, \"roll_ms\": {roll}, \"memcpy_ms\": {copy}, \"runs\": {runs}}}"
     );
@@ -41,6 +45,11 @@ fn copy(threads: &Threads, from: &[u8], to: &mut [u8]) {
         let start = first * part;
         chunk.copy_from_slice(&from[start..start + chunk.len()]);
     });
+}
+
+/// Adds the times of some runs after two that find the caches as the other side has left them.
+fn turn(times: &mut Vec<f64>, mut f: impl FnMut()) {
+    times.extend((0..12).map(|_| timed(&mut f)).skip(2));
 }
 
 /// Milliseconds.

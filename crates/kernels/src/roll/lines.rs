@@ -5,7 +5,7 @@
 //! distances: the first bytes of a row are those at the end of its source, the others lie before
 //! them. Which bytes of a line are which is one mask.
 
-use super::{Batch, LINE, RollPlan, SHORT};
+use super::{Batch, LINE, RollPlan, SHORT, low};
 use crate::copy::gcd;
 use crate::isa::is_intel;
 use std::arch::x86_64::*;
@@ -107,11 +107,6 @@ impl Rows {
         let at = inside + by;
         if at >= self.row { at - self.row } else { at }
     }
-}
-
-/// The lowest `count` bits, all for 64 and more.
-fn low(count: usize) -> u64 {
-    if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
 
 /// [`Rows::tails`] of all lines of short rows, which repeat.

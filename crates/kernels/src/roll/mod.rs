@@ -3,6 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 mod lines;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod strings;
 
 use crate::copy::gcd;
 use crate::isa::core_cache;
@@ -102,6 +104,14 @@ impl RollPlan {
         assert_eq!(rows * self.row, to.len());
         let stream = to.len() > STREAM_BYTES;
         #[cfg(target_arch = "x86_64")]
+        if !stream && strings::pays(self) {
+            return in_lines(threads, to, |to, range| {
+                // SAFETY: the machine has AVX-512, both are of the size of the plan, and the ranges
+                // are disjoint.
+                unsafe { strings::roll(self, from.as_ptr(), to.at(0), range) };
+            });
+        }
+        #[cfg(target_arch = "x86_64")]
         if lines::can(self) {
             return in_lines(threads, to, |to, range| {
                 // SAFETY: both are of the size of the plan, and the ranges are disjoint.
@@ -150,6 +160,12 @@ struct Batch {
     from: usize,
     /// Bytes of its row before the first one.
     inside: usize,
+}
+
+/// A mask: the lowest `count` bits, all for 64 and more.
+#[cfg(target_arch = "x86_64")]
+fn low(count: usize) -> u64 {
+    if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
 
 /// Calls `f` with ranges of bytes of `to` that begin where cache lines do, but for the first.
@@ -210,6 +226,15 @@ mod tests {
             let mut to = vec![0; len];
             plan.run_portable(threads, &from, &mut to, stream);
             assert!(to == expected, "{sizes:?} by {shifts:?}, portable");
+        }
+        #[cfg(target_arch = "x86_64")]
+        if len > 0 && crate::isa::isa() >= crate::isa::Isa::Avx512 {
+            let mut to = vec![0; len];
+            for range in [0..len / 3, len / 3..len - len / 5, len - len / 5..len] {
+                // SAFETY: the machine has AVX-512, and both are of the size of the plan.
+                unsafe { strings::roll(&plan, from.as_ptr(), to.as_mut_ptr(), range) };
+            }
+            assert!(to == expected, "{sizes:?} by {shifts:?}, strings");
         }
     }
 
