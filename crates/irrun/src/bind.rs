@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -339,12 +340,13 @@ pub enum Target {
 pub fn targets(args: &[OsString], ports: &[Port]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     let mut next = 0;
+    let names = file_names(ports);
     for arg in args {
         let (key, path) = split(arg, ports);
         let key = key.map(|k| find(ports, k, "output")).transpose()?;
         let selected: Vec<usize> = key.map_or_else(|| (0..ports.len()).collect(), |k| vec![k]);
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir() {
-            let name = |i: usize| path.join(format!("{}.npy", file_name(ports, i)));
+            let name = |i: usize| path.join(format!("{}.npy", names[i]));
             targets.extend(selected.into_iter().map(|i| Target::Npy(i, name(i))));
         } else if npz::is_named(path) {
             targets.push(Target::Npz(selected, path.to_owned()));
@@ -372,22 +374,42 @@ impl Target {
     }
 }
 
+/// Names for the arrays of all outputs, different for each: two outputs may be the same tensor.
+pub fn array_names(ports: &[Port]) -> Vec<String> {
+    told_apart(ports.iter().map(|p| (p.shown().to_owned(), false)))
+}
+
 /// Characters of a name that a file is called by. Systems allow 255 with the index and `.npy`.
 const LONGEST: usize = 200;
 
-/// A name for an output that is one component of a path, and different for each output.
-fn file_name(ports: &[Port], i: usize) -> String {
-    let safe = |p: &Port| -> String {
-        let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        p.shown().chars().map(keep).collect()
+/// Names for the files of all outputs, different for each, that are one component of a path.
+fn file_names(ports: &[Port]) -> Vec<String> {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    told_apart(ports.iter().map(|p| {
+        let mut name: String = p.shown().chars().map(keep).collect();
+        let says_little = name.len() > LONGEST || name.trim_matches('.').is_empty();
+        // Of ASCII characters only, so it may be cut anywhere.
+        name.truncate(LONGEST);
+        (name, says_little)
+    }))
+}
+
+/// Puts their index before names that are there twice, or do not say enough; before all of them if
+/// one would be there twice then.
+fn told_apart(names: impl Iterator<Item = (String, bool)>) -> Vec<String> {
+    let names: Vec<(String, bool)> = names.collect();
+    let mut times = HashMap::new();
+    names.iter().for_each(|(name, _)| *times.entry(name).or_insert(0) += 1);
+    let numbered = |(i, (name, says_little)): (usize, &(String, bool))| match *says_little
+        || times[name] > 1
+    {
+        true => format!("{i}_{name}"),
+        false => name.clone(),
     };
-    let name = safe(&ports[i]);
-    let twin = ports.iter().enumerate().any(|(j, p)| j != i && safe(p) == name);
-    // Of ASCII characters only, so it may be cut anywhere.
-    let (start, long) = (&name[..name.len().min(LONGEST)], name.len() > LONGEST);
-    match name.trim_matches('.').is_empty() || twin || long {
-        true => format!("{i}_{start}"),
-        false => name,
+    let apart: Vec<String> = names.iter().enumerate().map(numbered).collect();
+    match apart.iter().collect::<HashSet<_>>().len() == apart.len() {
+        true => apart,
+        false => names.iter().enumerate().map(|(i, (name, _))| format!("{i}_{name}")).collect(),
     }
 }
 
@@ -446,11 +468,15 @@ mod tests {
         assert_eq!(files, ["d/0_a_b_0.npy", "d/y.npy", "d/2_a_b_0.npy"]);
         let port = |name: &str| Port { friendly: name.into(), names: vec![] };
         let names = ["é".repeat(LONGEST), "a".repeat(LONGEST + 1)].map(|name| port(&name));
-        assert_eq!(file_name(&names, 0), "_".repeat(LONGEST));
-        assert_eq!(file_name(&names, 1), format!("1_{}", "a".repeat(LONGEST)));
+        let long = format!("1_{}", "a".repeat(LONGEST));
+        assert_eq!(file_names(&names), ["_".repeat(LONGEST), long]);
         let two = targets(&args(&["p.npy", "q.npy", "x=r.npz"]), &ports).unwrap();
         assert_eq!(two[1], Target::Npy(1, "q.npy".into()));
         assert_eq!(two[2], Target::Npz(vec![0], "r.npz".into()));
+        let names =
+            |of: &[&str]| array_names(&of.iter().map(|name| port(name)).collect::<Vec<_>>());
+        assert_eq!(names(&["a:0", "b", "a:0"]), ["0_a:0", "b", "2_a:0"]);
+        assert_eq!(names(&["a", "0_a", "a"]), ["0_a", "1_0_a", "2_a"]);
         for bad in ["p.txt", "7=p.npy"] {
             assert!(targets(&args(&[bad]), &ports).is_err(), "{bad}");
         }

@@ -140,8 +140,8 @@ fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), F
                 out::write_whole(path, |file| npy::write(tensor, file)).or_exit(Exit::Input)?;
             }
             Target::Npz(selected, path) => {
-                let array =
-                    |&i: &usize| Some((ports.get(i)?.shown().to_owned(), outputs.get(i)?.clone()));
+                let names = bind::array_names(ports);
+                let array = |&i: &usize| Some((names.get(i)?.clone(), outputs.get(i)?.clone()));
                 let arrays: Vec<_> = selected.iter().filter_map(array).collect();
                 npz::write(path, &arrays).or_exit(Exit::Input)?;
             }
