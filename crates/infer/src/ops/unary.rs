@@ -128,6 +128,11 @@ impl Parse for Unary {
 }
 
 impl Unary {
+    /// A function without attributes, or with those that it has by default.
+    pub fn plain(kind: Kind) -> Unary {
+        Unary { kind, form: Form::Plain }
+    }
+
     /// Which function.
     pub fn kind(&self) -> Kind {
         self.kind

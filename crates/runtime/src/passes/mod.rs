@@ -11,7 +11,9 @@ mod einsum;
 mod epilogue;
 mod fold;
 mod gate;
+mod gelu;
 pub(crate) mod integers;
+mod layer_norm;
 mod layout;
 mod lengths;
 mod levels;
@@ -63,6 +65,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("gather before decompressing", rows::rows),
     ("drop what does nothing", tidy::drop_idle),
     ("share what is computed twice", tidy::share),
+    ("recognise Gelu", gelu::gelu),
     ("drop what nothing needs", tidy::drop_dead),
     ("drop indices that nothing reads", tidy::drop_indices),
     ("grow caches where they lie", caches::caches),
@@ -71,6 +74,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("multiply integers", integers::multiply),
     ("recognise attention", attention::attention),
     ("recognise normalisation", rms::rms),
+    ("recognise layer normalisation", layer_norm::layer_norm),
     ("recognise rotary embedding", rotary::rotary),
     ("drop what these replace", tidy::drop_dead),
     ("read side by side", beside::beside),

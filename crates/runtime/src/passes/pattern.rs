@@ -6,6 +6,8 @@ use crate::lower::LowerCx;
 use crate::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
+use infer::ops::reduce::{self, Reduce};
+use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
 
 /// The function of two tensors that a node is, unless it aligns them elsewhere than at the last axis.
@@ -31,6 +33,16 @@ pub(super) fn number(net: &Net, value: ValueId) -> Option<f32> {
         [one] => Some(*one),
         _ => None,
     }
+}
+
+/// What a node is the mean of over the last axis, which stays.
+pub(super) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
+    node.is::<Reduce>().filter(|r| r.kind() == reduce::Kind::Mean && r.keep_dims())?;
+    let &[data, axes] = &node.inputs[..] else { return None };
+    let rank = net.sizes(data)?.len();
+    let axes = net.values[axes].fact.value.as_deref()?.i64s()?;
+    let axes: Vec<usize> = axes::normalize_all(&axes, rank, 1).ok()?.into_iter().collect();
+    (axes == [rank.checked_sub(1)?]).then_some(data)
 }
 
 /// The product of matrices that a node is, with what is done to it.

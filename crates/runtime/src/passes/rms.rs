@@ -2,14 +2,12 @@
 //! last axis, becomes one node that computes the same numbers in the same order.
 
 use super::PassCx;
-use super::pattern::{either_way, number, operands};
+use super::pattern::{either_way, mean_of_rows, number, operands};
 use super::sweep::Sweep;
 use crate::fused::normalize::NormalizeRows;
 use crate::net::{Net, Node, Operation, ValueId};
 use infer::ops::binary::Kind;
-use infer::ops::reduce::{self, Reduce};
 use infer::ops::unary::{self, Unary};
-use infer::rules::axes;
 use kernels::normalize::{Divisor, Normalization};
 use smallvec::smallvec;
 use std::sync::Arc;
@@ -51,18 +49,7 @@ fn reciprocal(sweep: &Sweep<'_>, factor: ValueId, value: ValueId) -> Option<f32>
     let (mean, eps) = either_way(sweep.only_for(*sqrt.inputs.first()?)?, Kind::Add)
         .find_map(|[mean, eps]| Some((mean, number(net, eps)?)))?;
     let mean = sweep.only_for(mean)?;
-    is_mean_of_rows(net, mean)?;
-    is_square(net, sweep.only_for(*mean.inputs.first()?)?, value).then_some(eps)
-}
-
-/// Whether a node is the mean over the last axis, which stays.
-fn is_mean_of_rows(net: &Net, node: &Node) -> Option<()> {
-    node.is::<Reduce>().filter(|r| r.kind() == reduce::Kind::Mean && r.keep_dims())?;
-    let &[data, axes] = &node.inputs[..] else { return None };
-    let rank = net.sizes(data)?.len();
-    let axes = net.values[axes].fact.value.as_deref()?.i64s()?;
-    let axes: Vec<usize> = axes::normalize_all(&axes, rank, 1).ok()?.into_iter().collect();
-    (axes == [rank.checked_sub(1)?]).then_some(())
+    is_square(net, sweep.only_for(mean_of_rows(net, mean)?)?, value).then_some(eps)
 }
 
 /// Whether a node multiplies a value with itself.

@@ -3,6 +3,7 @@
 
 mod caches;
 mod einsum;
+mod formulas;
 mod levels;
 mod maps;
 mod rows;

@@ -1,0 +1,111 @@
+//! Functions that graphs write as formulas: what each form becomes, and that the numbers stay.
+
+use super::{binary, check, constant, unary, with_ints};
+use ir::ElementType::F32;
+use ir::{GraphBuilder, OutputRef};
+
+fn number(g: &mut GraphBuilder, value: f32) -> OutputRef {
+    g.constant_f32(&[1, 1, 1], &[value])
+}
+
+/// `half · x · (1 + erf(scale · x))`, `order` telling how it is multiplied, behind a product of matrices.
+fn gelu(order: usize, [half, one, scale]: [f32; 3], is_difference: bool) -> ir::Graph {
+    let mut g = GraphBuilder::new("gelu");
+    let x = g.parameter("x", F32, "2,9,24");
+    let weights = constant(&mut g, &[24, 24], 3);
+    let x = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+    let [half, one, scale] = [half, one, scale].map(|value| number(&mut g, value));
+    let erf = binary(&mut g, "Multiply", x, scale);
+    let erf = unary(&mut g, "Erf", erf);
+    let weight = binary(&mut g, if is_difference { "Subtract" } else { "Add" }, one, erf);
+    let [a, b, c] = [[x, half, weight], [half, weight, x], [weight, x, half]][order];
+    let y = binary(&mut g, "Multiply", a, b);
+    let y = binary(&mut g, "Multiply", c, y);
+    g.result("y", y);
+    g.finish().unwrap()
+}
+
+#[test]
+fn gelu_joins_the_product() {
+    let root = std::f32::consts::FRAC_1_SQRT_2;
+    for order in 0..3 {
+        check(&gelu(order, [0.5, 1.0, root], false), &[2, 9, 24], 1e-6, &["matmul"]);
+        check(&gelu(order, [0.5, 1.0, -root], true), &[2, 9, 24], 1e-6, &["matmul"]);
+    }
+}
+
+/// Other numbers in the same places are another function.
+#[test]
+fn what_only_looks_like_gelu_stays() {
+    let root = std::f32::consts::FRAC_1_SQRT_2;
+    let as_written = ["matmul", "binary", "unary", "binary", "binary", "binary"];
+    for (numbers, is_difference) in [
+        ([0.5, 1.0, -root], false),
+        ([0.5, 1.0, root], true),
+        ([0.5, 1.0, 0.7], false),
+        ([0.25, 1.0, root], false),
+        ([0.5, 1.5, root], false),
+    ] {
+        check(&gelu(0, numbers, is_difference), &[2, 9, 24], 1e-6, &as_written);
+    }
+}
+
+/// `x · s + (β - mean · s)` with `s = γ / sqrt(variance + ε)`, in the forms that occur.
+fn layer_norm(g: &mut GraphBuilder, x: OutputRef, form: usize, of: OutputRef) -> OutputRef {
+    let [gamma, beta] = [4, 5].map(|seed| constant(g, &[24], seed));
+    let [eps, by, one] = [1e-3, -0.5, 1.0].map(|value| number(g, value));
+    let mean = with_ints(g, "ReduceMean", of, &[-1]);
+    let squares = binary(g, "SquaredDifference", x, mean);
+    let variance = with_ints(g, "ReduceMean", squares, &[2]);
+    let sum = binary(g, "Add", variance, eps);
+    let inverse = match form {
+        0 | 2 => binary(g, "Power", sum, by),
+        _ => {
+            let root = unary(g, "Sqrt", sum);
+            binary(g, "Divide", one, root)
+        }
+    };
+    let scale = if form < 2 { binary(g, "Multiply", inverse, gamma) } else { inverse };
+    let scaled = binary(g, "Multiply", x, scale);
+    let minus = number(g, -1.0);
+    let shift = match form {
+        0 | 3 => {
+            let moved = binary(g, "Multiply", mean, scale);
+            binary(g, "Subtract", beta, moved)
+        }
+        1 => {
+            let negative = binary(g, "Multiply", mean, minus);
+            let moved = binary(g, "Multiply", scale, negative);
+            binary(g, "Add", moved, beta)
+        }
+        _ => {
+            let negative = unary(g, "Negative", mean);
+            binary(g, "Multiply", negative, scale)
+        }
+    };
+    binary(g, "Add", shift, scaled)
+}
+
+#[test]
+fn layer_normalisation_is_one_step() {
+    for form in 0..4 {
+        let mut g = GraphBuilder::new("norm");
+        let x = g.parameter("x", F32, "2,9,24");
+        let y = layer_norm(&mut g, x, form, x);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[2, 9, 24], 2e-6, &["normalize"]);
+    }
+}
+
+/// The mean of another tensor moves the rows elsewhere.
+#[test]
+fn rows_less_the_mean_of_others_are_not_normalised() {
+    let mut g = GraphBuilder::new("norm");
+    let x = g.parameter("x", F32, "2,9,24");
+    let other = unary(&mut g, "Tanh", x);
+    let y = layer_norm(&mut g, x, 0, other);
+    g.result("y", y);
+    let as_written = ["unary", "reduce", "binary", "reduce", "binary", "binary", "binary"];
+    let all: Vec<&str> = as_written.into_iter().chain(["binary"; 4]).collect();
+    check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &all);
+}
