@@ -31,6 +31,8 @@ pub fn select<T: Plain>(
             [1, 1, 1] => each(condition, then, other, out),
             [0, 1, _] if condition[0] != 0 => out.copy_from_slice(then),
             [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
+            [1, 1, 0] => either(condition, then, other[0], true, out),
+            [1, 0, 1] => either(condition, other, then[0], false, out),
             _ => strided(steps, condition, then, other, out),
         }
     });
@@ -40,6 +42,15 @@ multiversion! {
     fn each<T: Plain>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
         for (((out, c), t), o) in out.iter_mut().zip(condition).zip(then).zip(other) {
             *out = if *c != 0 { *t } else { *o };
+        }
+    }
+}
+
+multiversion! {
+    /// Takes `values` where the condition is `chosen`, and one number elsewhere.
+    fn either<T: Plain>(condition: &[u8], values: &[T], number: T, chosen: bool, out: &mut [T]) {
+        for ((out, c), value) in out.iter_mut().zip(condition).zip(values) {
+            *out = if (*c != 0) == chosen { *value } else { number };
         }
     }
 }
@@ -62,9 +73,16 @@ mod tests {
         let mut out = [0; 6];
         select(Threads::single(), &plan, &[1, 0], &[1, 2, 3], &[9], &mut out);
         assert_eq!(out, [1, 2, 3, 9, 9, 9]);
-        let plan = Broadcast::new(&[3], [&[3], &[3], &[1]]);
-        let mut out = [0; 3];
-        select(Threads::single(), &plan, &[1, 0, 1], &[1, 2, 3], &[9], &mut out);
-        assert_eq!(out, [1, 9, 3]);
+        let check = |sizes: [&[usize]; 3], then: &[i32], other: &[i32], expected: [i32; 3]| {
+            let plan = Broadcast::new(&[3], sizes);
+            let mut out = [0; 3];
+            let condition = [1, 0, 1];
+            select(Threads::single(), &plan, &condition[..sizes[0][0]], then, other, &mut out);
+            assert_eq!(out, expected);
+        };
+        check([&[3], &[3], &[1]], &[1, 2, 3], &[9], [1, 9, 3]);
+        check([&[3], &[1], &[3]], &[9], &[1, 2, 3], [9, 2, 9]);
+        check([&[3], &[1], &[1]], &[9], &[7], [9, 7, 9]);
+        check([&[1], &[1], &[3]], &[9], &[1, 2, 3], [9, 9, 9]);
     }
 }

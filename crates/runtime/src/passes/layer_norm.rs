@@ -3,7 +3,7 @@
 //! as steps behind it.
 
 use super::PassCx;
-use super::pattern::{either_way, kind, mean_of_rows, number, operands};
+use super::pattern::{either_way, kind, mean_of_rows, number, of_inverse_root, operands};
 use super::sweep::Sweep;
 use crate::fused::normalize::NormalizeRows;
 use crate::net::{Net, Node, Operation, Value, ValueId};
@@ -101,15 +101,7 @@ fn factor(
 /// The mean and the ε of `1 / sqrt(mean((value - mean)²) + ε)`.
 fn inverse(sweep: &Sweep<'_>, inverse: ValueId, value: ValueId) -> Option<(ValueId, f32)> {
     let net = &*sweep.net;
-    let node = sweep.maker(inverse)?;
-    let power = operands(node, Kind::Power).filter(|[_, by]| number(net, *by) == Some(-0.5));
-    let quotient = || {
-        let [one, root] = operands(node, Kind::Divide)?;
-        let root = sweep.maker(root).filter(|_| number(net, one) == Some(1.0))?;
-        root.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
-        root.inputs.first().copied()
-    };
-    let sum = power.map(|[base, _]| base).or_else(quotient)?;
+    let sum = of_inverse_root(sweep, sweep.maker(inverse)?)?;
     let (variance, eps) = either_way(sweep.maker(sum)?, Kind::Add)
         .find_map(|[variance, eps]| Some((variance, number(net, eps)?)))?;
     let squares = mean_of_rows(net, sweep.maker(variance)?)?;

@@ -1,5 +1,6 @@
 //! What patterns of several nodes are looked for with.
 
+use super::sweep::Sweep;
 use crate::fused::product::Product;
 use crate::kernel::Kernel;
 use crate::lower::LowerCx;
@@ -7,6 +8,7 @@ use crate::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::reduce::{self, Reduce};
+use infer::ops::unary::{self, Unary};
 use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
 
@@ -43,6 +45,18 @@ pub(super) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
     let axes = net.values[axes].fact.value.as_deref()?.i64s()?;
     let axes: Vec<usize> = axes::normalize_all(&axes, rank, 1).ok()?.into_iter().collect();
     (axes == [rank.checked_sub(1)?]).then_some(data)
+}
+
+/// What a node is `1 / sqrt` of, or the power of -0.5.
+pub(super) fn of_inverse_root(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId> {
+    let is = |value: ValueId, wanted: f32| number(sweep.net, value) == Some(wanted);
+    if let Some([base, by]) = operands(node, Kind::Power) {
+        return is(by, -0.5).then_some(base);
+    }
+    let [one, root] = operands(node, Kind::Divide)?;
+    let root = sweep.maker(root).filter(|_| is(one, 1.0))?;
+    root.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
+    root.inputs.first().copied()
 }
 
 /// The product of matrices that a node is, with what is done to it.

@@ -1,13 +1,13 @@
-//! Root mean square normalisation written as seven operations, `x · 1 / sqrt(mean(x²) + ε)` over the
-//! last axis, becomes one node that computes the same numbers in the same order.
+//! Root mean square normalisation written as operations of their own, `x · 1 / sqrt(mean(x²) + ε)` over the
+//! last axis, becomes one node that computes the same numbers in the same order, but for a root that is
+//! written as a power.
 
 use super::PassCx;
-use super::pattern::{either_way, mean_of_rows, number, operands};
+use super::pattern::{either_way, mean_of_rows, number, of_inverse_root, operands};
 use super::sweep::Sweep;
 use crate::fused::normalize::NormalizeRows;
 use crate::net::{Net, Node, Operation, ValueId};
 use infer::ops::binary::Kind;
-use infer::ops::unary::{self, Unary};
 use kernels::normalize::{Divisor, Normalization};
 use smallvec::smallvec;
 use std::sync::Arc;
@@ -39,14 +39,8 @@ fn normalized(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
 /// is made of.
 fn reciprocal(sweep: &Sweep<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
     let net = &*sweep.net;
-    let divide = sweep.only_for(factor)?;
-    let [one, root] = operands(divide, Kind::Divide)?;
-    if number(net, one)? != 1.0 {
-        return None;
-    }
-    let sqrt = sweep.only_for(root)?;
-    sqrt.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
-    let (mean, eps) = either_way(sweep.only_for(*sqrt.inputs.first()?)?, Kind::Add)
+    let sum = of_inverse_root(sweep, sweep.only_for(factor)?)?;
+    let (mean, eps) = either_way(sweep.only_for(sum)?, Kind::Add)
         .find_map(|[mean, eps]| Some((mean, number(net, eps)?)))?;
     let mean = sweep.only_for(mean)?;
     is_square(net, sweep.only_for(mean_of_rows(net, mean)?)?, value).then_some(eps)

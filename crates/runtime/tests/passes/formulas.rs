@@ -109,3 +109,17 @@ fn rows_less_the_mean_of_others_are_not_normalised() {
     let all: Vec<&str> = as_written.into_iter().chain(["binary"; 4]).collect();
     check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &all);
 }
+
+#[test]
+fn a_root_mean_square_may_be_a_power() {
+    let mut g = GraphBuilder::new("rms");
+    let x = g.parameter("x", F32, "2,9,24");
+    let [two, eps, by] = [2.0, 1e-5, -0.5].map(|value| number(&mut g, value));
+    let squares = binary(&mut g, "Power", x, two);
+    let mean = with_ints(&mut g, "ReduceMean", squares, &[-1]);
+    let sum = binary(&mut g, "Add", eps, mean);
+    let factor = binary(&mut g, "Power", sum, by);
+    let y = binary(&mut g, "Multiply", x, factor);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 9, 24], 1e-6, &["normalize"]);
+}
