@@ -39,8 +39,9 @@ def roll(setup):
         by = [shifts[i] for i in axes]
         array = (np.arange(np.prod(sizes)) % 251).astype(TYPES[dtype]).reshape(sizes)
         tensor, graph = torch.from_numpy(array), model(dtype, sizes, by, axes)
-        xml = WORK / 'roll.xml'
+        xml, data = WORK / 'roll.xml', WORK / 'roll.npy'
         ov.save_model(graph, xml, compress_to_fp16=False)
+        np.save(data, array)
         request = ov.Core().compile_model(graph, 'CPU', {'INFERENCE_NUM_THREADS': 2, 'INFERENCE_PRECISION_HINT': 'f32',
                                                          'NUM_STREAMS': 1}).create_infer_request()
         request.set_input_tensor(ov.Tensor(array, shared_memory=True))
@@ -54,7 +55,7 @@ def roll(setup):
             return json.loads(text)['roll_ms']
         ms = alternate(max(1, setup.rounds - 2), {
             'irrun': ours,
-            'irrun_model': lambda: bench(setup, xml, seconds=seconds)['median_ms'],
+            'irrun_model': lambda: bench(setup, xml, '--input', data, seconds=seconds)['median_ms'],
             'numpy': lambda: repeat(lambda: np.roll(array, by, axes), seconds),
             'torch': lambda: repeat(lambda: torch.roll(tensor, by, axes), seconds),
             'openvino': lambda: repeat(request.infer, seconds),
