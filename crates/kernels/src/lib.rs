@@ -45,6 +45,7 @@ pub mod pad;
 pub mod par;
 pub mod places;
 pub mod pool;
+mod processor;
 pub mod quantize;
 pub mod random;
 pub mod range;

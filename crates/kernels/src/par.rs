@@ -5,6 +5,7 @@
 //! a helper that wakes too late is not waited for. `docs/architecture.md` has the comparison with
 //! rayon that this is based on.
 
+use crate::processor;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -122,10 +123,14 @@ impl Threads {
             sleeping: (0..=helpers).map(|_| AtomicBool::new(false)).collect(),
             threads: Mutex::new(Vec::new()),
         });
+        let caller = processor::current();
         let spawn = |worker: usize| {
             let shared = Arc::clone(&shared);
             let name = format!("irrun-{worker}");
-            std::thread::Builder::new().name(name).spawn(move || shared.help(worker))
+            std::thread::Builder::new().name(name).spawn(move || {
+                processor::away_from(caller, || ());
+                shared.help(worker);
+            })
         };
         // Where the system refuses a thread, the pool is smaller.
         let handles: Vec<JoinHandle<()>> = (1..=helpers).map_while(|i| spawn(i).ok()).collect();

@@ -1,0 +1,80 @@
+//! Where threads begin to run.
+//!
+//! Linux often begins a thread on the processor of the one that makes it, and moves it when a tick of the
+//! clock finds the other processors idle: four milliseconds, in which many a model is done.
+
+/// The processor that the calling thread runs on, if the system tells.
+pub(crate) fn current() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: it takes nothing and touches no memory of ours.
+    return usize::try_from(unsafe { libc::sched_getcpu() }).ok();
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Calls `f` on another processor than `this`, if the calling thread may run on any, which it may on all
+/// as before from then on.
+pub(crate) fn away_from<T>(this: Option<usize>, f: impl FnOnce() -> T) -> T {
+    #[cfg(target_os = "linux")]
+    if let Some((all, others)) = this.and_then(allowed) {
+        allow(&others);
+        let result = f();
+        allow(&all);
+        return result;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = this;
+    f()
+}
+
+/// The processors that the calling thread may run on, and those of them that are not `this`; none if
+/// there are no others.
+#[cfg(target_os = "linux")]
+fn allowed(this: usize) -> Option<(libc::cpu_set_t, libc::cpu_set_t)> {
+    // SAFETY: a set of bits, of which all may be 0.
+    let mut all: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set has the size that is told. The system refuses where it has more processors.
+    let told = unsafe { libc::sched_getaffinity(0, size_of_val(&all), &raw mut all) } == 0;
+    let in_set = usize::try_from(libc::CPU_SETSIZE).is_ok_and(|size| this < size);
+    let mut others = all;
+    if told && in_set {
+        // SAFETY: the set has a bit for that processor.
+        unsafe { libc::CPU_CLR(this, &mut others) };
+    }
+    // SAFETY: it reads the set.
+    let count = unsafe { libc::CPU_COUNT(&others) };
+    (told && in_set && count > 0).then_some((all, others))
+}
+
+/// Lets the calling thread run on some processors; where the system refuses, all stays as it is.
+#[cfg(target_os = "linux")]
+fn allow(processors: &libc::cpu_set_t) {
+    // SAFETY: the set has the size that is told, and 0 is the calling thread.
+    unsafe { libc::sched_setaffinity(0, size_of_val(processors), processors) };
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_leaves_a_processor_and_may_come_back() {
+        let may = || {
+            let (all, _) = allowed(0)?;
+            // SAFETY: there is a bit for each of these.
+            Some((0..64).map(|i| unsafe { libc::CPU_ISSET(i, &all) }).collect::<Vec<bool>>())
+        };
+        let before = may();
+        // With one processor there is nowhere to go.
+        if before.is_some() {
+            for _ in 0..10 {
+                let this = current();
+                assert_ne!(away_from(this, current), this);
+            }
+        }
+        assert_eq!(may(), before);
+        for no_processor in [None, Some(1 << 20), Some(usize::MAX)] {
+            assert_eq!(away_from(no_processor, || 7), 7);
+        }
+    }
+}
