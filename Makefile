@@ -37,7 +37,8 @@ conformance:
 	./target/release/irrun test $(EXCEPT) --no-optimize $(CORPUS)/conformance
 
 # Compares with the peers on the models of a collection, in about ten minutes on an idle machine, and
-# writes docs/performance.md. BENCH_FLAGS=--quick tries whether everything runs.
+# writes docs/performance.md; on another machine than its, BENCH_FLAGS="--page performance-NAME" writes a page
+# of its own. BENCH_FLAGS=--quick tries whether everything runs.
 bench: bench-env/.ready
 	bench-env/bin/python benches/run.py --corpus $(CORPUS) $(BENCH_FLAGS)
 

@@ -119,24 +119,24 @@ def machine(data):
             "[performance/](performance).\n")
 
 
-def write(folder, page):
-    """Reads the raw figures of `folder` and writes the page, and its plots beside the figures."""
+def write(folder):
+    """Reads the raw figures of `folder` and writes the page beside it, and its plots beside the figures."""
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
     for part in 'latency', 'process', 'check', 'roll', 'scaling', 'shapes', 'bf16', 'executor', 'size':
         data.setdefault(part, [])
     plots(data, folder)
     judged = bars.judge(data)
-    notes = ROOT / 'docs/performance-notes.md'
+    notes = ROOT / f'docs/{folder.name}-notes.md'
     reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], judged, '---')]
     sections = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
                 'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data)}
     text = ['# Performance\n\n<!-- Written by `make bench` (benches/report.py), but for the end, which is '
-            'docs/performance-notes.md. -->\n\n', machine(data)]
+            f'docs/{folder.name}-notes.md. -->\n\n', machine(data)]
     for title, parts in sections.items():
         text += [f'\n## {title}\n\n', *parts]
-    page.write_text(''.join(text) + ('\n' + notes.read_text() if notes.exists() else ''))
+    text = ''.join(text).replace('](performance', f']({folder.name}').replace('[performance/]', f'[{folder.name}/]')
+    folder.with_suffix('.md').write_text(text + ('\n' + notes.read_text() if notes.exists() else ''))
 
 
 if __name__ == '__main__':
-    folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs/performance'
-    write(folder, folder.parent / 'performance.md')
+    write(Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs/performance')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures irrun and its peers, interleaved, and writes docs/performance.md. `make bench` prepares all it needs."""
+"""Measures irrun and its peers, interleaved, and writes a page of docs/. `make bench` prepares all it needs."""
 import argparse
 import json
 import os
@@ -22,6 +22,8 @@ PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': proc
 def arguments():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument('--quick', action='store_true', help='one short round of each, into target/bench/quick')
+    p.add_argument('--page', default='performance', help='the page, and the folder of its figures, as in: '
+                   'performance-zen5. Each machine has one, so that none loses its figures to another')
     p.add_argument('--only', default=','.join(PARTS), help='parts to measure anew: ' + ', '.join(PARTS))
     p.add_argument('--corpus', type=Path, default=ROOT / '../shared', help='where models/expand.py is')
     p.add_argument('--models', type=Path, default=WORK / 'models', help='where the models are expanded')
@@ -34,7 +36,7 @@ def main():
     quick = args.quick
     setup = Setup(rounds=1 if quick else 4, seconds=0.1 if quick else 0.7, models=args.models.resolve(),
                   cargo=os.environ.get('CARGO', 'cargo'), irrun=args.irrun and args.irrun.resolve())
-    folder = WORK / 'quick/performance' if quick else ROOT / 'docs/performance'
+    folder = (WORK / 'quick' if quick else ROOT / 'docs') / args.page
     for needed in folder, WORK:
         needed.mkdir(parents=True, exist_ok=True)
     print('building', flush=True)
@@ -49,8 +51,8 @@ def main():
         figures = PARTS[name](setup)
         (folder / f'{name}.json').write_text(json.dumps(figures, indent=1) + '\n')
         print(f'   {time.time() - start:.0f} s', flush=True)
-    report.write(folder, folder.parent / 'performance.md')
-    print(f'measured in {time.time() - begin:.0f} s; see {folder.parent}/performance.md')
+    report.write(folder)
+    print(f'measured in {time.time() - begin:.0f} s; see {folder}.md')
 
 
 if __name__ == '__main__':

@@ -128,7 +128,7 @@ impl Threads {
             let shared = Arc::clone(&shared);
             let name = format!("irrun-{worker}");
             std::thread::Builder::new().name(name).spawn(move || {
-                processor::away_from(caller, || ());
+                processor::leave(caller);
                 shared.help(worker);
             })
         };

@@ -1,7 +1,7 @@
 //! Where threads begin to run.
 //!
-//! Linux often begins a thread on the processor of the one that makes it, and moves it when a tick of the
-//! clock finds the other processors idle: four milliseconds, in which many a model is done.
+//! Linux often begins a thread on the processor of the one that makes it, where it waits for some
+//! milliseconds while another processor is idle: time in which many a model is done.
 
 /// The processor that the calling thread runs on, if the system tells.
 pub(crate) fn current() -> Option<usize> {
@@ -12,9 +12,15 @@ pub(crate) fn current() -> Option<usize> {
     None
 }
 
-/// Calls `f` on another processor than `this`, if the calling thread may run on any, which it may on all
+/// Moves the calling thread away from a processor, if there is another for it. Where it may run stays as
+/// it was.
+pub(crate) fn leave(this: Option<usize>) {
+    away_from(this, || ());
+}
+
+/// Calls `f` on another processor than `this`, if the calling thread may run on any. Where it may run is
 /// as before from then on.
-pub(crate) fn away_from<T>(this: Option<usize>, f: impl FnOnce() -> T) -> T {
+fn away_from<T>(this: Option<usize>, f: impl FnOnce() -> T) -> T {
     #[cfg(target_os = "linux")]
     if let Some((all, others)) = this.and_then(allowed) {
         allow(&others);

@@ -137,6 +137,8 @@ impl Rows {
     }
 }
 
+/// Copies a run: a long one as a string, a short one by vectors, the last under a mask.
+///
 /// # Safety
 /// `len` bytes can be read and written, and the two do not overlap.
 #[inline]

@@ -123,3 +123,28 @@ fn a_root_mean_square_may_be_a_power() {
     g.result("y", y);
     check(&g.finish().unwrap(), &[2, 9, 24], 1e-6, &["normalize"]);
 }
+
+/// γ and β need not be rows, nor the product and the sum that apply them repeat anything as they are written.
+#[test]
+fn factors_of_each_element_follow_the_normalisation() {
+    let mut g = GraphBuilder::new("norm");
+    let x = g.parameter("x", F32, "2,9,24");
+    let [gamma, beta] = [4, 5].map(|seed| constant(&mut g, &[9, 24], seed));
+    let [eps, by] = [1e-3, -0.5].map(|value| number(&mut g, value));
+    let mean = with_ints(&mut g, "ReduceMean", x, &[-1]);
+    let squares = binary(&mut g, "SquaredDifference", x, mean);
+    let variance = with_ints(&mut g, "ReduceMean", squares, &[-1]);
+    let sum = binary(&mut g, "Add", variance, eps);
+    let inverse = binary(&mut g, "Power", sum, by);
+    let scale = binary(&mut g, "Multiply", inverse, gamma);
+    let moved = binary(&mut g, "Multiply", mean, scale);
+    let shift = binary(&mut g, "Subtract", beta, moved);
+    let mut alike = |kind: &str, a: OutputRef, b: OutputRef| {
+        let node = g.layer(kind, "opset1").attribute("auto_broadcast", "none");
+        node.inputs(&[a, b]).output()
+    };
+    let scaled = alike("Multiply", x, scale);
+    let y = alike("Add", scaled, shift);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[2, 9, 24], 2e-6, &["normalize", "binary", "binary"]);
+}
