@@ -13,6 +13,8 @@ use crate::num::{Loose, f16, f16_to_f32};
 pub unsafe trait Vector: Copy {
     /// Number of lanes.
     const LANES: usize;
+    /// Whether lanes can be stored in bf16.
+    const ROUNDS: bool = false;
     /// All lanes 0.
     ///
     /// # Safety
@@ -43,6 +45,17 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
     unsafe fn store_some(self, to: *mut f32, count: usize);
+    /// The first `count` lanes to memory, at most all, each rounded to bf16.
+    ///
+    /// # Panics
+    /// Unless [`Self::ROUNDS`].
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    #[inline(always)]
+    unsafe fn store_rounded(self, _to: *mut u16, _count: usize) {
+        unreachable!("these lanes are stored as they are");
+    }
     /// `self * a + b`, rounded once.
     ///
     /// # Safety

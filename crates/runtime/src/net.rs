@@ -220,6 +220,15 @@ impl Net {
         self.values[value].fact.shape.sizes()
     }
 
+    /// For each value the positions of the nodes that read it.
+    pub(crate) fn readers(&self) -> Vec<Vec<usize>> {
+        let mut readers = vec![Vec::new(); self.values.len()];
+        for (i, node) in self.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|v| readers[*v].push(i));
+        }
+        readers
+    }
+
     /// Whether a value is f32 of known shape.
     pub(crate) fn is_f32(&self, value: ValueId) -> bool {
         let fact = &self.values[value].fact;

@@ -5,6 +5,7 @@
 mod binary;
 mod deformable;
 mod depthwise;
+mod narrow;
 mod plain;
 mod pool;
 mod transposed;
@@ -18,14 +19,16 @@ pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
 use crate::gemm::{
-    Layout, Left, Packed, Place, Precision, Product, Right, Step, Window, Windows, apply_steps,
+    Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
+    apply_steps, pairs,
 };
 use crate::lines::{Lines, Shelf};
 use crate::memory::ScratchPool;
-use crate::num::Loose;
+use crate::num::{Loose, bf16};
 use crate::par::Threads;
 use crate::quantize::Output;
 use crate::reduce;
+use narrow::narrow;
 
 /// A convolution: what slides over what.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,8 @@ pub enum Filters<'a> {
     Panels(Vec<Packed>),
     /// For each tap one element for each channel, where few channels are a group.
     Channels(Lines),
+    /// A packed matrix for each way to write the input, where few channels are read and all is rounded.
+    Narrow(Vec<Packed>),
     /// Transformed, with fewer multiplications.
     Winograd(Lines),
 }
@@ -70,17 +75,39 @@ pub struct Input<'a> {
     /// Inputs whose channels follow those of `values`, as many in each; for convolutions that
     /// [`Convolution::is_product`], without factors.
     pub beside: &'a [&'a [f32]],
+    /// Whether they have been rounded to bf16: each of `values` is a pair of neighbours then. For
+    /// convolutions that [`Convolution::reads_rounded`].
+    pub is_rounded: bool,
 }
 
 impl<'a> Input<'a> {
     /// An input with its channels last.
     pub fn channels_last(values: &'a [f32]) -> Input<'a> {
-        Input { values, channels_first: false, factors: None, beside: &[] }
+        Input { values, channels_first: false, factors: None, beside: &[], is_rounded: false }
+    }
+
+    /// The same of elements that have been rounded to bf16.
+    ///
+    /// # Panics
+    /// When they are not whole pairs, or begin within one.
+    pub fn rounded(elements: &'a [bf16]) -> Input<'a> {
+        let values = pairs(elements).expect("channels are even");
+        Input { is_rounded: true, ..Input::channels_last(values) }
+    }
+
+    /// Elements for each that is counted.
+    fn per_count(&self) -> usize {
+        if self.is_rounded { 2 } else { 1 }
     }
 
     /// Whether it is no more than elements with their channels last.
     fn is_plain(&self) -> bool {
-        !self.channels_first && self.factors.is_none() && self.beside.is_empty()
+        self.is_alone() && !self.channels_first && !self.is_rounded
+    }
+
+    /// Whether it has neither factors nor inputs beside it.
+    fn is_alone(&self) -> bool {
+        self.factors.is_none() && self.beside.is_empty()
     }
 }
 
@@ -115,29 +142,12 @@ impl Convolution {
         self.groups == 1 && self.inputs < NARROW
     }
 
-    /// What is rounded: not the operands of narrow convolutions that are not [`Self::widened`].
+    /// What is rounded: the operands of narrow convolutions only if they are [`narrow`].
     fn rounded(&self) -> Precision {
-        match self.reads_channels_first() && self.widened().is_none() {
+        match self.reads_channels_first() && narrow(self).is_none() {
             true => Precision::F32,
             false => self.precision,
         }
-    }
-
-    /// The convolution that is computed in place of a narrow one whose operands are rounded: with an
-    /// even number of channels, since pairs of neighbours must not reach from one position into the
-    /// next, and of an input that holds its padding, so that all windows of a line are runs of it.
-    /// None where that would be far larger than the input: a file may ask for any padding.
-    fn widened(&self) -> Option<Convolution> {
-        /// Positions of the padded input for each of the input, at most.
-        const MOST: usize = 8;
-        if !self.reads_channels_first() || self.precision == Precision::F32 {
-            return None;
-        }
-        let inputs = self.inputs.next_multiple_of(2);
-        let axes = self.axes.map(Window::with_zeros);
-        let size = axes.iter().try_fold(1usize, |size, a| size.checked_mul(a.input))?;
-        let most = self.inside().saturating_mul(MOST);
-        (size <= most).then(|| Convolution { inputs, axes, ..self.clone() })
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
@@ -171,6 +181,22 @@ impl Convolution {
         has_few.then(|| Convolution { inputs: self.outputs, groups: self.outputs, ..self.clone() })
     }
 
+    /// Whether it is a product of rounded operands, so that its results can be rounded too where nothing
+    /// but such products reads them. Steps must be ones that products absorb.
+    pub fn gives_rounded(&self) -> bool {
+        let (inputs, outputs) = self.group();
+        let has_terms = self.taps() * inputs * outputs > 0;
+        let is_by_channels = self.is_by_channels() || self.repeated().is_some();
+        has_terms && !is_by_channels && self.rounded().keeps_pairs()
+    }
+
+    /// Whether its input can have been rounded: pairs of channels must not reach from one group, or
+    /// position, into the next.
+    pub fn reads_rounded(&self) -> bool {
+        let is_even = self.group().0.is_multiple_of(2) && self.inputs.is_multiple_of(2);
+        self.gives_rounded() && is_even && !self.reads_channels_first()
+    }
+
     /// Whether it is computed with fewer multiplications, and so rounds differently.
     pub fn is_winograd(&self) -> bool {
         winograd::suits(self)
@@ -199,13 +225,8 @@ impl Convolution {
             depthwise::lay_out(self, each, filters, turned.elements_mut());
             return Filters::Channels(turned);
         }
-        if let Some(wide) = self.widened() {
-            let (own, more) = (taps * self.inputs, taps * wide.inputs);
-            let mut all = vec![0.0; more * self.outputs];
-            for (i, to) in all.chunks_mut(more.max(1)).enumerate() {
-                to[..own].copy_from_slice(&filters[i * own..][..own]);
-            }
-            return wide.packed(to, &all);
+        if let Some(narrow) = narrow(self) {
+            return Filters::Narrow(narrow.filters(to, filters));
         }
         self.packed(to, filters)
     }
@@ -225,7 +246,7 @@ impl Convolution {
     /// Filters that are used once: as they are, unless they must be laid out.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_laid_out = self.is_by_channels() || self.repeated().is_some();
-        match is_laid_out || self.widened().is_some() || self.is_winograd() {
+        match is_laid_out || narrow(self).is_some() || self.is_winograd() {
             true => self.filters((threads, Shelf::apart()), filters),
             false => Filters::Plain(filters),
         }
@@ -255,6 +276,25 @@ impl Convolution {
         let operands = (input.values, transformed.elements());
         if !winograd::run(self, (threads, scratch), operands, steps, output) {
             self.run_directly(threads, scratch, (input, &Filters::Plain(given)), steps, output);
+        }
+    }
+
+    /// Convolves as [`Self::run`] does, where data, or results, may be rounded to bf16.
+    ///
+    /// # Panics
+    /// As [`Self::run`], and unless it [`Self::gives_rounded`], and [`Self::reads_rounded`] where the data
+    /// are rounded.
+    pub fn run_rounded(
+        &self,
+        place: (&Threads, &ScratchPool),
+        operands: (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        assert!(self.gives_rounded() && (self.reads_rounded() || !operands.0.is_rounded));
+        assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
+        if output.len() > 0 {
+            self.products(place, operands, steps, output);
         }
     }
 
@@ -320,15 +360,26 @@ impl Convolution {
                     apply_steps(steps, i, 0, row);
                 }
             }
-            _ => match self.widened() {
-                Some(wide) => {
-                    let mut values = scratch.take(self.batch * wide.inside() * wide.inputs);
-                    self.widen(threads, input, &wide, &mut values);
-                    let input = Input::channels_last(&values);
-                    wide.groups((threads, scratch), (input, filters), steps, output);
-                }
-                None => self.groups((threads, scratch), (input, filters), steps, output),
-            },
+            _ => {
+                let operands = (input, filters);
+                self.products((threads, scratch), operands, steps, Target::Values(output));
+            }
+        }
+    }
+
+    /// Convolves by products, at least one.
+    fn products(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        match (narrow(self), filters) {
+            (Some(narrow), Filters::Narrow(filters)) => {
+                narrow.run((threads, scratch), (input, filters), steps, output);
+            }
+            _ => self.groups((threads, scratch), (input, filters), steps, output),
         }
     }
 
@@ -341,34 +392,8 @@ impl Convolution {
     fn place(&self, input: &Input<'_>) -> Place {
         match input.channels_first {
             true => Place::channels_first(self.inside(), self.inputs),
-            false => Place::channels_last(self.inside(), self.inputs),
+            false => Place::channels_last(self.inside(), self.inputs / input.per_count()),
         }
-    }
-
-    /// Writes the input of `wide`: with its channels last, and zeros behind and around them.
-    fn widen(&self, threads: &Threads, input: Input<'_>, wide: &Convolution, to: &mut [f32]) {
-        let Place { image, position, channel } = self.place(&input);
-        let before = self.axes.map(|a| a.start.min(0).unsigned_abs());
-        let [depth, height, width] = wide.axes.map(|a| a.input);
-        let within = |i: usize, axis: usize| {
-            i.checked_sub(before[axis]).filter(|i| *i < self.axes[axis].input)
-        };
-        let columns = self.axes[2].input;
-        threads.chunks(to, width * wide.inputs, 1 << 13, |first, part| {
-            part.fill(0.0);
-            for (i, line) in part.chunks_exact_mut(width * wide.inputs).enumerate() {
-                let (rest, y) = ((first + i) / height, (first + i) % height);
-                let (batch, z) = (rest / depth, rest % depth);
-                let Some((z, y)) = within(z, 0).zip(within(y, 1)) else { continue };
-                let from = batch * image + (z * self.axes[1].input + y) * columns * position;
-                let line = &mut line[before[2] * wide.inputs..][..columns * wide.inputs];
-                for (x, to) in line.chunks_exact_mut(wide.inputs).enumerate() {
-                    for (c, to) in to.iter_mut().take(self.inputs).enumerate() {
-                        *to = input.values[from + x * position + c * channel];
-                    }
-                }
-            }
-        });
     }
 
     /// The filters of a group as the right side of a product.
@@ -381,7 +406,7 @@ impl Convolution {
                 let own = &values[group * taps * inputs * outputs..];
                 Right::Plain(Loose::of(own), Layout::Kernel { taps })
             }
-            Filters::Channels(_) | Filters::Winograd(_) => {
+            Filters::Channels(_) | Filters::Narrow(_) | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")
             }
         }
@@ -393,10 +418,11 @@ impl Convolution {
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Filters<'_>),
         steps: &[Step<'_>],
-        output: &mut [f32],
+        mut output: Target<'_>,
     ) {
         let (inputs, outputs) = self.group();
         let place = self.place(&input);
+        let counted = inputs / input.per_count();
         let mut zeros = scratch.take::<f32>(inputs);
         zeros.fill(0.0);
         for group in 0..self.groups {
@@ -404,30 +430,32 @@ impl Convolution {
                 input: input.values,
                 axes: self.axes,
                 place,
-                channels: (group * inputs, inputs),
+                channels: (group * counted, counted),
                 zeros: &zeros,
             };
+            let left = self.left(&windows, &input);
             let first = group * outputs;
             let steps: Vec<Step<'_>> = steps.iter().map(|s| s.from_column(first)).collect();
             let product = Product {
                 m: self.batch * self.positions(),
                 n: outputs,
                 k: self.taps() * inputs,
-                a: self.left(&windows, &input),
+                a: if input.is_rounded { Left::Rounded(&left) } else { left },
                 b: self.right(filters, group),
                 c_stride: self.outputs,
                 precision: self.rounded(),
                 steps: &steps,
             };
-            product.run(threads, scratch, output.get_mut(first..).unwrap_or_default());
+            product.run_to(threads, scratch, output.after(first));
         }
     }
 
     /// One tap at every position in turn is the input itself.
     fn left<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Left<'a> {
-        let stride = self.inputs;
+        let stride = self.inputs / input.per_count();
         let Input { values: first, factors, beside: others, .. } = *input;
-        let is_alone = factors.is_none() && others.is_empty();
+        let is_alone = input.is_alone();
+        assert!(is_alone || !input.is_rounded, "what has been rounded is alone");
         assert!(is_alone || self.groups == 1, "only a product has factors, or inputs side by side");
         match factors {
             _ if !self.is_pointwise() || windows.place.channel != 1 => {

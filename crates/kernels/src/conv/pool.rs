@@ -1,7 +1,8 @@
-//! Pooling of f32 with the channels last.
+//! Pooling of f32 with the channels last, and of what has become bytes, or bf16, for products.
 
 use crate::gemm::Window;
 use crate::multiversion;
+use crate::num::bf16;
 use crate::par::Threads;
 use crate::pool::Pooling;
 
@@ -51,6 +52,20 @@ impl ChannelsPool {
     /// # Panics
     /// As [`Self::run`].
     pub fn run_on_levels(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
+        self.largest(threads, from, to);
+    }
+
+    /// Takes the largest of each window of elements that have been rounded to bf16: what the largest ones
+    /// of [`Self::run`] would be rounded to, but for the sign of 0.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    pub fn run_on_rounded(&self, threads: &Threads, from: &[bf16], to: &mut [bf16]) {
+        self.largest(threads, from, to);
+    }
+
+    /// Takes the largest of each window: the largest along its lines, and of those the largest along it.
+    fn largest<T: Ranked>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         let [depth, height, width] = self.axes;
         let line = width.input * self.channels;
         let positions = depth.input * height.input * line;
@@ -63,20 +78,18 @@ impl ChannelsPool {
         let out = width.output * self.channels;
         let grain = GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
         threads.chunks(to, out, grain * out, |first, to| {
-            let mut above = vec![0; line];
+            let mut above = vec![T::LEAST; line];
             for (i, to) in to.chunks_exact_mut(out).enumerate() {
                 let (batch, rest) = ((first + i) / lines, (first + i) % lines);
                 let (z, y) = (rest / height.output, rest % height.output);
                 let image = &from[batch * positions..][..positions];
-                // The largest along the lines of a window, and of those the largest along it.
-                above.fill(0);
+                above.fill(T::LEAST);
                 for z in depth.taps_within(z).filter_map(|tap| depth.position(z, tap)) {
                     for y in height.taps_within(y).filter_map(|tap| height.position(y, tap)) {
-                        let from = &image[(z * height.input + y) * line..][..line];
-                        greatest_level(&mut above, from);
+                        T::raise(&mut above, &image[(z * height.input + y) * line..][..line]);
                     }
                 }
-                along_line(&above, width, self.channels, to);
+                T::along(&above, (width, self.channels), to);
             }
         });
     }
@@ -188,26 +201,108 @@ multiversion! {
     }
 }
 
+/// Elements whose order is that of an integer each.
+trait Ranked: Copy + Send + Sync {
+    type Rank: Copy + Sync;
+    /// That of no element is lower, but of what is no number.
+    const LEAST: Self::Rank;
+    /// Raises ranks to those of as many elements.
+    fn raise(ranks: &mut [Self::Rank], elements: &[Self]);
+    /// Writes for each window of a line the element of the largest rank of each of its channels.
+    fn along(line: &[Self::Rank], across: (Window, usize), to: &mut [Self]);
+}
+
+impl Ranked for u8 {
+    type Rank = u8;
+    const LEAST: u8 = 0;
+
+    fn raise(ranks: &mut [u8], elements: &[u8]) {
+        raise_to_levels(ranks, elements);
+    }
+
+    fn along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
+        levels_along(line, across, to);
+    }
+}
+
+impl Ranked for bf16 {
+    type Rank = i16;
+    const LEAST: i16 = turned(bf16::NEG_INFINITY.to_bits() as i16);
+
+    fn raise(ranks: &mut [i16], elements: &[bf16]) {
+        raise_to_halves(ranks, elements);
+    }
+
+    fn along(line: &[i16], across: (Window, usize), to: &mut [bf16]) {
+        halves_along(line, across, to);
+    }
+}
+
+/// The rank of an element. What is no number is below all others.
+#[inline(always)]
+fn rank(element: bf16) -> i16 {
+    const MOST: i16 = turned(bf16::INFINITY.to_bits() as i16);
+    let rank = turned(element.to_bits() as i16);
+    if rank > MOST { i16::MIN } else { rank }
+}
+
+/// The rank of some bits, or the bits of a rank: negative numbers are larger the smaller their bits are.
+#[inline(always)]
+const fn turned(bits: i16) -> i16 {
+    bits ^ (bits >> 15) & i16::MAX
+}
+
 multiversion! {
-    fn greatest_level(to: &mut [u8], from: &[u8]) {
-        for (to, x) in to.iter_mut().zip(from) {
+    fn raise_to_levels(ranks: &mut [u8], levels: &[u8]) {
+        for (to, x) in ranks.iter_mut().zip(levels) {
             *to = (*to).max(*x);
         }
     }
 }
 
 multiversion! {
-    fn along_line(line: &[u8], width: Window, channels: usize, to: &mut [u8]) {
-        for (x, to) in to.chunks_exact_mut(channels).enumerate() {
-            to.fill(0);
-            for tap in width.taps_within(x) {
-                if let Some(at) = width.position(x, tap) {
-                    let from = &line[at * channels..][..channels];
-                    for j in 0..channels {
-                        to[j] = to[j].max(from[j]);
-                    }
+    fn raise_to_halves(ranks: &mut [i16], halves: &[bf16]) {
+        for (to, x) in ranks.iter_mut().zip(halves) {
+            *to = (*to).max(rank(*x));
+        }
+    }
+}
+
+multiversion! {
+    fn levels_along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
+        largest_along(line, across, to, u8::LEAST, |rank| rank);
+    }
+}
+
+multiversion! {
+    fn halves_along(line: &[i16], across: (Window, usize), to: &mut [bf16]) {
+        let bits = |rank| bf16::from_bits(turned(rank) as u16);
+        largest_along(line, across, to, bf16::LEAST, bits);
+    }
+}
+
+/// As [`Ranked::along`]; `of` gives the element of a rank.
+#[inline(always)]
+fn largest_along<T, K: Ord + Copy>(
+    line: &[K],
+    (width, channels): (Window, usize),
+    to: &mut [T],
+    least: K,
+    of: impl Fn(K) -> T,
+) {
+    let mut ranks = vec![least; channels];
+    for (x, to) in to.chunks_exact_mut(channels).enumerate() {
+        ranks.fill(least);
+        for tap in width.taps_within(x) {
+            if let Some(at) = width.position(x, tap) {
+                let from = &line[at * channels..][..channels];
+                for j in 0..channels {
+                    ranks[j] = ranks[j].max(from[j]);
                 }
             }
+        }
+        for j in 0..channels {
+            to[j] = of(ranks[j]);
         }
     }
 }
@@ -215,6 +310,7 @@ multiversion! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::num::f32_to_bf16;
     use crate::pool::{Axis, Pool};
 
     fn slide(input: usize, output: usize, taps: usize, stride: usize, start: isize) -> Window {
@@ -245,6 +341,11 @@ mod tests {
                 let mut largest = vec![9; last.len()];
                 pool.run_on_levels(&Threads::new(2), &levels, &mut largest);
                 assert!(last.iter().map(|x| (x * 3.0) as u8).eq(largest));
+                let rounded = |x: &f32| f32_to_bf16(x - 9.0);
+                let halves: Vec<bf16> = from.iter().map(rounded).collect();
+                let mut largest = vec![bf16::NAN; last.len()];
+                pool.run_on_rounded(&Threads::new(2), &halves, &mut largest);
+                assert!(last.iter().map(rounded).eq(largest));
             }
             let plane = |b: usize, c: usize| -> Vec<f32> {
                 (0..inside).map(|i| from[(b * inside + i) * channels + c]).collect()
@@ -274,8 +375,14 @@ mod tests {
             pooling: Pooling::Max,
         };
         let mut largest = [0.0; 2];
-        pool.run(Threads::single(), &(0..12).map(|i| i as f32).collect::<Vec<_>>(), &mut largest);
+        let from: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        pool.run(Threads::single(), &from, &mut largest);
         assert_eq!(largest, [10.0, 11.0]);
+        let (mut largest, nan) = ([bf16::ZERO; 2], bf16::NAN);
+        let from: Vec<bf16> =
+            from.iter().map(|x| if *x > 6.0 { nan } else { f32_to_bf16(*x) }).collect();
+        pool.run_on_rounded(Threads::single(), &from, &mut largest);
+        assert_eq!(largest, [6.0, 5.0].map(f32_to_bf16), "numbers before what is none");
         let mut level = [0; 2];
         pool.run_on_levels(Threads::single(), &(0..12).collect::<Vec<_>>(), &mut level);
         assert_eq!(level, [10, 11]);

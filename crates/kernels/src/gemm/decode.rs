@@ -6,6 +6,7 @@ use super::compressed::{Code, Form, Stored};
 use super::precision::has_pairs;
 #[cfg(target_arch = "x86_64")]
 use super::round::store_pairs;
+use super::target::SharedTarget;
 #[cfg(target_arch = "x86_64")]
 use super::tiles;
 use super::{Left, Product, Right, Tile, finish, micro};
@@ -423,10 +424,10 @@ impl Product<'_> {
     }
 
     /// Computes one tile of C with a compressed B.
-    pub(super) fn decoded(&self, tile: Tile, b: Stored<'_>, scratch: &mut [f32], c: Slice<f32>) {
+    pub(super) fn decoded(&self, tile: Tile, b: Stored<'_>, scratch: &mut [f32], c: SharedTarget) {
         let (_, width) = micro::shape();
         let firsts = (tile.columns.0..tile.columns.1).step_by(width);
-        if let (true, Left::Rows { values, stride }) = (tile.is_thin, self.a) {
+        if let (true, Left::Rows { values, stride }, Some(c)) = (tile.is_thin, self.a, c.values()) {
             for first in firsts {
                 let panel = b.panel(first, scratch);
                 // SAFETY: the columns are this tile's own.

@@ -185,6 +185,11 @@ pub(crate) unsafe fn finish(
     }
 }
 
+/// Whether all of these are done before a block leaves the registers.
+pub fn are_absorbed(steps: &[Step<'_>]) -> bool {
+    Absorbed::of(steps).1.is_empty()
+}
+
 /// The steps that are done before a block leaves the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Absorbed<'a> {

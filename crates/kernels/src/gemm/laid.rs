@@ -26,11 +26,12 @@ impl Laid {
         let mut pointers = vec![std::ptr::null(); ROWS * product.runs()];
         let is_scaled = matches!(product.a, Left::Scaled { .. });
         let mut products = vec![0f32; if is_scaled { ROWS * product.k } else { 0 }];
+        let per_count = product.per_count();
         let mut line = None;
         for block in 0..laid.count() {
             let (mut row, end) = laid.block(block);
             while row < end {
-                let rows = match product.a {
+                let rows = match product.left().0 {
                     Left::Windows(windows) => windows.together(row, end - row),
                     _ => end - row,
                 };
@@ -39,7 +40,7 @@ impl Laid {
                 for i in 0..rows {
                     let to = laid.row(block, row + i);
                     // SAFETY: `check` has shown that the rows lie within A.
-                    unsafe { to.round(a, runs, (i, rows), product.k) };
+                    unsafe { to.round((a, per_count), runs, (i, rows), product.k) };
                 }
                 row += rows;
             }
@@ -104,14 +105,21 @@ struct RowLines<'a> {
 }
 
 impl RowLines<'_> {
-    /// Rounds a row of several that consist of `runs` runs, with zeros behind it.
+    /// Rounds a row of several that consist of `runs` runs, with zeros behind it. Where it has been
+    /// rounded, each that is counted is a pair.
     ///
     /// # Panics
     /// When neighbours of a run are apart.
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements; the machine has AVX512-BF16.
-    unsafe fn round(self, from: Source, runs: usize, at: (usize, usize), k: usize) {
+    unsafe fn round(
+        self,
+        (from, per_count): (Source, usize),
+        runs: usize,
+        at: (usize, usize),
+        k: usize,
+    ) {
         let len = k / runs;
         // The last line that is written is within the lines.
         let last = (self.count - 1) * self.step * LANES;
@@ -120,21 +128,42 @@ impl RowLines<'_> {
         // SAFETY: the caller's promise, and up to the end of the last line.
         unsafe {
             for run in 0..runs {
-                lay((from.run(run, at), len), to, step, run * len);
+                let from = Elements::new(from.run(run, at), per_count);
+                lay((from, len), to, step, run * len);
             }
-            lay((std::ptr::null(), self.count * LANES - k), to, step, k);
+            lay((Elements::Zeros, self.count * LANES - k), to, step, k);
         }
     }
 }
 
-/// Rounds elements, or zeros if there is no pointer to them, from element `at` of a row on, whose
-/// lines are `step` apart.
+/// What is laid out.
+#[derive(Clone, Copy)]
+pub(super) enum Elements {
+    Zeros,
+    /// These, rounded.
+    Values(*const f32),
+    /// These, which have been rounded.
+    Rounded(*const u16),
+}
+
+impl Elements {
+    /// Zeros where there is no pointer, else elements, or pairs that have been rounded.
+    pub(super) fn new(from: *const f32, per_count: usize) -> Elements {
+        match per_count {
+            _ if from.is_null() => Elements::Zeros,
+            1 => Elements::Values(from),
+            _ => Elements::Rounded(from.cast()),
+        }
+    }
+}
+
+/// Lays out elements from element `at` of a row on, whose lines are `step` apart.
 ///
 /// # Safety
 /// The pointer is valid for so many elements, and the row has lines for them; the machine has
 /// AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(super) unsafe fn lay((from, len): (*const f32, usize), to: *mut u16, step: usize, at: usize) {
+pub(super) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usize, at: usize) {
     let mut done = 0;
     while done < len {
         let (line, inside) = ((at + done) / LANES, (at + done) % LANES);
@@ -142,9 +171,10 @@ pub(super) unsafe fn lay((from, len): (*const f32, usize), to: *mut u16, step: u
         // SAFETY: the caller's promise; the elements lie within a line.
         unsafe {
             let to = to.add(line * step * LANES + inside);
-            match from.is_null() {
-                true => to.write_bytes(0, count),
-                false => store_rounded(from.add(done), to, count),
+            match from {
+                Elements::Zeros => to.write_bytes(0, count),
+                Elements::Values(from) => store_rounded(from.add(done), to, count),
+                Elements::Rounded(from) => to.copy_from_nonoverlapping(from.add(done), count),
             }
         }
         done += count;

@@ -5,6 +5,7 @@ use super::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use super::precision::Unit;
 use super::staged;
+use super::target::Out;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::isa::{Isa, isa};
@@ -65,37 +66,6 @@ impl Ahead {
     pub(super) fn further_on(panel: &[f32], width: usize) -> [Ahead; 2] {
         let from = panel.as_ptr().wrapping_add(SOON);
         [from, from.wrapping_add(width / 2)].map(|from| Ahead { from, step: width })
-    }
-}
-
-/// Where sums go, and what is done to them before.
-#[derive(Clone, Copy)]
-pub(crate) struct Out {
-    /// The first element.
-    pub(crate) to: *mut f32,
-    /// Distance between rows.
-    pub(crate) stride: usize,
-    /// Elements of a row, at most those that are computed.
-    pub(crate) columns: usize,
-    /// What is done to the sums.
-    pub(crate) then: Then,
-}
-
-impl Out {
-    /// Asks for where some rows of sums go, and for what is added to them: it comes while they are
-    /// computed.
-    pub(super) fn ask(&self, rows: usize) {
-        let (add, stride) = self.then.add;
-        let both = [(self.to.cast_const(), self.stride), (add, stride)];
-        // Often they are added to where they go.
-        let count = if add.is_null() || add == self.to.cast_const() { 1 } else { 2 };
-        for (first, stride) in both.into_iter().take(count) {
-            for row in (0..rows).map(|i| first.wrapping_add(i * stride)) {
-                for line in (0..self.columns).step_by(LINE) {
-                    prefetch(row.wrapping_add(line));
-                }
-            }
-        }
     }
 }
 
@@ -411,29 +381,33 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     out: &Out,
     sums: [[V; P]; R],
 ) {
+    let lanes = V::LANES;
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
-        match out.columns == P * V::LANES {
+        match out.columns == P * lanes {
             true => finish(
                 out,
                 sums,
-                |from, p| V::load(from.add(p * V::LANES)),
-                |v, to, p| v.store(to.add(p * V::LANES)),
+                |from, p| V::load(from.add(p * lanes)),
+                |v, i, p| v.store(out.at(i, p, lanes)),
+                |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), lanes),
             ),
             false => {
-                let count = |p: usize| out.columns.saturating_sub(p * V::LANES).min(V::LANES);
+                let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
                 finish(
                     out,
                     sums,
-                    |from, p| V::load_some(from.wrapping_add(p * V::LANES), count(p)),
-                    |v, to, p| v.store_some(to.wrapping_add(p * V::LANES), count(p)),
+                    |from, p| V::load_some(from.wrapping_add(p * lanes), count(p)),
+                    |v, i, p| v.store_some(out.at(i, p, lanes), count(p)),
+                    |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
                 );
             }
         }
     }
 }
 
-/// Finishes the sums and writes them, by functions that load and store vector `p` of a row.
+/// Finishes the sums and writes them, by functions that load vector `p` of a row, and store that of row
+/// `i` as it is or rounded.
 ///
 /// # Safety
 /// As [`kernel`].
@@ -442,7 +416,8 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
     out: &Out,
     mut sums: [[V; P]; R],
     load: impl Fn(*const f32, usize) -> V,
-    store: impl Fn(V, *mut f32, usize),
+    store: impl Fn(V, usize, usize),
+    round: impl Fn(V, usize, usize),
 ) {
     let Then { bias, add: (add, stride), function } = out.then;
     // SAFETY: the caller's promise.
@@ -476,7 +451,11 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
                 });
             }
         }
-        each_row!(R, i => for p in 0..P { store(sums[i][p], out.to.add(i * out.stride), p) });
+        if V::ROUNDS && out.rounds {
+            each_row!(R, i => for p in 0..P { round(sums[i][p], i, p) });
+        } else {
+            each_row!(R, i => for p in 0..P { store(sums[i][p], i, p) });
+        }
     }
 }
 
@@ -515,12 +494,9 @@ unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
     out: &Out,
     row: usize,
 ) {
-    let (add, stride) = out.then.add;
-    let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
-    let then = Then { add: (add, stride), ..out.then };
+    let out = out.below(row);
     // SAFETY: the caller's promise.
     unsafe {
-        let out = Out { to: out.to.add(row * out.stride), then, ..*out };
         let mut values = [[V::zero(); P]; R];
         for i in 0..R {
             for p in 0..P {

@@ -22,6 +22,7 @@ mod plain;
 mod precision;
 mod round;
 mod staged;
+mod target;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 mod together;
@@ -32,10 +33,13 @@ mod windows;
 
 pub use compressed::{Code, Compressed, CompressedPanels, Factors};
 pub(crate) use epilogue::{Absorbed, add, add_number, apply_to_rows, finish};
-pub use epilogue::{Step, apply_steps};
+pub use epilogue::{Step, apply_steps, are_absorbed};
 pub use pack::{Layout, Packed, pack_into, panels_len};
 pub use plain::plain;
 pub use precision::Precision;
+pub(crate) use round::round_all;
+pub use target::Target;
+pub(crate) use target::{Out, pairs};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tiles::has_tiles;
 pub use together::{Member, are_few, run_together};
@@ -47,10 +51,11 @@ use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use divide::{GRAIN, Tile, Tiles};
 use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
-pub(crate) use micro::{Out, most_rows, store};
+pub(crate) use micro::{most_rows, store};
 use pack::pack_panel;
 use round::Rounded;
 use std::ops::Range;
+use target::SharedTarget;
 use windows::Line;
 
 /// Up to this many rows, a B that is packed for later products is not worth it.
@@ -156,20 +161,32 @@ impl Product<'_> {
     /// # Panics
     /// When a slice is too short.
     pub fn run(&self, threads: &Threads, scratch: &ScratchPool, c: &mut [f32]) {
+        self.run_to(threads, scratch, Target::Values(c));
+    }
+
+    /// Computes the product, and rounds its elements if they are wanted so.
+    ///
+    /// # Panics
+    /// When a slice is too short. Only for products whose [`Precision::keeps_pairs`], and whose steps
+    /// [`are_absorbed`], elements can be rounded.
+    pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());
+        let can_round = self.precision.keeps_pairs() && are_absorbed(self.steps);
+        assert!(can_round || matches!(c, Target::Values(_)), "elements are not rounded here");
         if self.m == 0 || self.n == 0 {
             return;
         }
         let tiles = Tiles::new(self, threads.count());
         let across = tiles.across();
-        let run = |product: &Product<'_>| product.run_tiles(threads, scratch, tiles, Slice::new(c));
+        let c = c.shared();
+        let run = |product: &Product<'_>| product.run_tiles(threads, scratch, tiles, c);
         match self.rounds_first(across) {
             true => self.round_first(threads, scratch, run),
             false => run(self),
         }
     }
 
-    fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: Slice<f32>) {
+    fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: SharedTarget) {
         let room = tiles.room(self);
         let mut packed = scratch.take::<f32>(room * threads.count());
         let shared = Slice::new(&mut packed);
@@ -198,7 +215,7 @@ impl Product<'_> {
         self.check(len);
         let tiles = Tiles::new(self, 1);
         for tile in 0..tiles.count() {
-            self.tile((tiles.get(tile), tiles.get(tile + 1)), scratch, c);
+            self.tile((tiles.get(tile), tiles.get(tile + 1)), scratch, SharedTarget::Values(c));
         }
     }
 
@@ -271,19 +288,19 @@ impl Product<'_> {
     }
 
     /// Computes one tile of C, and asks for the B of a tile that comes later.
-    fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: Slice<f32>) {
+    fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
         let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();
         let later = self.panels_at(later.columns.0).filter(|_| is_other);
         self.compute(tile, later.unwrap_or_default(), scratch, c);
     }
 
     /// Computes one tile of C, and asks for panels that are read later.
-    fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: Slice<f32>) {
+    fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: SharedTarget) {
         if let Some(b) = self.compressed() {
             return self.decoded(tile, b, scratch, c);
         }
-        if let (true, Left::Rows { values, stride }, Right::Plain(b, layout)) =
-            (tile.is_thin, self.a, self.b)
+        if let (true, Left::Rows { values, stride }, Right::Plain(b, layout), Some(c)) =
+            (tile.is_thin, self.a, self.b, c.values())
         {
             return vector::tile(self, tile, (values, stride), (b, layout), c);
         }
@@ -331,6 +348,14 @@ impl Product<'_> {
         }
     }
 
+    /// Elements for each that is counted of A.
+    fn per_count(&self) -> usize {
+        match self.a {
+            Left::Rounded(_) => self.precision.per_lane(),
+            _ => 1,
+        }
+    }
+
     /// Whether each row of A has elements of its own.
     fn reads_once(&self) -> bool {
         !matches!(self.left().0, Left::Windows(_) | Left::Runs { .. })
@@ -348,7 +373,7 @@ impl Product<'_> {
 
     /// Walks over a tile: some rows of A, then panel after panel. Asks for the panels of a later
     /// tile.
-    fn blocks(&self, tile: Tile, (panels, later): (&[f32], &[f32]), c: Slice<f32>) {
+    fn blocks(&self, tile: Tile, (panels, later): (&[f32], &[f32]), c: SharedTarget) {
         let (most, width) = micro::shape();
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
         let (then, rest) = Absorbed::of(self.steps);
@@ -399,12 +424,11 @@ impl Product<'_> {
                                 Ahead::part(next, (i, across), (panel, lanes)),
                             ],
                         },
-                        out: Out {
-                            to: c.at(row * self.c_stride + column),
-                            stride: self.c_stride,
-                            columns: width.min(right - column),
-                            then: then.at(row, column),
-                        },
+                        out: c.block(
+                            row * self.c_stride + column,
+                            (self.c_stride, width.min(right - column)),
+                            then.at(row, column),
+                        ),
                     };
                     if asks {
                         block.out.ask(rows);
@@ -412,8 +436,10 @@ impl Product<'_> {
                     micro::run(block, self.precision, rows);
                 }
             }
-            // SAFETY: within C and within this tile.
-            unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
+            if let Some(c) = c.values() {
+                // SAFETY: within C and within this tile.
+                unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
+            }
             row += rows;
             turn += 1;
         }

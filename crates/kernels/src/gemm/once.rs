@@ -1,14 +1,18 @@
 //! Rounding A before the tiles, where they would round the same elements again and again: those
-//! under the windows of a convolution, and rows that meet columns of B in turn.
+//! under the windows of a convolution, and rows that meet columns of B in turn. Windows that have been
+//! rounded get zeros at the ends of lines.
 
 use super::precision::Precision;
 use super::round::round_all;
-use super::{Left, Place, Product, Windows};
+use super::{Left, Place, Product, Window, Windows};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 15;
+
+/// Positions with the zeros for each of a line, at most: a file may ask for any padding.
+const MOST: usize = 4;
 
 impl Product<'_> {
     /// Whether rounding A first pays if there are `across` tiles side by side. Pairs must not
@@ -19,6 +23,11 @@ impl Product<'_> {
             Left::Runs { values, run, .. } => (values.len(), run),
             Left::Windows(windows) if !windows.reads_all() => return false,
             Left::Windows(windows) => (windows.input.len(), windows.place.position),
+            Left::Rounded(Left::Windows(windows)) => {
+                let [_, _, width] = windows.axes;
+                let gains = windows.reads_all() && padded(width) != width;
+                return gains && !self.precision.has_tiles();
+            }
             Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return false,
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
@@ -37,7 +46,9 @@ impl Product<'_> {
         let values = match self.a {
             Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Left::Runs { values, .. } => values,
-            Left::Windows(of) => return self.round_windows(of, threads, scratch, then),
+            Left::Windows(of) | Left::Rounded(&Left::Windows(of)) => {
+                return self.round_windows(of, threads, scratch, then);
+            }
             Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return then(self),
         };
         let per_lane = self.precision.per_lane();
@@ -62,8 +73,8 @@ impl Product<'_> {
         then(&Product { a: Left::Rounded(&a), ..*self });
     }
 
-    /// The same for windows, with zeros at the ends of lines unless they are far more: windows that reach
-    /// beyond a line need a pointer for each.
+    /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows that
+    /// reach beyond a line need a pointer for each.
     fn round_windows(
         &self,
         of: &Windows<'_>,
@@ -71,12 +82,10 @@ impl Product<'_> {
         scratch: &ScratchPool,
         then: impl FnOnce(&Product<'_>),
     ) {
-        /// Positions with the zeros for each of a line, at most: a file may ask for any padding.
-        const MOST: usize = 4;
         let [depth, height, own] = of.axes;
-        let wide = own.with_zeros();
-        let width = if wide.input <= own.input.saturating_mul(MOST) { wide } else { own };
-        let per_lane = self.precision.per_lane();
+        let width = padded(own);
+        let is_rounded = matches!(self.a, Left::Rounded(_));
+        let per_lane = if is_rounded { 1 } else { self.precision.per_lane() };
         let position = of.place.position / per_lane;
         let (line, lines) = (width.input * position, depth.input * height.input);
         let batch = of.input.len() / of.place.image.max(1);
@@ -88,8 +97,12 @@ impl Product<'_> {
                 let len = own.input * of.place.position;
                 let (left, rest) = to.split_at_mut(before);
                 let (inside, right) = rest.split_at_mut(own.input * position);
+                let from = &of.input[batch * of.place.image + y * len..][..len];
                 left.fill(0.0);
-                round_all(&of.input[batch * of.place.image + y * len..][..len], inside);
+                match is_rounded {
+                    true => inside.copy_from_slice(from),
+                    false => round_all(from, inside),
+                }
                 right.fill(0.0);
             }
         });
@@ -102,4 +115,10 @@ impl Product<'_> {
         };
         then(&Product { a: Left::Rounded(&Left::Windows(&windows)), ..*self });
     }
+}
+
+/// Windows over lines that hold the zeros at their ends, unless these are far more.
+fn padded(width: Window) -> Window {
+    let wide = width.with_zeros();
+    if wide.input <= width.input.saturating_mul(MOST) { wide } else { width }
 }

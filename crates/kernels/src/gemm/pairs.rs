@@ -9,11 +9,14 @@
 use super::micro::{Block, Source, kernel, line, rows};
 #[cfg(target_arch = "x86_64")]
 use super::precision::has_pairs;
+use super::round::round;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
 use crate::simd::Vector;
 use std::marker::PhantomData;
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::Native16;
 
 /// Computes a block whose operands are pairs, as [`micro::run`](super::micro::run).
 ///
@@ -57,15 +60,22 @@ trait Multiply<V>: Copy {
     /// # Safety
     /// The instruction set must be available.
     unsafe fn add_pairs(a: V, b: V, sums: V) -> V;
+
+    /// The first `count` sums to memory, at most all, each rounded to bf16.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and there be room for so many.
+    unsafe fn store_rounded(sums: V, to: *mut u16, count: usize);
 }
 
 /// Lanes that are pairs, or sums of their products.
 #[derive(Clone, Copy)]
-struct Pairs<V, M>(V, PhantomData<M>);
+pub(super) struct Pairs<V, M>(V, PhantomData<M>);
 
 // SAFETY: every method is that of the vector, but for `fma`, which is that of pairs.
 unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     const LANES: usize = V::LANES;
+    const ROUNDS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -101,6 +111,12 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     unsafe fn store_some(self, to: *mut f32, count: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.0.store_some(to, count) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_rounded(self, to: *mut u16, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { M::store_rounded(self.0, to, count) }
     }
 
     #[inline(always)]
@@ -155,6 +171,19 @@ impl<V: Vector> Multiply<V> for Emulated {
             V::load(to.as_ptr())
         }
     }
+
+    #[inline(never)]
+    unsafe fn store_rounded(sums: V, to: *mut u16, count: usize) {
+        let mut values = [0f32; 16];
+        assert!(count <= V::LANES && V::LANES <= 16);
+        // SAFETY: the caller's promise; there is room for the lanes.
+        unsafe {
+            sums.store(values.as_mut_ptr());
+            for (i, value) in values[..count].iter().enumerate() {
+                to.add(i).write(round(*value) as u16);
+            }
+        }
+    }
 }
 
 /// A sum and the products of two pairs.
@@ -175,13 +204,13 @@ fn flushed(x: f32) -> f32 {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Block, Multiply, Pairs, Source, kernel, line, rows};
-    use crate::simd::Avx512;
+    use crate::simd::{Avx512, Vector};
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
     /// By the instruction for it.
     #[derive(Clone, Copy)]
-    pub(super) struct Native;
+    pub(in super::super) struct Native;
 
     impl Multiply<Avx512> for Native {
         #[inline(always)]
@@ -193,7 +222,25 @@ mod x86 {
                 Avx512(_mm512_dpbf16_ps(sums.0, a, b))
             }
         }
+
+        #[inline(always)]
+        unsafe fn store_rounded(sums: Avx512, to: *mut u16, count: usize) {
+            // SAFETY: the caller has AVX512-BF16; what the mask leaves out is not written.
+            unsafe {
+                let rounded = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums.0));
+                match count {
+                    Avx512::LANES => _mm256_storeu_si256(to.cast(), rounded),
+                    _ => {
+                        let mask = u16::MAX.checked_shr((Avx512::LANES - count) as u32);
+                        _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), rounded);
+                    }
+                }
+            }
+        }
     }
+
+    /// Lanes whose sums can be stored in bf16.
+    pub(in super::super) type Native16 = Pairs<Avx512, Native>;
 
     /// # Safety
     /// As [`run`](super::run).
@@ -217,7 +264,6 @@ mod x86 {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::super::micro::Steps;
-    use super::super::round::round;
     use super::*;
     use crate::simd::Avx512;
 
@@ -273,10 +319,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sums_are_rounded_as_operands_are() {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+        unsafe fn store(sums: &[f32; 16], to: &mut [u16; 16], count: usize) {
+            // SAFETY: there are sixteen lanes.
+            unsafe {
+                x86::Native::store_rounded(Avx512::load(sums.as_ptr()), to.as_mut_ptr(), count);
+            }
+        }
+        if !has_pairs() {
+            return;
+        }
+        for (high, count) in (0..=u16::MAX).zip((0..=16).cycle()) {
+            let low = |i: usize| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff][i % 6];
+            let sums = std::array::from_fn(|i| f32::from_bits(u32::from(high) << 16 | low(i)));
+            let mut found = [7; 16];
+            // SAFETY: `has_pairs` has been asked.
+            unsafe { store(&sums, &mut found, count) };
+            let expected = |i: usize| if i < count { round(sums[i]) as u16 } else { 7 };
+            assert_eq!(found, std::array::from_fn(expected), "{high:x}");
+        }
+    }
+
     /// Also where products are computed in another way because that is faster.
     #[test]
     fn blocks_are_chains_of_pairs() {
-        use super::super::micro::{Ahead, Out, Then};
+        use super::super::micro::{Ahead, Then};
+        use super::super::target::Out;
         if !has_pairs() {
             return;
         }
@@ -295,7 +365,13 @@ mod tests {
                 k: lanes,
                 b: b.as_ptr(),
                 ahead: [nothing; 2],
-                out: Out { to: found.as_mut_ptr(), stride: columns, columns, then: Then::NOTHING },
+                out: Out {
+                    to: found.as_mut_ptr(),
+                    rounds: false,
+                    stride: columns,
+                    columns,
+                    then: Then::NOTHING,
+                },
             };
             // SAFETY: the operands are as large as the block says, and `has_pairs` has been asked.
             unsafe { run(block, rows) };

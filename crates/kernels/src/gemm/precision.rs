@@ -56,11 +56,16 @@ impl Precision {
     }
 
     /// Neighbouring elements along k in a lane.
-    pub(super) fn per_lane(self) -> usize {
+    pub(crate) fn per_lane(self) -> usize {
         match self.unit() {
             None | Some(Unit::Wide) => 1,
             Some(Unit::Tiles | Unit::Pairs) => 2,
         }
+    }
+
+    /// Whether what has been rounded is kept in pairs, so that results can be written and read so.
+    pub fn keeps_pairs(self) -> bool {
+        self.per_lane() == 2
     }
 
     /// Lanes of f32 that `k` neighbouring elements of an operand take: whole pairs of those that

@@ -71,7 +71,7 @@ multiversion! {
 }
 
 /// Rounds an even number of elements to as many lanes as they take.
-pub(super) fn round_all(from: &[f32], lanes: &mut [f32]) {
+pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
     match unit() {
         Unit::Wide => {
             assert!(from.len() == lanes.len() && from.len().is_multiple_of(2));

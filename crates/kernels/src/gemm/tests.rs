@@ -1,6 +1,6 @@
 use super::*;
 use crate::lines::Shelf;
-use crate::num::Loose;
+use crate::num::{Loose, bf16};
 use crate::unary::Unary;
 use proptest::prelude::*;
 
@@ -85,7 +85,7 @@ fn few_rows_are_chains() {
 }
 
 fn rounded(x: f32) -> f32 {
-    flushed(crate::num::bf16::from_f32(x).to_f32())
+    flushed(bf16::from_f32(x).to_f32())
 }
 
 /// What is below the normal numbers is 0.
@@ -227,7 +227,7 @@ fn rounded_windows_are_chains() {
         };
         let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
             #[cfg(target_arch = "x86_64")]
-            true if image::suits(&windows) => {
+            true if image::suits(&windows, 1) => {
                 let run = taps * channels;
                 sum_of_steps(terms, run / run.div_ceil(32))
             }
@@ -250,7 +250,62 @@ fn rounded_windows_are_chains() {
             for (i, found) in c.iter().enumerate() {
                 assert_eq!(*found, sum(&terms(i / n, i % n)), "{channels} {taps} {stride}: {i}");
             }
+            if precision.keeps_pairs() {
+                let halves = halves(windows.input);
+                let windows = Windows {
+                    input: pairs(&halves).unwrap(),
+                    place: Place::channels_last(positions, channels / 2),
+                    channels: (0, channels / 2),
+                    ..windows
+                };
+                let a = Left::Rounded(&Left::Windows(&windows));
+                let mut again = vec![0.0; m * n];
+                Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+                    threads,
+                    &ScratchPool::default(),
+                    &mut again,
+                );
+                assert_eq!(again, c, "{channels} {taps} {stride}");
+            }
         }
+    }
+}
+
+/// As products round elements.
+fn halves(values: &[f32]) -> Vec<bf16> {
+    values.iter().map(|x| bf16::from_f32(rounded(*x))).collect()
+}
+
+/// Where what is read has been rounded, and where what is written is, nothing else changes.
+#[test]
+fn operands_and_results_may_be_rounded() {
+    let precision = Precision::Bf16;
+    if !precision.keeps_pairs() {
+        return;
+    }
+    for (m, n, k) in [(1, 2, 2), (5, 24, 34), (40, 100, 64), (67, 34, 130)] {
+        let (threads, scratch) = (Threads::new(2), ScratchPool::default());
+        let (a, b, bias) = (numbers(m * k, 1), numbers(k * n, 2), numbers(n, 3));
+        let more = numbers(m * n, 4);
+        let steps = [
+            Step::AddColumns(&bias),
+            Step::AddMatrix { values: &more, stride: n },
+            Step::Apply(Unary::Relu {}),
+        ];
+        let b = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+        let rows = Left::Rows { values: &a, stride: k };
+        let product = Product { m, n, k, a: rows, b, c_stride: n, precision, steps: &steps };
+        let mut expected = vec![f32::NAN; m * n];
+        product.run(&threads, &scratch, &mut expected);
+        let rounded_a = halves(&a);
+        let rows = Left::Rows { values: pairs(&rounded_a).unwrap(), stride: k / 2 };
+        let product = Product { a: Left::Rounded(&rows), ..product };
+        let mut found = vec![f32::NAN; m * n];
+        product.run(&threads, &scratch, &mut found);
+        assert_eq!(found, expected);
+        let mut found = vec![bf16::NAN; m * n];
+        product.run_to(&threads, &scratch, Target::Rounded(&mut found));
+        assert_eq!(found, halves(&expected));
     }
 }
 

@@ -10,11 +10,11 @@ use super::compressed::Stored;
 use super::emulated::is_emulated;
 use super::image::{self, Image};
 use super::laid::Laid;
-use super::micro::{Out, store_rows};
+use super::micro::store_rows;
+use super::pairs::Native16;
+use super::target::{Out, SharedTarget};
 use super::{Absorbed, Left, Product, Tile, finish};
 use crate::lines::Lines;
-use crate::par::Slice;
-use crate::simd::Avx512;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::cell::Cell;
@@ -228,7 +228,7 @@ pub(super) enum Panels<'a> {
 impl Product<'_> {
     /// As [`Product::blocks`]: all rows of the tile are rounded, then some panels after the other
     /// pass by all of them.
-    pub(super) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: Slice<f32>) {
+    pub(super) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
         let (left, right) = tile.columns;
         let (then, rest) = Absorbed::of(self.steps);
         let panel = WIDTH * self.precision.rows(self.k);
@@ -236,8 +236,10 @@ impl Product<'_> {
         let blocks: Vec<RowBlock>;
         let (laid, image);
         match self.a {
-            Left::Windows(windows) if image::suits(windows) => {
-                image = Image::new(windows, tile.rows);
+            Left::Windows(windows) | Left::Rounded(&Left::Windows(windows))
+                if image::suits(windows, self.per_count()) =>
+            {
+                image = Image::new((windows, self.per_count()), tile.rows);
                 blocks = image.blocks().collect();
             }
             _ => {
@@ -274,19 +276,19 @@ impl Product<'_> {
                     let ahead = next.part(block.runs * block.run.0, panel);
                     // SAFETY: the tiles are as large as the block; the panel is as long as `k`.
                     unsafe { multiply(block, panel, ahead, &mut sums.0) };
-                    let out = |row: usize| Out {
-                        // SAFETY: `check` has shown that rows and columns lie within C.
-                        to: unsafe { c.at(row * self.c_stride + column) },
-                        stride: self.c_stride,
-                        columns: WIDTH.min(end - column),
-                        then: then.at(row, column),
+                    let size = (self.c_stride, WIDTH.min(end - column));
+                    // SAFETY: `check` has shown that rows and columns lie within C.
+                    let out = |row: usize| unsafe {
+                        c.block(row * self.c_stride + column, size, then.at(row, column))
                     };
                     // SAFETY: as above; tiles of the product are disjoint parts of C.
                     unsafe { write_block(&sums, out, block) };
                 }
                 let rows = block.row..block.row + block.rows.0 + block.rows.1;
-                // SAFETY: within C and within this tile.
-                unsafe { finish(rest, rows, first..end, self.c_stride, c) };
+                if let Some(c) = c.values() {
+                    // SAFETY: within C and within this tile.
+                    unsafe { finish(rest, rows, first..end, self.c_stride, c) };
+                }
             }
         }
     }
@@ -321,19 +323,19 @@ unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &Row
     // SAFETY: the caller's promise; `isa` says that there is AVX-512.
     unsafe {
         if first == SIDE || second == 0 {
-            return write_rows(sums.as_ptr(), out(row), first + second);
+            return write_rows(sums.as_ptr(), &out(row), first + second);
         }
-        write_rows(sums.as_ptr(), out(row), first);
-        write_rows(sums[SIDE * WIDTH..].as_ptr(), out(row + first), second);
+        write_rows(sums.as_ptr(), &out(row), first);
+        write_rows(sums[SIDE * WIDTH..].as_ptr(), &out(row + first), second);
     }
 }
 
 /// # Safety
-/// As [`store_rows`]; AVX-512.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn write_rows(sums: *const f32, out: Out, rows: usize) {
+/// As [`store_rows`]; AVX512-BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn write_rows(sums: *const f32, out: &Out, rows: usize) {
     // SAFETY: the caller's promise.
-    unsafe { store_rows::<Avx512, 2>(sums, &out, rows) }
+    unsafe { store_rows::<Native16, 2>(sums, out, rows) }
 }
 
 /// What the instructions of a block need beside their registers.

@@ -3,6 +3,7 @@
 
 use super::divide::{GRAIN, TILES_PER_THREAD, Tile};
 use super::epilogue::multiply;
+use super::target::SharedTarget;
 use super::{FEW_ROWS, Left, Precision, Product, micro};
 use crate::memory::ScratchPool;
 use crate::par::{Slice, Threads};
@@ -62,7 +63,8 @@ pub fn run_together(
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
             let (rows, is_thin) = ((0, product.m), product.is_thin());
             let tile = Tile { rows, columns: (own.start, own.end), is_thin };
-            product.compute(tile, later.unwrap_or_default(), space, *c);
+            let to = SharedTarget::Values(*c);
+            product.compute(tile, later.unwrap_or_default(), space, to);
             if let Some(of) = factor {
                 for row in 0..product.m {
                     let at = row * product.c_stride + own.start;

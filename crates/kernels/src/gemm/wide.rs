@@ -4,7 +4,8 @@
 //! `fma(a0, b0, fma(a1, b1, sum))`. Sums below the normal numbers are 0, as they are there, because
 //! the machine is told to flush them while it computes the chains.
 
-use super::micro::{self, Block, MAX_ROWS, Out, Then, store_rows};
+use super::micro::{self, Block, MAX_ROWS, Then, store_rows};
+use super::target::Out;
 use crate::isa::{Isa, isa};
 use crate::simd::{Avx2, Avx512};
 use std::arch::asm;
@@ -25,7 +26,7 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
     let mut sums = MaybeUninit::<Sums>::uninit();
     let to = sums.as_mut_ptr().cast::<f32>();
     let computed = |width: usize| Block {
-        out: Out { to, stride: width, columns: width, then: Then::NOTHING },
+        out: Out { to, rounds: false, stride: width, columns: width, then: Then::NOTHING },
         ..block
     };
     // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any

@@ -124,10 +124,16 @@ impl Windows<'_> {
         assert_eq!(batch * self.outputs(), m, "the windows have another number");
         let Place { image, position, channel } = self.place;
         let (first, count) = self.channels;
-        let reach = self.positions() * position + (first + count) * channel;
-        assert!(k == 0 || m == 0 || reach <= image + position.max(channel), "A is too short");
+        let reach = self.last() * position + (first + count).saturating_sub(1) * channel;
+        let is_read = k > 0 && m > 0 && self.positions() > 0;
+        assert!(!is_read || reach < image, "A is too short");
         assert!(m == 0 || self.input.len() >= batch * image, "A is too short");
         assert!(self.zeros.len() >= count, "there are too few zeros");
+    }
+
+    /// The last position that may be under a tap.
+    fn last(&self) -> usize {
+        self.axes.iter().fold(0, |all, axis| all * axis.input + axis.last())
     }
 
     /// The batch element, and the outputs along the axes, of a window.
@@ -280,6 +286,14 @@ impl Window {
     pub fn position(&self, output: usize, tap: usize) -> Option<usize> {
         let at = (output * self.stride + tap * self.dilation) as isize + self.start;
         (at >= 0 && (at as usize) < self.input).then_some(at as usize)
+    }
+
+    /// The last position under a tap that lies within the input, or the first of the input.
+    fn last(&self) -> usize {
+        let outputs = (self.output.max(1) - 1).saturating_mul(self.stride);
+        let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
+        let last = outputs.saturating_add(taps).saturating_add_signed(self.start);
+        last.min(self.input.saturating_sub(1))
     }
 
     /// The taps of window `output` that lie within the input.

@@ -1,11 +1,12 @@
 //! Convolutions to tensors whose channels are the last axis.
 
-use super::then::{Then, steps};
+use super::then::{Then, are_absorbed, steps};
 use crate::net::Made;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
 use crate::prepared::Ahead;
 use kernels::conv::{Convolution, Input, Map};
+use kernels::gemm::{Precision, Target};
 use kernels::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -30,6 +31,16 @@ pub(crate) struct ChannelsLast {
     pub(crate) of_levels: Option<usize>,
     /// How levels are found that are written in place of values.
     pub(crate) writes: Option<ToLevel>,
+    /// What is bf16.
+    pub(crate) rounded: Rounded,
+}
+
+/// What has been rounded to bf16 for a convolution that would do it, and what it rounds for those that
+/// read it.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) struct Rounded {
+    data: bool,
+    results: bool,
 }
 
 impl ChannelsLast {
@@ -48,6 +59,25 @@ impl ChannelsLast {
     pub(crate) fn with_levels(&self, parameters: usize) -> Option<ChannelsLast> {
         let can = self.is_by_channels() && self.conv.reads_levels() && self.of_levels.is_none();
         can.then(|| ChannelsLast { of_levels: Some(parameters), ..self.clone() })
+    }
+
+    /// The same whose data have been rounded to bf16, as it does itself, if it can read them.
+    pub(crate) fn with_rounded_data(&self) -> Option<ChannelsLast> {
+        let is_alone = self.gates.is_none() && self.beside.is_empty() && !self.backward;
+        let can = is_alone && !self.channels_first && self.in_bf16().reads_rounded();
+        let rounded = Rounded { data: true, ..self.rounded };
+        can.then(|| ChannelsLast { rounded, ..self.clone() })
+    }
+
+    /// The same that rounds its results to bf16, if it can.
+    pub(crate) fn with_rounded_results(&self) -> Option<ChannelsLast> {
+        let can = !self.backward && self.in_bf16().gives_rounded() && are_absorbed(&self.then);
+        let rounded = Rounded { results: true, ..self.rounded };
+        can.then(|| ChannelsLast { rounded, ..self.clone() })
+    }
+
+    fn in_bf16(&self) -> Convolution {
+        Convolution { precision: Precision::Bf16, ..self.conv.clone() }
     }
 
     /// Whether it reads the channels of each position once, as they are: so it can multiply them by
@@ -71,6 +101,7 @@ impl Made for ChannelsLast {
             gives_means: self.gives_means,
             of_levels: self.of_levels,
             writes: self.writes,
+            rounded: self.rounded,
             filters: Ahead::new(1, cx.is_invariant(1)),
         }))
     }
@@ -86,6 +117,7 @@ struct ChannelsLastKernel {
     gives_means: bool,
     of_levels: Option<usize>,
     writes: Option<ToLevel>,
+    rounded: Rounded,
     filters: Ahead<Prepared<'static>>,
 }
 
@@ -119,8 +151,20 @@ impl Kernel for ChannelsLastKernel {
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
         let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
-        let input = Input { values: cx.input(0), channels_first, factors, beside: &beside };
-        self.way.run(place, input, (filters, given), &steps, cx.output(0));
+        let input = match self.rounded.data {
+            true => Input::rounded(cx.input(0)),
+            false => Input::channels_last(cx.input(0)),
+        };
+        let input = Input { channels_first, factors, beside: &beside, ..input };
+        if self.rounded == Rounded::default() {
+            self.way.run(place, input, (filters, given), &steps, cx.output(0));
+            return Ok(());
+        }
+        let output = match self.rounded.results {
+            true => Target::Rounded(cx.output(0)),
+            false => Target::Values(cx.output(0)),
+        };
+        self.way.run_rounded(place, (input, filters), &steps, output);
         Ok(())
     }
 

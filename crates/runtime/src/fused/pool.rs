@@ -4,12 +4,22 @@ use crate::net::Made;
 use crate::prelude::*;
 use kernels::conv::ChannelsPool;
 
-/// MaxPool or AvgPool of f32 with the channels last, or MaxPool of levels.
+/// MaxPool or AvgPool with the channels last.
 #[derive(Clone)]
 pub(crate) struct PoolLast {
     pub(crate) pool: ChannelsPool,
-    /// Whether the elements are levels, as bytes.
-    pub(crate) of_levels: bool,
+    pub(crate) elements: Elements,
+}
+
+/// What is pooled.
+#[derive(Clone, Copy)]
+pub(crate) enum Elements {
+    /// f32.
+    Values,
+    /// Levels, as bytes; by MaxPool alone.
+    Levels,
+    /// What has been rounded to bf16; by MaxPool alone.
+    Rounded,
 }
 
 impl Made for PoolLast {
@@ -20,9 +30,11 @@ impl Made for PoolLast {
 
 impl Kernel for PoolLast {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        match self.of_levels {
-            true => self.pool.run_on_levels(cx.threads(), cx.input(0), cx.output(0)),
-            false => self.pool.run(cx.threads(), cx.input(0), cx.output(0)),
+        let threads = cx.threads();
+        match self.elements {
+            Elements::Values => self.pool.run(threads, cx.input(0), cx.output(0)),
+            Elements::Levels => self.pool.run_on_levels(threads, cx.input(0), cx.output(0)),
+            Elements::Rounded => self.pool.run_on_rounded(threads, cx.input(0), cx.output(0)),
         }
         Ok(())
     }

@@ -81,6 +81,18 @@ impl Operand {
     }
 }
 
+/// Whether products do all of these while sums are in registers.
+pub(crate) fn are_absorbed(then: &[Then]) -> bool {
+    let step = |then: &Then| match *then {
+        Then::Add(Operand::Columns(_)) => Some(Step::AddColumns(&[])),
+        Then::Add(Operand::Matrix(_)) => Some(Step::AddMatrix { values: &[], stride: 0 }),
+        Then::Apply(function) => Some(Step::Apply(function)),
+        _ => None,
+    };
+    let steps: Option<SmallVec<[Step<'_>; 4]>> = then.iter().map(step).collect();
+    steps.is_some_and(|steps| kernels::gemm::are_absorbed(&steps))
+}
+
 /// The steps with their operands, for a result whose rows have `columns` elements.
 pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallVec<[Step<'r>; 4]> {
     let step = |then: &Then| match *then {

@@ -9,7 +9,7 @@ use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
 use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Map, Transposed, plain};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{Precision, Step, Window};
+use kernels::gemm::{Precision, Step, Target, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::quantize::Output;
@@ -126,6 +126,20 @@ impl Way {
             unreachable!("filters are prepared for the way they are used");
         };
         conv.run_by_channels(place, (map, filters), steps, outputs);
+    }
+
+    /// Convolves data, or to results, that may be rounded.
+    pub(crate) fn run_rounded(
+        &self,
+        place: (&Threads, &ScratchPool),
+        (input, filters): (Input<'_>, &Prepared<'_>),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
+            unreachable!("filters are prepared for the way they are used");
+        };
+        conv.run_rounded(place, (input, filters), steps, output);
     }
 
     /// Convolves by filters that were prepared and as they were given.

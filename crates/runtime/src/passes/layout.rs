@@ -7,9 +7,9 @@
 use super::PassCx;
 use super::padding::Padded;
 use super::sweep::Sweep;
-use crate::fused::convolution::ChannelsLast;
+use crate::fused::convolution::{ChannelsLast, Rounded};
 use crate::fused::normalize::NormalizeMaps;
-use crate::fused::pool::PoolLast;
+use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::turn::{Recast, Turn};
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::ops::convolution::geometry;
@@ -264,6 +264,7 @@ impl Layout {
             gives_means: false,
             of_levels: None,
             writes: None,
+            rounded: Rounded::default(),
         };
         sweep.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
@@ -277,7 +278,7 @@ impl Layout {
         let pool = ChannelsPool { batch: data[0], axes, channels: data[1], pooling };
         let inputs = [self.last[&node.inputs[0]]];
         let last = self.result(sweep, output)?;
-        sweep.keep(made(PoolLast { pool, of_levels: false }, &inputs, last, node.layer));
+        sweep.keep(made(PoolLast { pool, elements: Elements::Values }, &inputs, last, node.layer));
         Some(())
     }
 

@@ -7,7 +7,7 @@ use super::integers::rounding;
 use super::sweep::Sweep;
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::integers::{IntegerConvolution, Reads};
-use crate::fused::pool::PoolLast;
+use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::then::{Operand, Round, Then};
 use crate::net::{Made, Net, Node, Operation, Value, ValueId};
 use crate::tensor::Tensor;
@@ -42,10 +42,7 @@ enum Bytes {
 
 /// Keeps what convolutions round as bytes.
 pub(super) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
-    let mut readers = vec![Vec::new(); net.values.len()];
-    for (i, node) in net.nodes.iter().enumerate() {
-        node.inputs.iter().for_each(|v| readers[*v].push(i));
-    }
+    let readers = net.readers();
     let mut found = 0;
     for i in 0..net.nodes.len() {
         let Some((made, bytes)) = writing(net, &readers, &net.nodes[i]) else { continue };
@@ -121,7 +118,7 @@ fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, bytes: Bytes) {
         let node = &net.nodes[i];
         if let Some(pool) = node.made::<PoolLast>() {
             let output = node.outputs[0];
-            let pool = PoolLast { of_levels: true, ..pool.clone() };
+            let pool = PoolLast { elements: Elements::Levels, ..pool.clone() };
             net.nodes[i].operation = Operation::Made(Arc::new(pool));
             store(net, readers, output, bytes);
         } else if let Some(conv) = node.made::<IntegerConvolution>() {

@@ -23,6 +23,7 @@ mod padding;
 mod pattern;
 mod rms;
 mod rotary;
+mod rounded;
 mod rows;
 mod sweep;
 mod tidy;
@@ -85,6 +86,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("keep levels as bytes", levels::keep),
     ("multiply by gates while reading", gate::gate),
     ("average while convolving", means::means),
+    ("round for products alone", rounded::round),
     ("multiply weights as they are stored", weights::weights),
     ("drop what these replace", tidy::drop_dead),
     ("decompress once", decompress::once),

@@ -6,6 +6,7 @@ mod einsum;
 mod formulas;
 mod levels;
 mod maps;
+mod rounded;
 mod rows;
 mod weights;
 

@@ -11,7 +11,7 @@ use ir::Graph;
 use net::{Choices, Net, Value, noise};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use runtime::{Options, Plan, Tensor, Threads};
+use runtime::{Options, Plan, Precision, Tensor, Threads};
 use std::sync::Arc;
 
 type Grow = fn(&mut Net, &Value, &mut Choices) -> Option<Value>;
@@ -137,6 +137,28 @@ fn check(sizes: &[usize], open: &[bool], steps: &[Step]) {
         let other = plan(&graph, &options).session_on(threads.clone()).run(&input).unwrap();
         assert_eq!(first, other, "with three threads, {options:?}\n{explain}");
     }
+    check_rounded(&graph, &input, &written);
+}
+
+/// By products of rounded operands: as far from the graph in f32 as it is as written, at most some times.
+fn check_rounded(graph: &Graph, input: &[Tensor], exact: &[Tensor]) {
+    let options = Options { precision: Precision::Bf16, ..Options::default() };
+    let as_written = Options { optimize: false, ..options.clone() };
+    let written = plan(graph, &as_written).session().run(input).unwrap();
+    let fast = plan(graph, &options);
+    let explain = fast.explain().join("\n");
+    let mut session = fast.session();
+    let first = session.run(input).unwrap();
+    for (i, a) in first.iter().enumerate() {
+        let (usual, _) = difference(&written[i], &exact[i]);
+        let (difference, largest) = difference(a, &written[i]);
+        let bound = 0.05 * largest + 10.0 * usual;
+        assert!(difference <= bound, "output {i}: {difference}, at most {bound}\n{explain}");
+    }
+    assert_eq!(first, session.run(input).unwrap(), "in the second run\n{explain}");
+    let threads = Arc::new(Threads::new(3));
+    let other = plan(graph, &options).session_on(threads).run(input).unwrap();
+    assert_eq!(first, other, "with three threads\n{explain}");
 }
 
 fn sizes() -> impl Strategy<Value = Vec<usize>> {

@@ -446,6 +446,7 @@ impl Row<'_> {
         Out {
             // SAFETY: the caller's promise.
             to: unsafe { self.to.add(x * self.channels + c) },
+            rounds: false,
             stride: self.channels,
             columns,
             then: self.then.at(self.first + x, c),

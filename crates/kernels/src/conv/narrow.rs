@@ -1,0 +1,217 @@
+//! Convolutions of few channels by operands that are rounded to bf16, such as the first of a network.
+//!
+//! Their input is written anew: rounded, with its channels last and the padding around it. Where the taps
+//! of a line lie side by side they are one run, an even number of elements, of which the last may belong
+//! to the next position; the filters have a 0 there. As 0 times infinity is not 0, inputs that hold such
+//! values, or none, get an even number of channels instead.
+
+use super::{Convolution, Input};
+use crate::gemm::{
+    Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
+    round_all,
+};
+use crate::lines::Shelf;
+use crate::memory::ScratchPool;
+use crate::num::Loose;
+use crate::par::Threads;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Positions of the input with its padding for each of the input, at most: a file may ask for any padding.
+const MOST: usize = 8;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 1 << 13;
+
+/// A convolution of few channels.
+pub(super) struct Narrow<'a> {
+    conv: &'a Convolution,
+    /// Its windows over the positions that they reach, padding and all.
+    axes: [Window; 3],
+}
+
+/// How the input is written, and the windows over it; counted in elements.
+struct Form {
+    /// Channels of a position, zeros included.
+    channels: usize,
+    /// The windows, over groups of `position` elements along the last axis.
+    axes: [Window; 3],
+    position: usize,
+    /// Elements under each tap of `axes`.
+    run: usize,
+}
+
+/// The convolution, if it is one of few channels by rounded operands, its windows are not single positions,
+/// which may have factors or lie side by side, and its padding is not far more than its input.
+pub(super) fn narrow(conv: &Convolution) -> Option<Narrow<'_>> {
+    if !conv.reads_channels_first() || conv.is_product() || conv.precision == Precision::F32 {
+        return None;
+    }
+    let axes = conv.axes.map(reached);
+    let size = axes.iter().try_fold(1usize, |size, a| size.checked_mul(a.input))?;
+    (size <= conv.inside().saturating_mul(MOST)).then_some(Narrow { conv, axes })
+}
+
+/// The same windows over what they reach, from the first tap on.
+fn reached(axis: Window) -> Window {
+    let last = (axis.output.max(1) - 1).saturating_mul(axis.stride);
+    let taps = (axis.taps.max(1) - 1).saturating_mul(axis.dilation);
+    Window { input: last.saturating_add(taps).saturating_add(1), start: 0, ..axis }
+}
+
+impl Narrow<'_> {
+    /// How the input may be written, the best first. The last way is for any input.
+    fn forms(&self) -> Vec<Form> {
+        let inputs = self.conv.inputs;
+        let [_, _, width] = self.axes;
+        let even = inputs.next_multiple_of(2);
+        if width.dilation > 1 || self.conv.precision.has_tiles() {
+            return vec![Form { channels: even, axes: self.axes, position: even, run: even }];
+        }
+        let begins_even = (width.stride * inputs).is_multiple_of(2);
+        let ends_even = (width.taps * inputs).is_multiple_of(2);
+        match (begins_even, ends_even) {
+            (true, true) => vec![self.by_lines(inputs)],
+            (true, false) => vec![self.by_lines(inputs), self.by_lines(even)],
+            (false, _) => vec![self.by_lines(even)],
+        }
+    }
+
+    /// Lines of taps as runs, of so many channels.
+    fn by_lines(&self, channels: usize) -> Form {
+        let [depth, height, width] = self.axes;
+        let (position, run) =
+            (width.stride * channels, (width.taps * channels).next_multiple_of(2));
+        let input = (width.output.max(1) - 1).saturating_add(run.div_ceil(position));
+        let line = Window { input, output: width.output, ..Window::NONE };
+        Form { channels, axes: [depth, height, line], position, run }
+    }
+
+    /// The filters for each way to write the input.
+    pub(super) fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Vec<Packed> {
+        let taps = self.conv.taps();
+        let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
+        let pack = |form: Form| {
+            // For each output, element of a run, and tap over the runs.
+            let runs: usize = form.axes.iter().map(|a| a.taps).product();
+            let side = taps / runs.max(1);
+            let mut all = vec![0.0; self.conv.outputs * form.run * runs];
+            for o in 0..self.conv.outputs {
+                for c in 0..self.conv.inputs {
+                    for (tap, value) in own(o, c).iter().enumerate() {
+                        let element = tap % side * form.channels + c;
+                        all[(o * form.run + element) * runs + tap / side] = *value;
+                    }
+                }
+            }
+            let size = (runs * form.run, self.conv.outputs);
+            let layout = Layout::Kernel { taps: runs };
+            Packed::new(to, Loose::of(&all), layout, size, Precision::Bf16)
+        };
+        self.forms().into_iter().map(pack).collect()
+    }
+
+    /// Convolves as [`Convolution::run`] does.
+    pub(super) fn run(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (Input<'_>, &[Packed]),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        assert!(input.is_alone() && !input.is_rounded, "values of few channels are alone");
+        let per_lane = self.conv.precision.per_lane();
+        let forms = self.forms();
+        let last = forms.len() - 1;
+        for (i, (form, packed)) in forms.iter().zip(filters).enumerate() {
+            let [depth, height, width] = form.axes;
+            let image = depth.input * height.input * width.input * form.position / per_lane;
+            let mut lanes = scratch.take::<f32>(self.conv.batch * image);
+            let is_finite = self.write(threads, input, form, &mut lanes);
+            if !is_finite && i < last {
+                continue;
+            }
+            let mut zeros = scratch.take::<f32>(form.run);
+            zeros.fill(0.0);
+            let windows = Windows {
+                input: &lanes,
+                axes: form.axes,
+                place: Place { image, position: form.position / per_lane, channel: 1 },
+                channels: (0, form.run / per_lane),
+                zeros: &zeros,
+            };
+            let product = Product {
+                m: self.conv.batch * self.conv.positions(),
+                n: self.conv.outputs,
+                k: form.run * form.axes.iter().map(|a| a.taps).product::<usize>(),
+                a: Left::Rounded(&Left::Windows(&windows)),
+                b: Right::Packed(packed),
+                c_stride: self.conv.outputs,
+                precision: self.conv.precision,
+                steps,
+            };
+            return product.run_to(threads, scratch, output);
+        }
+    }
+
+    /// Writes the input, rounded, and tells whether all of it is finite.
+    fn write(&self, threads: &Threads, input: Input<'_>, form: &Form, to: &mut [f32]) -> bool {
+        let per_lane = self.conv.precision.per_lane();
+        let [depth, height, width] = form.axes;
+        let line = width.input * form.position;
+        let is_finite = AtomicBool::new(true);
+        threads.chunks(to, line / per_lane, GRAIN, |first, part| {
+            let mut values = vec![0f32; line];
+            for (i, to) in part.chunks_exact_mut(line / per_lane).enumerate() {
+                let (rest, y) = ((first + i) / height.input, (first + i) % height.input);
+                let (batch, z) = (rest / depth.input, rest % depth.input);
+                match self.fill_line(input, form, [batch, z, y], &mut values) {
+                    true => round_all(&values, to),
+                    false => to.fill(0.0),
+                }
+                // Rounding may have made it infinite.
+                if to.iter().fold(false, |any, lane| any | is_infinite(lane.to_bits())) {
+                    is_finite.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+        is_finite.into_inner()
+    }
+
+    /// Writes the part of a line that lies within the input, with its channels last, unless no part does.
+    fn fill_line(
+        &self,
+        input: Input<'_>,
+        form: &Form,
+        [batch, z, y]: [usize; 3],
+        to: &mut [f32],
+    ) -> bool {
+        let [depth, height, width] = self.conv.axes;
+        let within = |i: usize, axis: Window| {
+            usize::try_from(i as isize + axis.start).ok().filter(|i| *i < axis.input)
+        };
+        let Some((z, y)) = within(z, depth).zip(within(y, height)) else { return false };
+        let Place { image, position, channel } = self.conv.place(&input);
+        let before = width.start.min(0).unsigned_abs();
+        let first = width.start.max(0).unsigned_abs();
+        let [.., reached] = self.axes;
+        let count = width.input.saturating_sub(first).min(reached.input.saturating_sub(before));
+        if count == 0 {
+            return false;
+        }
+        let from = batch * image + ((z * height.input + y) * width.input + first) * position;
+        let from = &input.values[from..];
+        let to = &mut to[before * form.channels..][..count * form.channels];
+        for c in 0..self.conv.inputs {
+            let each = from[c * channel..].iter().step_by(position);
+            let places = to[c..].iter_mut().step_by(form.channels);
+            places.zip(each).for_each(|(to, from)| *to = *from);
+        }
+        true
+    }
+}
+
+/// Whether one of the two numbers in bf16 that a lane holds, or the one in f32, is infinite or none.
+fn is_infinite(lane: u32) -> bool {
+    const ONE: u32 = 0x7f80;
+    lane & ONE == ONE || lane >> 16 & ONE == ONE
+}
