@@ -1,6 +1,6 @@
 //! The division of C into tiles. It has no influence on the result.
 
-use super::{Product, Right, micro};
+use super::{FEW_ROWS, Product, Right, micro};
 
 /// Bytes of packed B that stay in the cache of one core while rows of A pass by, beside those that
 /// are asked for meanwhile.
@@ -27,7 +27,15 @@ const MANY_BLOCKS: usize = 4;
 const COLUMNS_OF_A_ROW: usize = 8;
 
 /// Tiles for each thread, so that one that is done sooner can help.
-pub(super) const TILES_PER_THREAD: usize = 4;
+const TILES_PER_THREAD: usize = 4;
+
+/// The same for few rows, whose tiles take little longer than to begin with them.
+const FEW_TILES_PER_THREAD: usize = 2;
+
+/// Tiles for each thread, for so many rows.
+pub(super) fn tiles_per_thread(rows: usize) -> usize {
+    if rows <= FEW_ROWS { FEW_TILES_PER_THREAD } else { TILES_PER_THREAD }
+}
 
 /// A part of C.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +106,7 @@ impl Tiles {
     /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
     /// are too few of them, rows are divided too, unless they are copied for each tile.
     fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
-        let wanted = threads * TILES_PER_THREAD;
+        let wanted = threads * tiles_per_thread(self.m);
         // Few rows are divided by columns alone, so that what is asked for of the next columns comes
         // all the time.
         let are_few = self.m < 2 * MANY_BLOCKS * most && !copies_rows;

@@ -33,7 +33,7 @@ pub(super) struct Block {
 }
 
 /// Elements from those that are multiplied to those that are asked for.
-const SOON: usize = 1024;
+pub(super) const SOON: usize = 1024;
 
 /// Elements of a cache line.
 pub(super) const LINE: usize = 16;

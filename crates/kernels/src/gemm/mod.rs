@@ -21,6 +21,7 @@ mod pairs;
 mod plain;
 mod precision;
 mod round;
+mod row;
 mod staged;
 mod target;
 #[cfg(target_arch = "x86_64")]
@@ -399,6 +400,15 @@ impl Product<'_> {
                 _ => block_rows(bottom - row, most),
             };
             let (a, runs) = self.source((row, rows), &mut pointers, &mut line, &mut products);
+            if bottom - top == 1 && runs == 1 && self.precision == Precision::F32 {
+                // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
+                // tiles are disjoint parts of C.
+                unsafe {
+                    if let Some(a) = a.only_row() {
+                        return self.one_row(tile, a, (panels, later), c);
+                    }
+                }
+            }
             let (a, runs) = match &mut rounded {
                 // SAFETY: `check` has shown that the rows lie within A.
                 Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),

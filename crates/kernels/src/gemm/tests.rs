@@ -63,12 +63,15 @@ proptest! {
     }
 }
 
-/// Few rows, for which B is read where it lies, are the same chains, whatever their number.
+/// Few rows, for which B is read where it lies, or some panels at a time, are the same chains, whatever
+/// their number.
 #[test]
 fn few_rows_are_chains() {
     let threads = Threads::new(2);
     for m in 1..=THIN_ROWS + 1 {
-        for (n, k) in [(1, 0), (130, 0), (100, 257), (33, 64), (8, 5), (64, 16), (16, 33)] {
+        for (n, k) in
+            [(1, 0), (130, 0), (100, 257), (33, 64), (8, 5), (64, 16), (16, 33), (1037, 70)]
+        {
             let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
             for layout in [Layout::Columns { stride: k }, Layout::Rows { stride: n }] {
                 let at = |p: usize, j: usize| match layout {
@@ -79,6 +82,12 @@ fn few_rows_are_chains() {
                 let expected = reference(m, n, k, &a, at);
                 let found = product(m, n, k, &a, Right::Plain(Loose::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
+                let (to, size) = ((&threads, Shelf::apart()), (k, n));
+                let packed = Packed::new(to, Loose::of(&b), layout, size, Precision::F32);
+                for threads in [Threads::single(), &threads] {
+                    let found = product(m, n, k, &a, Right::Packed(&packed), threads);
+                    assert_eq!(found, expected, "{m} {n} {k} {layout:?}, packed");
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Products of the same few rows by several matrices, as one job: for the queries, keys and values of one
 //! token, threads take nearly as long to begin as to multiply.
 
-use super::divide::{GRAIN, TILES_PER_THREAD, Tile};
+use super::divide::{GRAIN, Tile, tiles_per_thread};
 use super::epilogue::multiply;
 use super::target::SharedTarget;
 use super::{FEW_ROWS, Left, Precision, Product, micro};
@@ -45,7 +45,8 @@ pub fn run_together(
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
     let work = |Member { product: p, .. }: &Member<'_>| (p.m + 3) * p.n * p.k.max(1);
     let work: usize = members.iter().map(work).sum();
-    let parts = if work <= GRAIN { 1 } else { threads.count() * TILES_PER_THREAD };
+    let rows = members.iter().map(|m| m.product.m).max().unwrap_or_default();
+    let parts = if work <= GRAIN { 1 } else { threads.count() * tiles_per_thread(rows) };
     let rooms =
         members.iter().filter_map(|m| Some(m.product.compressed()?.room(0, true, Precision::F32)));
     let room = rooms.max().unwrap_or_default();
