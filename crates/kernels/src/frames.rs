@@ -104,12 +104,13 @@ impl Frames {
             let mut work = Work::default();
             for (i, to) in part.chunks_mut(size).enumerate() {
                 let (signal, frame) = ((first + i) / self.count, (first + i) % self.count);
-                let spectrum = (0..self.bins()).map(|bin| {
+                work.resize(size);
+                for (bin, to) in work.from.iter_mut().take(self.bins()).enumerate() {
                     let at = 2 * self.place(signal, frame, bin);
                     let [re, im] = [spectra[at], spectra[at + 1]].map(|x| x.widen().to_f64());
-                    Complex { re, im }
-                });
-                self.fft.hermitian(spectrum, &mut work);
+                    *to = Complex { re, im };
+                }
+                self.fft.hermitian(&mut work);
                 to.iter_mut().zip(&work.to).for_each(|(to, x)| *to = x.re);
             }
         });

@@ -3,7 +3,8 @@
 use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
-use kernels::fourier::{AxisTransform, Complex, Direction, Fft, load, store};
+use kernels::Scratch;
+use kernels::fourier::{AxisTransform, Complex, Direction, Elements, ElementsMut, Fft};
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
 
@@ -48,9 +49,18 @@ impl Lower for Fourier {
             });
             sizes[axis] = output[axis];
         }
+        // Without axes, elements stay as they are.
+        let last = passes.pop().unwrap_or_else(|| AxisTransform {
+            outer: sizes.iter().product(),
+            input: 1,
+            output: 1,
+            inner: 1,
+            fft: Fft::new(1),
+            direction: Direction::Forward,
+        });
         let (pairs_in, pairs_out) = (self.kind() != Kind::Rdft, self.kind() != Kind::Irdft);
         kernel_for!(cx, 0, float T => {
-            FourierKernel::<T> { passes, pairs_in, pairs_out, of: PhantomData }
+            FourierKernel::<T> { passes, last, pairs_in, pairs_out, of: PhantomData }
         })
     }
 }
@@ -65,6 +75,8 @@ fn real_length(cx: &LowerCx<'_>, i: usize, size: usize) -> Result<usize, LowerEr
 
 struct FourierKernel<T> {
     passes: Vec<AxisTransform>,
+    /// What comes behind these.
+    last: AxisTransform,
     pairs_in: bool,
     pairs_out: bool,
     of: PhantomData<T>,
@@ -72,16 +84,24 @@ struct FourierKernel<T> {
 
 impl<T: StoredReal> Kernel for FourierKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let from: &[T] = cx.input(0);
-        let count = if self.pairs_in { from.len() / 2 } else { from.len() };
-        let mut line = cx.scratch::<Complex>(count);
-        load(self.pairs_in, from, &mut line);
+        let (given, to): (&[T], &mut [T]) = (cx.input(0), cx.output(0));
+        let given = match self.pairs_in {
+            true => Elements::Pairs(given),
+            false => Elements::Reals(given),
+        };
+        let to = match self.pairs_out {
+            true => ElementsMut::Pairs(to),
+            false => ElementsMut::Reals(to),
+        };
+        let mut done: Option<Scratch<'_, Complex>> = None;
         for pass in &self.passes {
-            let mut next = cx.scratch::<Complex>(pass.count());
-            pass.run(cx.threads(), &line, &mut next);
-            line = next;
+            let mut next = cx.scratch(pass.count());
+            let from = done.as_ref().map_or(given, |done| Elements::Complex(done));
+            pass.run(cx.threads(), from, ElementsMut::Complex(&mut next));
+            done = Some(next);
         }
-        store::<T>(self.pairs_out, &line, cx.output(0));
+        let from = done.as_ref().map_or(given, |done| Elements::Complex(done));
+        self.last.run(cx.threads(), from, to);
         Ok(())
     }
 
