@@ -9,6 +9,7 @@ use crate::convert::{Decoder, Element, Encoder};
 use crate::multiversion;
 use crate::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
 use crate::par::{Slice, Threads};
+use std::mem::MaybeUninit;
 
 /// Elements computed together where there are wide vectors: so many that each group stays a loop.
 /// Of fewer, the compiler makes vectors of one element of each group, which are slow to store.
@@ -184,6 +185,11 @@ fn run<T: Lane, U: Plain>(
     operands: &Untyped<T, U>,
     row: RowFn<T, U>,
 ) {
+    if operands.decode.is_none()
+        && let Some((len @ 1..=SHORT, strides)) = plan.row()
+    {
+        return short_rows(threads, plan, (len, strides), operands, row);
+    }
     let steps = plan.steps();
     plan.rows(threads, |first, len, at| {
         // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
@@ -198,6 +204,80 @@ fn run<T: Lane, U: Plain>(
             }
         }
     });
+}
+
+/// Elements up to which several rows are computed as one: to begin with one takes as long as some dozens.
+const SHORT: usize = 24;
+
+/// Elements of several rows, at most.
+const SOME: usize = 512;
+
+/// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around them.
+/// They are laid side by side where they are not.
+fn short_rows<T: Lane, U: Plain>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    (len, strides): (usize, [usize; 2]),
+    operands: &Untyped<T, U>,
+    row: RowFn<T, U>,
+) {
+    plan.some_rows(threads, SOME / len, |first, rows, starts| {
+        let mut rooms = [MaybeUninit::<[T; SOME]>::uninit(); 2];
+        let [room_a, room_b] = &mut rooms;
+        // SAFETY: as in `run`; rows of the plan are written one behind the other.
+        unsafe {
+            let [a, b] = [(0, room_a), (1, room_b)].map(|(k, room)| {
+                let from = operands.inputs[k].cast::<T>().add(starts[k]);
+                let (step, stride) = (plan.steps()[k], strides[k]);
+                match (step, stride) {
+                    (1, stride) if stride == len => return from,
+                    (1, 0) => repeat(from, len, rows, room.as_mut_ptr().cast()),
+                    _ => beside(from, (len, step), (rows, stride), room.as_mut_ptr().cast()),
+                }
+                room.as_ptr().cast()
+            });
+            let out = operands.out.at(first * operands.out_size).cast();
+            row(Row { a, b, out, len: rows * len, steps: [1, 1] });
+        }
+    });
+}
+
+/// Writes a row of `len` elements `rows` times.
+///
+/// # Safety
+/// There are these elements, and room for as many rows.
+unsafe fn repeat<T: Plain>(from: *const T, len: usize, rows: usize, to: *mut T) {
+    let (mut done, all) = (len, rows * len);
+    // SAFETY: the caller's promise; what is copied again has been written.
+    unsafe {
+        from.copy_to_nonoverlapping(to, len);
+        while done < all {
+            let more = done.min(all - done);
+            to.copy_to_nonoverlapping(to.add(done), more);
+            done += more;
+        }
+    }
+}
+
+/// Writes rows of `len` elements, `step` from one to the next, which are `stride` apart.
+///
+/// # Safety
+/// There are these elements, and room for them.
+unsafe fn beside<T: Plain>(
+    from: *const T,
+    (len, step): (usize, usize),
+    (rows, stride): (usize, usize),
+    to: *mut T,
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, to) = (from.add(row * stride), to.add(row * len));
+            for i in 0..len {
+                *to.add(i) = *from.add(i * step);
+            }
+        }
+    }
 }
 
 impl<T: Lane, U: Plain> Untyped<T, U> {
@@ -415,6 +495,41 @@ mod tests {
         assert!(doubled.iter().zip(&many).all(|(d, v)| d.to_f32() == 2.0 * v.to_f32()));
         let many = vec![h(1.5); 300];
         assert_eq!(apply(Binary::Subtract, &[h(4.0)], &many), vec![h(2.5); 300]);
+    }
+
+    /// Rows that follow each other, that are the same, whose elements are, and that lie anywhere.
+    #[test]
+    fn short_rows_are_computed_together() {
+        let sizes: [[&[usize]; 3]; 6] = [
+            [&[500, 3], &[500, 3], &[3]],
+            [&[90, 7], &[90, 1], &[90, 7]],
+            [&[4, 5, 60, 16], &[5, 1, 16], &[4, 1, 60, 1]],
+            [&[3, 40, 24], &[3, 1, 24], &[40, 1]],
+            [&[600, 2], &[600, 1], &[2]],
+            [&[7, 30, 5], &[7, 30, 5], &[7, 1, 5]],
+        ];
+        for [result, a, b] in sizes {
+            let numbers = |sizes: &[usize], factor: f32| -> Vec<f32> {
+                (0..sizes.iter().product()).map(|i| i as f32 * factor).collect()
+            };
+            let (x, y) = (numbers(a, 0.5), numbers(b, 0.37));
+            let mut found = vec![f32::NAN; result.iter().product()];
+            let plan = Broadcast::new(result, [a, b]);
+            Binary::Subtract.run(&Threads::new(2), &plan, Operands::separate(&x, &y, &mut found));
+            for (i, found) in found.iter().enumerate() {
+                let place = |sizes: &[usize]| {
+                    let (mut rest, mut at, mut stride) = (i, 0, 1);
+                    let missing = result.len() - sizes.len();
+                    for axis in (0..result.len()).rev() {
+                        let own = axis.checked_sub(missing).map_or(1, |axis| sizes[axis]);
+                        at += rest % result[axis] % own * stride;
+                        (rest, stride) = (rest / result[axis], stride * own);
+                    }
+                    at
+                };
+                assert_eq!(*found, x[place(a)] - y[place(b)], "{result:?} {a:?} {b:?} {i}");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::copy::dense_strides;
 use crate::par::Threads;
+use std::ops::Range;
 
 /// The axes of a result with, for each of `N` operands, the distance that a step along the axis
 /// moves in it: 0 where the operand is repeated. Axes are merged as far as possible.
@@ -93,27 +94,67 @@ impl<const N: usize> Broadcast<N> {
             return;
         }
         threads.ranges(count / self.row.max(1), GRAIN.div_ceil(self.row.max(1)), |rows| {
-            let mut index = vec![0; self.outer.len()];
-            let mut at = [0; N];
-            let mut rest = rows.start;
-            for (slot, (size, strides)) in index.iter_mut().zip(&self.outer).rev() {
-                *slot = rest % size;
-                rest /= size;
-                (0..N).for_each(|k| at[k] += *slot * strides[k]);
-            }
-            for row in rows {
-                f(row * self.row, self.row, at);
-                for (slot, (size, strides)) in index.iter_mut().zip(&self.outer).rev() {
-                    *slot += 1;
-                    (0..N).for_each(|k| at[k] += strides[k]);
-                    if *slot < *size {
-                        break;
-                    }
-                    *slot = 0;
-                    (0..N).for_each(|k| at[k] -= strides[k] * size);
-                }
-            }
+            walk(&self.outer, rows, |row, at| f(row * self.row, self.row, at));
         });
+    }
+
+    /// Elements of a row, and how far apart those of the innermost axis around them are in each operand;
+    /// none where all is one row.
+    pub fn row(&self) -> Option<(usize, [usize; N])> {
+        self.outer.last().map(|(_, strides)| (self.row, *strides))
+    }
+
+    /// As [`Self::rows`], for some rows along one axis at a time, at most `most`: calls `f(first element of
+    /// the result, rows, first elements of the operands)`. All is done where there is one row.
+    pub fn some_rows(
+        &self,
+        threads: &Threads,
+        most: usize,
+        f: impl Fn(usize, usize, [usize; N]) + Sync,
+    ) {
+        let Some((&(size, strides), outer)) = self.outer.split_last() else { return };
+        let count = self.count() / self.row.max(1);
+        threads.ranges(count, GRAIN.div_ceil(self.row.max(1)), |rows| {
+            let runs = rows.start / size.max(1)..rows.end.div_ceil(size.max(1));
+            walk(outer, runs, |run, at| {
+                let end = size.min(rows.end - run * size);
+                let mut i = rows.start.saturating_sub(run * size);
+                while i < end {
+                    let some = most.min(end - i);
+                    let starts = std::array::from_fn(|k| at[k] + i * strides[k]);
+                    f((run * size + i) * self.row, some, starts);
+                    i += some;
+                }
+            });
+        });
+    }
+}
+
+/// Calls `f` for a range of what axes count, with how far each operand has moved there.
+fn walk<const N: usize>(
+    axes: &[(usize, [usize; N])],
+    range: Range<usize>,
+    mut f: impl FnMut(usize, [usize; N]),
+) {
+    let mut index = vec![0; axes.len()];
+    let mut at = [0; N];
+    let mut rest = range.start;
+    for (slot, (size, strides)) in index.iter_mut().zip(axes).rev() {
+        *slot = rest % size;
+        rest /= size;
+        (0..N).for_each(|k| at[k] += *slot * strides[k]);
+    }
+    for i in range {
+        f(i, at);
+        for (slot, (size, strides)) in index.iter_mut().zip(axes).rev() {
+            *slot += 1;
+            (0..N).for_each(|k| at[k] += strides[k]);
+            if *slot < *size {
+                break;
+            }
+            *slot = 0;
+            (0..N).for_each(|k| at[k] -= strides[k] * size);
+        }
     }
 }
 
@@ -171,7 +212,21 @@ mod tests {
             });
             let expected: Vec<(usize, usize)> =
                 reference(&result, &a).into_iter().zip(reference(&result, &b)).collect();
-            prop_assert_eq!(found.into_inner().unwrap(), expected);
+            prop_assert_eq!(found.into_inner().unwrap(), &expected[..]);
+            let Some((row, strides)) = plan.row() else { return Ok(()) };
+            for most in [1, 2, 100] {
+                let found = Mutex::new(vec![(9, 9); plan.count()]);
+                plan.some_rows(&Threads::new(2), most, |first, rows, starts| {
+                    assert!((1..=most).contains(&rows));
+                    for i in 0..rows * row {
+                        let at = |k: usize| {
+                            starts[k] + i / row * strides[k] + i % row * plan.steps()[k]
+                        };
+                        found.lock().unwrap()[first + i] = (at(0), at(1));
+                    }
+                });
+                prop_assert_eq!(found.into_inner().unwrap(), &expected[..]);
+            }
         }
     }
 
