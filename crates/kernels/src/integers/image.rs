@@ -4,8 +4,9 @@ use super::micro::{self, SIDE};
 use crate::conv::{Convolution, Input};
 use crate::gemm::Window;
 use crate::multiversion;
-use crate::par::Threads;
+use crate::par::{Slice, Threads};
 use crate::quantize::{ToLevel, to_levels};
+use std::ops::Range;
 
 /// The values that data have: level `q`, of at most 256, stands for `(q - zero) · scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,12 @@ const MOST: usize = 16;
 
 /// Bytes behind the last position of a line that steps along k may read.
 const SLACK: usize = 64;
+
+/// Pieces that all lines are divided into, at least.
+const PIECES: usize = 16;
+
+/// Bytes that are worth a second thread.
+const GRAIN: usize = 1 << 14;
 
 /// Lines begin at cache lines.
 const ALIGN: usize = 64;
@@ -198,12 +205,27 @@ impl<'a> Image<'a> {
             return Image { conv, bytes, shape, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
-        let lines = bytes.len() - SLACK;
-        threads.chunks(&mut bytes[..lines], line, 1 << 14, |first, lines| {
-            for (i, to) in lines.chunks_exact_mut(line).enumerate() {
-                let (batch, y) = ((first + i) / reach(height), (first + i) % reach(height));
+        let lines = conv.batch * reach(height);
+        // Few lines are long ones.
+        let pieces = (PIECES / lines).clamp(1, reach(width));
+        let shared = Slice::new(bytes);
+        threads.ranges(lines * pieces, GRAIN.div_ceil(line / pieces), |own| {
+            for i in own {
+                let (line_at, piece) = (i / pieces, i % pieces);
+                let (batch, y) = (line_at / reach(height), line_at % reach(height));
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
-                write_line(conv, levels, (data, batch, y), to);
+                let at = |piece: usize| reach(width) * piece / pieces;
+                let positions = at(piece)..at(piece + 1);
+                let start = positions.start * channels(conv);
+                // What is behind the last position of a line belongs to its last piece.
+                let last = piece + 1 == pieces;
+                let end = if last { line } else { positions.end * channels(conv) };
+                // SAFETY: lines are within the bytes, and pieces disjoint parts of them.
+                let to = unsafe {
+                    let to = shared.at(line_at * line + start);
+                    std::slice::from_raw_parts_mut(to, end - start)
+                };
+                write_piece(conv, levels, (data, batch, y), positions, to);
             }
         });
         Image { conv, bytes, shape, line }
@@ -276,11 +298,13 @@ impl Blocks<'_> {
     }
 }
 
-/// Writes a line: the levels of line `y` of the data, and that of 0 around them.
-fn write_line(
+/// Writes some positions of a line: the levels of line `y` of the data, and that of 0 around them, and
+/// behind them as far as there is room.
+fn write_piece(
     conv: &Convolution,
     levels: Levels,
     (data, batch, y): (Data<'_>, usize, Option<usize>),
+    own_positions: Range<usize>,
     to: &mut [u8],
 ) {
     let [_, height, width] = conv.axes;
@@ -288,12 +312,14 @@ fn write_line(
     let before = width.start.min(0).unsigned_abs().min(reach(width));
     let skipped = width.start.max(0).unsigned_abs();
     let count = width.input.saturating_sub(skipped).min(reach(width) - before);
+    let first = own_positions.start.max(before);
+    let count = own_positions.end.min(before + count).saturating_sub(first);
     let Some(y) = y.filter(|_| count > 0) else { return to.fill(levels.zero) };
-    let (left, rest) = to.split_at_mut(before * all);
+    let (left, rest) = to.split_at_mut((first - own_positions.start) * all);
     let (inside, right) = rest.split_at_mut(count * all);
     left.fill(levels.zero);
     right.fill(levels.zero);
-    let line = y * width.input + skipped;
+    let line = y * width.input + skipped + first - before;
     let positions = height.input * width.input;
     let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
     match data {
