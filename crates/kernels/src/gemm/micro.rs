@@ -1,9 +1,7 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
 use super::pairs;
-use super::precision::Precision;
-#[cfg(target_arch = "x86_64")]
-use super::precision::Unit;
+use super::precision::{Precision, Unit};
 use super::staged;
 use super::target::Out;
 #[cfg(target_arch = "x86_64")]
@@ -175,17 +173,18 @@ macro_rules! each_row {
     };
 }
 
-/// Computes a block of `rows` rows, at most those of [`shape`].
+/// Computes a block of `rows` rows, at most those of [`shape`], whose operands are rounded as `unit` has
+/// them, if it is there.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, precision: Precision, rows: usize) {
+pub(super) unsafe fn run(block: Block, unit: Option<Unit>, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            _ if precision.unit() == Some(Unit::Wide) => wide::run(block, rows),
-            _ if precision == Precision::Bf16 => pairs::run(block, rows),
+            _ if unit == Some(Unit::Wide) => wide::run(block, rows),
+            _ if unit.is_some() => pairs::run(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]

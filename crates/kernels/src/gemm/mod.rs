@@ -386,7 +386,7 @@ impl Product<'_> {
             (Precision::F32, _) | (_, Left::Rounded(_)) => None,
             (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
         };
-        let lanes = self.lanes();
+        let (lanes, unit) = (self.lanes(), self.precision.unit());
         let asks = self.m * self.n >= LARGE_OUTPUT;
         let mut row = top;
         let turns = (bottom - top).div_ceil(most);
@@ -400,20 +400,20 @@ impl Product<'_> {
                 _ => block_rows(bottom - row, most),
             };
             let (a, runs) = self.source((row, rows), &mut pointers, &mut line, &mut products);
-            if bottom - top == 1 && runs == 1 && self.precision == Precision::F32 {
-                // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
-                // tiles are disjoint parts of C.
-                unsafe {
-                    if let Some(a) = a.only_row() {
-                        return self.one_row(tile, a, (panels, later), c);
-                    }
-                }
-            }
             let (a, runs) = match &mut rounded {
                 // SAFETY: `check` has shown that the rows lie within A.
                 Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),
                 None => (a, runs),
             };
+            if bottom - top == 1 && runs == 1 && row::suits(unit) {
+                // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
+                // tiles are disjoint parts of C.
+                unsafe {
+                    if let Some(a) = a.only_row() {
+                        return self.one_row(tile, (a, unit), (panels, later), c);
+                    }
+                }
+            }
             let next = self.consecutive(row + rows..bottom.min(row + 2 * rows));
             for (i, column) in (left..right).step_by(width).enumerate() {
                 let panel = &panels[i * width * lanes..][..width * lanes];
@@ -443,7 +443,7 @@ impl Product<'_> {
                     if asks {
                         block.out.ask(rows);
                     }
-                    micro::run(block, self.precision, rows);
+                    micro::run(block, unit, rows);
                 }
             }
             if let Some(c) = c.values() {

@@ -3,10 +3,16 @@
 
 use super::divide::Tile;
 use super::micro::{self, Steps};
+use super::precision::Unit;
 use super::target::{Out, SharedTarget};
 use super::{Absorbed, LONG_PANEL, Product, Source, finish};
 use crate::isa::{Isa, isa};
 use crate::simd::{Vector, prefetch};
+
+/// Whether a row whose operands are rounded as `unit` has them, if it is there, is multiplied so.
+pub(super) fn suits(unit: Option<Unit>) -> bool {
+    unit.is_none_or(|unit| unit == Unit::Pairs && isa() > Isa::Portable)
+}
 
 /// Panels at a time, at most.
 const TOGETHER: usize = 4;
@@ -14,6 +20,7 @@ const TOGETHER: usize = 4;
 /// A row and some panels: `c[j] = sum over k of a[k] * b[k][j]`, adding along k in order, from 0.
 struct Row {
     a: *const f32,
+    /// Lanes of the row: elements, or pairs of them.
     k: usize,
     /// The first panel, and elements from each to the next.
     b: *const f32,
@@ -24,22 +31,22 @@ struct Row {
 }
 
 impl Product<'_> {
-    /// Computes a tile of one row of f32, which lies in one run, and asks for the panels of a later tile,
+    /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a later tile,
     /// or for what comes soon of panels that are long.
     ///
     /// # Safety
-    /// The row has `k` elements, and while this runs nobody else touches the tile.
+    /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the tile.
     pub(super) unsafe fn one_row(
         &self,
         tile: Tile,
-        a: *const f32,
+        (a, unit): (*const f32, Option<Unit>),
         (panels, later): (&[f32], &[f32]),
         c: SharedTarget,
     ) {
         let (_, width) = micro::shape();
         let ((row, _), (left, right)) = (tile.rows, tile.columns);
         let (then, rest) = Absorbed::of(self.steps);
-        let apart = width * self.k;
+        let (lanes, apart) = (self.lanes(), width * self.lanes());
         let mut column = left;
         while column < right {
             let count = (right - column).div_ceil(width).min(TOGETHER);
@@ -56,8 +63,8 @@ impl Product<'_> {
             unsafe {
                 let offset = row * self.c_stride + column;
                 let out = c.block(offset, (self.c_stride, columns), then.at(row, column));
-                let row = Row { a, k: self.k, b: own.as_ptr(), apart, later, out };
-                run(&row, count);
+                let row = Row { a, k: lanes, b: own.as_ptr(), apart, later, out };
+                run(&row, unit, count);
             }
             column += columns;
         }
@@ -80,14 +87,16 @@ impl Source {
     }
 }
 
-/// Multiplies by `panels` panels, at most [`TOGETHER`].
+/// Multiplies by `panels` panels, at most [`TOGETHER`], of operands that are rounded as `unit` has them.
 ///
 /// # Safety
 /// The pointers are valid for the row and the panels.
-unsafe fn run(row: &Row, panels: usize) {
+unsafe fn run(row: &Row, unit: Option<Unit>, panels: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
+            #[cfg(target_arch = "x86_64")]
+            _ if unit.is_some() => avx512_in_pairs(row, panels),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx => avx512(row, panels),
             #[cfg(target_arch = "x86_64")]
@@ -141,6 +150,15 @@ macro_rules! panels {
 unsafe fn avx512(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
     unsafe { panels!(crate::simd::Avx512, 2, row, panels) }
+}
+
+/// # Safety
+/// As [`run`], with AVX512-BF16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { panels!(super::pairs::Native16, 2, row, panels) }
 }
 
 /// # Safety

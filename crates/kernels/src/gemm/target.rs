@@ -98,16 +98,11 @@ impl Out {
     pub(super) fn ask(&self, rows: usize) {
         let (add, stride) = self.then.add;
         let element = if self.rounds { size_of::<u16>() } else { size_of::<f32>() };
-        let own = (self.to.cast_const(), self.stride * element, self.columns * element);
-        let added = (add, stride * size_of::<f32>(), self.columns * size_of::<f32>());
+        ask(self.to, (rows, self.stride * element), self.columns * element);
         // Often they are added to where they go.
-        let count = if add.is_null() || add == self.to.cast_const() { 1 } else { 2 };
-        for (first, stride, bytes) in [own, added].into_iter().take(count) {
-            for row in (0..rows).map(|i| first.wrapping_byte_add(i * stride)) {
-                for line in (0..bytes).step_by(LINE * size_of::<f32>()) {
-                    prefetch(row.wrapping_byte_add(line));
-                }
-            }
+        if !add.is_null() && add != self.to.cast_const() {
+            let bytes = self.columns * size_of::<f32>();
+            ask(add, (rows, stride * size_of::<f32>()), bytes);
         }
     }
 
@@ -133,6 +128,18 @@ impl Out {
             false => self.at(row, 0, 0),
         };
         Out { to, then: Then { add: (add, stride), ..self.then }, ..*self }
+    }
+}
+
+/// Asks for some rows, so many bytes apart, of so many bytes each.
+fn ask(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
+    const BYTES: usize = LINE * size_of::<f32>();
+    let lines = bytes.div_ceil(BYTES);
+    for row in 0..rows {
+        let row = first.wrapping_byte_add(row * stride);
+        for line in 0..lines {
+            prefetch(row.wrapping_byte_add(line * BYTES));
+        }
     }
 }
 
