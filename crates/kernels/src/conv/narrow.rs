@@ -51,11 +51,13 @@ pub(super) fn narrow(conv: &Convolution) -> Option<Narrow<'_>> {
     (size <= conv.inside().saturating_mul(MOST)).then_some(Narrow { conv, axes })
 }
 
-/// The same windows over what they reach, from the first tap on.
+/// The same windows over what they reach, from the first tap on. A single one has no stride, whatever a
+/// file says.
 fn reached(axis: Window) -> Window {
+    let stride = if axis.output > 1 { axis.stride } else { 1 };
     let last = (axis.output.max(1) - 1).saturating_mul(axis.stride);
     let taps = (axis.taps.max(1) - 1).saturating_mul(axis.dilation);
-    Window { input: last.saturating_add(taps).saturating_add(1), start: 0, ..axis }
+    Window { input: last.saturating_add(taps).saturating_add(1), stride, start: 0, ..axis }
 }
 
 impl Narrow<'_> {

@@ -552,6 +552,13 @@ fn padding_beyond_memory_is_not_written_down() {
     let input = Input::channels_last(&values);
     conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);
     assert_eq!(out, [0.0, 0.0, 0.0, 2.0]);
+    // Nor by the stride of a single window.
+    let axis = Window { output: 1, taps: 3, start: 0, ..axis };
+    let conv = Convolution { axes: [Window::NONE, axis, axis], inputs: 3, outputs: 2, ..conv };
+    let (input, weights) = (rounded(27, 7), rounded(2 * 27, 8));
+    let found = run(&conv, (1, false), (&input, &weights), &[]);
+    let expected = reference(&conv, &input, &weights);
+    assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}");
 }
 
 /// A window of a transposed convolution, whose output is of any size.

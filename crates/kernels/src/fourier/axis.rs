@@ -9,6 +9,10 @@ use std::ops::Range;
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
+/// Elements of a line from which on lines are transformed one by one: side by side they are more than
+/// caches hold.
+const LONG: usize = 1 << 15;
+
 /// What is done with the lines of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -172,12 +176,13 @@ impl AxisTransform {
         }
         let to = to.shared();
         let lines = self.outer * self.inner;
-        let groups = lines.div_ceil(Beside::LANES);
-        let grain = GRAIN.div_ceil(self.fft.cost() * Beside::LANES);
+        let together = if self.fft.len() > LONG { 1 } else { Beside::LANES };
+        let groups = lines.div_ceil(together);
+        let grain = GRAIN.div_ceil(self.fft.cost() * together);
         threads.ranges(groups, grain, |groups| {
             let (mut one, mut some) = (Work::default(), Work::default());
-            for first in groups.map(|group| group * Beside::LANES) {
-                let last = lines.min(first + Beside::LANES);
+            for first in groups.map(|group| group * together) {
+                let last = lines.min(first + together);
                 // SAFETY: lines are disjoint, and these are within the axes.
                 unsafe {
                     // A single one would take as long as all of them.

@@ -31,8 +31,8 @@ struct Row {
 }
 
 impl Product<'_> {
-    /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a later tile,
-    /// or for what comes soon of panels that are long.
+    /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a
+    /// later tile, or for what comes soon of panels that are long.
     ///
     /// # Safety
     /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the tile.

@@ -82,7 +82,7 @@ impl SharedTarget {
 pub(crate) struct Out {
     /// The first element, which is bf16 where sums are rounded.
     pub(crate) to: *mut f32,
-    /// Whether sums are rounded to bf16 when all is done; by [`Vector::ROUNDS`] alone.
+    /// Whether sums are rounded to bf16 when all is done; only where vectors [round](crate::simd::Vector::ROUNDS).
     pub(crate) rounds: bool,
     /// Distance between rows.
     pub(crate) stride: usize,
