@@ -21,14 +21,15 @@ def irrun(setup):
 
 
 def programs(setup):
-    """The two C programs; the second uses the library of OpenVINO's Python package."""
+    """The C programs; the last uses the library of OpenVINO's Python package."""
     import openvino
     package = Path(openvino.__file__).parent
     libs = package / 'libs'
     library = next(libs.glob('libopenvino_c.so*'))
     here, cc = ROOT / 'benches', [os.environ.get('CC', 'cc'), '-O2']
-    setup.measure, setup.ov_run = WORK / 'measure', WORK / 'ov_run'
+    setup.measure, setup.distance, setup.ov_run = WORK / 'measure', WORK / 'distance', WORK / 'ov_run'
     output(*cc, '-o', setup.measure, here / 'measure.c')
+    output(*cc, '-o', setup.distance, here / 'distance.c', '-lpthread')
     output(*cc, '-o', setup.ov_run, here / 'ov_run.c', '-I', package / 'include', library,
            f'-Wl,-rpath,{libs}', f'-Wl,-rpath-link,{libs}')
 

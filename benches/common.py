@@ -29,6 +29,7 @@ class Setup:
     roll: Path = None
     executor: Path = None
     measure: Path = None
+    distance: Path = None
     ov_run: Path = None
     peers: Path = None
 

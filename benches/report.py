@@ -110,13 +110,22 @@ def plots(data, folder):
         svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of {row.get('of', 'a run')}", row['axis'], series)
 
 
+def distance(apart):
+    if not apart:
+        return ''
+    low, high = min(apart.values()), max(apart.values())
+    before = f"; {apart['scaling']:.0f} before that from one thread to two" if 'scaling' in apart else ''
+    return (f'A cache line went from one processor to the other and back in {low:.0f} to {high:.0f} ns, '
+            f'measured before each part{before}. ')
+
+
 def machine(data):
     m = data['machine']
     versions = ', '.join(f'{name} {v}' for name, v in m['versions'].items() if v)
     return (f"{m['cpu']}, {m['cpus']} processors ({m['flags']}), {m['memory_gib']} GiB, {m['system']}; {versions}; "
             f"irrun at {m['commit']}, {m['date']}. Up to {m['rounds']} rounds of each comparison, in each of which the "
-            f"sides take turns of {m['seconds']} s; medians of the turns' medians. The raw figures are in "
-            "[performance/](performance).\n")
+            f"sides take turns of {m['seconds']} s; medians of the turns' medians. {distance(data['distance'])}"
+            "The raw figures are in [performance/](performance).\n")
 
 
 def write(folder):
@@ -124,6 +133,7 @@ def write(folder):
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
     for part in 'latency', 'process', 'check', 'roll', 'scaling', 'shapes', 'bf16', 'executor', 'size':
         data.setdefault(part, [])
+    data.setdefault('distance', {})
     plots(data, folder)
     judged = bars.judge(data)
     notes = ROOT / f'docs/{folder.name}-notes.md'

@@ -12,7 +12,7 @@ import machine
 import movement
 import process
 import report
-from common import MODELS, ROOT, WORK, Setup
+from common import MODELS, ROOT, WORK, Setup, output
 
 PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
          'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling,
@@ -44,13 +44,17 @@ def main():
     build.programs(setup)
     build.peers(setup)
     build.models(setup, args.corpus, MODELS)
-    begin = time.time()
+    begin, distances = time.time(), folder / 'distance.json'
+    apart = json.loads(distances.read_text()) if distances.exists() else {}
     for name in dict.fromkeys(['machine', *args.only.split(',')]):
         print(name, flush=True)
         start = time.time()
+        if os.cpu_count() > 1:
+            apart[name] = float(output(setup.distance))
         figures = PARTS[name](setup)
         (folder / f'{name}.json').write_text(json.dumps(figures, indent=1) + '\n')
         print(f'   {time.time() - start:.0f} s', flush=True)
+    distances.write_text(json.dumps(apart, indent=1) + '\n')
     report.write(folder)
     print(f'measured in {time.time() - begin:.0f} s; see {folder}.md')
 

@@ -142,7 +142,7 @@ impl Convolution {
         self.groups == 1 && self.inputs < NARROW
     }
 
-    /// What is rounded: the operands of narrow convolutions only if they are [`narrow`].
+    /// What is rounded: the operands of narrow convolutions only if they are [`narrow()`].
     fn rounded(&self) -> Precision {
         match self.reads_channels_first() && narrow(self).is_none() {
             true => Precision::F32,
