@@ -55,9 +55,7 @@ pub(super) fn narrow(conv: &Convolution) -> Option<Narrow<'_>> {
 /// file says.
 fn reached(axis: Window) -> Window {
     let stride = if axis.output > 1 { axis.stride } else { 1 };
-    let last = (axis.output.max(1) - 1).saturating_mul(axis.stride);
-    let taps = (axis.taps.max(1) - 1).saturating_mul(axis.dilation);
-    Window { input: last.saturating_add(taps).saturating_add(1), stride, start: 0, ..axis }
+    Window { input: axis.reach(), stride, start: 0, ..axis }
 }
 
 impl Narrow<'_> {

@@ -4,7 +4,7 @@ use super::number::{Beside, Complex, Number};
 use super::{Fft, Work};
 use crate::par::{Slice, Threads};
 use crate::real::{Real, StoredReal};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 8 << 10;
@@ -41,18 +41,18 @@ pub struct AxisTransform {
     pub direction: Direction,
 }
 
-/// Complex numbers as they are computed, or as a tensor holds them.
+/// Where complex numbers lie: as they are computed, or as a tensor holds them.
 #[derive(Clone, Copy)]
-pub enum Elements<'a, T> {
+pub enum Elements<C, T> {
     /// In f64.
-    Complex(&'a [Complex]),
+    Complex(C),
     /// Pairs of real and imaginary part.
-    Pairs(&'a [T]),
+    Pairs(T),
     /// Real parts alone.
-    Reals(&'a [T]),
+    Reals(T),
 }
 
-impl<T: StoredReal> Elements<'_, T> {
+impl<S, C: Deref<Target = [Complex]>, T: Deref<Target = [S]>> Elements<C, T> {
     fn len(&self) -> usize {
         match self {
             Elements::Complex(all) => all.len(),
@@ -60,7 +60,15 @@ impl<T: StoredReal> Elements<'_, T> {
             Elements::Reals(all) => all.len(),
         }
     }
+}
 
+/// What is read.
+type Given<'a, T> = Elements<&'a [Complex], &'a [T]>;
+
+/// What is written, by several threads, each its own elements.
+type Shared<T> = Elements<Slice<Complex>, Slice<T>>;
+
+impl<T: StoredReal> Given<'_, T> {
     /// Reads every `step`th element of some lines, which begin at `starts`.
     fn read<N: Number>(&self, starts: &[usize], step: usize, to: &mut [N]) {
         let wide = |x: T| x.widen().to_f64();
@@ -92,38 +100,12 @@ fn each<N: Number>(
     }
 }
 
-/// Where complex numbers go.
-pub enum ElementsMut<'a, T> {
-    /// In f64.
-    Complex(&'a mut [Complex]),
-    /// Pairs of real and imaginary part.
-    Pairs(&'a mut [T]),
-    /// Real parts alone.
-    Reals(&'a mut [T]),
-}
-
-/// The same for several threads, which write disjoint elements.
-#[derive(Clone, Copy)]
-enum Shared<T> {
-    Complex(Slice<Complex>),
-    Pairs(Slice<T>),
-    Reals(Slice<T>),
-}
-
-impl<T: StoredReal> ElementsMut<'_, T> {
-    fn len(&self) -> usize {
-        match self {
-            ElementsMut::Complex(all) => all.len(),
-            ElementsMut::Pairs(all) => all.len() / 2,
-            ElementsMut::Reals(all) => all.len(),
-        }
-    }
-
+impl<T: StoredReal> Elements<&mut [Complex], &mut [T]> {
     fn shared(self) -> Shared<T> {
         match self {
-            ElementsMut::Complex(all) => Shared::Complex(Slice::new(all)),
-            ElementsMut::Pairs(all) => Shared::Pairs(Slice::new(all)),
-            ElementsMut::Reals(all) => Shared::Reals(Slice::new(all)),
+            Elements::Complex(all) => Shared::Complex(Slice::new(all)),
+            Elements::Pairs(all) => Shared::Pairs(Slice::new(all)),
+            Elements::Reals(all) => Shared::Reals(Slice::new(all)),
         }
     }
 }
@@ -166,8 +148,8 @@ impl AxisTransform {
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
-        from: Elements<'_, T>,
-        to: ElementsMut<'_, T>,
+        from: Elements<&[Complex], &[T]>,
+        to: Elements<&mut [Complex], &mut [T]>,
     ) {
         assert!(from.len() == self.outer * self.input * self.inner && to.len() == self.count());
         assert!(self.output <= self.fft.len());
@@ -202,7 +184,7 @@ impl AxisTransform {
     unsafe fn lines<T: StoredReal, N: Number>(
         &self,
         lines: Range<usize>,
-        (from, to): (Elements<'_, T>, Shared<T>),
+        (from, to): (Given<'_, T>, Shared<T>),
         work: &mut Work<N>,
     ) {
         let AxisTransform { input, output, inner, ref fft, .. } = *self;

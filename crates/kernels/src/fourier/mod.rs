@@ -6,7 +6,7 @@
 mod axis;
 mod number;
 
-pub use axis::{AxisTransform, Direction, Elements, ElementsMut};
+pub use axis::{AxisTransform, Direction, Elements};
 pub use number::{Complex, Number};
 
 use crate::multiversion;
@@ -261,8 +261,8 @@ mod tests {
                 direction: Direction::Forward,
             };
             let mut out = vec![Complex::default(); pass.count()];
-            let to = ElementsMut::<f64>::Complex(&mut out);
-            pass.run(&Threads::new(threads), Elements::Complex(&data), to);
+            let to = Elements::Complex(&mut out[..]);
+            pass.run::<f64>(&Threads::new(threads), Elements::Complex(&data), to);
             let at = |i: usize| if i < 3 { data[6 + 2 * i + 1] } else { Complex::default() };
             let from: Vec<Complex> = (0..size).map(at).collect();
             let mut expected = from.clone();

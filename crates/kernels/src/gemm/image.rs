@@ -42,22 +42,17 @@ pub(super) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
     lines(windows, channels).saturating_mul(height.taps * ROW_BYTES) <= MOST
 }
 
-/// Positions that the windows along an axis look at, with those outside the input.
-fn reach(axis: Window) -> usize {
-    (axis.output - 1) * axis.stride + axis.taps
-}
-
 /// Lines of the room that a line of the input takes.
 fn lines(windows: &Windows<'_>, channels: usize) -> usize {
     let [_, _, width] = windows.axes;
-    (reach(width) * channels).div_ceil(LANES)
+    (width.reach() * channels).div_ceil(LANES)
 }
 
 /// The first line that the windows of a line of outputs look at, counted over the whole batch.
 fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
     let [_, height, _] = windows.axes;
     let (batch, y) = (outputs / height.output, outputs % height.output);
-    batch * reach(height) + y * height.stride
+    batch * height.reach() + y * height.stride
 }
 
 impl<'a> Image<'a> {
@@ -87,12 +82,13 @@ impl<'a> Image<'a> {
     fn round(&mut self, line: usize) {
         let [_, height, width] = self.windows.axes;
         let ((channels, lines), place) = (self.size(), self.windows.place);
-        let (batch, y) = ((self.first + line) / reach(height), (self.first + line) % reach(height));
+        let (batch, y) =
+            ((self.first + line) / height.reach(), (self.first + line) % height.reach());
         let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
         // Positions of the room that lie before the input, and those within.
-        let before = width.start.min(0).unsigned_abs().min(reach(width));
+        let before = width.start.min(0).unsigned_abs().min(width.reach());
         let start = width.start.max(0).unsigned_abs();
-        let within = width.input.saturating_sub(start).min(reach(width) - before);
+        let within = width.input.saturating_sub(start).min(width.reach() - before);
         let within = if y.is_some() { within } else { 0 };
         let at = (y.unwrap_or(0) * width.input + start) * place.position;
         let from = batch * place.image + self.windows.channels.0 + at;

@@ -350,6 +350,7 @@ impl Product<'_> {
     }
 
     /// Elements for each that is counted of A.
+    #[cfg(target_arch = "x86_64")]
     fn per_count(&self) -> usize {
         match self.a {
             Left::Rounded(_) => self.precision.per_lane(),

@@ -97,6 +97,8 @@ unsafe fn run(row: &Row, unit: Option<Unit>, panels: usize) {
         match isa() {
             #[cfg(target_arch = "x86_64")]
             _ if unit.is_some() => avx512_in_pairs(row, panels),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ if unit.is_some() => unreachable!("pairs have no instruction here"),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx => avx512(row, panels),
             #[cfg(target_arch = "x86_64")]

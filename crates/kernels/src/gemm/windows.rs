@@ -274,9 +274,7 @@ impl Window {
     /// The same windows over an input that holds the zeros before and behind it.
     pub(crate) fn with_zeros(self) -> Window {
         let before = self.start.min(0).unsigned_abs();
-        let last = (self.output.max(1) - 1).saturating_mul(self.stride);
-        let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
-        let reach = last.saturating_add(taps).saturating_add(1 + self.start.max(0).unsigned_abs());
+        let reach = self.reach().saturating_add(self.start.max(0).unsigned_abs());
         let input = self.input.saturating_add(before).max(reach);
         Window { input, start: self.start.max(0), ..self }
     }
@@ -290,10 +288,16 @@ impl Window {
 
     /// The last position under a tap that lies within the input, or the first of the input.
     fn last(&self) -> usize {
+        let last = (self.reach() - 1).saturating_add_signed(self.start);
+        last.min(self.input.saturating_sub(1))
+    }
+
+    /// Positions from the first tap of the first window to the last of the last one, those outside the
+    /// input included: at least one, and no more than can be counted.
+    pub(crate) fn reach(&self) -> usize {
         let outputs = (self.output.max(1) - 1).saturating_mul(self.stride);
         let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
-        let last = outputs.saturating_add(taps).saturating_add_signed(self.start);
-        last.min(self.input.saturating_sub(1))
+        outputs.saturating_add(taps).saturating_add(1)
     }
 
     /// The taps of window `output` that lie within the input.

@@ -2,7 +2,6 @@
 
 use super::micro::{self, SIDE};
 use crate::conv::{Convolution, Input};
-use crate::gemm::Window;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
 use crate::quantize::{ToLevel, to_levels};
@@ -73,22 +72,17 @@ pub(super) fn channels(conv: &Convolution) -> usize {
     conv.inputs.next_multiple_of(4)
 }
 
-/// Positions that the windows along an axis look at, with those outside the input.
-fn reach(axis: Window) -> usize {
-    (axis.output - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1
-}
-
 /// Whether windows are taken across the ends of lines, with those between the lines that are no windows:
 /// where lines are so short that multiplying line by line takes longer.
 fn is_joined(conv: &Convolution) -> bool {
     let [_, height, width] = conv.axes;
-    let all = (height.output - 1) * reach(width) + width.output;
+    let all = (height.output - 1) * width.reach() + width.output;
     let by_lines = height.output * micro::rows(width.output);
     width.stride == 1 && height.stride == 1 && micro::rows(all) < by_lines
 }
 
 fn line_bytes(conv: &Convolution) -> usize {
-    let line = reach(conv.axes[2]) * channels(conv);
+    let line = conv.axes[2].reach() * channels(conv);
     match is_joined(conv) {
         true => line,
         false => (line + SLACK).next_multiple_of(ALIGN),
@@ -97,20 +91,16 @@ fn line_bytes(conv: &Convolution) -> usize {
 
 /// Bytes of the image of a convolution.
 pub(super) fn bytes(conv: &Convolution) -> usize {
-    conv.batch * reach(conv.axes[1]) * line_bytes(conv) + SLACK
+    conv.batch * conv.axes[1].reach() * line_bytes(conv) + SLACK
 }
 
 /// Whether the image is not far larger than the data.
 pub(super) fn fits(conv: &Convolution) -> bool {
-    let reach = |a: Window| {
-        let last = (a.output - 1).checked_mul(a.stride)?;
-        last.checked_add((a.taps - 1).checked_mul(a.dilation)?)?.checked_add(1)
-    };
     let [_, height, width] = conv.axes;
     let data = conv.axes.iter().map(|a| a.input).product::<usize>() * conv.inputs;
     let size = || {
-        let line = reach(width)?.checked_mul(channels(conv))?.checked_add(SLACK + ALIGN)?;
-        line.checked_mul(reach(height)?)
+        let line = width.reach().checked_mul(channels(conv))?.checked_add(SLACK + ALIGN)?;
+        line.checked_mul(height.reach())
     };
     size().is_some_and(|size| size <= data.saturating_mul(MOST).saturating_add(1 << 16))
 }
@@ -205,16 +195,17 @@ impl<'a> Image<'a> {
             return Image { conv, bytes, shape, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
-        let lines = conv.batch * reach(height);
+        let lines = conv.batch * height.reach();
         // Few lines are long ones.
-        let pieces = (PIECES / lines).clamp(1, reach(width));
+        let pieces = (PIECES / lines).clamp(1, width.reach());
+        assert!(lines * line <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
         threads.ranges(lines * pieces, GRAIN.div_ceil(line / pieces), |own| {
             for i in own {
                 let (line_at, piece) = (i / pieces, i % pieces);
-                let (batch, y) = (line_at / reach(height), line_at % reach(height));
+                let (batch, y) = (line_at / height.reach(), line_at % height.reach());
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
-                let at = |piece: usize| reach(width) * piece / pieces;
+                let at = |piece: usize| width.reach() * piece / pieces;
                 let positions = at(piece)..at(piece + 1);
                 let start = positions.start * channels(conv);
                 // What is behind the last position of a line belongs to its last piece.
@@ -236,7 +227,7 @@ impl<'a> Image<'a> {
         let [_, height, width] = self.conv.axes;
         let lines = self.conv.batch * height.output;
         let (windows, across) = match is_joined(self.conv) {
-            true => ((height.output - 1) * reach(width) + width.output, height.output),
+            true => ((height.output - 1) * width.reach() + width.output, height.output),
             false => (width.output, 1),
         };
         let tiles = windows.div_ceil(SIDE);
@@ -246,7 +237,7 @@ impl<'a> Image<'a> {
     /// The rows of a tile that are windows, line by line.
     pub(super) fn parts(&self, tile: Tile) -> impl Iterator<Item = Part> {
         let width = self.conv.axes[2];
-        let pitch = if is_joined(self.conv) { reach(width) } else { width.output };
+        let pitch = if is_joined(self.conv) { width.reach() } else { width.output };
         let (line, first) = tile.from;
         let (mut at, end) = (first, first + tile.count);
         std::iter::from_fn(move || {
@@ -292,7 +283,7 @@ impl Blocks<'_> {
         let (first, end) = (self.windows * i / self.tiles, self.windows * (i + 1) / self.tiles);
         let height = self.image.conv.axes[1];
         let (batch, y) = (line / height.output, line % height.output);
-        let line_at = (batch * reach(height) + y * height.stride) * self.image.line;
+        let line_at = (batch * height.reach() + y * height.stride) * self.image.line;
         let at = line_at + first * self.image.shape.row;
         Tile { at, count: end - first, from: (line, first) }
     }
@@ -309,9 +300,9 @@ fn write_piece(
 ) {
     let [_, height, width] = conv.axes;
     let (own, all) = (conv.inputs, channels(conv));
-    let before = width.start.min(0).unsigned_abs().min(reach(width));
+    let before = width.start.min(0).unsigned_abs().min(width.reach());
     let skipped = width.start.max(0).unsigned_abs();
-    let count = width.input.saturating_sub(skipped).min(reach(width) - before);
+    let count = width.input.saturating_sub(skipped).min(width.reach() - before);
     let first = own_positions.start.max(before);
     let count = own_positions.end.min(before + count).saturating_sub(first);
     let Some(y) = y.filter(|_| count > 0) else { return to.fill(levels.zero) };

@@ -4,7 +4,7 @@ use crate::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
 use kernels::Scratch;
-use kernels::fourier::{AxisTransform, Complex, Direction, Elements, ElementsMut, Fft};
+use kernels::fourier::{AxisTransform, Complex, Direction, Elements, Fft};
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
 
@@ -90,17 +90,17 @@ impl<T: StoredReal> Kernel for FourierKernel<T> {
             false => Elements::Reals(given),
         };
         let to = match self.pairs_out {
-            true => ElementsMut::Pairs(to),
-            false => ElementsMut::Reals(to),
+            true => Elements::Pairs(to),
+            false => Elements::Reals(to),
         };
         let mut done: Option<Scratch<'_, Complex>> = None;
         for pass in &self.passes {
             let mut next = cx.scratch(pass.count());
-            let from = done.as_ref().map_or(given, |done| Elements::Complex(done));
-            pass.run(cx.threads(), from, ElementsMut::Complex(&mut next));
+            let from = done.as_ref().map_or(given, |done| Elements::Complex(&done[..]));
+            pass.run(cx.threads(), from, Elements::Complex(&mut next[..]));
             done = Some(next);
         }
-        let from = done.as_ref().map_or(given, |done| Elements::Complex(done));
+        let from = done.as_ref().map_or(given, |done| Elements::Complex(&done[..]));
         self.last.run(cx.threads(), from, to);
         Ok(())
     }

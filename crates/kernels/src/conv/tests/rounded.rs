@@ -1,0 +1,73 @@
+//! Data and results in bf16.
+
+use super::*;
+
+/// The last of a run belongs to the next position where three channels are seven wide.
+#[test]
+fn infinities_stay_where_they_are_in_narrow_convolutions() {
+    let axis = Window { input: 30, output: 15, taps: 7, stride: 2, dilation: 1, start: -3 };
+    let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
+    let conv = Convolution { batch: 2, axes, inputs: 3, outputs: 20, groups: 1, precision };
+    let input = rounded(2 * 30 * 30 * 3, 10);
+    let weights = rounded(20 * 3 * 49, 11);
+    let near = |found: &[f32], expected: &[f32]| {
+        let each = |(x, y): (&f32, &f32)| x == y || (x - y).abs() < 1e-4;
+        found.len() == expected.len() && found.iter().zip(expected).all(each)
+    };
+    let found = run(&conv, (2, false), (&input, &weights), &[]);
+    assert!(near(&found, &reference(&conv, &input, &weights)));
+    for special in [f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
+        let mut input = input.clone();
+        input[(13 * 30 + 14) * 3] = special;
+        let found = run(&conv, (2, false), (&input, &weights), &[]);
+        input[(13 * 30 + 14) * 3] = if special == f32::MAX { f32::INFINITY } else { special };
+        assert!(near(&found, &reference(&conv, &input, &weights)), "{special}");
+        assert_eq!(found.iter().filter(|x| x.is_finite()).count(), (2 * 15 * 15 - 3 * 4) * 20);
+    }
+}
+
+/// Data that have been rounded give the same, and rounded results are those that others would round.
+#[test]
+fn convolutions_read_and_write_what_is_rounded() {
+    let axis = |taps: usize, stride: usize, start: isize| {
+        let output = (9 - taps).wrapping_add_signed(-2 * start) / stride + 1;
+        Window { input: 9, output, taps, stride, dilation: 1, start }
+    };
+    for (inputs, groups, axis) in
+        [(32, 1, axis(1, 1, 0)), (24, 1, axis(3, 1, -1)), (48, 3, axis(3, 2, -1))]
+    {
+        let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
+        let conv = Convolution { batch: 2, axes, inputs, outputs: 60, groups, precision };
+        if !precision.keeps_pairs() {
+            return assert!(!conv.gives_rounded() && !conv.reads_rounded());
+        }
+        assert!(conv.gives_rounded() && conv.reads_rounded());
+        let input = rounded(2 * 81 * inputs, 3);
+        let weights = numbers(60 * inputs / groups * conv.taps(), 4);
+        let steps = [Step::Apply(Unary::Relu {})];
+        let expected = run(&conv, (1, false), (&input, &weights), &steps);
+        let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
+        let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
+        let filters = conv.filters((place.0, Shelf::apart()), &weights);
+        let operands = || (Input::rounded(&input), &filters);
+        let mut found = vec![f32::NAN; expected.len()];
+        conv.run_rounded(place, operands(), &steps, Target::Values(&mut found));
+        assert_eq!(found, expected);
+        let mut found = vec![bf16::NAN; expected.len()];
+        conv.run_rounded(place, operands(), &steps, Target::Rounded(&mut found));
+        assert_eq!(found, halves(&expected));
+    }
+    // A narrow convolution writes them too.
+    let axis = axis(3, 2, -1);
+    let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
+    let conv = Convolution { batch: 1, axes, inputs: 3, outputs: 34, groups: 1, precision };
+    assert!(conv.gives_rounded() && !conv.reads_rounded());
+    let (input, weights) = (numbers(81 * 3, 5), numbers(34 * 27, 6));
+    let expected = run(&conv, (2, false), (&input, &weights), &[]);
+    let filters = conv.filters((Threads::single(), Shelf::apart()), &weights);
+    let (place, input) =
+        ((Threads::single(), &ScratchPool::default()), Input::channels_last(&input));
+    let mut found = vec![bf16::NAN; expected.len()];
+    conv.run_rounded(place, (input, &filters), &[], Target::Rounded(&mut found));
+    assert!(found.iter().zip(&expected).all(|(x, y)| *x == bf16::from_f32(*y)));
+}
