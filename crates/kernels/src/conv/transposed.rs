@@ -140,18 +140,22 @@ impl Transposed {
         let [place_z, place_y, place_x] =
             part.outputs.map(|(first, step)| move |i| first + i * step);
         let shared = Slice::new(output);
-        let count = rows.len() / channels.max(1);
-        threads.ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
+        let line = w * channels;
+        let lines = rows.len() / line.max(1);
+        threads.ranges(lines, GRAIN.div_ceil(line.max(1)), |range| {
             for i in range {
-                let (x, rest) = (place_x(i % w), i / w);
-                let (y, rest) = (place_y(rest % h), rest / h);
+                let (y, rest) = (place_y(i % h), i / h);
                 let (z, batch) = (place_z(rest % d), rest / d);
-                let row = ((batch * depth + z) * height + y) * width + x;
-                // SAFETY: the rows of a part are disjoint parts of the output.
-                let to =
-                    unsafe { std::slice::from_raw_parts_mut(shared.at(row * channels), channels) };
-                to.copy_from_slice(&rows[i * channels..][..channels]);
-                apply_steps(steps, row, 0, to);
+                let first = ((batch * depth + z) * height + y) * width;
+                let from = rows[i * line..][..line].chunks_exact(channels);
+                for (row, from) in from.enumerate().map(|(x, from)| (first + place_x(x), from)) {
+                    // SAFETY: the rows of a part are disjoint parts of the output.
+                    let to = unsafe {
+                        std::slice::from_raw_parts_mut(shared.at(row * channels), channels)
+                    };
+                    to.copy_from_slice(from);
+                    apply_steps(steps, row, 0, to);
+                }
             }
         });
     }

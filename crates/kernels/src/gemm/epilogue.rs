@@ -213,6 +213,10 @@ impl<'a> Absorbed<'a> {
             let function = match *function {
                 Unary::Relu {} => Some(Function::Relu),
                 Unary::Clamp { low, high } => Some(Function::Clamp(low as f32, high as f32)),
+                // Below 0 the product is the larger one, unless it is NaN, of an infinite number by 0.
+                Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
+                    Some(Function::LeakyRelu(alpha as f32))
+                }
                 Unary::HSwish {} => Some(Function::HSwish),
                 _ => None,
             };

@@ -1,9 +1,9 @@
 //! Rows of A in bf16, laid out as the tiles that AMX multiplies.
 
-use super::micro::Source;
+use super::Product;
 use super::round::store_rounded;
+use super::source::{Source, Sources};
 use super::tiles::{LANES, ROW_BYTES, ROWS, Room, RowBlock, SIDE};
-use super::{Left, Product};
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
 pub(super) struct Laid {
@@ -23,20 +23,13 @@ impl Laid {
         if steps == 0 {
             return laid;
         }
-        let mut pointers = vec![std::ptr::null(); ROWS * product.runs()];
-        let is_scaled = matches!(product.a, Left::Scaled { .. });
-        let mut products = vec![0f32; if is_scaled { ROWS * product.k } else { 0 }];
         let per_count = product.per_count();
-        let mut line = None;
+        let mut sources = Sources::new(product, ROWS);
         for block in 0..laid.count() {
             let (mut row, end) = laid.block(block);
             while row < end {
-                let rows = match product.left().0 {
-                    Left::Windows(windows) => windows.together(row, end - row),
-                    _ => end - row,
-                };
-                let (a, runs) =
-                    product.source((row, rows), &mut pointers, &mut line, &mut products);
+                let rows = sources.count(row, end - row);
+                let (a, runs) = sources.find((row, rows));
                 for i in 0..rows {
                     let to = laid.row(block, row + i);
                     // SAFETY: `check` has shown that the rows lie within A.

@@ -1,7 +1,9 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
+use super::ahead::Ahead;
 use super::pairs;
 use super::precision::{Precision, Unit};
+use super::source::Source;
 use super::staged;
 use super::target::Out;
 #[cfg(target_arch = "x86_64")]
@@ -28,76 +30,6 @@ pub(super) struct Block {
     pub(super) ahead: [Ahead; 2],
     /// Where the block goes.
     pub(super) out: Out,
-}
-
-/// Elements from those that are multiplied to those that are asked for.
-pub(super) const SOON: usize = 1024;
-
-/// Elements of a cache line.
-pub(super) const LINE: usize = 16;
-
-/// Memory that will be read later.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    /// Where it begins.
-    pub(super) from: *const f32,
-    /// Elements from one request to the next.
-    pub(super) step: usize,
-}
-
-impl Ahead {
-    /// Part `i` of `n` of some memory, asked for evenly while a panel of some lanes is multiplied.
-    /// Where there is nothing, the panel itself: addresses without memory take long to look up.
-    pub(super) fn part(
-        memory: &[f32],
-        (i, n): (usize, usize),
-        (panel, lanes): (&[f32], usize),
-    ) -> Ahead {
-        if memory.is_empty() {
-            return Ahead { from: panel.as_ptr(), step: 0 };
-        }
-        let from = memory.as_ptr().wrapping_add(memory.len() * i / n);
-        Ahead { from, step: memory.len().div_ceil((n * lanes).max(1)) }
-    }
-
-    /// The lines of a panel itself that come soon, and of the next one.
-    pub(super) fn further_on(panel: &[f32], width: usize) -> [Ahead; 2] {
-        let from = panel.as_ptr().wrapping_add(SOON);
-        [from, from.wrapping_add(width / 2)].map(|from| Ahead { from, step: width })
-    }
-}
-
-/// Where the rows of A lie.
-#[derive(Clone, Copy)]
-pub(super) enum Source {
-    /// For each run a pointer to `k` elements of each row, the first null where all are 0.
-    Rows(*const *const f32),
-    /// For each run a pointer to the first row's, null where all rows are 0.
-    Line(*const *const f32, Steps),
-}
-
-impl Source {
-    /// Where run `run` of row `row` of `rows` begins; null where it is all 0.
-    ///
-    /// # Panics
-    /// When neighbours of a run are apart.
-    ///
-    /// # Safety
-    /// There are pointers for so many runs and rows.
-    pub(super) unsafe fn run(self, run: usize, (row, rows): (usize, usize)) -> *const f32 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Source::Rows(runs) if (*runs.add(run * rows)).is_null() => std::ptr::null(),
-                Source::Rows(runs) => *runs.add(run * rows + row),
-                Source::Line(runs, steps) => {
-                    assert!(steps.inner == 1, "neighbours are apart");
-                    let first = *runs.add(run);
-                    if first.is_null() { first } else { first.add(row * steps.row) }
-                }
-            }
-        }
-    }
 }
 
 /// Elements from one to the next.
@@ -136,6 +68,8 @@ pub(crate) enum Function {
     Relu,
     /// Kept between two numbers; NaN stays.
     Clamp(f32, f32),
+    /// Multiplied by a number below 0; the number is above 0 and at most 1.
+    LeakyRelu(f32),
     /// As [`Unary::HSwish`](crate::unary::Unary::HSwish).
     HSwish,
 }
@@ -147,6 +81,14 @@ pub(super) fn shape() -> (usize, usize) {
         Isa::Portable => (4, 8),
         Isa::Avx2 => (6, 16),
         Isa::Avx512 | Isa::Amx => (14, 32),
+    }
+}
+
+/// Rows in a block of so many columns: more where half a panel leaves registers for them.
+pub(super) fn rows_of(columns: usize) -> usize {
+    match isa() {
+        Isa::Avx2 if columns <= 8 => 8,
+        _ => shape().0,
     }
 }
 
@@ -173,12 +115,12 @@ macro_rules! each_row {
     };
 }
 
-/// Computes a block of `rows` rows, at most those of [`shape`], whose operands are rounded as `unit` has
+/// Computes a block of `rows` rows, at most those of [`rows_of`] its columns, whose operands are rounded as `unit` has
 /// them, if it is there.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, unit: Option<Unit>, rows: usize) {
+pub(super) unsafe fn run(block: &Block, unit: Option<Unit>, rows: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
@@ -189,6 +131,8 @@ pub(super) unsafe fn run(block: Block, unit: Option<Unit>, rows: usize) {
             Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx => avx512(block, rows),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if block.out.columns <= 8 => avx2_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => avx2(block, rows),
             _ => portable(block, rows),
@@ -441,6 +385,10 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
                 let (low, high) = (V::splat(low), V::splat(high));
                 each_row!(R, i => for p in 0..P { sums[i][p] = high.smaller(low.larger(sums[i][p])) });
             }
+            Function::LeakyRelu(alpha) => {
+                let alpha = V::splat(alpha);
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].mul(alpha).larger(sums[i][p]) });
+            }
             Function::HSwish => {
                 let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
                 let sixth = V::splat(1.0 / 6.0);
@@ -509,8 +457,8 @@ unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
 macro_rules! rows {
     ($vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
         match ($block.a, $rows) {
-            $((Source::Line(a, steps), $r) => line::<$vector, $r, $part, $panel>(&$block, a, steps),)*
-            $((Source::Rows(a), $r) => kernel::<$vector, $r, $part, $panel>(&$block, a),)*
+            $((Source::Line(a, steps), $r) => line::<$vector, $r, $part, $panel>($block, a, steps),)*
+            $((Source::Rows(a), $r) => kernel::<$vector, $r, $part, $panel>($block, a),)*
             (_, rows) => unreachable!("a block of {rows} rows"),
         }
     };
@@ -523,7 +471,7 @@ pub(super) use {each_row, rows};
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(super) unsafe fn avx512(block: Block, rows: usize) {
+pub(super) unsafe fn avx512(block: &Block, rows: usize) {
     use crate::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -534,7 +482,7 @@ pub(super) unsafe fn avx512(block: Block, rows: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(super) unsafe fn avx512_half(block: Block, rows: usize) {
+pub(super) unsafe fn avx512_half(block: &Block, rows: usize) {
     use crate::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -545,7 +493,7 @@ pub(super) unsafe fn avx512_half(block: Block, rows: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn avx2(block: Block, rows: usize) {
+pub(super) unsafe fn avx2(block: &Block, rows: usize) {
     use crate::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
     unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
@@ -553,8 +501,19 @@ pub(super) unsafe fn avx2(block: Block, rows: usize) {
 
 /// # Safety
 /// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn avx2_half(block: &Block, rows: usize) {
+    use crate::simd::Avx2;
+    // SAFETY: the caller's promise, with AVX2.
+    unsafe { rows!(Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8) }
+}
+
+/// # Safety
+/// As [`run`].
 #[cfg(target_arch = "aarch64")]
-unsafe fn portable(block: Block, rows: usize) {
+unsafe fn portable(block: &Block, rows: usize) {
     use crate::simd::Neon;
     // SAFETY: the caller's promise; NEON is part of AArch64.
     unsafe { rows!(Neon, 4 of 4, block, rows; 1 2 3 4 5 6) }
@@ -563,7 +522,7 @@ unsafe fn portable(block: Block, rows: usize) {
 /// # Safety
 /// As [`run`].
 #[cfg(not(target_arch = "aarch64"))]
-unsafe fn portable(block: Block, rows: usize) {
+unsafe fn portable(block: &Block, rows: usize) {
     use crate::simd::Portable;
     // SAFETY: the caller's promise.
     unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }

@@ -4,6 +4,7 @@
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
 //! and rows and columns are computed independently.
 
+mod ahead;
 mod compressed;
 mod decode;
 mod divide;
@@ -22,12 +23,14 @@ mod plain;
 mod precision;
 mod round;
 mod row;
+mod source;
 mod staged;
 mod target;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 mod together;
 mod vector;
+mod walk;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 mod windows;
@@ -47,17 +50,12 @@ pub use together::{Member, are_few, run_together};
 pub use windows::{Place, Window, Windows};
 
 use crate::memory::ScratchPool;
-use crate::multiversion;
 use crate::num::Loose;
 use crate::par::{Slice, Threads};
 use divide::{GRAIN, Tile, Tiles};
-use micro::{Ahead, Block, MAX_ROWS, Source, Steps};
 pub(crate) use micro::{most_rows, store};
 use pack::pack_panel;
-use round::Rounded;
-use std::ops::Range;
 use target::SharedTarget;
-use windows::Line;
 
 /// Up to this many rows, a B that is packed for later products is not worth it.
 pub const FEW_ROWS: usize = 3;
@@ -371,169 +369,6 @@ impl Product<'_> {
             (Left::Runs { run, .. }, k) => k / run.max(1),
             (Left::Windows(windows), _) => windows.runs(),
         }
-    }
-
-    /// Walks over a tile: some rows of A, then panel after panel. Asks for the panels of a later
-    /// tile.
-    fn blocks(&self, tile: Tile, (panels, later): (&[f32], &[f32]), c: SharedTarget) {
-        let (most, width) = micro::shape();
-        let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
-        let (then, rest) = Absorbed::of(self.steps);
-        let mut pointers = vec![std::ptr::null(); MAX_ROWS * self.runs()];
-        let is_scaled = matches!(self.a, Left::Scaled { .. });
-        let mut products = vec![0f32; if is_scaled { MAX_ROWS * self.k } else { 0 }];
-        let mut line = None;
-        let mut rounded = match (self.precision, self.a) {
-            (Precision::F32, _) | (_, Left::Rounded(_)) => None,
-            (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
-        };
-        let (lanes, unit) = (self.lanes(), self.precision.unit());
-        let asks = self.m * self.n >= LARGE_OUTPUT;
-        let mut row = top;
-        let turns = (bottom - top).div_ceil(most);
-        let mut turn = 0;
-        let across = (right - left).div_ceil(width);
-        let later_panel =
-            |i: usize| later.chunks((width * lanes).max(1)).nth(i).unwrap_or_default();
-        while row < bottom {
-            let rows = match self.left().0 {
-                Left::Windows(windows) => windows.together(row, block_rows(bottom - row, most)),
-                _ => block_rows(bottom - row, most),
-            };
-            let (a, runs) = self.source((row, rows), &mut pointers, &mut line, &mut products);
-            let (a, runs) = match &mut rounded {
-                // SAFETY: `check` has shown that the rows lie within A.
-                Some(rounded) => (unsafe { rounded.round(a, runs, rows) }, 1),
-                None => (a, runs),
-            };
-            if bottom - top == 1 && runs == 1 && row::suits(unit) {
-                // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
-                // tiles are disjoint parts of C.
-                unsafe {
-                    if let Some(a) = a.only_row() {
-                        return self.one_row(tile, (a, unit), (panels, later), c);
-                    }
-                }
-            }
-            let next = self.consecutive(row + rows..bottom.min(row + 2 * rows));
-            for (i, column) in (left..right).step_by(width).enumerate() {
-                let panel = &panels[i * width * lanes..][..width * lanes];
-                let asks_itself = turn == 0 && panel.len() >= LONG_PANEL * turns.min(2);
-                // SAFETY: `check` has shown that rows and columns lie within the operands, and
-                // tiles are disjoint parts of C.
-                unsafe {
-                    let block = Block {
-                        a,
-                        runs,
-                        k: lanes / runs,
-                        b: panel.as_ptr(),
-                        // As much at any time: memory answers best when it is asked evenly.
-                        ahead: match asks_itself {
-                            true => Ahead::further_on(panel, width),
-                            false => [
-                                Ahead::part(later_panel(i), (turn, turns), (panel, lanes)),
-                                Ahead::part(next, (i, across), (panel, lanes)),
-                            ],
-                        },
-                        out: c.block(
-                            row * self.c_stride + column,
-                            (self.c_stride, width.min(right - column)),
-                            then.at(row, column),
-                        ),
-                    };
-                    if asks {
-                        block.out.ask(rows);
-                    }
-                    micro::run(block, unit, rows);
-                }
-            }
-            if let Some(c) = c.values() {
-                // SAFETY: within C and within this tile.
-                unsafe { finish(rest, row..row + rows, left..right, self.c_stride, c) };
-            }
-            row += rows;
-            turn += 1;
-        }
-    }
-
-    /// Rows of A, where they lie one behind the other.
-    fn consecutive(&self, rows: Range<usize>) -> &[f32] {
-        match self.a {
-            Left::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
-                &values[rows.start * stride..rows.end * stride]
-            }
-            _ => &[],
-        }
-    }
-
-    /// Where some rows of A lie, and of how many runs they consist. What has to be computed of
-    /// them goes to `products`.
-    fn source(
-        &self,
-        (row, rows): (usize, usize),
-        pointers: &mut [*const f32],
-        line: &mut Option<Line>,
-        products: &mut [f32],
-    ) -> (Source, usize) {
-        match self.left().0 {
-            Left::Rows { values, stride } => {
-                pointers[0] = values[row * stride..].as_ptr();
-                (Source::Line(pointers.as_ptr(), Steps { row: stride, inner: 1 }), 1)
-            }
-            Left::Scaled { values, stride, factors, rows: group } => {
-                for (i, to) in products.chunks_exact_mut(self.k.max(1)).take(rows).enumerate() {
-                    let factors = &factors[(row + i) / group * self.k..][..self.k];
-                    multiply(&values[(row + i) * stride..][..self.k], factors, to);
-                }
-                pointers[0] = products.as_ptr();
-                (Source::Line(pointers.as_ptr(), Steps { row: self.k, inner: 1 }), 1)
-            }
-            Left::Beside { first, others, columns } => {
-                let all = [first].into_iter().chain(others.iter().copied());
-                for (pointer, part) in pointers.iter_mut().zip(all) {
-                    *pointer = part[row * columns..].as_ptr();
-                }
-                let steps = Steps { row: columns, inner: 1 };
-                (Source::Line(pointers.as_ptr(), steps), self.runs())
-            }
-            Left::Runs { values, runs: table, run } => {
-                let runs = self.runs();
-                for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
-                    for (j, at) in own.iter().enumerate() {
-                        pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
-                    }
-                }
-                (Source::Rows(pointers.as_ptr()), runs)
-            }
-            Left::Windows(windows) => {
-                *line = windows.line((row, rows), line.take(), pointers);
-                if let Some(line) = line {
-                    let steps = Steps { row: line.step, inner: line.inner };
-                    return (Source::Line(pointers.as_ptr(), steps), line.runs);
-                }
-                windows.pointers(row, rows, pointers);
-                (Source::Rows(pointers.as_ptr()), self.runs())
-            }
-            Left::Rounded(_) => unreachable!("`check` has refused it"),
-        }
-    }
-}
-
-multiversion! {
-    fn multiply(values: &[f32], factors: &[f32], to: &mut [f32]) {
-        for ((to, x), factor) in to.iter_mut().zip(values).zip(factors) {
-            *to = x * factor;
-        }
-    }
-}
-
-/// Rows of the next block: as many as there are registers for, since panels of B that are read for
-/// the first time come slowly, but no block of few rows at the end.
-fn block_rows(left: usize, most: usize) -> usize {
-    match left.checked_sub(most) {
-        None => left,
-        Some(rest) if rest > 0 && 2 * rest < most => left.div_ceil(2),
-        Some(_) => most,
     }
 }
 

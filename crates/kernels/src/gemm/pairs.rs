@@ -6,10 +6,11 @@
 //! two cases alone: which NaN comes out, and a sum below the least normal number that rounds to
 //! it, which the instruction takes for 0.
 
-use super::micro::{Block, Source, kernel, line, rows};
+use super::micro::{Block, kernel, line, rows};
 #[cfg(target_arch = "x86_64")]
 use super::precision::has_pairs;
 use super::round::round;
+use super::source::Source;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::isa::isa;
@@ -22,7 +23,7 @@ pub(super) use x86::Native16;
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize) {
+pub(super) unsafe fn run(block: &Block, rows: usize) {
     // SAFETY: the caller's promise; the machine has the instruction where it is used.
     unsafe {
         match isa() {
@@ -39,7 +40,7 @@ pub(super) unsafe fn run(block: Block, rows: usize) {
 
 /// # Safety
 /// As [`run`].
-unsafe fn portable(block: Block, rows: usize) {
+unsafe fn portable(block: &Block, rows: usize) {
     #[cfg(target_arch = "aarch64")]
     type Lanes = Pairs<crate::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
@@ -245,7 +246,7 @@ mod x86 {
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-    pub(super) unsafe fn native(block: Block, rows: usize) {
+    pub(super) unsafe fn native(block: &Block, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -254,7 +255,7 @@ mod x86 {
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-    pub(super) unsafe fn native_half(block: Block, rows: usize) {
+    pub(super) unsafe fn native_half(block: &Block, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe { rows!(Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -345,7 +346,8 @@ mod tests {
     /// Also where products are computed in another way because that is faster.
     #[test]
     fn blocks_are_chains_of_pairs() {
-        use super::super::micro::{Ahead, Then};
+        use super::super::ahead::Ahead;
+        use super::super::micro::Then;
         use super::super::target::Out;
         if !has_pairs() {
             return;
@@ -354,7 +356,8 @@ mod tests {
         let pair = |i: usize| round(0.3 * i as f32 - 2.0) | round(1.7 - 0.2 * i as f32) << 16;
         let a: Vec<f32> = (0..rows * lanes).map(|i| f32::from_bits(pair(i))).collect();
         let b: Vec<f32> = (0..lanes * width).map(|i| f32::from_bits(pair(i * 5 % 23))).collect();
-        for (columns, run) in [(32, x86::native as unsafe fn(Block, usize)), (16, x86::native_half)]
+        for (columns, run) in
+            [(32, x86::native as unsafe fn(&Block, usize)), (16, x86::native_half)]
         {
             let mut found = vec![0f32; rows * columns];
             let first = [a.as_ptr()];
@@ -374,7 +377,7 @@ mod tests {
                 },
             };
             // SAFETY: the operands are as large as the block says, and `has_pairs` has been asked.
-            unsafe { run(block, rows) };
+            unsafe { run(&block, rows) };
             for (at, found) in found.iter().enumerate() {
                 let (i, j) = (at / columns, at % columns);
                 let bits = |x: &[f32], i: usize| x[i].to_bits();

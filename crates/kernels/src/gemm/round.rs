@@ -1,10 +1,11 @@
 //! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one by
 //! one in f32, as the machine multiplies them.
 
-use super::micro::{Source, Steps};
+use super::micro::Steps;
 #[cfg(target_arch = "x86_64")]
 use super::precision::has_pairs;
 use super::precision::{Precision, Unit, unit};
+use super::source::Source;
 use crate::multiversion;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

@@ -1,11 +1,12 @@
 //! Products of one row by packed panels: several panels at a time, since the sums of one would wait for
 //! each other, and since each panel is read in less time than it takes to begin with it.
 
+use super::ahead::SOON;
 use super::divide::Tile;
-use super::micro::{self, Steps};
+use super::micro;
 use super::precision::Unit;
 use super::target::{Out, SharedTarget};
-use super::{Absorbed, LONG_PANEL, Product, Source, finish};
+use super::{Absorbed, LONG_PANEL, Product, finish};
 use crate::isa::{Isa, isa};
 use crate::simd::{Vector, prefetch};
 
@@ -53,7 +54,7 @@ impl Product<'_> {
             let first = (column - left) / width * apart;
             let own = &panels[first..][..count * apart];
             let later = match later.get(first..first + own.len()) {
-                _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(micro::SOON),
+                _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(SOON),
                 Some(later) => later.as_ptr(),
                 // What is there anyway: addresses without memory take long to look up.
                 None => own.as_ptr(),
@@ -72,18 +73,6 @@ impl Product<'_> {
             // SAFETY: within C and within this tile.
             unsafe { finish(rest, row..row + 1, left..right, self.c_stride, c) };
         }
-    }
-}
-
-impl Source {
-    /// The only row, if it lies in one run.
-    ///
-    /// # Safety
-    /// There is a pointer for it.
-    pub(super) unsafe fn only_row(self) -> Option<*const f32> {
-        let Source::Line(first, Steps { inner: 1, .. }) = self else { return None };
-        // SAFETY: the caller's promise.
-        Some(unsafe { *first }).filter(|first| !first.is_null())
     }
 }
 

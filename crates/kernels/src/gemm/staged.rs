@@ -5,7 +5,8 @@
 //! again for every element of it. So they come through a stage: while one line of each row is multiplied,
 //! the next ones are copied beside it, one for each element. Columns of powers of two are common.
 
-use super::micro::{Block, LINE, each_row};
+use super::ahead::LINE;
+use super::micro::{Block, each_row};
 use crate::simd::{Vector, opaque, prefetch};
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,7 @@
 //! Where the result of a product goes: as it is, or rounded to bf16 for products that read it so.
 
-use super::micro::{LINE, Then};
+use super::ahead::LINE;
+use super::micro::Then;
 use crate::num::bf16;
 use crate::par::Slice;
 use crate::simd::prefetch;

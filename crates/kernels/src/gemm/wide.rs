@@ -22,27 +22,31 @@ struct Sums([f32; MAX_ROWS * WIDTH]);
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(super) unsafe fn run(block: Block, rows: usize) {
+pub(super) unsafe fn run(block: &Block, rows: usize) {
     let mut sums = MaybeUninit::<Sums>::uninit();
     let to = sums.as_mut_ptr().cast::<f32>();
     let computed = |width: usize| Block {
         out: Out { to, rounds: false, stride: width, columns: width, then: Then::NOTHING },
-        ..block
+        ..*block
     };
     // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any
     // block, and as many are read as have been written.
     unsafe {
         match isa() {
             Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
-                flushing(|| micro::avx512_half(computed(WIDTH / 2), rows));
+                flushing(|| micro::avx512_half(&computed(WIDTH / 2), rows));
                 write_half(to, &block.out, rows);
             }
             Isa::Avx512 | Isa::Amx => {
-                flushing(|| micro::avx512(computed(WIDTH), rows));
+                flushing(|| micro::avx512(&computed(WIDTH), rows));
                 write(to, &block.out, rows);
             }
+            Isa::Avx2 if block.out.columns <= WIDTH / 4 => {
+                flushing(|| micro::avx2_half(&computed(WIDTH / 4), rows));
+                write_avx2_half(to, &block.out, rows);
+            }
             Isa::Avx2 => {
-                flushing(|| micro::avx2(computed(WIDTH / 2), rows));
+                flushing(|| micro::avx2(&computed(WIDTH / 2), rows));
                 write_avx2(to, &block.out, rows);
             }
             Isa::Portable => unreachable!("the portable kernels multiply pairs"),
@@ -89,4 +93,12 @@ unsafe fn write_half(sums: *const f32, out: &Out, rows: usize) {
 unsafe fn write_avx2(sums: *const f32, out: &Out, rows: usize) {
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Avx2, 2>(sums, out, rows) }
+}
+
+/// # Safety
+/// As [`store_rows`], with AVX2.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn write_avx2_half(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Avx2, 1>(sums, out, rows) }
 }

@@ -77,6 +77,43 @@ pub(super) struct Line {
     end: usize,
 }
 
+/// How windows are taken together.
+pub(super) struct Groups {
+    /// Windows of a line.
+    width: usize,
+    ends: Ends,
+}
+
+/// Where a group of windows ends before it has all that it may have.
+enum Ends {
+    /// Nowhere.
+    Anywhere,
+    /// With the line, all of whose windows lie within the input along it, in groups of one size.
+    Even,
+    /// At these places of a line.
+    At([usize; 3]),
+}
+
+impl Groups {
+    /// How many of the next `rows` windows are best taken together.
+    pub(super) fn next(&self, first: usize, rows: usize) -> usize {
+        match self.ends {
+            Ends::Anywhere => rows,
+            Ends::Even => {
+                // Windows on a line need no pointers of their own, which is worth somewhat fewer rows.
+                let left = self.width - first % self.width;
+                let on_line = left.div_ceil(left.div_ceil(rows.max(1)));
+                if 3 * on_line >= 2 * rows { on_line } else { rows }
+            }
+            Ends::At(ends) => {
+                let x = first % self.width;
+                let bound = ends.into_iter().find(|end| *end > x);
+                bound.map_or(rows, |end| rows.min(end - x))
+            }
+        }
+    }
+}
+
 /// Below so many elements, runs are too short to be taken one by one.
 const SHORT: usize = 8;
 
@@ -202,21 +239,19 @@ impl Windows<'_> {
         }
     }
 
-    /// How many of the next `rows` windows are best taken together.
-    pub(super) fn together(&self, first: usize, rows: usize) -> usize {
+    /// How windows are taken together.
+    pub(super) fn groups(&self) -> Groups {
         let [_, _, width] = self.axes;
-        let (x, inside) = (first % width.output, width.inside());
-        if self.place.channel == 1 && (self.channels.1 >= SHORT || !self.is_dense()) {
-            // Windows on a line need no pointers of their own, which is worth somewhat fewer rows.
-            let left = width.output - x;
-            let on_line = left.div_ceil(left.div_ceil(rows.max(1)));
-            let is_better = inside == (0..width.output) && 3 * on_line >= 2 * rows;
-            return if is_better { on_line } else { rows };
-        }
-        // Pointers to single elements, or to a few, are many: windows that need them are few when
-        // lines are taken apart where the input ends.
-        let bound = [inside.start, inside.end, width.output].into_iter().find(|end| *end > x);
-        bound.map_or(rows, |end| rows.min(end - x))
+        let inside = width.inside();
+        let have_runs = self.place.channel == 1 && (self.channels.1 >= SHORT || !self.is_dense());
+        let ends = match have_runs {
+            true if inside == (0..width.output) => Ends::Even,
+            true => Ends::Anywhere,
+            // Pointers to single elements, or to a few, are many: windows that need them are few when
+            // lines are taken apart where the input ends.
+            false => Ends::At([inside.start, inside.end, width.output]),
+        };
+        Groups { width: width.output, ends }
     }
 
     /// The line that window `first` lies on, from there on, with pointers to the runs of this

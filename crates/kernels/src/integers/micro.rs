@@ -377,46 +377,71 @@ mod x86 {
         }
     }
 
+    /// Pairs of a panel of which half the columns stay in the first cache while rows pass by.
+    const CHUNK: usize = 256;
+
+    /// Columns of half a panel, which leave registers for more rows.
+    const HALF: usize = WIDTH / 2;
+
     /// # Safety
     /// AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn in_pairs(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
-        assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= rows.len() / terms * WIDTH);
-        // SAFETY: the caller's promise; the lengths have been checked.
-        unsafe {
-            in_blocks!(3: 1 2 3; rows.len() / terms, (row, R) => {
-                let own = &rows[row * terms..][..R * terms];
-                rows_in_pairs::<R>(own, terms, panel, &mut sums[row * WIDTH..]);
-            });
-        }
-    }
-
-    /// # Safety
-    /// As [`in_pairs`], for `R` rows of an even number of terms.
-    #[target_feature(enable = "avx2")]
-    unsafe fn rows_in_pairs<const R: usize>(
-        rows: &[i16],
-        terms: usize,
-        panel: &[u32],
-        sums: &mut [i32],
-    ) {
-        let mut own = [[_mm256_setzero_si256(); 4]; R];
-        for at in (0..terms).step_by(2) {
-            // SAFETY: the caller's promise: a pair of each row, and of all columns.
-            unsafe {
-                let b = panel.as_ptr().add(at / 2 * WIDTH);
-                for i in 0..R {
-                    let pair = rows.as_ptr().add(i * terms + at).cast::<i32>().read_unaligned();
-                    let a = _mm256_set1_epi32(pair);
-                    for p in 0..4 {
-                        let columns = _mm256_loadu_si256(b.add(8 * p).cast());
-                        own[i][p] = _mm256_add_epi32(own[i][p], _mm256_madd_epi16(a, columns));
-                    }
+        let count = rows.len() / terms;
+        assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
+        sums[..count * WIDTH].fill(0);
+        for (chunk, panel) in panel.chunks(CHUNK * WIDTH).enumerate() {
+            // Behind all of them where there are none.
+            let rows = rows.as_ptr().wrapping_add(2 * CHUNK * chunk);
+            for half in [0, HALF] {
+                // SAFETY: the caller's promise; the lengths have been checked.
+                unsafe {
+                    in_blocks!(6: 1 2 3 4 5 6; count, (row, R) => {
+                        let own = rows.add(row * terms);
+                        let sums = sums[row * WIDTH + half..].as_mut_ptr();
+                        rows_in_pairs::<R>((own, terms), &panel[half..], sums);
+                    });
                 }
             }
         }
-        // SAFETY: there are sums of all columns.
-        unsafe { store(&own, sums) }
+    }
+
+    /// Adds the products of `R` rows, `terms` apart, by [`HALF`] columns of a panel, to sums.
+    ///
+    /// # Safety
+    /// As [`in_pairs`], for rows and sums from one on, and a panel from a column on.
+    #[target_feature(enable = "avx2")]
+    unsafe fn rows_in_pairs<const R: usize>(
+        (rows, terms): (*const i16, usize),
+        panel: &[u32],
+        sums: *mut i32,
+    ) {
+        // SAFETY: the caller's promise: a pair of each row, and of all columns.
+        unsafe {
+            let sum = |i: usize, p: usize| sums.add(i * WIDTH + 8 * p).cast::<__m256i>();
+            let mut own = [[_mm256_setzero_si256(); 2]; R];
+            for i in 0..R {
+                for p in 0..2 {
+                    own[i][p] = _mm256_loadu_si256(sum(i, p));
+                }
+            }
+            for at in 0..panel.len().div_ceil(WIDTH) {
+                let b = panel.as_ptr().add(at * WIDTH).cast::<__m256i>();
+                let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];
+                for i in 0..R {
+                    let pair = rows.add(i * terms + 2 * at).cast::<i32>().read_unaligned();
+                    let a = _mm256_set1_epi32(pair);
+                    for p in 0..2 {
+                        own[i][p] = _mm256_add_epi32(own[i][p], _mm256_madd_epi16(a, columns[p]));
+                    }
+                }
+            }
+            for i in 0..R {
+                for p in 0..2 {
+                    _mm256_storeu_si256(sum(i, p), own[i][p]);
+                }
+            }
+        }
     }
 }
 
@@ -430,7 +455,8 @@ mod tests {
         if !Isa::Avx2.is_available() {
             return;
         }
-        let (count, terms) = (7, 12);
+        // More terms than are multiplied at a time.
+        let (count, terms) = (13, 1036);
         let rows: Vec<i16> = (0..count * terms).map(|i| (i * 37 % 256) as i16).collect();
         let panel: Vec<i8> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
         let mut words = vec![0; panel.len() / 2];
@@ -439,7 +465,10 @@ mod tests {
         let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
         in_words(&rows, terms, &panel, &mut plain);
         // SAFETY: the machine has AVX2.
-        unsafe { x86::in_pairs(&rows, terms, &panel, &mut pairs) };
+        unsafe {
+            x86::in_pairs(&rows, terms, &panel, &mut pairs);
+            x86::in_pairs(&[], terms, &panel, &mut []);
+        }
         assert_eq!(pairs, plain);
     }
 }
