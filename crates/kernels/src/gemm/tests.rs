@@ -344,7 +344,7 @@ fn steps_see_rows_and_columns() {
 #[test]
 fn steps_in_registers_are_the_steps() {
     let threads = Threads::new(2);
-    for (m, n, k) in [(31, 70, 5), (14, 32, 9), (29, 16, 4), (3, 1, 2)] {
+    for (m, n, k) in [(31, 70, 5), (14, 32, 9), (29, 16, 4), (23, 8, 6), (3, 1, 2)] {
         let (mut a, b) = (numbers(m * k, 11), numbers(k * n, 12));
         (a[0], a[k], a[2 * k]) = (f32::NAN, f32::INFINITY, -0.0);
         let (bias, residual) = (numbers(n, 13), numbers(m * n, 14));
@@ -355,6 +355,7 @@ fn steps_in_registers_are_the_steps() {
         let (add, matrix) =
             (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
         let (relu, clamp) = (Unary::Relu {}, Unary::Clamp { low: -0.25, high: 0.5 });
+        let leaky = |alpha: f64| Step::Apply(Unary::LeakyRelu { alpha });
         for steps in [
             &[add][..],
             &[matrix],
@@ -362,6 +363,12 @@ fn steps_in_registers_are_the_steps() {
             &[matrix, add, Step::Apply(clamp)],
             &[Step::Apply(clamp), Step::Scale(2.0)],
             &[add, Step::Apply(Unary::HSwish {})],
+            &[leaky(0.1)],
+            &[leaky(1.0), add],
+            // An infinite number by 0 is no number; numbers above 1 and below 0 give other ones.
+            &[leaky(0.0)],
+            &[leaky(-0.5)],
+            &[add, leaky(2.0)],
             &[add, Step::Apply(relu), matrix],
         ] {
             let left = Left::Rows { values: &a, stride: k };
