@@ -140,15 +140,19 @@ impl Transposed {
         let [place_z, place_y, place_x] =
             part.outputs.map(|(first, step)| move |i| first + i * step);
         let shared = Slice::new(output);
-        let line = w * channels;
-        let lines = rows.len() / line.max(1);
-        threads.ranges(lines, GRAIN.div_ceil(line.max(1)), |range| {
-            for i in range {
-                let (y, rest) = (place_y(i % h), i / h);
+        let count = rows.len() / channels.max(1);
+        // By positions, not lines: those of one axis are a single line.
+        threads.ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
+            let mut at = range.start;
+            while at < range.end {
+                let (x, line) = (at % w, at / w);
+                let end = range.end.min((line + 1) * w);
+                let (y, rest) = (place_y(line % h), line / h);
                 let (z, batch) = (place_z(rest % d), rest / d);
                 let first = ((batch * depth + z) * height + y) * width;
-                let from = rows[i * line..][..line].chunks_exact(channels);
-                for (row, from) in from.enumerate().map(|(x, from)| (first + place_x(x), from)) {
+                let from = rows[at * channels..end * channels].chunks_exact(channels);
+                for (i, from) in from.enumerate() {
+                    let row = first + place_x(x + i);
                     // SAFETY: the rows of a part are disjoint parts of the output.
                     let to = unsafe {
                         std::slice::from_raw_parts_mut(shared.at(row * channels), channels)
@@ -156,6 +160,7 @@ impl Transposed {
                     to.copy_from_slice(from);
                     apply_steps(steps, row, 0, to);
                 }
+                at = end;
             }
         });
     }

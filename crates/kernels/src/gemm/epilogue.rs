@@ -213,7 +213,7 @@ impl<'a> Absorbed<'a> {
             let function = match *function {
                 Unary::Relu {} => Some(Function::Relu),
                 Unary::Clamp { low, high } => Some(Function::Clamp(low as f32, high as f32)),
-                // Below 0 the product is the larger one, unless it is NaN, of an infinite number by 0.
+                // The larger of a number and its product, which by 0 may be NaN.
                 Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
                     Some(Function::LeakyRelu(alpha as f32))
                 }

@@ -68,7 +68,7 @@ pub(crate) enum Function {
     Relu,
     /// Kept between two numbers; NaN stays.
     Clamp(f32, f32),
-    /// Multiplied by a number below 0; the number is above 0 and at most 1.
+    /// What is below 0 multiplied by a number above 0, at most 1.
     LeakyRelu(f32),
     /// As [`Unary::HSwish`](crate::unary::Unary::HSwish).
     HSwish,
@@ -115,8 +115,8 @@ macro_rules! each_row {
     };
 }
 
-/// Computes a block of `rows` rows, at most those of [`rows_of`] its columns, whose operands are rounded as `unit` has
-/// them, if it is there.
+/// Computes a block of `rows` rows, at most those of [`rows_of`] its columns, whose operands are rounded
+/// as `unit` has them, if it is there.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
