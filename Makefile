@@ -2,16 +2,17 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test check conformance bench operations fixtures picture static aarch64
+.PHONY: run test check conformance release bench operations fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
 
-# The kernels are tested with each instruction set besides. AMX is emulated where there is none; in place
-# of another that a machine has not got, they use the widest it has.
+# What stands beside the code is tested with each instruction set besides, in the same executables: the
+# kernels alone would be built anew, for fewer features of what they need. AMX is emulated where there is
+# none; in place of another that a machine has not got, they use the widest it has.
 test:
 	cargo test --workspace
-	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet -p irrun-kernels --lib; done
+	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet --workspace --lib; done
 
 check:
 	cargo fmt --all --check
@@ -27,14 +28,18 @@ static:
 	@echo target/$(STATIC)/release/irrun
 
 # Every case of a collection, optimised and as written. docs/numerics.md argues the two that must
-# fail; a collection may lack them, and irrun takes no name that no case has.
+# fail; a collection may lack them, and irrun takes no name that no case has. IRRUN=… tries an executable
+# that is there already.
 MUST_FAIL = test_div_int32_trunc test_attention_4d_causal_fp16_expanded
 EXCEPT = $(foreach case,$(MUST_FAIL),\
 	$(if $(shell find -L $(CORPUS)/conformance -name $(case)),--expect-failure $(case)))
-conformance:
+conformance: $(if $(IRRUN),,release)
+	$(or $(IRRUN),$(RELEASE)) test $(EXCEPT) $(CORPUS)/conformance
+	$(or $(IRRUN),$(RELEASE)) test $(EXCEPT) --no-optimize $(CORPUS)/conformance
+
+RELEASE = ./target/release/irrun
+release:
 	cargo build --release --bin irrun
-	./target/release/irrun test $(EXCEPT) $(CORPUS)/conformance
-	./target/release/irrun test $(EXCEPT) --no-optimize $(CORPUS)/conformance
 
 # Compares with the peers on the models of a collection, in about ten minutes on an idle machine, and
 # writes docs/performance.md; on another machine than its, BENCH_FLAGS="--page performance-NAME" writes a page
