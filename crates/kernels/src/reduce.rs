@@ -125,39 +125,55 @@ impl ReducePlan {
         }
     }
 
+    /// Where elements lie along the axes that are reduced, or along the others.
+    fn places(&self, reduced: bool) -> Places {
+        let mut stride = 1;
+        let mut axes = Vec::new();
+        for &(size, is_reduced) in self.groups.iter().rev() {
+            if is_reduced == reduced {
+                axes.push((size, stride));
+            }
+            stride *= size;
+        }
+        Places { axes }
+    }
+
     /// Any order of axes: element by element.
     fn general<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
     {
-        let mut strides = vec![1; self.groups.len()];
-        for i in (1..strides.len()).rev() {
-            strides[i - 1] = strides[i] * self.groups[i].0;
-        }
-        let axes = |reduced: bool| -> Vec<(usize, usize)> {
-            let zipped = self.groups.iter().zip(&strides);
-            zipped.filter(|(g, _)| g.1 == reduced).map(|(g, s)| (g.0, *s)).collect()
-        };
-        let (kept, reduced) = (axes(false), axes(true));
-        let position = |axes: &[(usize, usize)], mut i: usize| {
-            let mut at = 0;
-            for (size, stride) in axes.iter().rev() {
-                at += i % size * stride;
-                i /= size;
-            }
-            at
-        };
+        let (kept, reduced) = (self.places(false), self.places(true));
         let count = self.reduced();
         threads.chunks(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
             for (i, to) in part.iter_mut().enumerate() {
-                let base = position(&kept, first + i);
+                let base = kept.of(first + i);
                 let mut sum = f.start();
                 for k in 0..count {
-                    sum = f.step(sum, from[base + position(&reduced, k)].widen());
+                    sum = f.step(sum, from[base + reduced.of(k)].widen());
                 }
                 *to = f.finish(sum).narrow();
             }
         });
+    }
+}
+
+/// Where elements lie along some axes.
+struct Places {
+    /// Sizes and strides, from the last axis to the first.
+    axes: Vec<(usize, usize)>,
+}
+
+impl Places {
+    /// The place of the element that has `i` before it.
+    #[inline(never)] // In every reduction of every type it would be there again.
+    fn of(&self, mut i: usize) -> usize {
+        let mut at = 0;
+        for (size, stride) in &self.axes {
+            at += i % size * stride;
+            i /= size;
+        }
+        at
     }
 }
 

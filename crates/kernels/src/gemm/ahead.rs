@@ -1,5 +1,7 @@
 //! Memory that is asked for before it is read.
 
+use crate::simd::prefetch;
+
 /// Elements from those that are multiplied to those that are asked for.
 pub(super) const SOON: usize = 1024;
 
@@ -16,10 +18,55 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The lines of a panel itself that come soon, and of the next one.
-    pub(super) fn further_on(panel: &[f32], width: usize) -> [Ahead; 2] {
+    /// Nothing new: addresses without memory take long to look up, so that one with memory is asked for
+    /// again and again.
+    pub(super) fn nothing(from: *const f32) -> Ahead {
+        Ahead { from, step: 0 }
+    }
+
+    /// Asks for a line where it begins, and another half the way to what [`TERMS`] requests later begin.
+    #[inline(always)]
+    fn ask_for_terms(&mut self) {
+        prefetch(self.from);
+        prefetch(self.from.wrapping_add(TERMS / 2 * self.step));
+        self.from = self.from.wrapping_add(TERMS * self.step);
+    }
+
+    #[inline(always)]
+    fn ask(&mut self) {
+        prefetch(self.from);
+        self.from = self.from.wrapping_add(self.step);
+    }
+}
+
+/// Terms that are multiplied between two looks at whether there are more.
+pub(super) const TERMS: usize = 4;
+
+/// What a block asks for, evenly, while it goes through its terms.
+#[derive(Clone, Copy)]
+pub(super) struct Requests(pub(super) [Ahead; 2]);
+
+impl Requests {
+    /// The lines of a panel itself that come soon: every second one each.
+    pub(super) fn further_on(panel: &[f32], width: usize) -> Requests {
         let from = panel.as_ptr().wrapping_add(SOON);
-        [from, from.wrapping_add(width / 2)].map(|from| Ahead { from, step: width })
+        Requests([from, from.wrapping_add(LINE)].map(|from| Ahead { from, step: width }))
+    }
+
+    /// What is due with a term.
+    #[inline(always)]
+    pub(super) fn ask(&mut self) {
+        let Requests([first, second]) = self;
+        first.ask();
+        second.ask();
+    }
+
+    /// What is due with [`TERMS`] terms, in half as many requests as for each of them.
+    #[inline(always)]
+    pub(super) fn ask_for_terms(&mut self) {
+        let Requests([first, second]) = self;
+        first.ask_for_terms();
+        second.ask_for_terms();
     }
 }
 
@@ -38,15 +85,14 @@ impl Shares {
         Shares { part: len.div_ceil(count.max(1)), step: len.div_ceil((count * lanes).max(1)) }
     }
 
-    /// Part `i` of the memory from `from` on. Where there is none, `panel`: addresses without memory take
-    /// long to look up.
+    /// Part `i` of the memory from `from` on, if there is some.
     pub(super) fn of(self, from: Option<&f32>, i: usize, panel: &[f32]) -> Ahead {
         match from {
             Some(from) => {
                 let from = std::ptr::from_ref(from).wrapping_add(i * self.part);
                 Ahead { from, step: self.step }
             }
-            None => Ahead { from: panel.as_ptr(), step: 0 },
+            None => Ahead::nothing(panel.as_ptr()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The innermost block of a matrix product: some rows of A times a panel of B, in registers.
 
-use super::ahead::Ahead;
+use super::ahead::{Requests, TERMS};
 use super::pairs;
 use super::precision::{Precision, Unit};
 use super::source::Source;
@@ -9,7 +9,7 @@ use super::target::Out;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::isa::{Isa, isa};
-use crate::simd::{Vector, opaque, prefetch};
+use crate::simd::{Vector, opaque};
 
 /// Most rows in a block on any instruction set.
 pub(super) const MAX_ROWS: usize = 14;
@@ -26,8 +26,8 @@ pub(super) struct Block {
     pub(super) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(super) b: *const f32,
-    /// What will be read later, and how much of it is asked for with each row of the panel: of B and of A.
-    pub(super) ahead: [Ahead; 2],
+    /// What will be read later, and is asked for with the rows of the panel: of B and of A.
+    pub(super) ahead: Requests,
     /// Where the block goes.
     pub(super) out: Out,
 }
@@ -161,6 +161,38 @@ pub(super) unsafe fn kernel<V: Vector, const R: usize, const P: usize, const W: 
     }
 }
 
+/// Whether [`TERMS`] terms are multiplied at a time: where vectors have eight lanes, a core has little time for
+/// other instructions than products, and half of that while another program has its other thread. Few rows
+/// wait for their sums, and half a panel is often all there is.
+const fn by_terms<V: Vector, const R: usize, const P: usize, const W: usize>() -> bool {
+    V::LANES == 8 && R >= 4 && P == W
+}
+
+/// Adds the products of one term: the factor of row `i` lies at `a(i)`, those of the columns lie at `b`.
+///
+/// # Safety
+/// The pointers are valid, and the instruction set of `V` is available.
+#[inline(always)]
+unsafe fn add_term<V: Vector, const R: usize, const P: usize>(
+    sums: &mut [[V; P]; R],
+    a: impl Fn(usize) -> *const f32,
+    b: *const f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut columns = [V::zero(); P];
+        for p in 0..P {
+            columns[p] = V::load(b.add(p * V::LANES));
+        }
+        each_row!(R, i => {
+            let a = V::splat(*a(i));
+            for p in 0..P {
+                sums[i][p] = a.fma(columns[p], sums[i][p]);
+            }
+        });
+    }
+}
+
 /// The sums of a block whose rows lie anywhere.
 ///
 /// # Safety
@@ -175,8 +207,7 @@ unsafe fn kernel_sums<V: Vector, const R: usize, const P: usize, const W: usize>
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
-        let mut panel = block.b;
-        let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
+        let (mut panel, mut requests) = (block.b, block.ahead);
         for run in 0..block.runs {
             let mut b = panel;
             panel = panel.add(block.k * W * V::LANES);
@@ -188,25 +219,30 @@ unsafe fn kernel_sums<V: Vector, const R: usize, const P: usize, const W: usize>
                 rows[i] = *a.add(run * R + i);
             }
             let mut k = 0;
-            // Tested at its end: else the compiler copies all sums in each turn.
-            loop {
-                let mut columns = [V::zero(); P];
-                for p in 0..P {
-                    columns[p] = V::load(b.add(p * V::LANES));
-                }
-                for i in 0..R {
-                    let a = V::splat(*rows[i].add(k));
-                    for p in 0..P {
-                        sums[i][p] = a.fma(columns[p], sums[i][p]);
+            if by_terms::<V, R, P, W>() && block.k >= TERMS {
+                // Tested at its end: else the compiler copies all sums in each turn.
+                loop {
+                    for t in 0..TERMS {
+                        add_term(&mut sums, |i| rows[i].add(k + t), b.add(t * W * V::LANES));
+                    }
+                    b = b.add(TERMS * W * V::LANES);
+                    requests.ask_for_terms();
+                    k += TERMS;
+                    if block.k - k < TERMS {
+                        break;
                     }
                 }
+                if k == block.k {
+                    continue;
+                }
+            }
+            // As above.
+            loop {
+                add_term(&mut sums, |i| rows[i].add(k), b);
                 b = b.add(W * V::LANES);
                 // Half a panel is often all there is, and has as many loads as it can bear.
                 if P == W {
-                    prefetch(later);
-                    prefetch(next);
-                    later = later.wrapping_add(block.ahead[0].step);
-                    next = next.wrapping_add(block.ahead[1].step);
+                    requests.ask();
                 }
                 k += 1;
                 if k == block.k {
@@ -261,50 +297,52 @@ unsafe fn line_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let mut panel = block.b;
-        let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
+        let (mut panel, mut requests) = (block.b, block.ahead);
         let thrice = std::hint::black_box(3 * step);
         for run in 0..block.runs {
-            let (mut first, mut b) = (*a.add(run), panel);
+            let (first, mut b) = (*a.add(run), panel);
             panel = panel.add(block.k * W * V::LANES);
             if first.is_null() || block.k == 0 {
                 continue;
             }
-            let mut second = first.wrapping_add(NEAR * step);
-            let mut third = second.wrapping_add(NEAR * step);
-            let mut fourth = third.wrapping_add(NEAR * step);
+            let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * NEAR * step));
+            let row = |rows: [*const f32; 4], i: usize| {
+                let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
+                rows[i / NEAR].add(offset)
+            };
             let mut left = block.k;
+            if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
+                // As above.
+                loop {
+                    // Else the compiler makes one pointer of them, and offsets of the rows that it has
+                    // no registers for.
+                    rows = rows.map(opaque);
+                    for t in 0..TERMS {
+                        add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
+                    }
+                    b = b.add(TERMS * W * V::LANES);
+                    requests.ask_for_terms();
+                    // Not beyond the end, even behind the last.
+                    rows = rows.map(|row| row.wrapping_add(TERMS));
+                    left -= TERMS;
+                    if left < TERMS {
+                        break;
+                    }
+                }
+                if left == 0 {
+                    continue;
+                }
+            }
             // As above.
             loop {
-                // Else the compiler makes one pointer of them, and offsets of the rows that it has
-                // no registers for.
-                (first, second) = (opaque(first), opaque(second));
-                (third, fourth) = (opaque(third), opaque(fourth));
-                let mut columns = [V::zero(); P];
-                for p in 0..P {
-                    columns[p] = V::load(b.add(p * V::LANES));
-                }
-                each_row!(R, i => {
-                    let near = [first, second, third, fourth][i / NEAR];
-                    let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
-                    let a = V::splat(*near.add(offset));
-                    for p in 0..P {
-                        sums[i][p] = a.fma(columns[p], sums[i][p]);
-                    }
-                });
+                rows = rows.map(opaque);
+                add_term(&mut sums, |i| row(rows, i), b);
                 b = b.add(W * V::LANES);
                 // Half a panel is often all there is, and has as many loads as it can bear.
                 if P == W {
-                    prefetch(later);
-                    prefetch(next);
-                    later = later.wrapping_add(block.ahead[0].step);
-                    next = next.wrapping_add(block.ahead[1].step);
+                    requests.ask();
                 }
-                // Not beyond the end, even behind the last.
-                first = first.wrapping_add(inner);
-                second = second.wrapping_add(inner);
-                third = third.wrapping_add(inner);
-                fourth = fourth.wrapping_add(inner);
+                rows = rows.map(|row| row.wrapping_add(inner));
                 left -= 1;
                 if left == 0 {
                     break;

@@ -346,7 +346,7 @@ mod tests {
     /// Also where products are computed in another way because that is faster.
     #[test]
     fn blocks_are_chains_of_pairs() {
-        use super::super::ahead::Ahead;
+        use super::super::ahead::{Ahead, Requests};
         use super::super::micro::Then;
         use super::super::target::Out;
         if !has_pairs() {
@@ -361,13 +361,12 @@ mod tests {
         {
             let mut found = vec![0f32; rows * columns];
             let first = [a.as_ptr()];
-            let nothing = Ahead { from: a.as_ptr(), step: 0 };
             let block = Block {
                 a: Source::Line(first.as_ptr(), Steps { row: lanes, inner: 1 }),
                 runs: 1,
                 k: lanes,
                 b: b.as_ptr(),
-                ahead: [nothing; 2],
+                ahead: Requests([Ahead::nothing(a.as_ptr()); 2]),
                 out: Out {
                     to: found.as_mut_ptr(),
                     rounds: false,

@@ -7,7 +7,7 @@
 
 use super::ahead::LINE;
 use super::micro::{Block, each_row};
-use crate::simd::{Vector, opaque, prefetch};
+use crate::simd::{Vector, opaque};
 use std::mem::MaybeUninit;
 
 /// Bytes from row to row, or a multiple of it, that make them compete.
@@ -61,8 +61,7 @@ pub(super) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     // SAFETY: the caller's promise; what is read of the stage has been written.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let mut panel = block.b;
-        let [mut later, mut next] = [block.ahead[0].from, block.ahead[1].from];
+        let (mut panel, mut requests) = (block.b, block.ahead);
         for run in 0..block.runs {
             let mut b = panel;
             panel = panel.add(block.k * P * V::LANES);
@@ -100,10 +99,7 @@ pub(super) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                     V::load((*row).add(soon)).store(to);
                     (row, to) = (row.add(1), to.add(LINE));
                     (b, element) = (b.add(P * V::LANES), element.add(1));
-                    prefetch(later);
-                    prefetch(next);
-                    later = later.wrapping_add(block.ahead[0].step);
-                    next = next.wrapping_add(block.ahead[1].step);
+                    requests.ask();
                     left -= 1;
                     if left == 0 {
                         break;

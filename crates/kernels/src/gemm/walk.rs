@@ -1,6 +1,6 @@
 //! The walk over a tile of C: some rows of A, then others, and for each of them panel after panel of B.
 
-use super::ahead::{Ahead, Shares};
+use super::ahead::{Requests, Shares};
 use super::epilogue::{Absorbed, finish};
 use super::micro::{self, Block, MAX_ROWS};
 use super::precision::{Precision, Unit};
@@ -157,11 +157,11 @@ impl<'a> Walk<'a> {
             b: panel.as_ptr(),
             // As much at any time: memory answers best when it is asked evenly.
             ahead: match asks_itself {
-                true => Ahead::further_on(panel, width),
-                false => [
+                true => Requests::further_on(panel, width),
+                false => Requests([
                     self.of_later.of(later.get(i * len), rows.turn, panel),
                     of_next.of(next.first(), i, panel),
-                ],
+                ]),
             },
             out,
         }
