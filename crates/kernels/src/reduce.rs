@@ -10,6 +10,7 @@ use crate::arithmetic::Arithmetic;
 use crate::multiversion;
 use crate::num::{Stored, Wide as _};
 use crate::par::Threads;
+use crate::slices::position;
 pub use fold::Scale;
 use fold::{And, Fold, L1, L2, Max, Min, Or, Prod, StoredScale, Sum};
 use std::marker::PhantomData;
@@ -125,8 +126,8 @@ impl ReducePlan {
         }
     }
 
-    /// Where elements lie along the axes that are reduced, or along the others.
-    fn places(&self, reduced: bool) -> Places {
+    /// Sizes and strides of the axes that are reduced, or of the others, innermost first.
+    fn axes(&self, reduced: bool) -> Vec<(usize, usize)> {
         let mut stride = 1;
         let mut axes = Vec::new();
         for &(size, is_reduced) in self.groups.iter().rev() {
@@ -135,7 +136,7 @@ impl ReducePlan {
             }
             stride *= size;
         }
-        Places { axes }
+        axes
     }
 
     /// Any order of axes: element by element.
@@ -143,14 +144,14 @@ impl ReducePlan {
     where
         T::Wide: Arithmetic + Scale,
     {
-        let (kept, reduced) = (self.places(false), self.places(true));
+        let (kept, reduced) = (self.axes(false), self.axes(true));
         let count = self.reduced();
         threads.chunks(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
             for (i, to) in part.iter_mut().enumerate() {
-                let base = kept.of(first + i);
+                let base = place(&kept, first + i);
                 let mut sum = f.start();
                 for k in 0..count {
-                    sum = f.step(sum, from[base + reduced.of(k)].widen());
+                    sum = f.step(sum, from[base + place(&reduced, k)].widen());
                 }
                 *to = f.finish(sum).narrow();
             }
@@ -158,23 +159,10 @@ impl ReducePlan {
     }
 }
 
-/// Where elements lie along some axes.
-struct Places {
-    /// Sizes and strides, from the last axis to the first.
-    axes: Vec<(usize, usize)>,
-}
-
-impl Places {
-    /// The place of the element that has `i` before it.
-    #[inline(never)] // In every reduction of every type it would be there again.
-    fn of(&self, mut i: usize) -> usize {
-        let mut at = 0;
-        for (size, stride) in &self.axes {
-            at += i % size * stride;
-            i /= size;
-        }
-        at
-    }
+/// As [`position`], once for the reductions of all types.
+#[inline(never)]
+fn place(axes: &[(usize, usize)], i: usize) -> usize {
+    position(axes, i)
 }
 
 multiversion! {

@@ -130,7 +130,7 @@ fn volume(axes: &[(usize, usize)]) -> usize {
 
 /// Where index `i` of some axes, innermost first, lies.
 #[inline(always)]
-fn position(axes: &[(usize, usize)], mut i: usize) -> usize {
+pub(crate) fn position(axes: &[(usize, usize)], mut i: usize) -> usize {
     let Some(((_, outermost), rest)) = axes.split_last() else { return 0 };
     let mut at = 0;
     for (size, stride) in rest {
