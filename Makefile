@@ -41,7 +41,7 @@ RELEASE = ./target/release/irrun
 release:
 	cargo build --release --bin irrun
 
-# Compares with the peers on the models of a collection, in about ten minutes on an idle machine, and
+# Compares with the peers on the models of a collection, in about a quarter of an hour on an idle machine, and
 # writes docs/performance.md; on another machine than its, BENCH_FLAGS="--page performance-NAME" writes a page
 # of its own. BENCH_FLAGS=--quick tries whether everything runs.
 bench: bench-env/.ready

@@ -20,7 +20,8 @@ median = statistics.median
 
 @dataclass
 class Setup:
-    """How a run measures: rounds of each comparison, seconds of each slice of a round, and the programs."""
+    """How a run measures: rounds of a comparison, seconds of each slice of a round, and the programs. Many short
+    rounds, since a machine that others share has seconds in which everything takes half as long again."""
     rounds: int
     seconds: float
     models: Path
@@ -32,6 +33,10 @@ class Setup:
     distance: Path = None
     ov_run: Path = None
     peers: Path = None
+
+    def rounds_by(self, divisor):
+        """Fewer rounds, where a slice takes long or differs little."""
+        return max(1, self.rounds // divisor)
 
     def case(self, name):
         return Case(self.models / name)

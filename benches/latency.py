@@ -80,7 +80,7 @@ def scaling(setup):
         sides = {f'irrun_{t}': lambda t=t: bench(setup, case.folder, threads=t)['median_ms'] for t in (1, 2)}
         for t in 1, 2:
             sides[f'openvino_{t}'] = openvino(case.xml, steps, t, setup.seconds, case.stateful)
-        return {'ms': alternate(max(1, setup.rounds - 2), sides)}
+        return {'ms': alternate(setup.rounds, sides)}
     return [guarded(name, lambda: model(name)) for name in NAMED]
 
 
@@ -97,7 +97,7 @@ def reshaped(setup, name, sizes, of):
         flags = [flag for file in files for flag in ('--input', file)]
         sides = {'irrun': lambda: bench(setup, case.xml, *flags)['median_ms'],
                  'openvino': openvino(case.xml, [step], 2, setup.seconds)}
-        points.append({'size': size, 'ms': alternate(max(1, setup.rounds - 2), sides)})
+        points.append({'size': size, 'ms': alternate(setup.rounds_by(3), sides)})
     return {'points': points}
 
 
@@ -150,7 +150,7 @@ def generation(setup, name, prompts):
                 times.append(time.perf_counter() - start)
             return median(times[1:]) * 1e3
         sides = {'irrun': lambda: median(bench(setup, case.folder)['steps_ms'][1:]), 'openvino': openvino}
-        points.append({'size': prompt, 'ms': alternate(max(2, setup.rounds - 1), sides)})
+        points.append({'size': prompt, 'ms': alternate(setup.rounds_by(3), sides)})
     return {'axis': 'tokens before', 'of': 'a token', 'points': points}
 
 

@@ -31,8 +31,8 @@ def roll(setup):
     """Between warm buffers; numpy and torch allocate their result, as they do in use."""
     import torch
     torch.set_num_threads(2)
-    # Rolls are short: a slice of a fifth of a model's holds hundreds of the small ones.
-    seconds = setup.seconds / 5
+    # Rolls are short: a slice of a third of a model's holds hundreds of the small ones.
+    seconds = setup.seconds / 3
 
     def case(dtype, sizes, shifts):
         axes = [i for i, shift in enumerate(shifts) if shift]
@@ -53,7 +53,7 @@ def roll(setup):
             text = output(setup.roll, ','.join(map(str, sizes)), array.itemsize, ','.join(map(str, shifts)), 2, seconds)
             memcpy.append(json.loads(text)['memcpy_ms'])
             return json.loads(text)['roll_ms']
-        ms = alternate(max(1, setup.rounds - 2), {
+        ms = alternate(setup.rounds_by(2), {
             'irrun': ours,
             'irrun_model': lambda: bench(setup, xml, '--input', data, seconds=seconds)['median_ms'],
             'numpy': lambda: repeat(lambda: np.roll(array, by, axes), seconds),
@@ -68,5 +68,5 @@ def roll(setup):
 
 def executor(setup):
     """A run of one Reshape, and a node of a chain of them."""
-    runs = [json.loads(output(setup.executor)) for _ in range(max(1, setup.rounds - 2))]
+    runs = [json.loads(output(setup.executor)) for _ in range(setup.rounds_by(3))]
     return [guarded('Reshape', lambda: {key: type(runs[0][key])(np.median([r[key] for r in runs])) for key in runs[0]})]

@@ -34,7 +34,7 @@ def process(setup):
         onnx = onnx_models.export(name)
         if onnx and setup.peers:
             sides['rten'] = side('rten', setup.peers, 'rten', onnx, inputs[0], '--output', OUT / 'y.raw')
-        ms = alternate(setup.rounds + 1, sides)
+        ms = alternate(setup.rounds_by(2) + 1, sides)
         return {'ms': ms, 'bytes': {who: median(list) for who, list in memory.items()}}
     return [guarded(name, lambda: model(name)) for name in NAMED]
 
@@ -47,7 +47,7 @@ def check(setup):
             'irrun': lambda: float(output(setup.measure, setup.irrun, 'check', xml).split()[0]),
             'openvino': lambda: float(output(setup.ov_run, 'read', xml)),
         }
-        return {'ms': alternate(2 * setup.rounds + 1, sides)}
+        return {'ms': alternate(setup.rounds, sides)}
     return [guarded(name, lambda: model(name)) for name in NAMED]
 
 

@@ -34,7 +34,7 @@ def arguments():
 def main():
     args = arguments()
     quick = args.quick
-    setup = Setup(rounds=1 if quick else 4, seconds=0.1 if quick else 0.7, models=args.models.resolve(),
+    setup = Setup(rounds=1 if quick else 9, seconds=0.1 if quick else 0.35, models=args.models.resolve(),
                   cargo=os.environ.get('CARGO', 'cargo'), irrun=args.irrun and args.irrun.resolve())
     folder = (WORK / 'quick' if quick else ROOT / 'docs') / args.page
     for needed in folder, WORK:

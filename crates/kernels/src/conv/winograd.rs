@@ -45,7 +45,7 @@ const FEW_PATCHES: usize = 32;
 const CACHE: usize = 512 << 10;
 
 /// Patches that a thread works on, at least.
-const LEAST: usize = 24;
+const LEAST: usize = 32;
 
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {

@@ -7,6 +7,10 @@ use std::ops::Range;
 /// Bytes of rows that are copied at a time: whole lines would nearly all reach into a second one.
 const STEP: usize = LINE / 2;
 
+/// Bytes from which on a run is written in steps that begin where steps begin in memory: half of them would
+/// reach into a second line.
+const ALIGNED: usize = 512;
+
 /// Writes the output rows from row `first` on.
 pub(super) fn rotate(plan: &RollPlan, from: &[u8], first: usize, to: &mut [u8]) {
     for batch in plan.batches(first * plan.row..first * plan.row + to.len()) {
@@ -55,20 +59,29 @@ multiversion! {
     /// which may reach into what is written after it.
     fn rotate_rows(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
         assert_eq!(from.len(), to.len());
-        let len = to.len();
-        for start in (0..len).step_by(row) {
-            if start + row + STEP <= len {
-                // SAFETY: both rows end a step before the end of the slices.
-                unsafe {
-                    let (from, to) = (from.as_ptr().add(start), to.as_mut_ptr().add(start));
-                    copy_steps(from.add(row - shift), to, shift);
-                    copy_steps(from, to.add(shift), row - shift);
-                }
-            } else {
-                let (head, tail) = from[start..start + row].split_at(row - shift);
-                to[start..start + shift].copy_from_slice(tail);
-                to[start + shift..start + row].copy_from_slice(head);
+        match row < ALIGNED {
+            true => rotate_all::<false>(from, to, row, shift),
+            false => rotate_all::<true>(from, to, row, shift),
+        }
+    }
+}
+
+/// As [`rotate_rows`], where rows are `LONG` or not: code for both is slower for the short ones.
+#[inline(always)]
+fn rotate_all<const LONG: bool>(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
+    let len = to.len();
+    for start in (0..len).step_by(row) {
+        if start + row + STEP <= len {
+            // SAFETY: both rows end a step before the end of the slices.
+            unsafe {
+                let (from, to) = (from.as_ptr().add(start), to.as_mut_ptr().add(start));
+                copy_steps::<LONG>(from.add(row - shift), to, shift);
+                copy_steps::<LONG>(from, to.add(shift), row - shift);
             }
+        } else {
+            let (head, tail) = from[start..start + row].split_at(row - shift);
+            to[start..start + shift].copy_from_slice(tail);
+            to[start + shift..start + row].copy_from_slice(head);
         }
     }
 }
@@ -78,12 +91,62 @@ multiversion! {
 /// # Safety
 /// `len` bytes and a step more are valid, and the two do not overlap.
 #[inline(always)]
-unsafe fn copy_steps(from: *const u8, to: *mut u8, len: usize) {
-    let mut at = 0;
+unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize) {
+    let mut at = if LONG && len >= ALIGNED {
+        // SAFETY: these are among the bytes that are to be copied.
+        unsafe { copy_aligned(from, to, len) }
+    } else {
+        0
+    };
     while at < len {
         // SAFETY: the caller's promise.
         unsafe { to.add(at).copy_from_nonoverlapping(from.add(at), STEP) };
         at += STEP;
+    }
+}
+
+/// Copies the first of `len` bytes, all but a few, and says how many: what copies memory for everybody is
+/// slow where it writes the place of another page that it reads next, as nearly all of a roll by little does.
+///
+/// # Safety
+/// `len` bytes, which are a step or more, are valid, and the two do not overlap.
+#[inline(always)]
+unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) -> usize {
+    // SAFETY: a step is there, and each step after it is within `len` bytes.
+    unsafe {
+        to.copy_from_nonoverlapping(from, STEP);
+        let mut at = STEP - to.addr() % STEP;
+        while at + TOGETHER * STEP <= len {
+            let (from, to) = (from.add(at), to.add(at));
+            // All are read before the first is written, which need not wait for what it is not.
+            let (from, to) = (from.cast::<Step>(), to.cast::<Step>());
+            let (a, b) = (from.read_unaligned(), from.add(1).read_unaligned());
+            let (c, d) = (from.add(2).read_unaligned(), from.add(3).read_unaligned());
+            to.write_unaligned(a);
+            to.add(1).write_unaligned(b);
+            to.add(2).write_unaligned(c);
+            to.add(3).write_unaligned(d);
+            at += TOGETHER * STEP;
+        }
+        at
+    }
+}
+
+/// Steps that are read before the first of them is written.
+const TOGETHER: usize = 4;
+
+type Step = [u8; STEP];
+
+multiversion! {
+    /// Copies a run.
+    fn copy_run(from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len());
+        let mut at = 0;
+        if to.len() >= ALIGNED {
+            // SAFETY: both have so many bytes.
+            at = unsafe { copy_aligned(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        }
+        to[at..].copy_from_slice(&from[at..]);
     }
 }
 
@@ -111,7 +174,7 @@ impl<'a> Writer<'a> {
     #[inline]
     fn put(&mut self, mut run: &[u8]) {
         if !self.stream {
-            self.to[self.at..self.at + run.len()].copy_from_slice(run);
+            copy_run(run, &mut self.to[self.at..self.at + run.len()]);
             self.at += run.len();
             return;
         }
