@@ -237,6 +237,7 @@ impl Pool {
 }
 
 multiversion! {
+    wide if size_of::<T>() == size_of::<f32>();
     /// Whole rows of the output, from row `first` on.
     fn rows<F: Fold<T::Wide>, T: Pooled>(f: F, pool: &Pool, first: usize, from: &[T], to: &mut [T]) {
         let width = &pool.axes[2];

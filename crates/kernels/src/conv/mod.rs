@@ -9,7 +9,7 @@ mod narrow;
 mod plain;
 mod pool;
 mod transposed;
-mod winograd;
+pub(crate) mod winograd;
 
 pub use binary::binary;
 pub use deformable::{Deformable, Places};

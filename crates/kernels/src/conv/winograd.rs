@@ -22,19 +22,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Positions along a side of a patch.
-const SIDE: usize = 4;
+pub(crate) const PATCH: usize = 4;
 
 /// Positions of a patch.
-const PLACES: usize = SIDE * SIDE;
+pub(crate) const PLACES: usize = PATCH * PATCH;
 
 /// Outputs along a side of a patch.
-const OUT: usize = 2;
+pub(crate) const OUT: usize = 2;
 
 /// Channels that are transformed together; the numbers of channels are multiples of it.
 const LANES: usize = 16;
 
 /// Below so many channels the transforms take as long as they save.
-const FEW_CHANNELS: usize = 32;
+pub(crate) const FEW_CHANNELS: usize = 32;
 
 /// Below so many patches of an image the transformed filters, which are larger, take longer to read
 /// than the multiplications that they save. The batch does not count: an image in a batch has the
@@ -49,11 +49,8 @@ const LEAST: usize = 32;
 
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {
-    let [_, height, width] = conv.axes;
-    let fits = |a: Window| a.taps == 3 && a.stride == 1 && a.dilation == 1;
     let many = |channels: usize| channels >= FEW_CHANNELS && channels.is_multiple_of(LANES);
-    fits(height)
-        && fits(width)
+    is_three_by_three(conv)
         && conv.groups == 1
         && conv.precision == Precision::F32
         && many(conv.inputs)
@@ -62,8 +59,14 @@ pub(super) fn suits(conv: &Convolution) -> bool {
         && !planes(conv).is_empty()
 }
 
+/// Whether the taps within a plane are three by three, side by side.
+pub(crate) fn is_three_by_three(conv: &Convolution) -> bool {
+    let [_, height, width] = conv.axes;
+    [height, width].iter().all(|a| a.taps == 3 && a.stride == 1 && a.dilation == 1)
+}
+
 /// Patches of an image.
-fn patches(conv: &Convolution) -> usize {
+pub(crate) fn patches(conv: &Convolution) -> usize {
     let [depth, height, width] = conv.axes;
     depth.output * height.output.div_ceil(OUT) * width.output.div_ceil(OUT)
 }
@@ -83,7 +86,7 @@ fn planes(conv: &Convolution) -> Range<usize> {
 }
 
 /// Taps of a filter, within a plane.
-const TAPS: usize = 9;
+pub(crate) const TAPS: usize = 9;
 
 /// Output channels whose filters are transformed together; it divides [`LANES`] and the width of
 /// every panel.
@@ -137,10 +140,10 @@ multiversion! {
         let [first, second, third] = taps;
         let columns = [filter_line(first), filter_line(second), filter_line(third)];
         let mut places = [[0f32; HALF]; PLACES];
-        for r in 0..SIDE {
+        for r in 0..PATCH {
             let line = filter_line([columns[0][r], columns[1][r], columns[2][r]]);
-            for s in 0..SIDE {
-                places[r * SIDE + s] = line[s];
+            for s in 0..PATCH {
+                places[r * PATCH + s] = line[s];
             }
         }
         places
@@ -149,7 +152,7 @@ multiversion! {
 
 /// `G g` for a column, or a row, of a filter.
 #[inline(always)]
-fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; SIDE] {
+fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; PATCH] {
     let mut line = [g[0], g[0], g[0], g[2]];
     for l in 0..HALF {
         let (outer, inner) = (0.5 * (g[0][l] + g[2][l]), 0.5 * g[1][l]);
@@ -249,8 +252,8 @@ impl Work<'_> {
                 if let Some(z) = within(&depth, z * depth.stride + tap * depth.dilation) {
                     let lines = (batch * depth.input + z) * height.input;
                     for (p, values) in positions.iter_mut().enumerate() {
-                        let y = within(&height, OUT * y + p / SIDE);
-                        let x = within(&width, OUT * x + p % SIDE);
+                        let y = within(&height, OUT * y + p / PATCH);
+                        let x = within(&width, OUT * x + p % PATCH);
                         if let (Some(y), Some(x)) = (y, x) {
                             let position = (lines + y) * width.input + x;
                             *values = &self.input[position * channels..][..channels];
@@ -325,18 +328,18 @@ multiversion! {
     /// `Bᵀ d B` of the positions of a patch: place `p` begins at `p * step` of `to`.
     fn transform_patch(positions: &[&[f32]; PLACES], channels: usize, to: &mut [f32], step: usize) {
         for c in (0..channels).step_by(LANES) {
-            let mut columns = [[[0f32; LANES]; SIDE]; SIDE];
-            for s in 0..SIDE {
-                let mut d = [[0f32; LANES]; SIDE];
-                for r in 0..SIDE {
-                    d[r].copy_from_slice(&positions[r * SIDE + s][c..][..LANES]);
+            let mut columns = [[[0f32; LANES]; PATCH]; PATCH];
+            for s in 0..PATCH {
+                let mut d = [[0f32; LANES]; PATCH];
+                for r in 0..PATCH {
+                    d[r].copy_from_slice(&positions[r * PATCH + s][c..][..LANES]);
                 }
                 columns[s] = patch_line(&d);
             }
-            for r in 0..SIDE {
+            for r in 0..PATCH {
                 let line = patch_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
-                for s in 0..SIDE {
-                    to[(r * SIDE + s) * step + c..][..LANES].copy_from_slice(&line[s]);
+                for s in 0..PATCH {
+                    to[(r * PATCH + s) * step + c..][..LANES].copy_from_slice(&line[s]);
                 }
             }
         }
@@ -345,8 +348,8 @@ multiversion! {
 
 /// `Bᵀ d` for a column, or a row, of a patch.
 #[inline(always)]
-fn patch_line(d: &[[f32; LANES]; SIDE]) -> [[f32; LANES]; SIDE] {
-    let mut line = [[0f32; LANES]; SIDE];
+fn patch_line(d: &[[f32; LANES]; PATCH]) -> [[f32; LANES]; PATCH] {
+    let mut line = [[0f32; LANES]; PATCH];
     for l in 0..LANES {
         line[0][l] = d[0][l] - d[2][l];
         line[1][l] = d[1][l] + d[2][l];
@@ -367,11 +370,11 @@ multiversion! {
     ) -> bool {
         let mut zeros = [0f32; LANES];
         for c in (0..channels).step_by(LANES) {
-            let mut columns = [[[0f32; LANES]; OUT]; SIDE];
-            for s in 0..SIDE {
-                let mut m = [[0f32; LANES]; SIDE];
-                for r in 0..SIDE {
-                    m[r].copy_from_slice(&products[(r * SIDE + s) * step + c..][..LANES]);
+            let mut columns = [[[0f32; LANES]; OUT]; PATCH];
+            for s in 0..PATCH {
+                let mut m = [[0f32; LANES]; PATCH];
+                for r in 0..PATCH {
+                    m[r].copy_from_slice(&products[(r * PATCH + s) * step + c..][..LANES]);
                 }
                 columns[s] = product_line(&m);
             }
@@ -395,7 +398,7 @@ multiversion! {
 
 /// `Aᵀ m` for a column, or a row, of a patch.
 #[inline(always)]
-fn product_line(m: &[[f32; LANES]; SIDE]) -> [[f32; LANES]; OUT] {
+fn product_line(m: &[[f32; LANES]; PATCH]) -> [[f32; LANES]; OUT] {
     let mut line = [[0f32; LANES]; OUT];
     for l in 0..LANES {
         line[0][l] = m[0][l] + m[1][l] + m[2][l];

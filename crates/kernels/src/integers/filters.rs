@@ -3,7 +3,9 @@
 
 use super::image::{Levels, Shape, channels};
 use super::micro::WIDTH;
+use super::winograd;
 use crate::conv::Convolution;
+use crate::conv::winograd::TAPS;
 use crate::lines::{Lines, Shelf};
 use crate::par::Threads;
 
@@ -43,11 +45,28 @@ impl Panels {
                 }
             }
         });
-        let total = |filter: &[i8]| filter.iter().map(|v| i32::from(*v)).sum::<i32>();
-        let shift = |filter| total(filter) * i32::from(levels.zero());
-        let mut shifts: Vec<i32> = filters.chunks_exact(k).take(conv.outputs).map(shift).collect();
-        shifts.resize(conv.outputs.next_multiple_of(WIDTH), 0);
-        Panels { values, panel, shifts }
+        Panels { values, panel, shifts: shifts(conv, levels, filters) }
+    }
+
+    /// The same for [`winograd::pays`].
+    pub(super) fn of_patches(
+        conv: &Convolution,
+        levels: Levels,
+        (threads, shelf): (&Threads, &Shelf),
+        filters: &[i8],
+    ) -> Panels {
+        let (k, panel) = (TAPS * conv.inputs, winograd::panel_pairs(conv));
+        assert!(filters.len() >= conv.outputs * k, "there are too few filters");
+        let filters = &filters[..conv.outputs * k];
+        let bytes = panel * size_of::<u32>();
+        let mut values = shelf.lines(bytes * conv.outputs.div_ceil(WIDTH));
+        threads.chunks(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
+            let own = filters.chunks(WIDTH * k).skip(first);
+            for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {
+                winograd::lay_out(conv, filters, panel);
+            }
+        });
+        Panels { values, panel: bytes, shifts: shifts(conv, levels, filters) }
     }
 
     /// Panels.
@@ -64,10 +83,26 @@ impl Panels {
         &self.values.elements()[i * self.panel..][..self.panel]
     }
 
+    /// The pairs of words of a panel of [`Panels::of_patches`].
+    pub(super) fn words(&self, i: usize) -> &[u32] {
+        let pairs = self.panel / size_of::<u32>();
+        &self.values.elements()[i * pairs..][..pairs]
+    }
+
     /// What the level of 0 adds to the sums of a panel.
     pub(super) fn shifts(&self, i: usize) -> &[i32] {
         &self.shifts[i * WIDTH..][..WIDTH]
     }
+}
+
+/// What the level of 0 adds to the sums of each column.
+fn shifts(conv: &Convolution, levels: Levels, filters: &[i8]) -> Vec<i32> {
+    let k = conv.taps() * conv.inputs;
+    let total = |filter: &[i8]| filter.iter().map(|v| i32::from(*v)).sum::<i32>();
+    let shift = |filter| total(filter) * i32::from(levels.zero());
+    let mut shifts: Vec<i32> = filters.chunks_exact(k).take(conv.outputs).map(shift).collect();
+    shifts.resize(conv.outputs.next_multiple_of(WIDTH), 0);
+    shifts
 }
 
 /// Writes a filter to its column of a panel: the channels under each tap from its start on, in fours.

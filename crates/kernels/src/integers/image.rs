@@ -222,6 +222,14 @@ impl<'a> Image<'a> {
         Image { conv, bytes, shape, line }
     }
 
+    /// The channels of a position, of the last one of an axis for those behind it.
+    pub(super) fn position(&self, batch: usize, y: usize, x: usize) -> &'a [u8] {
+        let [_, height, width] = self.conv.axes.map(|axis| axis.reach());
+        let line = (batch * height + y.min(height - 1)) * self.line;
+        let channels = channels(self.conv);
+        &self.bytes[line + x.min(width - 1) * channels..][..channels]
+    }
+
     /// How windows are divided into tiles.
     pub(super) fn blocks(&self) -> Blocks<'_> {
         let [_, height, width] = self.conv.axes;

@@ -37,6 +37,17 @@ fn has_tiles() -> bool {
     return false;
 }
 
+/// Whether there is an instruction for products of bytes; else they are multiplied as words.
+pub(super) fn multiplies_bytes() -> bool {
+    match isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Amx => has_tiles() || is_x86_feature_detected!("avx512vnni"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => is_x86_feature_detected!("avxvnni"),
+        _ => false,
+    }
+}
+
 /// Sums of a block; those of the second tile begin at row [`SIDE`].
 #[repr(C, align(64))]
 pub(super) struct Sums([i32; ROWS * WIDTH]);
@@ -86,22 +97,27 @@ impl Unit {
             // SAFETY: the machine has such tiles; the block and the panel have been checked.
             return unsafe { self.in_tiles(image, block, panel, sums) };
         }
-        for (tile, sums) in block.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
-            let part =
-                Part { bytes: &image.bytes[tile.at..], rows: tile.count, shape: image.shape };
-            match isa() {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
+        let parts = block.map(|tile| Part {
+            bytes: &image.bytes[tile.at..],
+            rows: tile.count,
+            shape: image.shape,
+        });
+        match isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
+                for (part, sums) in parts.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
                     // SAFETY: the machine has the instructions; all has been checked.
-                    unsafe { x86::in_fours(&part, panel, sums) }
+                    unsafe { x86::in_fours(part, panel, sums) }
                 }
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
-                    // SAFETY: as above.
-                    unsafe { x86::in_fours_of_avx2(&part, panel, sums) }
-                }
-                _ => self.words.multiply(&part, panel, sums),
             }
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
+                for (part, sums) in parts.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
+                    // SAFETY: as above.
+                    unsafe { x86::in_fours_of_avx2(part, panel, sums) }
+                }
+            }
+            _ => self.words.multiply(&parts, panel, sums),
         }
     }
 
@@ -166,31 +182,41 @@ struct Words {
 }
 
 impl Words {
-    fn multiply(&mut self, part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
+    /// The sums of both tiles. All of their rows pass by a part of the panel, which then is in the cache.
+    fn multiply(&mut self, parts: &[Part<'_>; 2], panel: &[i8], sums: &mut [i32; ROWS * WIDTH]) {
         if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
             self.of = panel.as_ptr().addr();
             self.panel.resize(panel.len() / 2, 0);
             widen_panel(panel, &mut self.panel);
         }
-        let Shape { row, step, steps, run, runs } = part.shape;
-        let terms = runs * steps * step;
-        self.rows.resize(part.rows * terms, 0);
-        for (i, to) in self.rows.chunks_exact_mut(terms).enumerate() {
-            for (j, to) in to.chunks_exact_mut(steps * step).enumerate() {
-                widen_row(&part.bytes[i * row + j * run..][..steps * step], to);
+        let terms = panel.len() / WIDTH;
+        let [first, second] = parts.each_ref().map(|part| part.rows);
+        self.rows.resize((first + second) * terms, 0);
+        let (own, others) = self.rows.split_at_mut(first * terms);
+        for (part, rows) in parts.iter().zip([own, others]) {
+            let Shape { row, step, steps, run, .. } = part.shape;
+            for (i, to) in rows.chunks_exact_mut(terms).enumerate() {
+                for (j, to) in to.chunks_exact_mut(steps * step).enumerate() {
+                    widen_row(&part.bytes[i * row + j * run..][..steps * step], to);
+                }
             }
         }
-        let rows = &self.rows[..];
-        match isa() {
-            Isa::Portable => in_words(rows, terms, &self.panel, sums),
-            #[cfg(target_arch = "x86_64")]
-            _ => {
-                // SAFETY: the machine has AVX2; rows and panel have as many terms.
-                unsafe { x86::in_pairs(rows, terms, &self.panel, sums) }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => in_words(rows, terms, &self.panel, sums),
+        multiply_words(&self.rows, terms, &self.panel, sums);
+        sums.copy_within(first * WIDTH..(first + second) * WIDTH, SIDE * WIDTH);
+    }
+}
+
+/// The sums of some rows, each of an even number of terms, by a panel: for each two terms a pair of words
+/// of each column, the first in the lower half.
+#[inline(never)]
+pub(super) fn multiply_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+    match isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => {
+            // SAFETY: the machine has AVX2.
+            unsafe { x86::in_pairs(rows, terms, panel, sums) }
         }
+        _ => in_words(rows, terms, panel, sums),
     }
 }
 

@@ -7,6 +7,7 @@ mod filters;
 mod finish;
 mod image;
 mod micro;
+mod winograd;
 
 pub use filters::Panels;
 pub use image::{Data, Levels};
@@ -29,6 +30,8 @@ const TERMS: usize = 1 << 16;
 pub struct Quantized {
     conv: Convolution,
     levels: Levels,
+    /// Whether [`winograd`] computes the sums.
+    in_patches: bool,
 }
 
 /// The operands of a [`Quantized`] convolution.
@@ -52,7 +55,7 @@ impl Quantized {
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= TERMS && image::fits(&conv);
-        fits.then_some(Quantized { conv, levels })
+        fits.then(|| Quantized { in_patches: winograd::pays(&conv), conv, levels })
     }
 
     /// Lays out filters, given for each output channel, for each input channel, tap by tap, and
@@ -61,7 +64,10 @@ impl Quantized {
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &Shelf), filters: &[i8]) -> Panels {
-        Panels::new(&self.conv, self.levels, to, filters)
+        match self.in_patches {
+            true => Panels::of_patches(&self.conv, self.levels, to, filters),
+            false => Panels::new(&self.conv, self.levels, to, filters),
+        }
     }
 
     /// Whether it is a product of the channels of each position, which may have factors.
@@ -76,7 +82,8 @@ impl Quantized {
 
     /// All that decides how filters are laid out, besides their sizes.
     pub fn form(&self) -> String {
-        format!("integers {:?} {}", self.conv.axes.map(|a| a.taps), self.levels.zero())
+        let of = if self.in_patches { "patches" } else { "windows" };
+        format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.levels.zero())
     }
 
     /// Operations, those over the padding included.
@@ -105,6 +112,11 @@ impl Quantized {
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(image::bytes(conv));
         let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
+        let finish = |panel: usize| self.finish(operands, panel, steps, to);
+        if self.in_patches {
+            let operands = (&image, operands.filters);
+            return winograd::run(conv, (threads, scratch), operands, finish);
+        }
         let blocks = image.blocks();
         let parts = self.parts(blocks.count(), operands.filters, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
@@ -115,7 +127,8 @@ impl Quantized {
                 range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
             let mut unit = Unit::default();
             for panel in range(operands.filters.count(), parts.1, across) {
-                self.panel(&mut unit, (&image, &own), (operands, panel), steps, to);
+                let own = (operands.filters.panel(panel), &own[..]);
+                multiply(&mut unit, &image, own, &finish(panel));
             }
         });
     }
@@ -140,33 +153,37 @@ impl Quantized {
         (down, across)
     }
 
-    /// Multiplies blocks of rows by a panel and finishes what comes of it.
-    fn panel(
+    /// How the sums of a panel are finished.
+    fn finish<'a>(
         &self,
-        unit: &mut Unit,
-        (image, blocks): (&Image<'_>, &[Rows]),
-        (operands, panel): (Operands<'_>, usize),
-        steps: &[Step<'_>],
-        to: To<'_>,
-    ) {
+        Operands { filters, scales, .. }: Operands<'a>,
+        panel: usize,
+        steps: &'a [Step<'a>],
+        to: To<'a>,
+    ) -> Finish<'a> {
         let first = panel * WIDTH;
         let count = WIDTH.min(self.conv.outputs - first);
-        let columns = Columns {
-            first,
-            shifts: operands.filters.shifts(panel),
-            scales: &operands.scales[first..][..count],
-        };
+        let scales = &scales[first..][..count];
+        let columns = Columns { first, shifts: filters.shifts(panel), scales };
         let rows = self.conv.batch * self.conv.positions();
-        let finish = Finish::new(columns, steps, to, (rows, self.conv.outputs));
-        let panel = operands.filters.panel(panel);
-        let mut sums = Sums::default();
-        for block in blocks {
-            unit.multiply(image, block, panel, &mut sums);
-            for (tile, sums) in block.iter().zip(sums.tiles()) {
-                for Part { first, row, count } in image.parts(*tile) {
-                    // SAFETY: rows of the output, of which no other task has these columns.
-                    unsafe { finish.write(&sums[first..][..count], row) };
-                }
+        Finish::new(columns, steps, to, (rows, self.conv.outputs))
+    }
+}
+
+/// Multiplies blocks of rows by a panel and finishes what comes of it.
+fn multiply(
+    unit: &mut Unit,
+    image: &Image<'_>,
+    (panel, blocks): (&[i8], &[Rows]),
+    finish: &Finish<'_>,
+) {
+    let mut sums = Sums::default();
+    for block in blocks {
+        unit.multiply(image, block, panel, &mut sums);
+        for (tile, sums) in block.iter().zip(sums.tiles()) {
+            for Part { first, row, count } in image.parts(*tile) {
+                // SAFETY: rows of the output, of which no other task has these columns.
+                unsafe { finish.write(&sums[first..][..count], row) };
             }
         }
     }

@@ -63,43 +63,103 @@ proptest! {
         ];
         let precision = Precision::F32;
         let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
-        let levels = Levels::new(-f64::from(zero) * 0.3, 0.3).unwrap();
-        let Some(quantized) = Quantized::new(&conv, levels) else {
-            return Err(TestCaseError::fail("the convolution is refused"));
-        };
-        let mut state = seed | 1;
-        let mut next = || { state ^= state << 13; state ^= state >> 7; state ^= state << 17; state };
-        let positions = axes[1].input * axes[2].input;
-        let data: Vec<u8> = (0..batch * positions * inputs).map(|_| next() as u8).collect();
-        let filters: Vec<i8> = (0..outputs * inputs * taps * taps).map(|_| next() as i8).collect();
-        let scales: Vec<f32> = (0..outputs).map(|i| 0.01 * (i + 1) as f32).collect();
-        let value = |q: u8| (f32::from(q) - f32::from(zero)) * levels.scale();
-        let place = |i: usize| match channels_first {
-            true => {
-                let (c, at) = (i / positions % inputs, i % positions);
-                (i / (positions * inputs) * positions + at) * inputs + c
+        is_exact(&conv, zero, seed, channels_first)?;
+    }
+
+    /// As many channels and outputs as patches are multiplied for, where bytes are not.
+    #[test]
+    fn sums_of_patches_are_exact(
+        (batch, inputs, outputs) in (1usize..3, 2usize..5, 32usize..70),
+        (height, width, before) in (12usize..20, 14usize..20, 0isize..3),
+        (zero, seed, channels_first) in (0u8..=255, any::<u64>(), any::<bool>()),
+    ) {
+        let axes = [height, width].map(|size| window(size, 3, 1, 1, before));
+        let axes = [Window::NONE, axes[0], axes[1]];
+        let precision = Precision::F32;
+        let conv = Convolution { batch, axes, inputs: 16 * inputs, outputs, groups: 1, precision };
+        is_exact(&conv, zero, seed, channels_first)?;
+    }
+}
+
+/// The largest of all sums.
+#[test]
+fn sums_of_patches_do_not_wrap() {
+    let axes = [Window::NONE, window(12, 3, 1, 1, 1), window(13, 3, 1, 1, 1)];
+    let (inputs, outputs, precision) = (1808, 32, Precision::F32);
+    let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
+    for (q, w) in [(255, -128), (255, 127)] {
+        let data = vec![q; 12 * 13 * inputs];
+        let filters = vec![w; outputs * inputs * 9];
+        agrees(&conv, 0, (&data, &filters), false).unwrap();
+    }
+}
+
+/// Numbers of all sizes, many of them the largest.
+fn is_exact(
+    conv: &Convolution,
+    zero: u8,
+    seed: u64,
+    channels_first: bool,
+) -> Result<(), TestCaseError> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if state >> 40 & 3 == 0 {
+            if state >> 42 & 1 == 0 { 0x7f } else { 0x80 }
+        } else {
+            state as u8
+        }
+    };
+    let [_, height, width] = conv.axes;
+    let count = conv.batch * height.input * width.input * conv.inputs;
+    let data: Vec<u8> = (0..count).map(|_| next() ^ 0x80).collect();
+    let count = conv.outputs * conv.inputs * height.taps * width.taps;
+    let filters: Vec<i8> = (0..count).map(|_| next() as i8).collect();
+    agrees(conv, zero, (&data, &filters), channels_first)
+}
+
+/// From values and from levels, on one thread and three.
+fn agrees(
+    conv: &Convolution,
+    zero: u8,
+    (data, filters): (&[u8], &[i8]),
+    channels_first: bool,
+) -> Result<(), TestCaseError> {
+    let levels = Levels::new(-f64::from(zero) * 0.3, 0.3).unwrap();
+    let Some(quantized) = Quantized::new(conv, levels) else {
+        return Err(TestCaseError::fail("the convolution is refused"));
+    };
+    let (inputs, positions) = (conv.inputs, conv.axes[1].input * conv.axes[2].input);
+    let scales: Vec<f32> = (0..conv.outputs).map(|i| 0.01 * (i + 1) as f32).collect();
+    let value = |q: u8| (f32::from(q) - f32::from(zero)) * levels.scale();
+    let place = |i: usize| match channels_first {
+        true => {
+            let (c, at) = (i / positions % inputs, i % positions);
+            (i / (positions * inputs) * positions + at) * inputs + c
+        }
+        false => i,
+    };
+    let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
+    let expected = reference(conv, levels, data, filters, &scales);
+    let steps = [Step::Apply(Unary::Relu {})];
+    for threads in [1, 3].map(Threads::new) {
+        let panels = quantized.filters((&threads, Shelf::apart()), filters);
+        let input = Input { channels_first, ..Input::channels_last(&values) };
+        let given = Data::Values(input, levels.to_level().unwrap());
+        for data in [given, Data::Levels(data)] {
+            if channels_first && matches!(data, Data::Levels(_)) {
+                continue;
             }
-            false => i,
-        };
-        let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
-        let expected = reference(&conv, levels, &data, &filters, &scales);
-        let steps = [Step::Apply(Unary::Relu {})];
-        for threads in [1, 3].map(Threads::new) {
-            let panels = quantized.filters((&threads, Shelf::apart()), &filters);
-            let input = Input { channels_first, ..Input::channels_last(&values) };
-            let given = Data::Values(input, levels.to_level().unwrap());
-            for data in [given, Data::Levels(&data)] {
-                if channels_first && matches!(data, Data::Levels(_)) {
-                    continue;
-                }
-                let operands = Operands { data, filters: &panels, scales: &scales };
-                let mut found = vec![f32::NAN; expected.len()];
-                let output = Output::Values(&mut found);
-                quantized.run((&threads, &ScratchPool::default()), operands, &steps, output);
-                prop_assert_eq!(&found, &expected);
-            }
+            let operands = Operands { data, filters: &panels, scales: &scales };
+            let mut found = vec![f32::NAN; expected.len()];
+            let output = Output::Values(&mut found);
+            quantized.run((&threads, &ScratchPool::default()), operands, &steps, output);
+            prop_assert_eq!(&found, &expected);
         }
     }
+    Ok(())
 }
 
 /// In registers, and one by one where a step or a part of a panel wants it: the same as step after step.
