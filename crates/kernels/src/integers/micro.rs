@@ -211,11 +211,13 @@ impl Words {
 #[inline(never)]
 pub(super) fn multiply_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
     match isa() {
+        Isa::Portable => in_words(rows, terms, panel, sums),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 | Isa::Amx => {
+        _ => {
             // SAFETY: the machine has AVX2.
             unsafe { x86::in_pairs(rows, terms, panel, sums) }
         }
+        #[cfg(not(target_arch = "x86_64"))]
         _ => in_words(rows, terms, panel, sums),
     }
 }
