@@ -18,7 +18,7 @@ use crate::lines::{Lines, Shelf};
 use crate::memory::ScratchPool;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
-use std::ops::Range;
+use std::ops::{Add, Range, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Positions along a side of a patch.
@@ -31,7 +31,7 @@ pub(crate) const PLACES: usize = PATCH * PATCH;
 pub(crate) const OUT: usize = 2;
 
 /// Channels that are transformed together; the numbers of channels are multiples of it.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// Below so many channels the transforms take as long as they save.
 pub(crate) const FEW_CHANNELS: usize = 32;
@@ -324,15 +324,39 @@ impl Work<'_> {
     }
 }
 
+/// What a patch consists of when it has been transformed.
+pub(crate) trait Term: Copy + Default + Add<Output = Self> + Sub<Output = Self> {
+    /// What it consists of before.
+    type Given: Copy + Into<Self>;
+}
+
+impl Term for f32 {
+    type Given = f32;
+}
+
+/// Bytes become words, which hold four of them.
+impl Term for i16 {
+    type Given = u8;
+}
+
 multiversion! {
+    wide if size_of::<T>() == size_of::<f32>();
     /// `Bᵀ d B` of the positions of a patch: place `p` begins at `p * step` of `to`.
-    fn transform_patch(positions: &[&[f32]; PLACES], channels: usize, to: &mut [f32], step: usize) {
+    pub(crate) fn transform_patch<T: Term>(
+        positions: &[&[T::Given]; PLACES],
+        channels: usize,
+        to: &mut [T],
+        step: usize,
+    ) {
         for c in (0..channels).step_by(LANES) {
-            let mut columns = [[[0f32; LANES]; PATCH]; PATCH];
+            let mut columns = [[[T::default(); LANES]; PATCH]; PATCH];
             for s in 0..PATCH {
-                let mut d = [[0f32; LANES]; PATCH];
+                let mut d = [[T::default(); LANES]; PATCH];
                 for r in 0..PATCH {
-                    d[r].copy_from_slice(&positions[r * PATCH + s][c..][..LANES]);
+                    let given = &positions[r * PATCH + s][c..][..LANES];
+                    for l in 0..LANES {
+                        d[r][l] = given[l].into();
+                    }
                 }
                 columns[s] = patch_line(&d);
             }
@@ -348,8 +372,8 @@ multiversion! {
 
 /// `Bᵀ d` for a column, or a row, of a patch.
 #[inline(always)]
-fn patch_line(d: &[[f32; LANES]; PATCH]) -> [[f32; LANES]; PATCH] {
-    let mut line = [[0f32; LANES]; PATCH];
+fn patch_line<T: Term>(d: &[[T; LANES]; PATCH]) -> [[T; LANES]; PATCH] {
+    let mut line = [[T::default(); LANES]; PATCH];
     for l in 0..LANES {
         line[0][l] = d[0][l] - d[2][l];
         line[1][l] = d[1][l] + d[2][l];

@@ -9,14 +9,16 @@ use super::finish::Finish;
 use super::image::Image;
 use super::micro::{SIDE, WIDTH, multiplies_bytes, multiply_words};
 use crate::conv::Convolution;
-use crate::conv::winograd::{FEW_CHANNELS, OUT, PATCH, PLACES, TAPS, is_three_by_three, patches};
+use crate::conv::winograd::{
+    self, FEW_CHANNELS, OUT, PATCH, PLACES, TAPS, is_three_by_three, patches,
+};
 use crate::memory::ScratchPool;
 use crate::multiversion;
 use crate::par::{Slice, Threads};
 use std::ops::Range;
 
-/// Channels that are transformed together; the number of input channels is a multiple of it.
-const LANES: usize = 16;
+/// Columns of a panel whose sums are transformed together.
+const LANES: usize = 8;
 
 /// What the sums are multiples of, as a shift.
 const FOUR: u32 = 2;
@@ -37,7 +39,7 @@ pub(super) fn pays(conv: &Convolution) -> bool {
     !multiplies_bytes()
         && is_three_by_three(conv)
         && conv.inputs >= FEW_CHANNELS
-        && conv.inputs.is_multiple_of(LANES)
+        && conv.inputs.is_multiple_of(winograd::LANES)
         && conv.outputs >= FEW_CHANNELS
         && TAPS * conv.inputs <= TERMS >> FOUR
         && patches(conv) >= FEW_PATCHES
@@ -176,7 +178,7 @@ impl Work<'_> {
             let positions = std::array::from_fn(|p| {
                 self.image.position(batch, OUT * y + p / PATCH, OUT * x + p % PATCH)
             });
-            transform_patch(&positions, channels, &mut words[i * channels..], step);
+            winograd::transform_patch(&positions, channels, &mut words[i * channels..], step);
         }
     }
 
@@ -226,60 +228,16 @@ impl Work<'_> {
 
 multiversion! {
     wide if false;
-    /// `Bᵀ d B` of the positions of a patch: place `p` begins at `p * step` of `to`.
-    fn transform_patch(
-        positions: &[&[u8]; PLACES],
-        channels: usize,
-        to: &mut [i16],
-        step: usize,
-    ) {
-        for c in (0..channels).step_by(LANES) {
-            let mut lines = [[[0; LANES]; PATCH]; PATCH];
-            for r in 0..PATCH {
-                let mut d = [[0; LANES]; PATCH];
-                for s in 0..PATCH {
-                    let bytes = &positions[r * PATCH + s][c..][..LANES];
-                    for l in 0..LANES {
-                        d[s][l] = i16::from(bytes[l]);
-                    }
-                }
-                lines[r] = patch_line([&d[0], &d[1], &d[2], &d[3]]);
-            }
-            for s in 0..PATCH {
-                let column = patch_line([&lines[0][s], &lines[1][s], &lines[2][s], &lines[3][s]]);
-                for r in 0..PATCH {
-                    to[(r * PATCH + s) * step + c..][..LANES].copy_from_slice(&column[r]);
-                }
-            }
-        }
-    }
-}
-
-/// `Bᵀ d` for a row, or a column, of a patch.
-#[inline(always)]
-fn patch_line(d: [&[i16; LANES]; PATCH]) -> [[i16; LANES]; PATCH] {
-    let mut line = [[0; LANES]; PATCH];
-    for l in 0..LANES {
-        line[0][l] = d[0][l] - d[2][l];
-        line[1][l] = d[1][l] + d[2][l];
-        line[2][l] = d[2][l] - d[1][l];
-        line[3][l] = d[1][l] - d[3][l];
-    }
-    line
-}
-
-multiversion! {
-    wide if false;
     /// A quarter of `Aᵀ m A` of the sums of a patch, of which place `p` begins at `p * step`: two lines of
     /// two outputs.
     fn transform_sums(sums: &[i32], step: usize) -> [[[i32; WIDTH]; OUT]; OUT] {
         let mut outputs = [[[0; WIDTH]; OUT]; OUT];
-        for c in (0..WIDTH).step_by(LANES / 2) {
-            let mut lines = [[[0; LANES / 2]; OUT]; PATCH];
+        for c in (0..WIDTH).step_by(LANES) {
+            let mut lines = [[[0; LANES]; OUT]; PATCH];
             for r in 0..PATCH {
-                let m: [[i32; LANES / 2]; PATCH] = std::array::from_fn(|s| {
-                    let mut m = [0; LANES / 2];
-                    m.copy_from_slice(&sums[(r * PATCH + s) * step + c..][..LANES / 2]);
+                let m: [[i32; LANES]; PATCH] = std::array::from_fn(|s| {
+                    let mut m = [0; LANES];
+                    m.copy_from_slice(&sums[(r * PATCH + s) * step + c..][..LANES]);
                     m
                 });
                 lines[r] = sum_line([&m[0], &m[1], &m[2], &m[3]]);
@@ -287,7 +245,7 @@ multiversion! {
             for x in 0..OUT {
                 let column = sum_line([&lines[0][x], &lines[1][x], &lines[2][x], &lines[3][x]]);
                 for y in 0..OUT {
-                    for l in 0..LANES / 2 {
+                    for l in 0..LANES {
                         outputs[y][x][c + l] = column[y][l] >> FOUR;
                     }
                 }
@@ -299,9 +257,9 @@ multiversion! {
 
 /// `Aᵀ m` for a row, or a column, of sums, which may wrap on the way to what fits.
 #[inline(always)]
-fn sum_line(m: [&[i32; LANES / 2]; PATCH]) -> [[i32; LANES / 2]; OUT] {
-    let mut line = [[0; LANES / 2]; OUT];
-    for l in 0..LANES / 2 {
+fn sum_line(m: [&[i32; LANES]; PATCH]) -> [[i32; LANES]; OUT] {
+    let mut line = [[0; LANES]; OUT];
+    for l in 0..LANES {
         line[0][l] = m[0][l].wrapping_add(m[1][l]).wrapping_add(m[2][l]);
         line[1][l] = m[1][l].wrapping_sub(m[2][l]).wrapping_sub(m[3][l]);
     }
