@@ -15,39 +15,25 @@
 
 #![deny(unsafe_code)]
 
-mod adapt;
-mod batch;
-mod cache;
-mod dispatch;
-mod engine;
 mod fused;
+mod graph;
 mod kernel;
-mod lower;
-mod movement;
-mod net;
-mod nothing;
+mod memory;
 mod ops;
 mod passes;
-mod place;
 mod plan;
-mod pool;
-mod prepared;
-mod produce;
-mod profile;
 mod session;
-mod shapes;
 mod tensor;
-mod variables;
 
+pub use kernel::lower::{Lower, LowerCx, LowerError};
 pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
-pub use lower::{Lower, LowerCx, LowerError};
+pub use memory::profile::StepTime;
 pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
 pub use plan::{Options, Plan, compile, compile_with};
-pub use profile::StepTime;
 pub use session::Session;
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
@@ -59,8 +45,8 @@ struct Readme;
 /// What every file of `ops` needs.
 mod prelude {
     #![allow(unused_imports)]
+    pub(crate) use crate::kernel::lower::{Lower, LowerCx, LowerError};
     pub(crate) use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
-    pub(crate) use crate::lower::{Lower, LowerCx, LowerError};
     pub(crate) use crate::tensor::{Sizes, Tensor};
     pub(crate) use infer::RuleError;
     pub(crate) use ir::ElementType;

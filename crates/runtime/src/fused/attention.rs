@@ -1,7 +1,7 @@
 //! ScaledDotProductAttention whose operands are read, and whose result is written, where it is
 //! needed.
 
-use crate::net::Made;
+use crate::graph::net::Made;
 use crate::ops::scaled_dot_product_attention::{Float, Heads};
 use crate::prelude::*;
 

@@ -1,10 +1,10 @@
 //! Convolutions to tensors whose channels are the last axis.
 
-use super::then::{Then, are_absorbed, steps};
-use crate::net::Made;
+use crate::fused::post_ops::{Then, are_absorbed, steps};
+use crate::graph::net::Made;
+use crate::memory::prepack::Ahead;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
-use crate::prepared::Ahead;
 use kernels::conv::{Convolution, Input, Map};
 use kernels::gemm::{Precision, Target};
 use kernels::quantize::{ColumnLevels, Output, ToLevel, ToLevels};

@@ -1,16 +1,17 @@
-//! What passes put in the place of several operations, or of one whose operands lie differently.
+//! Operations that only passes make: several of the graph in one, or one whose operands lie
+//! differently.
 
 pub(crate) mod attention;
-pub(crate) mod cached;
+pub(crate) mod compressed_weights;
 pub(crate) mod convolution;
-pub(crate) mod integers;
-pub(crate) mod moved;
+pub(crate) mod decompress;
+pub(crate) mod grouped_matmul;
+pub(crate) mod kv_attention;
+pub(crate) mod matmul;
 pub(crate) mod normalize;
-pub(crate) mod once;
 pub(crate) mod pool;
-pub(crate) mod product;
-pub(crate) mod rotary;
-pub(crate) mod then;
-pub(crate) mod together;
-pub(crate) mod turn;
-pub(crate) mod weights;
+pub(crate) mod post_ops;
+pub(crate) mod quantized;
+pub(crate) mod rope;
+pub(crate) mod through;
+pub(crate) mod transpose;

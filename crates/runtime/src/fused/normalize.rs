@@ -1,8 +1,8 @@
 //! Rows and maps that are normalised, and what is done to their elements: layer normalisation as
 //! graphs write it, and normalisation over maps whose channels lie last.
 
-use super::then::{Then, steps};
-use crate::net::Made;
+use crate::fused::post_ops::{Then, steps};
+use crate::graph::net::Made;
 use crate::prelude::*;
 use kernels::normalize::{Normalization, normalize_rows};
 use kernels::normalize_maps::Maps;

@@ -1,6 +1,6 @@
 //! Pooling between tensors whose channels are the last axis.
 
-use crate::net::Made;
+use crate::graph::net::Made;
 use crate::prelude::*;
 use kernels::conv::ChannelsPool;
 

@@ -1,6 +1,6 @@
 //! Arithmetic on two tensors: one kernel for each element type, one walk for all shapes.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::binary::{Binary, Kind};
 use kernels::binary::{self as k, Lane, Operands};

@@ -1,6 +1,6 @@
 //! Broadcast-1, Broadcast-3, Tile-1: strided copies in which repeated axes do not move.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::broadcast::{Broadcast, Tile};
 use kernels::copy::{Axis, CopyPlan, dense_strides};

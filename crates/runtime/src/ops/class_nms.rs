@@ -1,7 +1,7 @@
 //! MatrixNms-8, MulticlassNms-8, -9.
 
+use crate::kernel::produce::{Inputs, Produced, Values, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, produce};
 use infer::ops::class_nms as rule;
 use infer::ops::class_nms::ClassNms;
 use kernels::detection::boxes::Rect;

@@ -1,6 +1,6 @@
 //! Conversions between RGB and YUV: in f32, those of f64 in f64.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::color::{Color, Kind};
 use kernels::color::{Images, Plane};

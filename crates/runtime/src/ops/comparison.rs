@@ -1,6 +1,6 @@
 //! Comparisons and logic on two tensors.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::comparison::{Comparison, Kind};
 use kernels::binary::{self as k, Lane, Operands};

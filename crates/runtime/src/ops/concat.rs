@@ -1,6 +1,6 @@
 //! Concat-1: each input is a run of every row of the output.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::concat::Concat;
 use kernels::copy::{CopyPlan, dense_strides};

@@ -1,7 +1,7 @@
 //! Convert-1, ConvertLike-1: nothing to do for the same type, else one pass.
 
 use super::SameBytes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::convert::Convert;
 use kernels::convert::{

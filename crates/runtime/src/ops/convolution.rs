@@ -1,10 +1,10 @@
 //! Convolution-1, GroupConvolution-1 and the ways back: f32 with the channels moved last; f16 and
 //! bf16 in f32; other types as the definition says.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
+use crate::memory::prepack::Ahead;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
-use crate::prepared::Ahead;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
 use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Map, Transposed, plain};

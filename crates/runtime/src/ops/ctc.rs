@@ -1,6 +1,6 @@
 //! CTCGreedyDecoder-1, CTCGreedyDecoderSeqLen-6 and CTCLoss-4.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::Op;
 use infer::ops::ctc::{Ctc, Kind};

@@ -1,8 +1,8 @@
 //! DetectionOutput of all versions.
 
+use crate::kernel::produce;
+use crate::kernel::produce::{Inputs, fill_up};
 use crate::prelude::*;
-use crate::produce;
-use crate::produce::{Inputs, fill_up};
 use infer::ops::detection_output::DetectionOutput;
 use kernels::detection::boxes::Rect;
 use kernels::detection::decoded::{Decoding, Selection};

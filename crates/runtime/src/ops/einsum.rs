@@ -4,7 +4,7 @@
 
 use super::convert::Lanes;
 use super::matmul::{Factor, Shape};
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::einsum::Einsum as Rule;
 use kernels::Scratch;

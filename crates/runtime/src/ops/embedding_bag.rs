@@ -1,7 +1,7 @@
 //! Sums and means of embeddings: every way to divide indices into bags becomes runs of indices.
 
 use super::segment_max::starts;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::embedding_bag::{EmbeddingBag, Kind};
 use kernels::num::Stored;

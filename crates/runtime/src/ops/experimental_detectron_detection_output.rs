@@ -1,7 +1,7 @@
 //! ExperimentalDetectronDetectionOutput-6.
 
+use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::experimental_detectron_detection_output::ExperimentalDetectronDetectionOutput;
 use kernels::detection::boxes::{Move, Rect, descending, ranked};
 use kernels::detection::greedy::Greedy;

@@ -1,7 +1,7 @@
 //! ExperimentalDetectronPriorGridGenerator-6.
 
+use crate::kernel::produce::{Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Values, fill_up, produce};
 use infer::ops::experimental_detectron_prior_grid_generator::ExperimentalDetectronPriorGridGenerator;
 use kernels::detection::boxes::Rect;
 

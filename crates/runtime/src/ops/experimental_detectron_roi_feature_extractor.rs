@@ -1,7 +1,7 @@
 //! ExperimentalDetectronROIFeatureExtractor-6.
 
+use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::experimental_detectron_roi_feature_extractor::ExperimentalDetectronRoiFeatureExtractor;
 use kernels::detection::boxes::Rect;
 use kernels::detection::pyramid::{Map, Sampling, level};

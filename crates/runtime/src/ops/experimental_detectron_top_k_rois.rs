@@ -1,7 +1,7 @@
 //! ExperimentalDetectronTopKROIs-6.
 
+use crate::kernel::produce::{Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Values, fill_up, produce};
 use infer::ops::experimental_detectron_top_k_rois::ExperimentalDetectronTopKRois;
 use kernels::detection::boxes::ranked;
 

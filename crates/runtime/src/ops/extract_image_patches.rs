@@ -1,6 +1,6 @@
 //! ExtractImagePatches-3: one strided copy for each tap of the windows, over zeros.
 
-use crate::movement::over_zeros;
+use crate::kernel::movement::over_zeros;
 use crate::ops::pool::kernel_window;
 use crate::prelude::*;
 use infer::ops::extract_image_patches::ExtractImagePatches;

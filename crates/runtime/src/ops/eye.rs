@@ -1,6 +1,6 @@
 //! Eye: zeros, and ones on a diagonal.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::eye::Eye;
 use kernels::mark::eye;

@@ -1,6 +1,6 @@
 //! DFT, IDFT, RDFT and IRDFT: one axis after the other, in f64.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
 use kernels::Scratch;

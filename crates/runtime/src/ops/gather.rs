@@ -1,8 +1,8 @@
 //! Gather: by element size. An index out of range gives zeros, as the specification says. One
 //! entry whose index is known is a slice.
 
-use crate::dispatch::kernel_for;
-use crate::movement::{Copy, movement};
+use crate::kernel::dispatch::kernel_for;
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::rules::axes;

@@ -1,7 +1,7 @@
 //! GatherElements: single elements along an axis.
 
 use super::scatter::out_of_range;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_elements::GatherElements;
 use kernels::gather::along;

@@ -1,7 +1,7 @@
 //! GatherND: runs from positions that the tuples mean, batch by batch.
 
 use super::scatter::out_of_range;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_nd::GatherNd;
 use infer::rules::interval::positions;

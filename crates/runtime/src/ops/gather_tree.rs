@@ -1,6 +1,6 @@
 //! GatherTree: tokens move, parents and lengths are read as integers whatever their type.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_tree::GatherTree;
 use kernels::gather_tree::Beams;

@@ -1,7 +1,7 @@
 //! GenerateProposals-9, ExperimentalDetectronGenerateProposalsSingleImage-6.
 
+use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::generate_proposals::{GenerateProposals, Kind};
 use kernels::detection::boxes::{Move, Rect};
 use kernels::detection::greedy::{Greedy, Proposals};

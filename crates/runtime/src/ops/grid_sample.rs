@@ -1,6 +1,6 @@
 //! GridSample: positions are computed in f32, once for all channels.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::ops::convert::convert_tensor;
 use crate::prelude::*;
 use infer::ops::grid_sample::{GridSample, Mode, Padding};

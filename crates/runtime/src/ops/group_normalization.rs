@@ -2,7 +2,7 @@
 
 use super::batch_norm::channels;
 use super::convert::Lanes;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
 use kernels::normalize::{Channels, normalize_groups};

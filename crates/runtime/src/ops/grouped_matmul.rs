@@ -1,7 +1,7 @@
 //! GroupedMatMul-17: one product for each group. f16 and bf16 in f32.
 
 use super::matmul::{Factor, Shape};
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::ops::convert::Lanes;
 use crate::prelude::*;
 use infer::ops::grouped_matmul::GroupedMatMul;

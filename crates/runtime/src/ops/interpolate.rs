@@ -6,7 +6,7 @@
 
 use super::SameBytes;
 use super::convert::Lanes;
-use crate::dispatch::{kernel_for, with_type};
+use crate::kernel::dispatch::{kernel_for, with_type};
 use crate::prelude::*;
 use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
 use kernels::Scratch;

@@ -1,6 +1,6 @@
 //! Inverse-14: f16 and bf16 in f32.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::inverse::Inverse;
 use kernels::inverse::inverse;

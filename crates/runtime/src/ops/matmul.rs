@@ -1,13 +1,13 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::batch::{offsets, together};
-use crate::dispatch::kernel_for;
-use crate::fused::product::Through;
-use crate::fused::then::{Then, steps};
-use crate::fused::weights::{self, Panels, Weights};
+use crate::fused::compressed_weights::{self, Panels, Weights};
+use crate::fused::matmul::Through;
+use crate::fused::post_ops::{Then, steps};
+use crate::kernel::batch::{offsets, together};
+use crate::kernel::dispatch::kernel_for;
+use crate::memory::prepack::Ahead;
 use crate::ops::convert::Lanes;
 use crate::prelude::*;
-use crate::prepared::Ahead;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
@@ -208,7 +208,7 @@ enum B {
 enum Operand<'a> {
     Plain(&'a [Loose], Layout),
     Packed(&'a Packed),
-    Compressed(weights::Operand<'a>),
+    Compressed(compressed_weights::Operand<'a>),
 }
 
 impl Operand<'_> {

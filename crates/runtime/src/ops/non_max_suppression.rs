@@ -1,7 +1,7 @@
 //! NonMaxSuppression of all versions, NMSRotated-13.
 
+use crate::kernel::produce::{Inputs, Produced, Values, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, produce};
 use infer::ops::non_max_suppression::{Encoding, NonMaxSuppression};
 use kernels::detection::boxes::{Rect, descending};
 use kernels::detection::rotated::Rotated;

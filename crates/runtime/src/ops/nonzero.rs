@@ -1,7 +1,7 @@
 //! NonZero: counted first, then written.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::nonzero::NonZero;
 use kernels::convert::Element;

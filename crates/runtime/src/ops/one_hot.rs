@@ -1,6 +1,6 @@
 //! OneHot: by element size.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::one_hot::OneHot;
 use kernels::mark::one_hot;

@@ -1,7 +1,7 @@
 //! Pad: rows are copied, what is new is filled by the rule of the mode.
 
 use super::SameBytes;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::pad::{Mode, Pad};
 use kernels::num::Plain;

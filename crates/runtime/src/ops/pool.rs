@@ -1,7 +1,7 @@
 //! MaxPool-1, -8, -14 and AvgPool-1, -14, -16: f16 and bf16 in f32, integers in 64 bits.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::pool::Pool as Rule;
 use infer::rules::window::Window as RuleWindow;

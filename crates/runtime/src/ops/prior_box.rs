@@ -1,7 +1,7 @@
 //! PriorBox of all versions.
 
+use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::prior_box::PriorBox;
 use kernels::detection::priors::{Grid, Prior, repeat};
 

@@ -1,8 +1,8 @@
 //! PriorBoxClustered-1.
 
 use super::prior_box::{areas, output};
+use crate::kernel::produce::produce;
 use crate::prelude::*;
-use crate::produce::produce;
 use infer::ops::prior_box_clustered::PriorBoxClustered;
 use kernels::detection::priors::{Grid, Prior};
 

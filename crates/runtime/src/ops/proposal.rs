@@ -1,7 +1,7 @@
 //! Proposal of all versions.
 
+use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
-use crate::produce::{Inputs, Produced, Values, fill_up, produce};
 use infer::ops::proposal::Proposal;
 use kernels::detection::boxes::{Move, Rect};
 use kernels::detection::greedy::{Greedy, Proposals};

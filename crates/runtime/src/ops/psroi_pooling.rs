@@ -3,7 +3,7 @@
 
 use super::roi_align::maps;
 use super::roi_pooling::box_batches;
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::psroi_pooling::{Mode, PsroiPooling};
 use kernels::real::StoredReal;

@@ -1,7 +1,7 @@
 //! RandomUniform and Multinomial.
 
 use super::convert::convert_tensor;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
 use kernels::multinomial::{Rounding, cumulative, draw, single};

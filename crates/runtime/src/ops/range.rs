@@ -1,6 +1,6 @@
 //! Range: whole numbers in 64 bits, all others in f64.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::range::{Range, vanishes};
 use kernels::num::Stored;

@@ -1,9 +1,9 @@
 //! Recurrent cells and sequences: f32 by the blocked product, f16 and bf16 in f32, f64 by the
 //! plain one.
 
+use crate::memory::prepack::Ahead;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
-use crate::prepared::Ahead;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Right};

@@ -2,7 +2,7 @@
 
 use super::SameBytes;
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes;

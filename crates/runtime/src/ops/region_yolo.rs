@@ -1,7 +1,7 @@
 //! RegionYolo-1.
 
+use crate::kernel::produce::{Values, produce};
 use crate::prelude::*;
-use crate::produce::{Values, produce};
 use infer::ops::region_yolo::RegionYolo;
 use kernels::detection::regions::Region;
 

@@ -1,6 +1,6 @@
 //! ReorgYolo-1: one strided copy for each offset in a block.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::reorg_yolo::ReorgYolo;
 use kernels::copy::{Axis, CopyPlan};

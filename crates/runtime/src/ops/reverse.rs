@@ -1,6 +1,6 @@
 //! Reverse: a copy that walks some axes backwards.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::reverse::Reverse;
 use kernels::copy::{CopyPlan, dense_strides};

@@ -1,6 +1,6 @@
 //! ReverseSequence: by element size.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::reverse_sequence::ReverseSequence;
 use kernels::num::Plain;

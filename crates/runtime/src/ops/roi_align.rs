@@ -1,7 +1,7 @@
 //! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: f16 and bf16 in f32. A batch index of -1 ends
 //! the boxes, as in OpenVINO: it and those behind it give zeros.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::roi_align::{Alignment as Rule, RoiAlign};
 use kernels::real::StoredReal;

@@ -1,7 +1,7 @@
 //! ROIPooling-1: f16 and bf16 in f32. A batch index of -1 ends the boxes.
 
 use super::roi_align::{batches, maps};
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::roi_pooling::RoiPooling;
 use kernels::real::{Real, StoredReal};

@@ -1,6 +1,6 @@
 //! ScaledDotProductAttention-13: f32 some rows at a time; f16 and bf16 in f32; f64 head by head.
 
-use crate::batch::offsets;
+use crate::kernel::batch::offsets;
 use crate::ops::convert::Halves;
 use crate::prelude::*;
 use infer::Op;

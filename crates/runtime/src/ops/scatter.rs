@@ -2,7 +2,7 @@
 //! updates at places that follow from the indices.
 
 use super::convert::Lanes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;

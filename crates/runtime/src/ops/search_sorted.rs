@@ -2,7 +2,7 @@
 //! compared in a type that holds both.
 
 use super::convert::convert_tensor;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use crate::tensor::Element as _;
 use infer::ops::search_sorted::{Bucketize, SearchSorted};

@@ -1,6 +1,6 @@
 //! SegmentMax: segments are runs of slices, because their ids are sorted.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::segment_max::SegmentMax;
 use kernels::num::Stored;

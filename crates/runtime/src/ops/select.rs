@@ -1,6 +1,6 @@
 //! Select-1: by element size.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::select::Select;
 use kernels::broadcast::Broadcast;

@@ -1,6 +1,6 @@
 //! ShuffleChannels-1: a transposition of groups and their elements.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::shuffle_channels::ShuffleChannels;
 use kernels::copy::CopyPlan;

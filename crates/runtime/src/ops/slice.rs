@@ -1,6 +1,6 @@
 //! Slice-8: one strided copy, or none where the part is one run.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::slice::{Named, Slice, ranges};
 use kernels::copy::{CopyPlan, dense_strides};

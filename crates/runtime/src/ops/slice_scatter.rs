@@ -1,7 +1,7 @@
 //! SliceScatter: one strided copy into the data, in place where nothing else needs them.
 
 use super::{scatter, slice};
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::PartialShape;
 use infer::ops::slice_scatter::SliceScatter;

@@ -1,6 +1,6 @@
 //! SpaceToBatch-2 and BatchToSpace-2: one strided copy for each position in a block.
 
-use crate::movement::{Copy, movement, over_zeros};
+use crate::kernel::movement::{Copy, movement, over_zeros};
 use crate::prelude::*;
 use infer::ops::space_to_batch::SpaceToBatch;
 use kernels::copy::{Axis, CopyPlan, dense_strides};

@@ -1,6 +1,6 @@
 //! SpaceToDepth-1 and DepthToSpace-1: a transposition.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::space_to_depth::SpaceToDepth;
 use kernels::copy::CopyPlan;

@@ -1,6 +1,6 @@
 //! SparseFillEmptyRows: elements and empty rows are sorted together.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::sparse_fill_empty_rows::SparseFillEmptyRows;
 use kernels::num::{Plain, Stored};

@@ -1,6 +1,6 @@
 //! Split-1, VariadicSplit-1: views along the outermost axis, copies along the others.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::split::Split;
 use infer::rules::axes;

@@ -1,6 +1,6 @@
 //! STFT and ISTFT, in f64.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::Dim;
 use infer::ops::stft::{Kind, Stft};

@@ -1,6 +1,6 @@
 //! StridedSlice-1: one strided copy, or none where the part is one run.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::strided_slice::{Step, StridedSlice};
 use kernels::copy::{CopyPlan, dense_strides};

@@ -1,6 +1,6 @@
 //! TopK: every order is that of a stable sort.
 
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::topk::{Sort, TopK};
 use kernels::num::Stored;

@@ -1,6 +1,6 @@
 //! Transpose-1: one strided copy, or none where only axes of size 1 move.
 
-use crate::movement::{Copy, movement};
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use infer::ops::transpose::{Transpose, order};
 use kernels::copy::CopyPlan;

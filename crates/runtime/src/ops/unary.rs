@@ -2,7 +2,7 @@
 //! width where that is exact and rounded from f64 where it is not.
 
 use super::SameBytes;
-use crate::dispatch::with_type;
+use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use infer::ops::unary::{Form, Kind, Unary};
 use kernels::convert::{Decoder, Encoder, decode, encode};

@@ -1,6 +1,6 @@
 //! Unique: sorts, then gathers the first occurrences.
 
-use crate::dispatch::kernel_for;
+use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::unique::Unique;
 use infer::rules::axes;

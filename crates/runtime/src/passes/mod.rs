@@ -1,38 +1,17 @@
-//! What is done to a net before it becomes a plan. Each pass is a module of its own; none changes
-//! what a model computes but for the rounding that its page in `docs/numerics.md` allows.
+//! What is done to a net before it becomes a plan, in this order. None changes what a model
+//! computes but for the rounding that `docs/numerics.md` allows, and that is said here.
+//!
+//! A pass sees operations as values (`node.is::<MatMul>()`), never as strings, and puts nodes of
+//! `crate::fused` in their place.
 
-mod attention;
-mod beams;
-mod beside;
-mod caches;
-mod compose;
-mod decompress;
-mod einsum;
-mod epilogue;
-mod fold;
-mod gate;
-mod gelu;
-pub(crate) mod integers;
-mod layer_norm;
+mod cleanup;
+mod fusion;
 mod layout;
-mod lengths;
-mod levels;
-mod map;
-mod means;
-mod padding;
-mod pattern;
-mod rms;
-mod rotary;
-mod rounded;
-mod rows;
-mod sweep;
-mod tidy;
-mod together;
-mod weights;
+mod quantization;
 
-use crate::engine::Shared;
-use crate::net::Net;
+use crate::graph::net::Net;
 use crate::plan::Options;
+use crate::session::executor::Shared;
 use infer::{Fact, Facts};
 use ir::Graph;
 use kernels::par::Threads;
@@ -53,46 +32,86 @@ type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
 /// What every plan needs, optimised or not: where OpenVINO computes something else than the words
 /// of the specification, and models depend on it.
 const MEANING: &[(&str, Pass)] = &[
-    ("decompress in f32", decompress::widen),
-    ("attend over variables", attention::cached),
-    ("drop what these replace", tidy::drop_dead),
+    // Weights that are scaled in f16 and then converted to f32 are scaled in f32.
+    ("f32 decompression", quantization::decompress::widen),
+    // Rows that a boolean mask hides as a whole are the mean of what a cache holds.
+    ("masked rows of stateful attention", fusion::attention::cached),
+    ("dead code elimination", cleanup::dce::dead_code),
 ];
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
-    ("write sums as products", einsum::products),
-    ("notice levels and integers", integers::notice),
-    ("fold constants", fold::fold),
-    ("gather before decompressing", rows::rows),
-    ("drop what does nothing", tidy::drop_idle),
-    ("share what is computed twice", tidy::share),
-    ("recognise Gelu", gelu::gelu),
-    ("drop what nothing needs", tidy::drop_dead),
-    ("drop indices that nothing reads", tidy::drop_indices),
-    ("grow caches where they lie", caches::caches),
-    ("drop what these replace", tidy::drop_dead),
-    ("channels last", layout::layout),
-    ("multiply integers", integers::multiply),
-    ("recognise attention", attention::attention),
-    ("recognise normalisation", rms::rms),
-    ("recognise layer normalisation", layer_norm::layer_norm),
-    ("recognise rotary embedding", rotary::rotary),
-    ("drop what these replace", tidy::drop_dead),
-    ("read side by side", beside::beside),
-    ("compose movements", compose::compose),
-    ("finish products in the cache", epilogue::epilogue),
-    ("round while reading", levels::round),
-    ("drop what these replace", tidy::drop_dead),
-    ("keep levels as bytes", levels::keep),
-    ("multiply by gates while reading", gate::gate),
-    ("average while convolving", means::means),
-    ("round for products alone", rounded::round),
-    ("multiply weights as they are stored", weights::weights),
-    ("drop what these replace", tidy::drop_dead),
-    ("decompress once", decompress::once),
-    ("drop what is left over", tidy::drop_dead),
-    ("multiply the same rows together", together::together),
-    ("keep beams where they are", beams::beams),
+    // An Einsum of two operands becomes movements and one MatMul, unless an operand is a diagonal,
+    // or is summed or repeated by itself.
+    ("einsum to matmul", fusion::einsum::products),
+    // Which values have the quantization of a FakeQuantize, and which are integers times scales.
+    ("quantization analysis", quantization::lowering::notice),
+    // What depends on no input, within a budget of bytes; weights stay compressed.
+    ("constant folding", cleanup::fold::fold),
+    // Of a table of f16 or int8, only the rows that a Gather takes are decompressed.
+    ("compressed gather", quantization::compressed_gather::rows),
+    // Multiplication by 1, Convert and movements to the same type and shape.
+    ("no-op elimination", cleanup::nop::nop_elimination),
+    // Equal operations on equal inputs.
+    ("common subexpression elimination", cleanup::cse::common_subexpressions),
+    // 0.5 · x · (1 + erf(x / √2)), five nodes in any order. The rounding differs.
+    ("Gelu fusion", fusion::gelu::gelu),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // Pooling is several times as fast without the output of indices.
+    ("unread indices", cleanup::dce::unread_indices),
+    // ReadValue, Gather of the beams, Concat, Assign, the repetition of heads and attention become
+    // one step, which appends the new rows to the variable in place.
+    ("stateful attention (KV cache) fusion", fusion::kv_cache::caches),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // Regions around convolutions keep channels as the last axis. Transposes only at region
+    // boundaries. The first layer reads NCHW; a final upsample runs after the transpose back. The
+    // rounding of reductions over channels differs.
+    ("channels last", layout::channels_last::layout),
+    // Convolutions and MatMuls of quantized operands are computed in integers.
+    ("quantized lowering", quantization::lowering::multiply),
+    // MatMul, scale, masks, Softmax, MatMul: the scores are never held at once. The rounding differs
+    // where the query was scaled.
+    ("attention fusion", fusion::attention::attention),
+    // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs where the
+    // root is a power.
+    ("RMSNorm fusion", fusion::rms_norm::rms),
+    // x · s + (β - mean · s), s = γ / sqrt(variance + ε), as TensorFlow and Keras write it. The
+    // rounding differs.
+    ("LayerNorm fusion", fusion::layer_norm::layer_norm),
+    // x · cos + concat(-upper half, lower half) · sin, up to seven nodes.
+    ("RoPE fusion", fusion::rope::rotary),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // A 1×1 convolution reads the operands of a Concat of as many channels each where they are.
+    ("concat elimination", layout::concat::beside),
+    // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention read
+    // and write through; what is left is one copy.
+    ("movement fusion", layout::movement::compose),
+    // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
+    // they are in L1.
+    ("post-op fusion", fusion::post_ops::epilogue),
+    // A FakeQuantize in front of one quantized convolution runs while that reads.
+    ("quantize on read", quantization::propagation::round),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // Quantized values stay bytes between operations that take quantized values.
+    ("quantized propagation", quantization::propagation::keep),
+    // The next convolution multiplies channels by their gates while it reads them.
+    ("squeeze-excitation gate fusion", fusion::se_gate::gate),
+    // A depthwise convolution gives the means of its channels. The rounding differs.
+    ("global pooling fusion", fusion::global_pool::means),
+    // With `--precision bf16`, what convolutions alone read, also through MaxPool, is stored as bf16.
+    ("bf16 propagation", quantization::bf16::round),
+    // MatMul reads weights of f16, 8 or 4 bits with their scales and zero points, and dequantizes
+    // them while it multiplies.
+    ("compressed weights", quantization::compressed_weights::weights),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // What else is computed from compressed weights is kept in f32 from the first run that needs it;
+    // not in a plan for a single run.
+    ("decompression once", quantization::decompress::once),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // MatMuls of up to three rows by several matrices, as queries, keys and values of a token.
+    ("horizontal GEMM fusion", fusion::horizontal_gemm::together),
+    // A Gather of the beams of a variable hands the tensor over where they are in order.
+    ("beam reordering elimination", layout::beams::beams),
 ];
 
 /// Runs the passes that every plan needs, and all others if they are wanted. Returns what each has

@@ -1,0 +1,137 @@
+//! Weights that are multiplied as they are stored, in few bits.
+
+use crate::kernel::{KernelError, RunCx};
+use crate::memory::prepack::Ahead;
+use crate::ops::convert::convert_tensor;
+use crate::tensor::{Sizes, Tensor};
+use ir::ElementType;
+use kernels::gemm::{Code, Compressed, CompressedPanels, Factors, Packed, Precision, Right};
+
+/// How an input, and behind it its scales and zero points, are the B of a product.
+#[derive(Clone, Debug)]
+pub(crate) struct Weights {
+    pub(crate) code: Code,
+    /// Sizes of B, rows and columns or the other way round.
+    pub(crate) sizes: Sizes,
+    /// Whether it is stored row after row.
+    pub(crate) by_rows: bool,
+    /// Terms of a group.
+    pub(crate) group: usize,
+    /// How far apart the scales of columns and those of groups are, if there are any.
+    pub(crate) scales: Option<(usize, usize)>,
+    /// The same of zero points.
+    pub(crate) zeros: Option<(usize, usize)>,
+    /// What later runs read them as, if not as they are stored.
+    pub(crate) widened: Option<Precision>,
+}
+
+impl Weights {
+    /// Inputs that B takes.
+    pub(crate) fn inputs(&self) -> usize {
+        1 + usize::from(self.scales.is_some()) + usize::from(self.zeros.is_some())
+    }
+}
+
+/// Weights of a kernel, with the place for their panels.
+pub(crate) struct Panels {
+    weights: Weights,
+    /// The input that has the elements.
+    input: usize,
+    panels: Ahead<Laid>,
+}
+
+/// Weights as later runs read them.
+pub(crate) enum Laid {
+    Narrow(CompressedPanels),
+    Wide(Packed),
+}
+
+impl Laid {
+    fn right(&self) -> Right<'_> {
+        match self {
+            Laid::Narrow(panels) => Right::CompressedPanels(panels),
+            Laid::Wide(packed) => Right::Packed(packed),
+        }
+    }
+}
+
+impl Panels {
+    pub(crate) fn new(weights: Weights, input: usize, is_invariant: bool) -> Panels {
+        let panels = Ahead::of(input..input + weights.inputs(), is_invariant);
+        Panels { weights, input, panels }
+    }
+
+    /// B, in panels from the second run on.
+    ///
+    /// # Errors
+    /// When scales are no numbers.
+    pub(crate) fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Operand<'a>, KernelError> {
+        if let Some(panels) = self.panels.made() {
+            return Ok(Operand::Laid(panels));
+        }
+        let stored = self.stored(cx)?;
+        let form = || format!("{:?}", self.weights);
+        let make = || match self.weights.widened {
+            None => Laid::Narrow(CompressedPanels::new(cx.to_shelf(), &stored.matrix())),
+            Some(precision) => {
+                Laid::Wide(Packed::decompressed(cx.to_shelf(), &stored.matrix(), precision))
+            }
+        };
+        Ok(match self.panels.again(cx, form, make) {
+            Some(laid) => Operand::Laid(laid),
+            None => Operand::Stored(Box::new(stored)),
+        })
+    }
+
+    fn stored<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Stored<'a>, KernelError> {
+        let numbers = |at: usize| {
+            let wide = convert_tensor(cx.tensor(self.input + at), ElementType::F32);
+            wide.map_err(|e| KernelError::at(self.input + at, e.to_string()))
+        };
+        let Weights { scales, zeros, .. } = self.weights;
+        let bytes = cx.input_bytes(self.input);
+        let scales = scales.map(|_| numbers(1)).transpose()?;
+        let zeros = zeros.map(|_| numbers(2)).transpose()?;
+        Ok(Stored { weights: &self.weights, bytes, scales, zeros })
+    }
+}
+
+/// The B of a product.
+pub(crate) enum Operand<'a> {
+    Laid(&'a Laid),
+    Stored(Box<Stored<'a>>),
+}
+
+impl Operand<'_> {
+    pub(crate) fn right(&self) -> Right<'_> {
+        match self {
+            Operand::Laid(laid) => laid.right(),
+            Operand::Stored(stored) => Right::Compressed(stored.matrix()),
+        }
+    }
+}
+
+/// B as it is stored, with scales and zero points in f32.
+pub(crate) struct Stored<'a> {
+    weights: &'a Weights,
+    bytes: &'a [u8],
+    scales: Option<Tensor>,
+    zeros: Option<Tensor>,
+}
+
+impl Stored<'_> {
+    fn matrix(&self) -> Compressed<'_> {
+        let Weights { code, by_rows, group, ref sizes, .. } = *self.weights;
+        let size = if by_rows { (sizes[0], sizes[1]) } else { (sizes[1], sizes[0]) };
+        let scales = factors(&self.scales, self.weights.scales);
+        let zeros = self.zeros.is_some().then(|| factors(&self.zeros, self.weights.zeros));
+        Compressed { bytes: self.bytes, code, by_rows, size, group, scales, zeros }
+    }
+}
+
+/// What an input has for each group, if it is there.
+fn factors(tensor: &Option<Tensor>, apart: Option<(usize, usize)>) -> Factors<'_> {
+    let values = tensor.as_ref().and_then(|t| t.as_slice()).unwrap_or_default();
+    let (column, group) = apart.unwrap_or_default();
+    Factors { values, column, group }
+}

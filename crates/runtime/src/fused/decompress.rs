@@ -1,0 +1,83 @@
+//! What does not depend on the inputs, but is too large to be computed when the plan is made:
+//! weights that are stored in fewer bits.
+
+use crate::graph::net::{Made, Node, ValueId};
+use crate::memory::prepack::Slot;
+use crate::prelude::*;
+use ir::Graph;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+
+/// A value that is computed in the first run and kept.
+#[derive(Clone)]
+pub(crate) struct Once {
+    pub(crate) graph: Graph,
+    /// The nodes that compute it, in order.
+    pub(crate) nodes: Vec<Node>,
+    /// The constants that they read: the inputs.
+    pub(crate) constants: Vec<ValueId>,
+    pub(crate) value: ValueId,
+}
+
+impl Made for Once {
+    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(OnceKernel { once: self.clone(), slot: OnceLock::new() }))
+    }
+}
+
+impl Once {
+    /// The computation as text: operations with all their attributes, and what each reads.
+    fn form(&self) -> String {
+        let mut numbers: HashMap<ValueId, usize> = HashMap::new();
+        let made = self.nodes.iter().flat_map(|n| &n.outputs);
+        for &value in self.constants.iter().chain(made) {
+            let next = numbers.len();
+            numbers.entry(value).or_insert(next);
+        }
+        let mut form = String::new();
+        for op in &self.nodes {
+            let inputs: Vec<_> = op.inputs.iter().map(|v| numbers.get(v)).collect();
+            let _ = write!(form, "{}{inputs:?}", op.text());
+        }
+        form
+    }
+
+    fn compute(&self, cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
+        let inputs = self.constants.iter().enumerate();
+        let mut known: HashMap<ValueId, Tensor> =
+            inputs.map(|(i, &v)| (v, cx.tensor(i).clone())).collect();
+        let missing = || KernelError::new("an input has not been computed");
+        for node in &self.nodes {
+            let inputs: Option<Vec<Tensor>> =
+                node.inputs.iter().map(|v| known.get(v).cloned()).collect();
+            let outputs = cx.evaluate(&self.graph, node, &inputs.ok_or_else(missing)?)?;
+            known.extend(node.outputs.iter().copied().zip(outputs));
+        }
+        known.remove(&self.value).ok_or_else(missing)
+    }
+}
+
+struct OnceKernel {
+    once: Once,
+    slot: OnceLock<Arc<Slot<Tensor>>>,
+}
+
+impl Kernel for OnceKernel {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let slot = self.slot.get_or_init(|| {
+            let inputs: Vec<&Tensor> = (0..cx.input_count()).map(|i| cx.tensor(i)).collect();
+            cx.store().slot(&inputs, self.once.form())
+        });
+        cx.provide(0, slot.made_or(|| self.once.compute(cx))?.clone());
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::Provides
+    }
+
+    fn name(&self) -> &'static str {
+        "once"
+    }
+}

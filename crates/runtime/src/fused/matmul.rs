@@ -1,0 +1,62 @@
+//! Matrix products and what is done to their elements.
+
+use crate::fused::compressed_weights::Weights;
+use crate::fused::post_ops::Then;
+use crate::graph::net::Made;
+use crate::ops::matmul::{Float32, Shape};
+use crate::prelude::*;
+use kernels::gemm::THIN_ROWS;
+use std::sync::Arc;
+
+/// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
+#[derive(Clone)]
+pub(crate) struct Product {
+    /// Whether each operand is read transposed.
+    pub(crate) turned: (bool, bool),
+    pub(crate) then: Vec<Then>,
+    /// How A lies in its input, if not row by row.
+    pub(crate) through: Option<Through>,
+    /// How B is stored, if not in f32.
+    pub(crate) weights: Option<Weights>,
+}
+
+/// An operand that is read where it was before it was moved.
+#[derive(Clone)]
+pub(crate) struct Through {
+    /// Its sizes.
+    pub(crate) sizes: Sizes,
+    /// For each row in turn its runs, as multiples of `run`.
+    pub(crate) runs: Arc<[u32]>,
+    /// Elements of a run.
+    pub(crate) run: usize,
+}
+
+impl Product {
+    /// The products that it consists of, where the first two inputs have these sizes.
+    pub(crate) fn shape(&self, a: &[usize], b: &[usize]) -> Shape {
+        let (turn_a, turn_b) = self.turned;
+        let a = self.through.as_ref().map_or(a, |t| &t.sizes);
+        let b = self.weights.as_ref().map_or(b, |w| &w.sizes);
+        Shape::new(a, b, turn_a, turn_b)
+    }
+
+    /// The same as they are computed, where B is input `b`: few rows by weights as they are stored in f32,
+    /// since neither operand is laid out.
+    pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
+        let shape = self.shape(cx.sizes(0), cx.sizes(b));
+        match self.weights.is_some() && shape.rows() <= THIN_ROWS {
+            true => shape,
+            false => shape.rounded(cx.precision()),
+        }
+    }
+}
+
+impl Made for Product {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let shape = self.lowered_shape(1, cx);
+        let kernel = Float32::new(shape, cx, self.then.clone());
+        let mut kernel = kernel.by(self.weights.as_ref(), cx);
+        kernel.through = self.through.clone();
+        Ok(Box::new(kernel))
+    }
+}

@@ -1,0 +1,43 @@
+//! A chain of movements as one.
+
+use crate::graph::net::Made;
+use crate::prelude::*;
+use kernels::runs::gather_runs;
+use std::sync::Arc;
+
+/// Run `i` of the output, of `run` elements of f32, is run `runs[i]` of the input.
+#[derive(Clone)]
+pub(crate) struct Moved {
+    pub(crate) runs: Arc<[u32]>,
+    pub(crate) run: usize,
+}
+
+impl Made for Moved {
+    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Kernel for Moved {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        gather_runs(cx.threads(), cx.input(0), &self.runs, self.run, cx.output(0));
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        match self.runs[..] {
+            [one] => {
+                let offset = one as usize * self.run * size_of::<f32>();
+                Reuse::Views(smallvec::smallvec![View { input: 0, offset }])
+            }
+            _ => Reuse::None,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.runs.len() {
+            1 => "view",
+            _ => "move",
+        }
+    }
+}

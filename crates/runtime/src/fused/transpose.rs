@@ -1,0 +1,28 @@
+//! The same elements with the axes in another order.
+
+use crate::graph::net::Made;
+use crate::kernel::movement::{Copy, movement};
+use crate::ops::SameBytes;
+use crate::prelude::*;
+use kernels::copy::CopyPlan;
+
+/// Axis `i` of the output is axis `order[i]` of the input.
+pub(crate) struct Turn {
+    pub(crate) order: Sizes,
+}
+
+impl Made for Turn {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let plan = CopyPlan::transpose(cx.sizes(0), &self.order);
+        movement(cx.element_type(0), 1, vec![Copy { input: 0, output: 0, plan }])
+    }
+}
+
+/// The same bytes under another shape.
+pub(crate) struct Recast;
+
+impl Made for Recast {
+    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(SameBytes))
+    }
+}

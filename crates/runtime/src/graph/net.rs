@@ -1,0 +1,287 @@
+//! A graph on its way to a plan: the nodes that do something, in order, with the facts of their
+//! values. Passes rewrite it.
+
+use crate::kernel::Kernel;
+use crate::kernel::adapt;
+use crate::kernel::empty::Nothing;
+use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find};
+use crate::session::executor::fact_of;
+use crate::tensor::{Sizes, Tensor};
+use infer::ops::constant::Constant;
+use infer::{Fact, Facts, Op};
+use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
+use kernels::integers::Levels;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Constants up to so many bytes are copied when a file does not align them.
+const COPIED: usize = 64 << 10;
+
+/// Position of a value in [`Net::values`].
+pub(crate) type ValueId = usize;
+
+/// The nodes and values of a graph.
+#[derive(Clone, Default)]
+pub(crate) struct Net {
+    pub(crate) values: Vec<Value>,
+    /// In an order in which producers come before consumers.
+    pub(crate) nodes: Vec<Node>,
+    /// By position of the Parameter; `None` where nothing reads it.
+    pub(crate) inputs: Vec<ValueId>,
+    /// By position of the Result.
+    pub(crate) outputs: Vec<ValueId>,
+}
+
+/// What a value is in integers: each the element of an output channel, times the scale of that.
+#[derive(Clone)]
+pub(crate) struct Integers {
+    pub(crate) values: Tensor,
+    pub(crate) scales: Arc<[f32]>,
+}
+
+/// What flows along an edge.
+#[derive(Clone)]
+pub(crate) struct Value {
+    pub(crate) fact: Fact,
+    pub(crate) constant: Option<Tensor>,
+    /// Whether it is the same in every run, though it is computed there.
+    pub(crate) invariant: bool,
+    /// The levels that its elements have, if they do.
+    pub(crate) levels: Option<Levels>,
+    /// What it is in integers, if it is known.
+    pub(crate) integers: Option<Integers>,
+}
+
+impl Value {
+    /// A value that a node computes.
+    pub(crate) fn of(fact: Fact) -> Value {
+        Value { fact, constant: None, invariant: false, levels: None, integers: None }
+    }
+
+    /// A value that is known.
+    pub(crate) fn known(tensor: Tensor) -> Value {
+        let fact = fact_of(&tensor);
+        Value { constant: Some(tensor), invariant: true, ..Value::of(fact) }
+    }
+}
+
+/// What a node computes.
+#[derive(Clone)]
+pub(crate) enum Operation {
+    /// An operation of the graph.
+    Written { op: Arc<dyn Op>, lower: LowerFn },
+    /// What a pass has put in the place of others. All the shapes are known that its kernel is
+    /// chosen by.
+    Made(Arc<dyn Made>),
+}
+
+impl Operation {
+    /// An operation that the graph might have had; none without a kernel.
+    pub(crate) fn written(op: impl Op) -> Option<Operation> {
+        let lower = find(&op)?;
+        Some(Operation::Written { op: Arc::new(op), lower })
+    }
+}
+
+/// An operation that only a pass makes.
+pub(crate) trait Made: Any + Send + Sync {
+    /// Chooses the kernel.
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
+
+    /// Whether it does something besides computing its outputs, such as setting a variable.
+    fn has_effect(&self) -> bool {
+        false
+    }
+}
+
+/// An operation with its operands.
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) operation: Operation,
+    pub(crate) inputs: SmallVec<[ValueId; 4]>,
+    pub(crate) outputs: SmallVec<[ValueId; 2]>,
+    /// The layer that messages name.
+    pub(crate) layer: usize,
+}
+
+impl Node {
+    /// The operation of the graph, unless a pass has made it.
+    pub(crate) fn op(&self) -> Option<&dyn Op> {
+        match &self.operation {
+            Operation::Written { op, .. } => Some(&**op),
+            Operation::Made(_) => None,
+        }
+    }
+
+    /// The operation of the graph, if it is a `T`.
+    pub(crate) fn is<T: Op>(&self) -> Option<&T> {
+        let any: &dyn Any = self.op()?;
+        any.downcast_ref()
+    }
+
+    /// Whether it does something besides computing its outputs.
+    pub(crate) fn has_effect(&self) -> bool {
+        match &self.operation {
+            Operation::Written { op, .. } => !op.traits().pure,
+            Operation::Made(made) => made.has_effect(),
+        }
+    }
+
+    /// The operation with all its attributes, if it is one of the graph.
+    pub(crate) fn text(&self) -> String {
+        let any: Option<&dyn Any> = self.op().map(|op| op as &dyn Any);
+        format!("{:?}{:?}", any.map(Any::type_id), self.op())
+    }
+
+    /// What a pass has made, if it is a `T`.
+    pub(crate) fn made<T: Made>(&self) -> Option<&T> {
+        let Operation::Made(made) = &self.operation else { return None };
+        let any: &dyn Any = &**made;
+        any.downcast_ref()
+    }
+
+    /// Chooses the kernel.
+    pub(crate) fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        cx.check_memory()?;
+        if cx.has_empty_outputs() && !self.has_effect() {
+            return Ok(Box::new(Nothing));
+        }
+        match &self.operation {
+            Operation::Written { op, lower } => adapt::lower(&**op, *lower, cx),
+            Operation::Made(made) => made.lower(cx),
+        }
+    }
+}
+
+impl Net {
+    /// The net of a graph whose facts are known.
+    ///
+    /// # Errors
+    /// What is wrong with a constant.
+    pub(crate) fn new(graph: &Graph, facts: &Facts) -> Result<Net, Box<Problem>> {
+        let mut net = Net::default();
+        let mut ids: HashMap<OutputRef, ValueId> = HashMap::new();
+        for &position in graph.order() {
+            let (Some(layer), Some(node)) = (graph.layers().get(position), facts.node(position))
+            else {
+                continue;
+            };
+            let source = |s: &OutputRef| ids.get(s).copied();
+            let inputs: Option<SmallVec<[ValueId; 4]>> =
+                graph.inputs_of(position).iter().map(source).collect();
+            let Some(inputs) = inputs else { continue };
+            let mut outputs = SmallVec::new();
+            for (port, fact) in node.outputs.iter().enumerate() {
+                ids.insert(OutputRef { layer: position, port }, net.values.len());
+                outputs.push(net.values.len());
+                net.values.push(Value::of(fact.clone()));
+            }
+            let op: &dyn Any = &*node.op;
+            if let Some(constant) = op.downcast_ref::<Constant>() {
+                let tensor = constant_tensor(constant)
+                    .map_err(|m| Box::new(Problem::error(Code::Weights, layer.at, m).of(layer)))?;
+                if let Some(value) = net.values.last_mut() {
+                    value.constant = Some(tensor);
+                    value.invariant = true;
+                }
+            } else if !layer.is("Parameter") && !layer.is("Result") {
+                let lower = find(&*node.op).ok_or_else(|| unknown(layer))?;
+                let operation = Operation::Written { op: Arc::clone(&node.op), lower };
+                net.nodes.push(Node { operation, inputs, outputs, layer: position });
+            }
+        }
+        let id = |layer, port| ids.get(&OutputRef { layer, port }).copied();
+        net.inputs = graph.parameters().iter().filter_map(|&p| id(p, 0)).collect();
+        let result = |&r: &usize| graph.inputs_of(r).first().and_then(|s| id(s.layer, s.port));
+        net.outputs = graph.results().iter().filter_map(result).collect();
+        Ok(net)
+    }
+
+    /// The facts of a node's inputs.
+    pub(crate) fn input_facts(&self, node: &Node) -> Vec<Fact> {
+        node.inputs.iter().map(|&v| self.values[v].fact.clone()).collect()
+    }
+
+    /// The facts of a node's outputs.
+    pub(crate) fn output_facts(&self, node: &Node) -> Vec<Fact> {
+        node.outputs.iter().map(|&v| self.values[v].fact.clone()).collect()
+    }
+
+    /// The inputs of a node that are the same in every run, as bits.
+    pub(crate) fn invariant(&self, node: &Node) -> u64 {
+        let all = node.inputs.iter().take(64).enumerate();
+        all.filter(|(_, v)| self.values[**v].invariant).fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+
+    /// Adds a value.
+    pub(crate) fn add(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        self.values.len() - 1
+    }
+
+    /// The sizes of a value of known shape.
+    pub(crate) fn sizes(&self, value: ValueId) -> Option<Sizes> {
+        self.values[value].fact.shape.sizes()
+    }
+
+    /// For each value the positions of the nodes that read it.
+    pub(crate) fn readers(&self) -> Vec<Vec<usize>> {
+        let mut readers = vec![Vec::new(); self.values.len()];
+        for (i, node) in self.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|v| readers[*v].push(i));
+        }
+        readers
+    }
+
+    /// Whether a value is f32 of known shape.
+    pub(crate) fn is_f32(&self, value: ValueId) -> bool {
+        let fact = &self.values[value].fact;
+        fact.element_type == ElementType::F32 && fact.is_static()
+    }
+
+    /// The constants among a node's inputs.
+    pub(crate) fn constants(&self, node: &Node) -> Vec<Option<Tensor>> {
+        node.inputs.iter().map(|&v| self.values[v].constant.clone()).collect()
+    }
+}
+
+fn unknown(layer: &Layer) -> Box<Problem> {
+    let message = format!("{} has no kernel", layer.kind);
+    Box::new(Problem::error(Code::Unsupported, layer.at, message).of(layer))
+}
+
+fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {
+    let bytes = constant.bytes().map_err(|e| e.to_string())?;
+    let (element_type, sizes) = (constant.element_type(), constant.sizes());
+    if element_type == ElementType::String {
+        let count = sizes.iter().product();
+        let values = if count == 0 { Vec::new() } else { unpack_strings(&bytes, count)? };
+        return Tensor::strings(sizes, values).map_err(|e| e.to_string());
+    }
+    let tensor = Tensor::from_weights(element_type, sizes, bytes).map_err(|e| e.to_string())?;
+    // Large constants of f32 stay where they are until the plan tells who reads them.
+    let waits = element_type == ElementType::F32 && tensor.bytes().len() > COPIED;
+    Ok(if tensor.is_aligned() || waits { tensor } else { tensor.to_owned() })
+}
+
+/// Strings as constants hold them: a count, offsets, and the UTF-8 bytes.
+fn unpack_strings(slice: &WeightsSlice, count: usize) -> Result<Vec<Box<str>>, String> {
+    let bytes = slice.bytes();
+    let word = |i: usize| {
+        let word = bytes.get(4 * i..4 * i + 4)?;
+        let value = i32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        usize::try_from(value).ok()
+    };
+    let bad = || "the packed strings of a constant are damaged".to_owned();
+    if word(0) != Some(count) {
+        return Err(bad());
+    }
+    let text = bytes.get(4 * (count + 2)..).ok_or_else(bad)?;
+    let string = |i: usize| {
+        let bytes = text.get(word(i + 1)?..word(i + 2)?)?;
+        Some(Box::from(std::str::from_utf8(bytes).ok()?))
+    };
+    (0..count).map(|i| string(i).ok_or_else(bad)).collect()
+}

@@ -1,0 +1,83 @@
+//! What patterns of several nodes are looked for with.
+
+use crate::fused::matmul::Product;
+use crate::graph::net::{Net, Node, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::kernel::Kernel;
+use crate::kernel::lower::LowerCx;
+use infer::ops::binary::{Binary, Kind};
+use infer::ops::matmul::MatMul;
+use infer::ops::reduce::{self, Reduce};
+use infer::ops::unary::{self, Unary};
+use infer::rules::axes;
+use infer::rules::broadcast::AutoBroadcast;
+
+/// The function of two tensors that a node is, unless it aligns them elsewhere than at the last axis.
+pub(crate) fn kind(node: &Node) -> Option<Kind> {
+    let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
+    node.is::<Binary>().filter(aligned_last).map(Binary::kind)
+}
+
+/// The operands of a function of two tensors.
+pub(crate) fn operands(node: &Node, function: Kind) -> Option<[ValueId; 2]> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    (kind(node)? == function).then_some([a, b])
+}
+
+/// The operands of a function of two tensors, either way round.
+pub(crate) fn either_way(node: &Node, kind: Kind) -> impl Iterator<Item = [ValueId; 2]> {
+    operands(node, kind).into_iter().flat_map(|[a, b]| [[a, b], [b, a]])
+}
+
+/// A constant that is one number of f32.
+pub(crate) fn number(net: &Net, value: ValueId) -> Option<f32> {
+    match net.values[value].constant.as_ref()?.as_slice::<f32>()? {
+        [one] => Some(*one),
+        _ => None,
+    }
+}
+
+/// What a node is the mean of over the last axis, which stays.
+pub(crate) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
+    node.is::<Reduce>().filter(|r| r.kind() == reduce::Kind::Mean && r.keep_dims())?;
+    let &[data, axes] = &node.inputs[..] else { return None };
+    let rank = net.sizes(data)?.len();
+    let axes = net.values[axes].fact.value.as_deref()?.i64s()?;
+    let axes: Vec<usize> = axes::normalize_all(&axes, rank, 1).ok()?.into_iter().collect();
+    (axes == [rank.checked_sub(1)?]).then_some(data)
+}
+
+/// What a node is `1 / sqrt` of, or the power of -0.5.
+pub(crate) fn of_inverse_root(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId> {
+    let is = |value: ValueId, wanted: f32| number(sweep.net, value) == Some(wanted);
+    if let Some([base, by]) = operands(node, Kind::Power) {
+        return is(by, -0.5).then_some(base);
+    }
+    let [one, root] = operands(node, Kind::Divide)?;
+    let root = sweep.maker(root).filter(|_| is(one, 1.0))?;
+    root.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
+    root.inputs.first().copied()
+}
+
+/// The product of matrices that a node is, with what is done to it.
+pub(crate) fn product(net: &Net, node: &Node) -> Option<Product> {
+    if let Some(product) = node.made::<Product>() {
+        return Some(product.clone());
+    }
+    let matmul = node.is::<MatMul>()?;
+    let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
+    let turned = matmul.transposed(rank(0)?, rank(1)?);
+    Some(Product { turned, then: Vec::new(), through: None, weights: None })
+}
+
+/// The kernel of a node, if its inputs tell enough about it.
+pub(crate) fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
+    seen(net, node, |cx| node.lower(cx).ok())
+}
+
+/// What `f` makes of all that is known of a node when its kernel is chosen.
+pub(crate) fn seen<T>(net: &Net, node: &Node, f: impl FnOnce(&LowerCx<'_>) -> T) -> T {
+    let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
+    let constants = net.constants(node);
+    f(&LowerCx::new((&inputs, &outputs), &constants, &constants, &[]))
+}

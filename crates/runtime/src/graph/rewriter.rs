@@ -1,0 +1,153 @@
+//! Going through a net from inputs to outputs while it is being rewritten.
+
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
+use crate::tensor::Tensor;
+
+/// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
+/// or dropped.
+pub(crate) struct Sweep<'a> {
+    pub(crate) net: &'a mut Net,
+    /// For each value the one that now stands for it.
+    alias: Vec<ValueId>,
+    kept: Vec<Option<Node>>,
+    /// For each value the node of `kept` that makes it.
+    producer: Vec<Option<usize>>,
+    /// For each value how many inputs and outputs of the net read it.
+    uses: Vec<usize>,
+    changes: usize,
+}
+
+impl<'a> Sweep<'a> {
+    /// Runs `visit` on each node. A node is dropped unless `visit` gives it, or another, to
+    /// [`Sweep::keep`]. Returns how many changes were noted.
+    pub(crate) fn over(net: &'a mut Net, mut visit: impl FnMut(&mut Sweep<'_>, Node)) -> usize {
+        Sweep::visiting(net, &mut visit)
+    }
+
+    /// The same code for all passes.
+    fn visiting(net: &'a mut Net, visit: &mut dyn FnMut(&mut Sweep<'_>, Node)) -> usize {
+        let nodes = std::mem::take(&mut net.nodes);
+        let count = net.values.len();
+        let mut uses = vec![0; count];
+        for &value in nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs) {
+            uses[value] += 1;
+        }
+        let mut sweep = Sweep {
+            alias: (0..count).collect(),
+            kept: Vec::with_capacity(nodes.len()),
+            producer: vec![None; count],
+            uses,
+            changes: 0,
+            net,
+        };
+        for mut node in nodes {
+            for input in &mut node.inputs {
+                *input = sweep.alias[*input];
+            }
+            visit(&mut sweep, node);
+        }
+        for output in &mut sweep.net.outputs {
+            *output = sweep.alias[*output];
+        }
+        sweep.net.nodes = sweep.kept.into_iter().flatten().collect();
+        sweep.changes
+    }
+
+    /// Replaces each node for which `find` gives another. Returns how many those were.
+    pub(crate) fn replacing(
+        net: &'a mut Net,
+        mut find: impl FnMut(&mut Sweep<'_>, &Node) -> Option<Node>,
+    ) -> usize {
+        Sweep::over(net, |sweep, node| match find(sweep, &node) {
+            Some(other) => {
+                sweep.changed();
+                sweep.keep(other);
+            }
+            None => sweep.keep(node),
+        })
+    }
+
+    /// Keeps each node as `edit` leaves it. Returns how many it has changed, which it tells.
+    pub(crate) fn editing(
+        net: &'a mut Net,
+        mut edit: impl FnMut(&mut Sweep<'_>, &mut Node) -> Option<()>,
+    ) -> usize {
+        Sweep::over(net, |sweep, mut node| {
+            if edit(sweep, &mut node).is_some() {
+                sweep.changed();
+            }
+            sweep.keep(node);
+        })
+    }
+
+    /// Keeps a node, at this place of the order.
+    pub(crate) fn keep(&mut self, node: Node) {
+        for &output in &node.outputs {
+            self.producer[output] = Some(self.kept.len());
+        }
+        self.kept.push(Some(node));
+    }
+
+    /// Takes out the node that makes `value`, if nothing but the node that is visited reads it.
+    pub(crate) fn take(&mut self, value: ValueId) -> Option<Node> {
+        let only = self.uses[value] == 1;
+        self.kept[self.producer[value].filter(|_| only)?].take()
+    }
+
+    /// The node that makes `value`, if nothing but the node that is visited reads it.
+    pub(crate) fn only_for(&self, value: ValueId) -> Option<&Node> {
+        let only = self.uses[value] == 1;
+        self.kept[self.producer[value].filter(|_| only)?].as_ref()
+    }
+
+    /// The node that makes `value`.
+    pub(crate) fn maker(&self, value: ValueId) -> Option<&Node> {
+        self.kept[self.producer[value]?].as_ref()
+    }
+
+    /// Lets the node that makes `value` do `operation` in place of what it did, which also gives `more`.
+    pub(crate) fn give_more(
+        &mut self,
+        value: ValueId,
+        operation: Operation,
+        more: ValueId,
+    ) -> Option<()> {
+        let at = self.producer[value]?;
+        let node = self.kept[at].as_mut()?;
+        node.operation = operation;
+        node.outputs.push(more);
+        self.producer[more] = Some(at);
+        self.uses[value] = self.uses[value].saturating_sub(1);
+        Some(())
+    }
+
+    /// How many inputs and outputs read `value`.
+    pub(crate) fn uses(&self, value: ValueId) -> usize {
+        self.uses[value]
+    }
+
+    /// Adds a value that the nodes kept from here on may make or read.
+    pub(crate) fn add(&mut self, value: Value) -> ValueId {
+        self.alias.push(self.net.values.len());
+        self.producer.push(None);
+        self.uses.push(0);
+        self.net.add(value)
+    }
+
+    /// Adds a list of numbers, as operations take axes and sizes.
+    pub(crate) fn list(&mut self, values: Vec<i64>) -> Option<ValueId> {
+        Some(self.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))
+    }
+
+    /// Lets `other` stand for `value` from here on.
+    pub(crate) fn replace(&mut self, value: ValueId, other: ValueId) {
+        self.alias[value] = other;
+        self.uses[other] = (self.uses[other] + self.uses[value]).saturating_sub(1);
+        self.changes += 1;
+    }
+
+    /// Notes a change.
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+    }
+}

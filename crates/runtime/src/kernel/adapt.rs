@@ -1,0 +1,135 @@
+//! Operations that move elements need not know element types smaller than a byte, or strings:
+//! their kernels run on bytes, or on numbers that stand for strings.
+
+use crate::kernel::lower::{LowerCx, LowerError, LowerFn};
+use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
+use crate::tensor::Tensor;
+use infer::{Fact, Op};
+use ir::ElementType;
+
+/// Lowers an operation, through an adapter where its elements cannot be moved as they are.
+pub(crate) fn lower(
+    op: &dyn Op,
+    lower: LowerFn,
+    cx: &LowerCx<'_>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    let moves = op.traits().moves;
+    let data = (0..cx.input_count()).find(|i| moves >> i & 1 == 1);
+    let Some(data) = data else { return lower(op, cx) };
+    let element_type = cx.element_type(data);
+    if !element_type.is_packed() && element_type != ElementType::String {
+        return lower(op, cx);
+    }
+    // A view of whole bytes needs no adapter.
+    if let Ok(kernel) = lower(op, cx)
+        && kernel.reuse() == Reuse::same_bytes()
+    {
+        return Ok(kernel);
+    }
+    let stand_in = match element_type {
+        ElementType::String => ElementType::U32,
+        _ => ElementType::U8,
+    };
+    let swap = |fact: &Fact| match fact.element_type == element_type {
+        true => Fact { element_type: stand_in, ..fact.clone() },
+        false => fact.clone(),
+    };
+    let inputs: Vec<Fact> = cx.input_facts().iter().map(swap).collect();
+    let outputs: Vec<Fact> = cx.output_facts().iter().map(swap).collect();
+    let inner = lower(op, &cx.with_facts(&inputs, &outputs))?;
+    Ok(Box::new(Adapter { inner, element_type, stand_in, outputs }))
+}
+
+/// Runs a kernel on stand-ins for the elements.
+struct Adapter {
+    inner: Box<dyn Kernel>,
+    element_type: ElementType,
+    stand_in: ElementType,
+    /// Facts of the outputs as the inner kernel sees them.
+    outputs: Vec<Fact>,
+}
+
+impl Kernel for Adapter {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        // 0, which kernels fill gaps with, stands for the empty string.
+        let mut strings: Vec<Box<str>> = vec!["".into()];
+        let inputs: Vec<Tensor> = (0..cx.input_count())
+            .map(|i| self.unpacked(cx.tensor(i), &mut strings))
+            .collect::<Result<_, _>>()?;
+        let outputs = self.run_inner(cx, &inputs)?;
+        for (i, output) in outputs.into_iter().enumerate() {
+            let adapted = output.element_type() == self.stand_in;
+            let tensor = if adapted { self.packed(&output, &strings)? } else { output };
+            cx.provide(i, tensor);
+        }
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::Provides
+    }
+
+    fn flops(&self) -> u64 {
+        self.inner.flops()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+}
+
+impl Adapter {
+    fn run_inner(&self, cx: &RunCx<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>, KernelError> {
+        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+        if let Reuse::Views(views) = self.inner.reuse() {
+            let part = |(view, fact): (&crate::View, &Fact)| {
+                let sizes = fact.shape.sizes().unwrap_or_default();
+                inputs[view.input].part(view.offset, fact.element_type, &sizes).map_err(failed)
+            };
+            return views.iter().zip(&self.outputs).map(part).collect();
+        }
+        let made: Vec<Option<Tensor>> = self
+            .outputs
+            .iter()
+            .map(|fact| match fact.shape.sizes() {
+                Some(sizes) => Tensor::zeros(fact.element_type, &sizes).map(Some).map_err(failed),
+                None => Ok(None),
+            })
+            .collect::<Result<_, _>>()?;
+        let late = cx.run_nested(&*self.inner, inputs, &made, &self.outputs)?;
+        let outputs = late.into_iter().zip(made).map(|(late, made)| late.or(made));
+        outputs.collect::<Option<_>>().ok_or_else(|| KernelError::new("an output is missing"))
+    }
+
+    /// The stand-ins for the elements of an input.
+    fn unpacked(&self, t: &Tensor, strings: &mut Vec<Box<str>>) -> Result<Tensor, KernelError> {
+        if t.element_type() != self.element_type {
+            return Ok(t.clone());
+        }
+        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+        if let Some(values) = t.as_strings() {
+            let first = strings.len() as u32;
+            strings.extend_from_slice(values);
+            let numbers: Vec<u32> = (first..first + values.len() as u32).collect();
+            return Tensor::from_vec(t.sizes(), numbers).map_err(failed);
+        }
+        let mut bytes = vec![0u8; t.count()];
+        kernels::pack::unpack(self.element_type.bits().unwrap_or(8), t.bytes(), &mut bytes);
+        Tensor::from_vec(t.sizes(), bytes).map_err(failed)
+    }
+
+    /// The elements that stand-ins stand for.
+    fn packed(&self, t: &Tensor, strings: &[Box<str>]) -> Result<Tensor, KernelError> {
+        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
+        if let Some(numbers) = t.as_slice::<u32>() {
+            let string = |n: &u32| strings.get(*n as usize).cloned().unwrap_or_default();
+            let values = numbers.iter().map(string).collect();
+            return Tensor::strings(t.sizes(), values).map_err(failed);
+        }
+        let mut packed = Tensor::zeros(self.element_type, t.sizes()).map_err(failed)?;
+        if let (Some(bytes), Some(place)) = (t.as_slice::<u8>(), packed.bytes_mut()) {
+            kernels::pack::pack(self.element_type.bits().unwrap_or(8), bytes, place);
+        }
+        Ok(packed)
+    }
+}

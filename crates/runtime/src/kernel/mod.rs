@@ -1,0 +1,360 @@
+//! A kernel with its parameters chosen, and what it sees while it runs.
+
+pub(crate) mod adapt;
+pub(crate) mod batch;
+pub(crate) mod dispatch;
+pub(crate) mod empty;
+pub(crate) mod lower;
+pub(crate) mod movement;
+pub(crate) mod produce;
+
+use crate::graph::net::Node;
+use crate::memory::pool::Pool;
+use crate::memory::prepack::Store;
+use crate::memory::variables::Variables;
+use crate::session::executor::{Kept, Shared, evaluate};
+use crate::tensor::{Access, Sizes, Tensor};
+use infer::Fact;
+use ir::{ElementType, Graph};
+use kernels::copy::CopyPlan;
+use kernels::num::Plain;
+use kernels::par::Threads;
+use kernels::roll::RollPlan;
+use kernels::{InOut, Scratch, ScratchPool, Shelf};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefMut};
+
+/// A piece of work with everything decided that can be decided before the data is there.
+pub trait Kernel: Send + Sync {
+    /// Computes the outputs.
+    ///
+    /// # Errors
+    /// What in the data made it impossible.
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError>;
+
+    /// Whether outputs can lie where inputs do.
+    fn reuse(&self) -> Reuse {
+        Reuse::None
+    }
+
+    /// Inputs, one bit each, that need not be aligned: constants are then read where they lie in
+    /// their file.
+    fn loose(&self) -> u64 {
+        0
+    }
+
+    /// How the outputs are made of input 0, for kernels that only move elements.
+    fn movement(&self) -> Option<Movement<'_>> {
+        None
+    }
+
+    /// Floating-point operations of products, convolutions, attention and recurrent cells in a run,
+    /// two for each multiplication with its addition. What is done to single elements, and the
+    /// functions of cells and attention, do not count.
+    fn flops(&self) -> u64 {
+        0
+    }
+
+    /// The name shown by `--explain` and `--profile`.
+    fn name(&self) -> &'static str;
+}
+
+/// How a kernel moves elements.
+#[derive(Clone, Debug)]
+pub enum Movement<'k> {
+    /// Copies of elements: from an input, to an output, how.
+    Copies(Vec<(usize, usize, &'k CopyPlan)>),
+    /// A roll of bytes.
+    Roll(&'k RollPlan),
+}
+
+/// How the memory of outputs relates to that of inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Outputs have memory of their own.
+    None,
+    /// Output 0 may overwrite one of these inputs (bit `i` is input `i`), which must have the same
+    /// number of bytes. The kernel then reads that input through [`RunCx::in_out`].
+    InPlace(u64),
+    /// The kernel provides tensors of its own with [`RunCx::provide`], and may keep its inputs.
+    Provides,
+    /// Each output is a part of an input and [`Kernel::run`] is never called.
+    Views(SmallVec<[View; 1]>),
+}
+
+impl Reuse {
+    /// The one output is input 0 under another shape.
+    pub fn same_bytes() -> Reuse {
+        Reuse::Views(smallvec::smallvec![View { input: 0, offset: 0 }])
+    }
+}
+
+/// An output that lies inside an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The input.
+    pub input: usize,
+    /// Where the output begins, in bytes.
+    pub offset: usize,
+}
+
+/// What in the data made a step impossible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct KernelError {
+    /// The input it concerns.
+    pub input: Option<usize>,
+    /// What is wrong, with the numbers.
+    pub message: String,
+}
+
+impl KernelError {
+    /// An error about the step as a whole.
+    pub fn new(message: impl Into<String>) -> KernelError {
+        KernelError { input: None, message: message.into() }
+    }
+
+    /// An error about one input.
+    pub fn at(input: usize, message: impl Into<String>) -> KernelError {
+        KernelError { input: Some(input), message: message.into() }
+    }
+}
+
+/// What a kernel sees: the elements of its inputs, memory for its outputs, and the threads.
+pub struct RunCx<'r> {
+    access: Access<'r>,
+    /// Outputs whose shape the kernel decides.
+    late: &'r [OnceCell<Tensor>],
+    late_facts: &'r [&'r Fact],
+    shared: &'r Shared,
+    kept: &'r Kept,
+}
+
+impl<'r> RunCx<'r> {
+    pub(crate) fn new(
+        access: Access<'r>,
+        late: (&'r [OnceCell<Tensor>], &'r [&'r Fact]),
+        shared: &'r Shared,
+        kept: &'r Kept,
+    ) -> RunCx<'r> {
+        let (late, late_facts) = late;
+        RunCx { access, late, late_facts, shared, kept }
+    }
+
+    /// The elements of an input, as any type of their size.
+    pub fn input<T: Plain>(&self, input: usize) -> &'r [T] {
+        self.access.input(input)
+    }
+
+    /// The values of an input of any integral type; those of u64 beyond i64 wrap.
+    pub fn ints(&self, input: usize) -> Vec<i64> {
+        self.wide_ints(input).into_owned()
+    }
+
+    /// As [`Self::ints`], read where they lie if they are i64.
+    pub(crate) fn wide_ints(&self, input: usize) -> Cow<'_, [i64]> {
+        let tensor = self.tensor(input);
+        if let Some(values) = tensor.as_slice() {
+            return Cow::Borrowed(values);
+        }
+        match crate::ops::convert::convert_tensor(tensor, ElementType::I64) {
+            Ok(wide) => Cow::Owned(wide.as_slice().unwrap_or_default().to_vec()),
+            Err(_) => Cow::default(),
+        }
+    }
+
+    /// The values of an input as indices of an axis of `size`; negative ones count from the end.
+    ///
+    /// # Errors
+    /// Naming the first index that is out of range.
+    pub fn indices(&self, input: usize, size: usize) -> Result<Vec<usize>, KernelError> {
+        let limit = size as i64;
+        let normal = |i: i64| {
+            let index = if i < 0 { i + limit } else { i };
+            usize::try_from(index).ok().filter(|i| *i < size).ok_or_else(|| {
+                KernelError::at(input, format!("index {i} is out of range for an axis of {size}"))
+            })
+        };
+        self.wide_ints(input).iter().copied().map(normal).collect()
+    }
+
+    /// The packed bytes of an input.
+    pub fn input_bytes(&self, input: usize) -> &'r [u8] {
+        self.access.input_bytes(input)
+    }
+
+    /// An input as a tensor, to be kept or passed on.
+    pub fn tensor(&self, input: usize) -> &'r Tensor {
+        self.access.input_tensor(input)
+    }
+
+    /// Number of inputs.
+    pub fn input_count(&self) -> usize {
+        self.access.input_count()
+    }
+
+    /// The sizes of an input.
+    pub fn sizes(&self, input: usize) -> &'r [usize] {
+        self.access.input_tensor(input).sizes()
+    }
+
+    /// The elements of an output, once.
+    pub fn output<T: Plain>(&mut self, output: usize) -> &'r mut [T] {
+        self.access.output(output)
+    }
+
+    /// The packed bytes of an output, once.
+    pub fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
+        self.access.output_bytes(output)
+    }
+
+    /// The sizes of an output.
+    pub fn output_sizes(&self, output: usize) -> Sizes {
+        self.access.output_tensor(output).map_or_else(Sizes::new, |t| t.sizes().into())
+    }
+
+    /// Input and output of the same element type, which may be the same memory.
+    pub fn in_out<T: Plain>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
+        if self.access.in_place() == Some((input, output)) {
+            return InOut::in_place(self.access.output(output));
+        }
+        let from = self.access.input(input);
+        InOut::separate(from, self.access.output(output))
+    }
+
+    /// Whether an input lies where output 0 does.
+    pub fn is_in_place(&self, input: usize) -> bool {
+        self.access.in_place().is_some_and(|(i, _)| i == input)
+    }
+
+    /// Takes memory for an output whose shape only the data decides. Where the shape was known all
+    /// the same, the memory is there already.
+    ///
+    /// # Errors
+    /// When no memory could hold it.
+    ///
+    /// # Panics
+    /// When the output has been allocated already.
+    pub fn allocate(&mut self, output: usize, sizes: &[usize]) -> Result<(), KernelError> {
+        if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
+            return Ok(());
+        }
+        let tensor = self.shared.pool.take(self.late_facts[output].element_type, sizes)?;
+        let slot = &self.late[output];
+        assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");
+        self.access.set_output(output, slot.get().expect("just set"));
+        Ok(())
+    }
+
+    /// Makes a tensor that exists already an output. It can no longer be written.
+    ///
+    /// # Panics
+    /// When the output has been provided already.
+    pub fn provide(&mut self, output: usize, tensor: Tensor) {
+        assert!(self.late[output].set(tensor).is_ok(), "output {output} is provided twice");
+    }
+
+    /// Runs another kernel as a part of this step; returns the outputs that it made itself.
+    pub(crate) fn run_nested(
+        &self,
+        kernel: &dyn Kernel,
+        inputs: &[Tensor],
+        made: &[Option<Tensor>],
+        outputs: &[Fact],
+    ) -> Result<Vec<Option<Tensor>>, KernelError> {
+        let outputs_made = made.iter().map(Option::as_ref).collect();
+        let access = Access::new(inputs.iter().collect(), outputs_made, None);
+        let late: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
+        let facts: Vec<&Fact> = outputs.iter().collect();
+        kernel.run(&mut RunCx::new(access, (&late, &facts), self.shared, self.kept))?;
+        Ok(late.into_iter().map(OnceCell::into_inner).collect())
+    }
+
+    /// Computes a node whose inputs are there.
+    pub(crate) fn evaluate(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, KernelError> {
+        evaluate(graph, node, inputs, self.shared)
+    }
+
+    /// What the plans of the session have prepared.
+    pub(crate) fn store(&self) -> &'r Store {
+        &self.shared.store
+    }
+
+    /// The threads of the session.
+    pub fn threads(&self) -> &'r Threads {
+        &self.shared.threads
+    }
+
+    /// The same, and where what they prepare for later runs is put.
+    pub(crate) fn to_shelf(&self) -> (&'r Threads, &'r Shelf) {
+        (self.threads(), &self.store().shelf)
+    }
+
+    /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.
+    pub fn scratch<T: Plain>(&self, len: usize) -> Scratch<'r, T> {
+        self.shared.scratch.take(len)
+    }
+
+    /// Where [`RunCx::scratch`] takes its memory from, for kernels that take it themselves.
+    pub fn scratch_pool(&self) -> &'r ScratchPool {
+        &self.shared.scratch
+    }
+
+    /// Runs body `index` of the layer with tensors for its Parameters and returns those of its
+    /// Results.
+    ///
+    /// # Errors
+    /// What went wrong inside, naming the layer of the body.
+    pub fn run_body(
+        &self,
+        index: usize,
+        body: &Graph,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, KernelError> {
+        self.kept.run_body(index, body, inputs, self.shared)
+    }
+
+    /// Works on what the layer keeps from run to run, such as the state of a random generator.
+    pub fn state<S: Any + Send, R>(
+        &self,
+        initial: impl FnOnce() -> S,
+        f: impl FnOnce(&mut S) -> R,
+    ) -> R {
+        let mut slot = self.kept.state.borrow_mut();
+        if !slot.as_ref().is_some_and(|s| s.is::<S>()) {
+            *slot = Some(Box::new(initial()));
+        }
+        let state = slot.as_mut().and_then(|s| s.downcast_mut());
+        f(state.expect("just made of this type"))
+    }
+
+    /// What a variable holds, if it has a value.
+    ///
+    /// # Errors
+    /// When it has to be copied and there is no memory for that.
+    pub fn variable(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
+        self.shared.variables.borrow().read(id)
+    }
+
+    /// The variables of the session, for kernels that let them grow.
+    pub(crate) fn variables(&self) -> RefMut<'r, Variables> {
+        self.shared.variables.borrow_mut()
+    }
+
+    /// Buffers of tensors that nothing needs any more.
+    pub(crate) fn pool(&self) -> &'r Pool {
+        &self.shared.pool
+    }
+
+    /// Sets what a variable will hold once the run is complete.
+    pub fn assign(&self, id: &str, value: Tensor) {
+        self.shared.variables.borrow_mut().assign(id, value);
+    }
+}

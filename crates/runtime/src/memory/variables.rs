@@ -1,0 +1,109 @@
+//! What lives from run to run: the variables of a session.
+
+use crate::kernel::KernelError;
+use crate::memory::kv_cache::Cache;
+use crate::memory::pool::Pool;
+use crate::tensor::{Sizes, Tensor};
+use infer::{Fact, PartialShape};
+use ir::ElementType;
+use std::collections::HashMap;
+
+/// What ReadValue reads and Assign writes. A run reads what the run before it left.
+#[derive(Default)]
+pub(crate) struct Variables {
+    values: HashMap<String, Tensor>,
+    /// Variables that grow, which are not among the values.
+    caches: HashMap<String, Cache>,
+    assigned: Vec<(String, Tensor)>,
+}
+
+impl Variables {
+    /// What a variable holds, if it has a value. That of a cache is copied.
+    pub(crate) fn read(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
+        match self.caches.get(id) {
+            Some(cache) => cache.tensor(),
+            None => Ok(self.values.get(id).cloned()),
+        }
+    }
+
+    pub(crate) fn assign(&mut self, id: &str, value: Tensor) {
+        self.assigned.push((id.to_owned(), value));
+    }
+
+    /// A variable as a cache; `first` is what it begins with if it has no value.
+    pub(crate) fn cache(
+        &mut self,
+        id: &str,
+        first: impl FnOnce() -> Result<Tensor, KernelError>,
+        pool: &Pool,
+    ) -> Result<&mut Cache, KernelError> {
+        if !self.caches.contains_key(id) {
+            let cache = match self.values.get(id) {
+                Some(value) => Cache::new(value, true, pool)?,
+                None => Cache::new(&first()?, false, pool)?,
+            };
+            self.values.remove(id);
+            self.caches.insert(id.to_owned(), cache);
+        }
+        self.caches.get_mut(id).ok_or_else(|| KernelError::new("a cache is missing"))
+    }
+
+    /// A cache that this run has grown.
+    pub(crate) fn grown(&self, id: &str) -> Result<&Cache, KernelError> {
+        self.caches.get(id).ok_or_else(|| KernelError::new(format!("\"{id}\" is no cache")))
+    }
+
+    /// Keeps what a complete run has assigned.
+    pub(crate) fn commit(&mut self, pool: &Pool) {
+        self.caches.retain(|_, cache| cache.commit(pool));
+        for (id, value) in std::mem::take(&mut self.assigned) {
+            self.set(&id, value);
+        }
+    }
+
+    /// Leaves the variables as they were before the run.
+    pub(crate) fn discard(&mut self) {
+        self.caches.retain(|_, cache| cache.discard());
+        self.assigned.clear();
+    }
+
+    pub(crate) fn set(&mut self, id: &str, value: Tensor) {
+        self.caches.remove(id);
+        self.values.insert(id.to_owned(), value);
+    }
+
+    pub(crate) fn clear(&mut self, pool: &Pool) {
+        self.values.clear();
+        self.caches.drain().for_each(|(_, cache)| cache.give_back(pool));
+    }
+
+    /// Type and sizes of those that have a value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, (ElementType, Sizes))> {
+        let values = self.values.iter().map(|(id, t)| (id, (t.element_type(), t.sizes().into())));
+        let grown = self.caches.iter().filter_map(|(id, cache)| Some((id, of_cache(cache)?)));
+        values.chain(grown).map(|(id, of)| (id.as_str(), of))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() + self.caches.values().filter_map(of_cache).count()
+    }
+
+    /// Type and sizes of one, if it has a value.
+    pub(crate) fn get(&self, id: &str) -> Option<(ElementType, Sizes)> {
+        match self.caches.get(id) {
+            Some(cache) => of_cache(cache),
+            None => self.values.get(id).map(|t| (t.element_type(), t.sizes().into())),
+        }
+    }
+
+    pub(crate) fn facts(&self) -> HashMap<String, Fact> {
+        let fact = |(element_type, sizes): (ElementType, Sizes)| {
+            Fact::new(element_type, PartialShape::fixed(&sizes))
+        };
+        self.iter().map(|(id, of)| (id.to_owned(), fact(of))).collect()
+    }
+}
+
+fn of_cache(cache: &Cache) -> Option<(ElementType, Sizes)> {
+    Some((ElementType::F32, cache.sizes()?.into_iter().collect()))
+}

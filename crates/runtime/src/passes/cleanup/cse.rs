@@ -1,0 +1,35 @@
+//! Common subexpression elimination.
+
+use crate::graph::net::{Net, Operation, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+
+/// Lets nodes that compute the same share one.
+pub(crate) fn common_subexpressions(net: &mut Net, _: &PassCx<'_>) -> usize {
+    type Key = (TypeId, String, Vec<ValueId>, usize);
+    let mut known: HashMap<Key, Vec<ValueId>> = HashMap::new();
+    Sweep::over(net, |sweep, node| {
+        let Operation::Written { op, .. } = &node.operation else { return sweep.keep(node) };
+        if !op.traits().pure {
+            return sweep.keep(node);
+        }
+        let any: &dyn Any = &**op;
+        // What an operation prints are all its attributes. Versions may differ in their outputs
+        // alone, as those of Proposal do.
+        let outputs = node.outputs.len();
+        let key = (any.type_id(), format!("{op:?}"), node.inputs.to_vec(), outputs);
+        match known.get(&key) {
+            Some(outputs) => {
+                for (&output, &other) in node.outputs.iter().zip(outputs) {
+                    sweep.replace(output, other);
+                }
+            }
+            None => {
+                known.insert(key, node.outputs.to_vec());
+                sweep.keep(node);
+            }
+        }
+    })
+}

@@ -1,0 +1,138 @@
+//! Computes what does not depend on the inputs, once, and tells the nodes that follow what is now
+//! known of their shapes.
+
+use crate::graph::net::{Net, Node, Value, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::ops::convert::convert_tensor;
+use crate::passes::PassCx;
+use crate::session::executor::evaluate;
+use crate::tensor::Tensor;
+use infer::ops::binary::Binary;
+use infer::ops::convert::Convert;
+use infer::ops::matmul::MatMul;
+use infer::{Fact, PartialValue, infer_op};
+use ir::ElementType;
+use std::collections::{HashMap, HashSet};
+
+/// Results up to this many bytes are kept in place of what they are computed from.
+const RESULT: usize = 1 << 20;
+
+/// Elements of weights from which on they are not widened: products read them as they are stored.
+const SMALL: usize = 1 << 12;
+
+/// Bytes of all results together.
+const BUDGET: usize = 32 << 20;
+
+pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    let mut refined = vec![false; net.values.len()];
+    let mut left = BUDGET;
+    let weights = weights(net);
+    Sweep::over(net, |sweep, node| {
+        if node.inputs.iter().any(|v| refined[*v]) {
+            refine(sweep.net, cx, &node, &mut refined);
+        }
+        if node.outputs.iter().any(|v| weights.contains(v)) && widens(sweep.net, &node) {
+            return sweep.keep(node);
+        }
+        let results = known(sweep.net, &node).or_else(|| computed(sweep.net, cx, &node, left));
+        let Some(results) = results else { return sweep.keep(node) };
+        for (&output, tensor) in node.outputs.iter().zip(results) {
+            left = left.saturating_sub(tensor.bytes().len());
+            let value = &mut sweep.net.values[output];
+            let known = Value::known(tensor);
+            refined[output] |= value.fact != known.fact;
+            *value = Value { levels: value.levels, integers: value.integers.take(), ..known };
+        }
+        sweep.changed();
+    })
+}
+
+/// The values that products read as weights, and what those are computed from.
+fn weights(net: &Net) -> HashSet<ValueId> {
+    let mut weights = HashSet::new();
+    for node in net.nodes.iter().rev() {
+        let is_weight = node.outputs.iter().any(|v| weights.contains(v));
+        if node.is::<MatMul>().is_some() {
+            weights.extend(node.inputs.get(1));
+        } else if is_weight && node.is::<Binary>().is_some() {
+            weights.extend(&node.inputs);
+        } else if is_weight {
+            weights.extend(node.inputs.first());
+        }
+    }
+    weights
+}
+
+/// Whether a constant that is not small becomes one of more bits.
+fn widens(net: &Net, node: &Node) -> bool {
+    let (&[input], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return false };
+    let bits = |v: ValueId| net.values[v].fact.element_type.bits();
+    let is_small = |t: &Tensor| t.sizes().iter().product::<usize>() <= SMALL;
+    let is_large = net.values[input].constant.as_ref().is_some_and(|t| !is_small(t));
+    node.is::<Convert>().is_some() && is_large && bits(input) < bits(output)
+}
+
+/// Infers the outputs of a node anew.
+fn refine(net: &mut Net, cx: &PassCx<'_>, node: &Node, refined: &mut [bool]) {
+    let Some(op) = node.op() else { return };
+    let bodies = cx.graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
+    if !bodies.is_empty() {
+        return;
+    }
+    let inputs = net.input_facts(node);
+    let Ok((facts, _)) = infer_op(op, &inputs, node.outputs.len(), &[], HashMap::new()) else {
+        return;
+    };
+    for (&output, fact) in node.outputs.iter().zip(facts) {
+        let old = &mut net.values[output].fact;
+        if *old != fact && tells_more(&fact, old) {
+            *old = fact;
+            refined[output] = true;
+        }
+    }
+}
+
+/// Whether a fact found later is no vaguer than the one before.
+fn tells_more(new: &Fact, old: &Fact) -> bool {
+    let fits = |value: &Option<_>| value.is_some() || old.value.is_none();
+    old.shape.covers(&new.shape) && fits(&new.value)
+}
+
+/// The results of a node that propagation has found already.
+fn known(net: &Net, node: &Node) -> Option<Vec<Tensor>> {
+    if !node.op()?.traits().pure {
+        return None;
+    }
+    node.outputs.iter().map(|&v| tensor(net.values[v].fact.value.as_deref()?)).collect()
+}
+
+/// Integers whose values are all known, as a tensor.
+fn tensor(value: &PartialValue) -> Option<Tensor> {
+    let exact = value.element_type.is_integral() || value.element_type == ElementType::Boolean;
+    let ints = value.i64s().filter(|_| exact)?;
+    let wide = Tensor::from_vec(&value.sizes, ints).ok()?;
+    convert_tensor(&wide, value.element_type).ok()
+}
+
+/// The results of a node whose inputs are all constants, unless they are large.
+fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<Tensor>> {
+    let has_bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
+    if !node.op()?.traits().pure || has_bodies {
+        return None;
+    }
+    let aligned = |t: &Tensor| t.is_aligned();
+    let constant = |&v: &ValueId| net.values[v].constant.clone().filter(aligned);
+    let inputs: Vec<Tensor> = node.inputs.iter().map(constant).collect::<Option<_>>()?;
+    let small = |v: &ValueId| {
+        let fact = &net.values[*v].fact;
+        let elements = fact.shape.volume().value();
+        let bits = fact.element_type.bits().unwrap_or(64) as i64;
+        elements.is_none_or(|n| n.saturating_mul(bits) / 8 <= RESULT.min(left) as i64)
+    };
+    if !node.outputs.iter().all(small) {
+        return None;
+    }
+    // What fails now fails again when it runs, if it ever does.
+    let results = evaluate(cx.graph, node, &inputs, &cx.shared).ok()?;
+    (results.iter().map(|t| t.bytes().len()).sum::<usize>() <= RESULT).then_some(results)
+}

@@ -1,0 +1,220 @@
+//! Attention written as products: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and
+//! the scores are never in memory as a whole. The scale of the query is applied to the scores,
+//! which rounds differently unless it is a power of two.
+//!
+//! Attention over what variables hold (a cache of keys) gives rows that a boolean mask hides as a
+//! whole the mean of all values, where the specification has NaN: OpenVINO does so there, and
+//! padded tokens need it.
+
+use crate::fused::attention::Attention;
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::graph::pattern::{kind, seen};
+use crate::graph::rewriter::Sweep;
+use crate::kernel::batch::together;
+use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
+use crate::passes::PassCx;
+use crate::tensor::Sizes;
+use infer::ops::binary::Kind;
+use infer::ops::matmul::MatMul;
+use infer::ops::reshape::Reshape;
+use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention;
+use infer::ops::softmax::Softmax;
+use infer::ops::squeeze::Squeeze;
+use infer::ops::transpose::Transpose;
+use infer::ops::variable::Variable;
+use ir::ElementType;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Joins attention that is written as products.
+pub(crate) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| whole(sweep, node))
+}
+
+/// Finds attention whose keys come from a variable.
+pub(crate) fn cached(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| over_variable(sweep, node))
+}
+
+fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+    node.is::<ScaledDotProductAttention>()?;
+    let is_f32 = sweep.net.values[node.outputs[0]].fact.element_type == ElementType::F32;
+    if !is_f32 || !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
+        return None;
+    }
+    let operation = match (heads(sweep.net, node), &node.operation) {
+        (Some(heads), _) => Operation::Made(Arc::new(Attention { heads: heads.over_variable() })),
+        // The shapes will be known when it runs.
+        (None, Operation::Written { op, .. }) => {
+            Operation::Written { op: Arc::clone(op), lower: lower_over_variable }
+        }
+        (None, Operation::Made(_)) => return None,
+    };
+    Some(Node { operation, ..node.clone() })
+}
+
+/// Nodes between a variable and the attention that uses it, at most.
+const CACHE_DEPTH: usize = 12;
+
+fn reads_variable(sweep: &Sweep<'_>, value: ValueId, depth: usize) -> bool {
+    let Some(node) = sweep.maker(value).filter(|_| depth > 0) else { return false };
+    let variable = node.is::<Variable>().is_some_and(Variable::reads);
+    variable || node.inputs.iter().take(2).any(|v| reads_variable(sweep, *v, depth - 1))
+}
+
+/// The heads of an attention in f32.
+pub(crate) fn heads(net: &Net, node: &Node) -> Option<Heads> {
+    if let Some(attention) = node.made::<Attention>() {
+        return Some(attention.heads.clone());
+    }
+    let rule = node.is::<ScaledDotProductAttention>()?;
+    let known = node.inputs.iter().all(|v| net.values[*v].fact.is_static());
+    if !known || !net.is_f32(node.outputs[0]) {
+        return None;
+    }
+    seen(net, node, |cx| Heads::of_rule(rule, cx)).ok()
+}
+
+/// What stands between the product of query and key and the softmax.
+struct Scores {
+    query: ValueId,
+    key: ValueId,
+    scale: f32,
+    /// Masks, the one added first in front, with the sizes of the scores where they are added.
+    masks: SmallVec<[(ValueId, Sizes); 2]>,
+}
+
+/// The attention that a product of weights and values completes.
+fn whole(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+    let net = &*sweep.net;
+    let (weights, value) = plain_product(net, node)?;
+    let output = node.outputs[0];
+    let softmax = sweep.only_for(weights)?;
+    let sizes = net.sizes(weights)?;
+    let rule = softmax.is::<Softmax>().filter(|s| !s.is_log())?;
+    if rule.axis(sizes.len()).ok()? + 1 != sizes.len() {
+        return None;
+    }
+    let scores = scores(sweep, softmax.inputs[0])?;
+    let all = [scores.query, scores.key, value];
+    let [query, key, values] = all.map(|v| net.sizes(v));
+    let (query, key, values, result) = (query?, key?, values?, net.sizes(output)?);
+    let batch = |s: &Sizes| s[..s.len() - 2].to_vec();
+    // The axes of the result are those of the scores, and no head has been merged with another.
+    if together(&[&batch(&query), &batch(&key)]) != batch(&result) || sizes.len() != result.len() {
+        return None;
+    }
+    let mut heads = Heads::new([&query, &key, &values], &result);
+    heads.attention.scale = scores.scale;
+    let mut inputs: SmallVec<[ValueId; 4]> = all.into_iter().collect();
+    for (mask, at) in scores.masks {
+        let (own, terms) = (net.sizes(mask)?, heads.attention.terms);
+        let place = MaskAt::new(inputs.len(), &own, &at[..at.len() - 2], terms);
+        heads.masks.push(place);
+        inputs.push(mask);
+    }
+    let operation = Operation::Made(Arc::new(Attention { heads }));
+    Some(Node { operation, inputs, ..node.clone() })
+}
+
+/// The operands of a product of f32 matrices as they lie.
+fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    let rank = |v| net.sizes(v).filter(|_| net.is_f32(v)).map(|s| s.len()).filter(|r| *r > 1);
+    let turned = node.is::<MatMul>()?.transposed(rank(a)?, rank(b)?);
+    (turned == (false, false)).then_some((a, b))
+}
+
+/// Goes back from the softmax to the product of query and key.
+fn scores(sweep: &Sweep<'_>, mut value: ValueId) -> Option<Scores> {
+    let net = &*sweep.net;
+    let (mut masks, mut scale) = (SmallVec::new(), 1.0);
+    loop {
+        let node = sweep.only_for(value)?;
+        let sizes = net.sizes(value)?;
+        if node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some() {
+            let from = net.sizes(node.inputs[0])?;
+            // Only batch axes may be counted differently.
+            let same = from.len() > 1
+                && sizes.len() > 1
+                && from[from.len() - 2..] == sizes[sizes.len() - 2..];
+            value = node.inputs[0];
+            if !same {
+                return None;
+            }
+            continue;
+        }
+        match kind(node) {
+            Some(Kind::Add) if masks.len() < 2 && scale == 1.0 => {
+                let [a, b] = node.inputs[..] else { return None };
+                let goes_on = |v: ValueId| net.sizes(v).as_ref() == Some(&sizes);
+                let made = |v: ValueId| goes_on(v) && sweep.only_for(v).is_some();
+                let (next, mask) = if made(a) { (a, b) } else { (b, a) };
+                let own = net.sizes(mask).filter(|_| net.is_f32(mask))?;
+                if !goes_on(next) || !fits(&own, &sizes) {
+                    return None;
+                }
+                masks.insert(0, (mask, sizes));
+                value = next;
+            }
+            Some(Kind::Multiply) => {
+                let (next, factor) = scaled(net, node)?;
+                scale *= factor;
+                value = next;
+            }
+            _ => return product(sweep, node, masks, scale),
+        }
+    }
+}
+
+/// Whether a mask has whole rows and columns of the scores, or one for all.
+fn fits(mask: &[usize], scores: &[usize]) -> bool {
+    let tail = |i: usize| mask.len().checked_sub(i).map_or(1, |at| mask[at]);
+    let whole = |i: usize| tail(i) == scores[scores.len() - i] || tail(i) == 1;
+    mask.len() <= scores.len() && scores.len() > 1 && whole(1) && whole(2)
+}
+
+/// A value times a constant number.
+fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
+    let number = |v: ValueId| match net.values[v].constant.as_ref()?.as_slice::<f32>()? {
+        [one] => Some(*one),
+        _ => None,
+    };
+    let &[a, b] = &node.inputs[..] else { return None };
+    number(b).map(|n| (a, n)).or_else(|| number(a).map(|n| (b, n)))
+}
+
+/// The product of query and key, the key transposed by the product or before it.
+fn product(
+    sweep: &Sweep<'_>,
+    node: &Node,
+    masks: SmallVec<[(ValueId, Sizes); 2]>,
+    mut scale: f32,
+) -> Option<Scores> {
+    let net = &*sweep.net;
+    let &[mut query, mut key] = &node.inputs[..] else { return None };
+    let (a, b) = (net.sizes(query)?, net.sizes(key)?);
+    let (turn_a, turn_b) = node.is::<MatMul>()?.transposed(a.len(), b.len());
+    if turn_a || a.len() < 2 || b.len() < 2 || !net.is_f32(query) || !net.is_f32(key) {
+        return None;
+    }
+    let factor = |sweep: &Sweep<'_>, v: ValueId| {
+        let node = sweep.only_for(v).filter(|n| kind(n) == Some(Kind::Multiply))?;
+        scaled(net, node)
+    };
+    if let Some((own, by)) = factor(sweep, query) {
+        (query, scale) = (own, scale * by);
+    }
+    if !turn_b {
+        let turn = sweep.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
+        let order = net.values[*turn.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let rank = order.len() as i64;
+        let mut wanted: Vec<i64> = (0..rank).collect();
+        wanted.swap(order.len() - 1, order.len() - 2);
+        if order != wanted {
+            return None;
+        }
+        key = turn.inputs[0];
+    }
+    Some(Scores { query, key, scale, masks })
+}

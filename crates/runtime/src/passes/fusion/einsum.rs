@@ -1,0 +1,156 @@
+//! An Einsum as movements and a product of matrices, of which other passes know more: constant operands
+//! are laid out once, movements are read through, and attention is recognised.
+
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use crate::tensor::Sizes;
+use infer::ops::einsum::Einsum;
+use infer::ops::matmul::MatMul;
+use infer::ops::reshape::Reshape;
+use infer::ops::transpose::Transpose;
+use infer::{Fact, Op, PartialShape};
+use ir::ElementType;
+use smallvec::{SmallVec, smallvec};
+
+pub(crate) fn products(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::over(net, |sweep, node| {
+        let made = Equation::of(sweep, &node).and_then(|equation| equation.write(sweep, &node));
+        match made {
+            // Which notes the change.
+            Some(value) => sweep.replace(node.outputs[0], value),
+            None => sweep.keep(node),
+        }
+    })
+}
+
+/// An axis of an operand: its label and its size.
+type Axis = (usize, usize);
+
+/// Two operands whose labels are each an axis of one size, and the labels of the result.
+struct Equation {
+    operands: [Vec<Axis>; 2],
+    result: Vec<usize>,
+}
+
+impl Equation {
+    /// What a node of f32 computes, unless an operand is a diagonal, or is summed or repeated by itself.
+    fn of(sweep: &Sweep<'_>, node: &Node) -> Option<Equation> {
+        let rule = node.is::<Einsum>()?;
+        let &[a, b] = &node.inputs[..] else { return None };
+        let net = &*sweep.net;
+        let sizes = [net.sizes(a)?, net.sizes(b)?];
+        let is_f32 = node.inputs.iter().chain(&node.outputs).all(|v| net.is_f32(*v));
+        let (labels, result) = rule.axes(&[sizes[0].len(), sizes[1].len()]).ok()?;
+        let axes = |i: usize| -> Vec<Axis> {
+            labels[i].iter().copied().zip(sizes[i].iter().copied()).collect()
+        };
+        let operands = [axes(0), axes(1)];
+        let [left, right] = &operands;
+        let once = |own: &[Axis]| own.iter().enumerate().all(|(i, (l, _))| !has(&own[..i], *l));
+        let alone = |own: &[Axis], other: &[Axis]| {
+            own.iter().all(|(label, size)| match find(other, *label) {
+                Some(same) => same == *size,
+                None => result.contains(label),
+            })
+        };
+        let is_plain = once(left) && once(right) && alone(left, right) && alone(right, left);
+        let is_empty = sizes.iter().flatten().any(|size| *size == 0);
+        (is_f32 && is_plain && !is_empty).then_some(Equation { operands, result })
+    }
+
+    /// Writes it as a product, and returns its value.
+    fn write(&self, sweep: &mut Sweep<'_>, node: &Node) -> Option<ValueId> {
+        let [left, right] = &self.operands;
+        let of_result = |l: bool, r: bool| -> Vec<usize> {
+            let wanted = |label: &&usize| has(left, **label) == l && has(right, **label) == r;
+            self.result.iter().filter(wanted).copied().collect()
+        };
+        let (batch, rows, columns) =
+            (of_result(true, true), of_result(true, false), of_result(false, true));
+        let summed = left.iter().map(|(label, _)| *label).filter(|l| !self.result.contains(l));
+        let summed: Vec<usize> = summed.collect();
+        let size = |labels: &[usize]| -> usize {
+            labels.iter().filter_map(|l| find(left, *l).or(find(right, *l))).product()
+        };
+        let sizes = |labels: &[usize]| -> Sizes { labels.iter().map(|l| size(&[*l])).collect() };
+        let matrices = |m: &[usize], n: &[usize]| -> Sizes {
+            sizes(&batch).into_iter().chain([size(m), size(n)]).collect()
+        };
+        // A product reads its second operand either way.
+        let turned = right.last().is_some_and(|(label, _)| summed.contains(label));
+        let (outer, inner) = if turned { (&columns, &summed) } else { (&summed, &columns) };
+        let mut writer = Writer { sweep, layer: node.layer };
+        let turn = |writer: &mut Writer<'_, '_>, i: usize, outer: &[usize], inner: &[usize]| {
+            let own: Vec<usize> = self.operands[i].iter().map(|(label, _)| *label).collect();
+            let order = [&batch[..], outer, inner].concat();
+            let moved = writer.turned(node.inputs[i], (&own, &order), &sizes(&order))?;
+            writer.recast(moved, &matrices(outer, inner))
+        };
+        let a = turn(&mut writer, 0, &rows, &summed)?;
+        let b = turn(&mut writer, 1, outer, inner)?;
+        let product = MatMul::of_turned(false, turned);
+        let c = writer.node(product, smallvec![a, b], &matrices(&rows, &columns))?;
+        let order = [&batch[..], &rows, &columns].concat();
+        let c = writer.recast(c, &sizes(&order))?;
+        writer.turned(c, (&order, &self.result), &sizes(&self.result))
+    }
+}
+
+fn find(axes: &[Axis], label: usize) -> Option<usize> {
+    axes.iter().find(|(own, _)| *own == label).map(|(_, size)| *size)
+}
+
+fn has(axes: &[Axis], label: usize) -> bool {
+    find(axes, label).is_some()
+}
+
+/// Puts nodes in the place of one.
+struct Writer<'s, 'n> {
+    sweep: &'s mut Sweep<'n>,
+    layer: usize,
+}
+
+impl Writer<'_, '_> {
+    fn node(
+        &mut self,
+        op: impl Op,
+        inputs: SmallVec<[ValueId; 4]>,
+        sizes: &[usize],
+    ) -> Option<ValueId> {
+        let fact = Fact::new(ElementType::F32, PartialShape::fixed(sizes));
+        let operation = Operation::written(op)?;
+        let output = self.sweep.add(Value::of(fact));
+        let outputs = smallvec![output];
+        self.sweep.keep(Node { operation, inputs, outputs, layer: self.layer });
+        Some(output)
+    }
+
+    fn numbers(&mut self, values: impl Iterator<Item = usize>) -> Option<ValueId> {
+        self.sweep.list(values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?)
+    }
+
+    /// A value with its axes in another order, by their labels.
+    fn turned(
+        &mut self,
+        value: ValueId,
+        (own, order): (&[usize], &[usize]),
+        sizes: &[usize],
+    ) -> Option<ValueId> {
+        if own == order {
+            return Some(value);
+        }
+        let places = order.iter().filter_map(|label| own.iter().position(|l| l == label));
+        let order = self.numbers(places)?;
+        self.node(Transpose, smallvec![value, order], sizes)
+    }
+
+    /// A value with other sizes.
+    fn recast(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
+        if self.sweep.net.sizes(value).as_deref() == Some(sizes) {
+            return Some(value);
+        }
+        let to = self.numbers(sizes.iter().copied())?;
+        self.node(Reshape::to_sizes(), smallvec![value, to], sizes)
+    }
+}

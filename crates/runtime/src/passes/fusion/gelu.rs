@@ -1,0 +1,65 @@
+//! Gelu written with Erf, `0.5 · x · (1 + erf(x / √2))` in any order and as `1 - erf(-x / √2)` too, becomes
+//! that operation: one step behind a product in place of five passes.
+
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::graph::pattern::{either_way, number, operands};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use infer::ops::binary::Kind;
+use infer::ops::unary::{self, Unary};
+use smallvec::smallvec;
+
+pub(crate) fn gelu(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| {
+        let value = argument(sweep, node)?;
+        let is_same = sweep.net.sizes(value)? == sweep.net.sizes(*node.outputs.first()?)?;
+        if !is_same || !sweep.net.is_f32(value) {
+            return None;
+        }
+        let operation = Operation::written(Unary::plain(unary::Kind::Gelu))?;
+        Some(Node { operation, inputs: smallvec![value], ..node.clone() })
+    })
+}
+
+/// What a node is the Gelu of: the product of it, a half and a weight, in any order.
+fn argument(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId> {
+    either_way(node, Kind::Multiply).find_map(|[pair, one]| {
+        either_way(sweep.only_for(pair)?, Kind::Multiply).find_map(|[a, b]| {
+            let orders = [[a, b, one], [one, a, b], [a, one, b]];
+            orders.into_iter().find_map(|[value, half, weight]| {
+                let is_half = number(sweep.net, half) == Some(0.5);
+                (is_half && is_weight(sweep, weight, value)).then_some(value)
+            })
+        })
+    })
+}
+
+/// Whether a value is `1 + erf(of / √2)`, and nothing else reads what it is made of.
+fn is_weight(sweep: &Sweep<'_>, weight: ValueId, of: ValueId) -> bool {
+    let scaled = |value: ValueId| {
+        let node = sweep.only_for(value)?;
+        node.is::<Unary>().filter(|u| u.kind() == unary::Kind::Erf)?;
+        scale(sweep.net, sweep.only_for(*node.inputs.first()?)?, of)
+    };
+    let near = |scale: f32, exact: f32| (scale / exact - 1.0).abs() <= 4.0 * f32::EPSILON;
+    let Some(node) = sweep.only_for(weight) else { return false };
+    let is_one = |value: ValueId| number(sweep.net, value) == Some(1.0);
+    let sum = either_way(node, Kind::Add).any(|[one, erf]| {
+        is_one(one) && scaled(erf).is_some_and(|s| near(s, std::f32::consts::FRAC_1_SQRT_2))
+    });
+    let difference = operands(node, Kind::Subtract).is_some_and(|[one, erf]| {
+        is_one(one) && scaled(erf).is_some_and(|s| near(s, -std::f32::consts::FRAC_1_SQRT_2))
+    });
+    sum || difference
+}
+
+/// The number by which a node multiplies a value.
+fn scale(net: &Net, node: &Node, value: ValueId) -> Option<f32> {
+    let product = either_way(node, Kind::Multiply)
+        .find_map(|[of, by]| number(net, by).filter(|_| of == value));
+    let quotient = || {
+        let [of, by] = operands(node, Kind::Divide)?;
+        number(net, by).filter(|_| of == value).map(f32::recip)
+    };
+    product.or_else(quotient)
+}

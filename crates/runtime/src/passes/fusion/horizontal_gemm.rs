@@ -1,0 +1,132 @@
+//! Products of the same few rows, as those that make queries, keys and values of a token, or the gate of
+//! an MLP and what it multiplies, are one step, which threads begin once: that takes a good part of the
+//! time of each.
+
+use crate::fused::grouped_matmul::Products;
+use crate::fused::matmul::Product;
+use crate::fused::post_ops::{Operand, Then};
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::graph::pattern::product;
+use crate::passes::PassCx;
+use kernels::gemm::{Precision, are_few};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Products of a group, at most.
+const MOST: usize = 8;
+
+/// Inputs of a product, at most: those of a group have a bit each.
+const INPUTS: usize = 7;
+
+/// Nodes that are products of the same rows.
+type Group = Vec<Member>;
+
+/// One of them.
+struct Member {
+    /// The position of the node.
+    at: usize,
+    product: Product,
+    /// The member before it whose result multiplies its own, which is then its last input.
+    factor: Option<usize>,
+}
+
+pub(crate) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    let mut groups = groups(net, cx);
+    let changes = groups.values().map(Vec::len).sum();
+    let made =
+        |(i, node): (usize, &Node)| node.outputs.iter().map(move |v| (*v, i)).collect::<Vec<_>>();
+    let producer: HashMap<ValueId, usize> = net.nodes.iter().enumerate().flat_map(made).collect();
+    let mut nodes: Vec<Option<Node>> =
+        std::mem::take(&mut net.nodes).into_iter().map(Some).collect();
+    for i in 0..nodes.len() {
+        let Some(group) = groups.remove(&i) else {
+            net.nodes.extend(nodes[i].take());
+            continue;
+        };
+        let members = group.into_iter().filter_map(|member| {
+            let node = nodes[member.at].take()?;
+            Some(without_factor(member, node))
+        });
+        let members: Vec<(Member, Node)> = members.collect();
+        // What is made of constants alone can be made earlier.
+        for value in members.iter().flat_map(|(_, node)| &node.inputs[1..]) {
+            net.nodes.extend(producer.get(value).and_then(|at| nodes[*at].take()));
+        }
+        net.nodes.extend(one(members));
+    }
+    changes
+}
+
+/// By its first node each group of products that read the same.
+fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
+    let mut makes_of_constants = HashMap::new();
+    let mut by_rows: HashMap<ValueId, Group> = HashMap::new();
+    for (i, node) in net.nodes.iter().enumerate() {
+        let of_constants = node.inputs.iter().all(|v| net.values[*v].constant.is_some());
+        makes_of_constants.extend(node.outputs.iter().map(|v| (*v, of_constants)));
+        let is_known = |v: &ValueId| {
+            let is_made = || makes_of_constants.get(v).copied().unwrap_or_default();
+            net.values[*v].constant.is_some() || is_made()
+        };
+        let Some((rows, others)) = node.inputs.split_first() else { continue };
+        let Some(product) = of_few_rows(net, cx, node) else { continue };
+        let group = by_rows.entry(*rows).or_default();
+        let factor = factor(net, node, &product, group);
+        let known = &others[..others.len() - usize::from(factor.is_some())];
+        if group.len() < MOST && known.iter().all(is_known) {
+            group.push(Member { at: i, product, factor });
+        }
+    }
+    let several = by_rows.into_values().filter(|group| group.len() > 1);
+    several.map(|group| (group[0].at, group)).collect()
+}
+
+/// The member of a group whose result a product is multiplied by, at last, if it is of the same size.
+fn factor(net: &Net, node: &Node, product: &Product, group: &Group) -> Option<usize> {
+    let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
+    let operand = Operand::Matrix(node.inputs.len() - 1);
+    let is_last = product.then.last() == Some(&Then::Multiply(operand));
+    let same = is_last && net.sizes(last) == net.sizes(output);
+    group.iter().position(|member| same && net.nodes[member.at].outputs[..] == [last])
+}
+
+/// A node whose factor is no input of its own.
+fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
+    if member.factor.is_some() {
+        member.product.then.pop();
+        node.inputs.pop();
+    }
+    (member, node)
+}
+
+/// The product that a node is, if it is one of few rows as they lie.
+fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
+    let product = product(net, node)?;
+    let &[a, b, ..] = &node.inputs[..] else { return None };
+    let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
+    let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
+    let (a, b) = (sizes(a)?, sizes(b)?);
+    if product.through.is_some() || node.inputs.len() > INPUTS {
+        return None;
+    }
+    let shape = product.shape(&a, &b);
+    // By weights as they are stored they are computed in f32.
+    let stored = product.weights.is_some();
+    let precision = if stored { Precision::F32 } else { cx.shared.options.precision };
+    let few = are_few(shape.rows(), precision);
+    (shape.reads_through() && few).then_some(product)
+}
+
+/// One node for all members.
+fn one(members: Vec<(Member, Node)>) -> Option<Node> {
+    let (_, first) = members.first()?;
+    let (rows, layer) = (first.inputs[0], first.layer);
+    let others = members.iter().flat_map(|(_, node)| &node.inputs[1..]);
+    let inputs = std::iter::once(&rows).chain(others).copied().collect();
+    let outputs = members.iter().flat_map(|(_, node)| &node.outputs).copied().collect();
+    let products = members
+        .into_iter()
+        .map(|(member, node)| (member.product, node.inputs.len(), member.factor));
+    let operation = Operation::Made(Arc::new(Products::new(products.collect())));
+    Some(Node { operation, inputs, outputs, layer })
+}

@@ -1,0 +1,14 @@
+//! Several operations become one.
+
+pub(crate) mod attention;
+pub(crate) mod einsum;
+pub(crate) mod gelu;
+pub(crate) mod global_pool;
+pub(crate) mod horizontal_gemm;
+pub(crate) mod kv_cache;
+pub(crate) mod kv_length;
+pub(crate) mod layer_norm;
+pub(crate) mod post_ops;
+pub(crate) mod rms_norm;
+pub(crate) mod rope;
+pub(crate) mod se_gate;

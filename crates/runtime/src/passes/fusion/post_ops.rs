@@ -1,0 +1,214 @@
+//! Bias, activation, residual and scale are applied to products, convolutions and normalised rows
+//! while they are in the cache. Every step rounds as the operation that it stands for, so the bits
+//! stay the same.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::matmul::Product;
+use crate::fused::normalize::{NormalizeMaps, NormalizeRows};
+use crate::fused::post_ops::{Operand, Then};
+use crate::fused::quantized::IntegerConvolution;
+use crate::fused::transpose::Recast;
+use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
+use crate::graph::pattern::{kind, product, seen};
+use crate::graph::rewriter::Sweep;
+use crate::ops::normalize;
+use crate::ops::unary::function;
+use crate::passes::PassCx;
+use crate::passes::quantization::lowering;
+use crate::tensor::Tensor;
+use infer::ops::binary::Kind;
+use infer::ops::matmul::MatMul;
+use infer::ops::normalize::Normalize;
+use infer::ops::prelu::PRelu;
+use infer::ops::reshape::Reshape;
+use infer::ops::squeeze::Squeeze;
+use infer::ops::unary::Unary;
+use kernels::unary::Unary as Function;
+use std::sync::Arc;
+
+pub(crate) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, joined)
+}
+
+/// The product that feeds a node, with what the node does appended to its steps.
+fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+    let &[output] = &node.outputs[..] else { return None };
+    if let Some(product) = reshaped(sweep, node, output) {
+        return Some(product);
+    }
+    let (input, then) = step(sweep, node, output)?;
+    let mut product = sweep.take(input)?;
+    let at = product.inputs.len();
+    let then = match then {
+        Step::Alone(then) => then,
+        Step::Parameters(parameters, most) => {
+            product.inputs.push(sweep.add(Value::known(parameters)));
+            Then::QuantizeColumns(at, most)
+        }
+        Step::Operand(make, place, operand) => {
+            let place = match place {
+                Place::Number(value) => Operand::Number(value),
+                Place::Columns => Operand::Columns(at),
+                Place::Matrix => Operand::Matrix(at),
+            };
+            if !matches!(place, Operand::Number(_)) {
+                product.inputs.push(operand);
+            }
+            make(place)
+        }
+    };
+    product.operation = Operation::Made(extended(&product, sweep.net, then)?);
+    product.outputs = node.outputs.clone();
+    product.layer = node.layer;
+    Some(product)
+}
+
+/// The product that feeds a node which gives its rows other leading axes, or the convolution that
+/// feeds one which gives its positions other axes: it writes them under the new shape, so that what
+/// follows can join it.
+fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node> {
+    let written = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
+    let moves = written || node.made::<Recast>().is_some();
+    let &input = node.inputs.first().filter(|_| moves)?;
+    let (from, to) = (sweep.net.sizes(input)?, sweep.net.sizes(output)?);
+    let maker = sweep.only_for(input).filter(|_| from.last() == to.last())?;
+    let operation = match maker.made::<ChannelsLast>() {
+        // Means of channels are those of an element of the batch.
+        Some(_) => (from.first() == to.first()).then(|| maker.operation.clone())?,
+        None if maker.made::<Product>().is_some() || is_matmul(sweep.net, maker) => {
+            Operation::Made(Arc::new(product(sweep.net, maker)?))
+        }
+        None => return None,
+    };
+    let maker = sweep.take(input)?;
+    Some(Node { operation, outputs: node.outputs.clone(), ..maker })
+}
+
+/// What a node does to a product.
+enum Step {
+    Alone(Then),
+    Operand(fn(Operand) -> Then, Place, ValueId),
+    /// Rounds each column by its own parameters, up to a last level.
+    Parameters(Tensor, f32),
+}
+
+/// How an operand lies beside the result.
+enum Place {
+    Number(f32),
+    Columns,
+    Matrix,
+}
+
+/// Which input of a node is a product that it alone reads, and what it does to it.
+fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Step)> {
+    let net = &*sweep.net;
+    let feeds = |v: ValueId| {
+        let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
+        same && sweep.only_for(v).is_some_and(|maker| is_product(net, maker))
+    };
+    if let Some(unary) = node.is::<Unary>() {
+        let input = node.inputs[0];
+        let function = seen(net, node, |cx| function(unary, cx)).ok()?;
+        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
+    }
+    if let Some(rounding) = lowering::rounding(net, node) {
+        let input = node.inputs[0];
+        // Others round as FakeQuantize does.
+        let maker = sweep.only_for(input)?;
+        let is_by_channels = maker.made::<ChannelsLast>().is_some_and(|c| c.is_by_channels());
+        if !is_by_channels && maker.made::<IntegerConvolution>().is_none() {
+            return None;
+        }
+        let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
+        return feeds(input).then_some((input, Step::Alone(then)));
+    }
+    if let Some((parameters, most)) = lowering::column_rounding(net, node) {
+        let input = node.inputs[0];
+        sweep.only_for(input)?.made::<IntegerConvolution>()?;
+        return feeds(input).then_some((input, Step::Parameters(parameters, most)));
+    }
+    if node.is::<PRelu>().is_some() {
+        let &[input, slope] = &node.inputs[..] else { return None };
+        let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
+        let function = Function::LeakyRelu { alpha: f64::from(alpha) };
+        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
+    }
+    let make = match kind(node)? {
+        Kind::Add => Then::Add,
+        Kind::Multiply => Then::Multiply,
+        _ => return None,
+    };
+    let &[a, b] = &node.inputs[..] else { return None };
+    // Where both come from products, the one computed last takes the other in.
+    [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(product, operand)| {
+        let place = place(net, operand, output).filter(|_| feeds(product))?;
+        Some((product, Step::Operand(make, place, operand)))
+    })
+}
+
+fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
+    if !net.is_f32(operand) {
+        return None;
+    }
+    let (own, all) = (net.sizes(operand)?, net.sizes(result)?);
+    let (count, columns) = (own.iter().product::<usize>(), *all.last()?);
+    if count == 1 {
+        let constant = net.values[operand].constant.as_ref()?;
+        return Some(Place::Number(*constant.as_slice::<f32>()?.first()?));
+    }
+    let lead = own.iter().position(|s| *s != 1)?;
+    if all.ends_with(&own[lead..]) && count == all.iter().product() {
+        return Some(Place::Matrix);
+    }
+    (lead + 1 == own.len() && count == columns).then_some(Place::Columns)
+}
+
+/// Whether the steps of a node can be extended.
+fn is_product(net: &Net, node: &Node) -> bool {
+    is_matmul(net, node)
+        || node.made::<Product>().is_some()
+        || node.made::<ChannelsLast>().is_some()
+        || node.made::<IntegerConvolution>().is_some()
+        || node.made::<NormalizeRows>().is_some()
+        || node.made::<NormalizeMaps>().is_some()
+        || rows(net, node).is_some()
+}
+
+/// Whether a node is a MatMul of matrices in f32.
+fn is_matmul(net: &Net, node: &Node) -> bool {
+    let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
+    node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices)
+}
+
+/// The normalisation of rows that a node is.
+fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
+    let rule = node.is::<Normalize>()?;
+    net.sizes(*node.inputs.first()?)?;
+    seen(net, node, |cx| normalize::rows(rule, cx)).ok()?
+}
+
+/// A product with one step more.
+fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
+    if let Some(conv) = node.made::<ChannelsLast>() {
+        let mut conv = conv.clone();
+        conv.then.push(then);
+        return Some(Arc::new(conv));
+    }
+    if let Some(conv) = node.made::<IntegerConvolution>() {
+        let mut conv = conv.clone();
+        conv.then.push(then);
+        return Some(Arc::new(conv));
+    }
+    if let Some(maps) = node.made::<NormalizeMaps>() {
+        let mut maps = maps.clone();
+        maps.then.push(then);
+        return Some(Arc::new(maps));
+    }
+    if let Some(mut own) = node.made::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
+        own.then.push(then);
+        return Some(Arc::new(own));
+    }
+    let mut product = product(net, node)?;
+    product.then.push(then);
+    Some(Arc::new(product))
+}

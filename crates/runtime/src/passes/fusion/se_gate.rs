@@ -1,0 +1,54 @@
+//! Channels that are multiplied by a gate, as squeeze and excitation does, are multiplied while
+//! the convolution behind reads them. Each product is rounded as before, so the bits stay.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::quantized::IntegerConvolution;
+use crate::graph::net::{Made, Net, Node, Operation, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use infer::ops::binary::{Binary, Kind};
+use infer::rules::broadcast::AutoBroadcast;
+use std::sync::Arc;
+
+pub(crate) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::editing(net, gated)
+}
+
+/// Lets a convolution read the data and the gates of the product that feeds it.
+fn gated(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
+    let gates = Some(node.inputs.len());
+    let float = node.made::<ChannelsLast>().filter(|c| c.is_plain_product());
+    let integer = node.made::<IntegerConvolution>().filter(|c| c.is_plain_product());
+    let made: Arc<dyn Made> = match (float, integer) {
+        (Some(conv), _) => Arc::new(ChannelsLast { gates, ..conv.clone() }),
+        (_, Some(conv)) => Arc::new(IntegerConvolution { gates, ..conv.clone() }),
+        (None, None) => return None,
+    };
+    let input = *node.inputs.first()?;
+    let (data, gates) = operands(sweep.net, sweep.only_for(input)?)?;
+    sweep.take(input)?;
+    node.inputs[0] = data;
+    node.inputs.push(gates);
+    node.operation = Operation::Made(made);
+    Some(())
+}
+
+/// The data and the gates, one for each channel of each element of the batch, of a product.
+fn operands(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
+    let rule = node.is::<Binary>().filter(|b| b.kind() == Kind::Multiply)?;
+    let (&[a, b], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return None };
+    if rule.broadcast() != AutoBroadcast::Numpy || !net.is_f32(a) || !net.is_f32(b) {
+        return None;
+    }
+    let all = net.sizes(output)?;
+    let last = all.len().checked_sub(1)?;
+    let is_gate = |v: ValueId| {
+        let own = net.sizes(v).unwrap_or_default();
+        let each = |(i, s): (usize, &usize)| *s == if i == 0 || i == last { all[i] } else { 1 };
+        own.len() == all.len() && own.iter().enumerate().all(each)
+    };
+    let found = [(a, b), (b, a)]
+        .into_iter()
+        .find(|(data, gates)| net.sizes(*data).as_deref() == Some(&all) && is_gate(*gates))?;
+    Some(found)
+}

@@ -1,0 +1,525 @@
+//! Convolutions read and write their channels as the last axis, and so does everything between
+//! them: axes are turned only where such a region begins and ends.
+//!
+//! A value whose channels lie last has two names: its own, and that of the turned value that is
+//! really computed. Whoever needs it as the graph means it gets it turned back.
+
+use crate::fused::convolution::{ChannelsLast, Rounded};
+use crate::fused::normalize::NormalizeMaps;
+use crate::fused::pool::{Elements, PoolLast};
+use crate::fused::transpose::{Recast, Turn};
+use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::ops::convolution::geometry;
+use crate::ops::normalize::form;
+use crate::ops::pool;
+use crate::passes::PassCx;
+use crate::passes::layout::padding::Padded;
+use crate::tensor::{Sizes, Tensor};
+use infer::ops::binary::Binary;
+use infer::ops::concat::Concat;
+use infer::ops::convolution::Convolution;
+use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::group_normalization::GroupNormalization;
+use infer::ops::interpolate::Interpolate;
+use infer::ops::normalize::Normalize;
+use infer::ops::pad::Pad;
+use infer::ops::pool::Pool;
+use infer::ops::prelu::PRelu;
+use infer::ops::reduce::Reduce;
+use infer::ops::reshape::Reshape;
+use infer::ops::slice::Slice;
+use infer::ops::split::Split;
+use infer::ops::transpose::{self, Transpose};
+use infer::ops::unary::Unary;
+use infer::rules::axes::{normalize, normalize_unique};
+use infer::rules::broadcast::AutoBroadcast;
+use infer::{Fact, PartialShape};
+use ir::ElementType;
+use kernels::conv::ChannelsPool;
+use kernels::copy::CopyPlan;
+use kernels::normalize::{Divisor, Normalization};
+use kernels::normalize_maps::Maps;
+use kernels::par::Threads;
+use smallvec::{SmallVec, smallvec};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub(crate) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut layout = Layout::default();
+    let changes = Sweep::over(net, |sweep, node| {
+        if layout.convert(sweep, &node).is_some() {
+            return sweep.changed();
+        }
+        for &input in &node.inputs {
+            layout.restore(sweep.net, input, node.layer).into_iter().for_each(|n| sweep.keep(n));
+        }
+        sweep.keep(node);
+    });
+    let outputs = net.outputs.clone();
+    let layer = net.nodes.last().map_or(0, |n| n.layer);
+    let restored = outputs.into_iter().filter_map(|v| layout.restore(net, v, layer));
+    let restored: Vec<Node> = restored.collect();
+    net.nodes.extend(restored);
+    changes
+}
+
+#[derive(Default)]
+struct Layout {
+    /// For a value the same with its channels last.
+    last: HashMap<ValueId, ValueId>,
+    /// Values that are computed with their channels last only.
+    pending: HashSet<ValueId>,
+}
+
+/// The order that moves the channels of `rank` axes last.
+fn to_last(rank: usize) -> Sizes {
+    [0].into_iter().chain(2..rank).chain([1]).collect()
+}
+
+/// The order that moves them back.
+fn to_first(rank: usize) -> Sizes {
+    [0, rank - 1].into_iter().chain(1..rank - 1).collect()
+}
+
+/// Where axis `axis` lies when the channels are last.
+fn moved(axis: usize, rank: usize) -> usize {
+    match axis {
+        0 => 0,
+        1 => rank - 1,
+        spatial => spatial - 1,
+    }
+}
+
+fn reordered(sizes: &[usize], order: &[usize]) -> Sizes {
+    order.iter().map(|&axis| sizes[axis]).collect()
+}
+
+fn f32_of(sizes: &[usize]) -> Value {
+    Value::of(Fact::new(ElementType::F32, PartialShape::fixed(sizes)))
+}
+
+fn made(made: impl Made, inputs: &[ValueId], output: ValueId, layer: usize) -> Node {
+    let operation = Operation::Made(Arc::new(made));
+    Node { operation, inputs: inputs.into(), outputs: smallvec![output], layer }
+}
+
+impl Layout {
+    /// A node that turns a value back, if it is computed with its channels last only.
+    fn restore(&mut self, net: &Net, value: ValueId, layer: usize) -> Option<Node> {
+        if !self.pending.remove(&value) {
+            return None;
+        }
+        let rank = net.sizes(value)?.len();
+        Some(made(Turn { order: to_first(rank) }, &[self.last[&value]], value, layer))
+    }
+
+    /// The value with its channels last, turned now if need be.
+    fn turned(&mut self, sweep: &mut Sweep<'_>, value: ValueId, layer: usize) -> Option<ValueId> {
+        if let Some(&last) = self.last.get(&value) {
+            return Some(last);
+        }
+        let sizes = sweep.net.sizes(value)?;
+        let order = to_last(sizes.len());
+        let levels = sweep.net.values[value].levels;
+        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &order)) });
+        sweep.keep(made(Turn { order }, &[value], last, layer));
+        self.last.insert(value, last);
+        Some(last)
+    }
+
+    /// A new value that stands for `value` with its channels last.
+    fn result(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
+        let sizes = sweep.net.sizes(value)?;
+        let levels = sweep.net.values[value].levels;
+        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
+        self.last.insert(value, last);
+        self.pending.insert(value);
+        Some(last)
+    }
+
+    /// Rewrites a node to work on values whose channels are last; `None` where it cannot or
+    /// should not.
+    fn convert(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+        let (&output, others) = node.outputs.split_first()?;
+        let static_f32 = sweep.net.is_f32(output) && sweep.net.is_f32(*node.inputs.first()?);
+        if !static_f32 {
+            return None;
+        }
+        if node.is::<Split>().is_some() && self.pending.contains(&node.inputs[0]) {
+            return self.split(sweep, node);
+        }
+        if others.iter().any(|v| sweep.uses(*v) > 0) {
+            return None;
+        }
+        if node.is::<Pool>().is_some() && self.pending.contains(&node.inputs[0]) {
+            return self.pool(sweep, node, output);
+        }
+        if !others.is_empty() {
+            return None;
+        }
+        if node.is::<Convolution>().is_some() {
+            return self.convolution(sweep, node, output);
+        }
+        if node.is::<Transpose>().is_some() {
+            return self.transpose(sweep, node, output);
+        }
+        if !node.inputs.iter().any(|v| self.pending.contains(v)) {
+            return None;
+        }
+        if node.is::<Unary>().is_some() {
+            let input = *self.last.get(&node.inputs[0])?;
+            let mut inputs = node.inputs.clone();
+            inputs[0] = input;
+            return self.rewritten(sweep, node, inputs, output);
+        }
+        if node.is::<Binary>().is_some() {
+            return self.binary(sweep, node, output);
+        }
+        if node.is::<FakeQuantize>().is_some() {
+            return self.fake_quantize(sweep, node, output);
+        }
+        if node.is::<Concat>().is_some() {
+            return self.concat(sweep, node, output);
+        }
+        if node.is::<Reduce>().is_some() {
+            return self.reduce(sweep, node, output);
+        }
+        if node.is::<PRelu>().is_some() {
+            return self.prelu(sweep, node, output);
+        }
+        if node.is::<GroupNormalization>().is_some() {
+            return self.group_normalization(sweep, node, output);
+        }
+        if node.is::<Normalize>().is_some() {
+            let over_maps = self.instance_normalization(sweep, node, output);
+            return over_maps.or_else(|| self.along_axes(sweep, node, output, 1));
+        }
+        if let Some(rule) = node.is::<Interpolate>() {
+            // The result of the model is turned before it is large.
+            if sweep.net.outputs.contains(&output) && grows(sweep.net, node.inputs[0], output) {
+                return None;
+            }
+            let rank = sweep.net.sizes(output)?.len();
+            let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
+            let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
+            return self.along_axes(sweep, node, output, axes);
+        }
+        if node.is::<Slice>().is_some() {
+            return self.slice(sweep, node, output);
+        }
+        if node.is::<Pad>().is_some() {
+            return self.pad(sweep, node, output);
+        }
+        if node.is::<Reshape>().is_some() {
+            return self.reshape(sweep, node, output);
+        }
+        None
+    }
+
+    /// Keeps the same operation on other inputs, for an output with its channels last.
+    fn rewritten(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        inputs: SmallVec<[ValueId; 4]>,
+        output: ValueId,
+    ) -> Option<()> {
+        let outputs = smallvec![self.result(sweep, output)?];
+        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        Some(())
+    }
+
+    fn convolution(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rule = node.is::<Convolution>()?;
+        let &[data, filters, ..] = &node.inputs[..] else { return None };
+        let net = &*sweep.net;
+        let sizes = [net.sizes(data)?, net.sizes(filters)?, net.sizes(output)?];
+        if !net.is_f32(filters) {
+            return None;
+        }
+        let mut conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
+        let backward = rule.kind().is_backward();
+        // The data, with their channels last if they are so by now, or what zeros are put around
+        // to make them.
+        let last = self.last.get(&data).copied();
+        let mut from = last.unwrap_or(data);
+        if let Some(padded) = Padded::of(sweep, from, last.is_some()).filter(|_| !backward) {
+            padded.read_by(&mut conv);
+            from = padded.from;
+        }
+        let channels_first = !backward && conv.reads_channels_first() && last.is_none();
+        let input = match channels_first || last.is_some() {
+            true => from,
+            false => self.turned(sweep, from, node.layer)?,
+        };
+        let last = self.result(sweep, output)?;
+        let conv = ChannelsLast {
+            conv,
+            backward,
+            channels_first,
+            gates: None,
+            beside: 0..0,
+            then: Vec::new(),
+            gives_means: false,
+            of_levels: None,
+            writes: None,
+            rounded: Rounded::default(),
+        };
+        sweep.keep(made(conv, &[input, filters], last, node.layer));
+        Some(())
+    }
+
+    /// The indices of the largest elements, if the operation gives them, must be of no use.
+    fn pool(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rule = node.is::<Pool>()?;
+        let (data, result) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+        let (axes, pooling) = pool::geometry(rule, &data, &result);
+        let pool = ChannelsPool { batch: data[0], axes, channels: data[1], pooling };
+        let inputs = [self.last[&node.inputs[0]]];
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(PoolLast { pool, elements: Elements::Values }, &inputs, last, node.layer));
+        Some(())
+    }
+
+    /// A transpose that moves channels makes no copy: it only gives the other name.
+    fn transpose(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let input = node.inputs[0];
+        let rank = sweep.net.sizes(input)?.len();
+        let value = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let order: Sizes = transpose::order(&value, rank).ok()?.into_iter().collect();
+        if rank < 3 {
+            return None;
+        }
+        if self.pending.contains(&input) && order == to_last(rank) {
+            sweep.replace(output, self.last[&input]);
+            return Some(());
+        }
+        if order == to_first(rank) && !self.last.contains_key(&input) {
+            self.last.insert(output, input);
+            self.pending.insert(output);
+            return Some(());
+        }
+        None
+    }
+
+    /// Operands of the same rank are turned, constants at once.
+    fn binary(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let numpy = node.is::<Binary>()?.broadcast() == AutoBroadcast::Numpy;
+        let fits = |&v: &ValueId| {
+            let small = sweep.net.values[v].constant.is_some();
+            let sizes = sweep.net.sizes(v).unwrap_or_default();
+            sweep.net.is_f32(v) && (sizes.len() == rank || (small && sizes.len() < rank))
+        };
+        if !numpy || !node.inputs.iter().all(fits) {
+            return None;
+        }
+        let mut inputs = SmallVec::new();
+        for &input in &node.inputs {
+            inputs.push(match sweep.net.values[input].constant.clone() {
+                Some(constant) => sweep.add(Value::known(turned_constant(&constant, rank)?)),
+                None => self.turned(sweep, input, node.layer)?,
+            });
+        }
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    /// Limits that are constants are turned with what they limit.
+    fn fake_quantize(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let numpy = node.is::<FakeQuantize>()?.broadcast() == AutoBroadcast::Numpy;
+        let (&data, limits) = node.inputs.split_first()?;
+        let mut inputs = smallvec![*self.last.get(&data).filter(|_| numpy)?];
+        for &limit in limits {
+            let limit =
+                sweep.net.values[limit].constant.clone().filter(|_| sweep.net.is_f32(limit))?;
+            inputs.push(sweep.add(Value::known(turned_constant(&limit, rank)?)));
+        }
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    /// The slopes of channels lie along the last axis.
+    fn prelu(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let &[data, slope] = &node.inputs[..] else { return None };
+        let sizes = sweep.net.sizes(data)?;
+        let own = sweep.net.values[slope].constant.clone().filter(|_| sweep.net.is_f32(slope))?;
+        let aligned = PRelu::aligned(&sizes, own.sizes());
+        let own = Tensor::from_vec(&aligned, own.as_slice::<f32>()?.to_vec()).ok()?;
+        let slope = sweep.add(Value::known(turned_constant(&own, sizes.len())?));
+        self.rewritten(sweep, node, smallvec![self.last[&data], slope], output)
+    }
+
+    /// An operation along the axes that a constant input names.
+    fn along_axes(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+        input: usize,
+    ) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        let axes = sweep.net.values[*node.inputs.get(input)?].fact.value.as_deref()?.i64s()?;
+        let axes = normalize_unique(&axes, rank, input).ok()?;
+        let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        inputs[input] = sweep.list(values)?;
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    fn group_normalization(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rule = node.is::<GroupNormalization>()?;
+        let divisor = Divisor::DeviationInside(rule.epsilon());
+        let form = Normalization { center: true, divisor };
+        self.over_maps(sweep, node, output, (rule.groups(), form))
+    }
+
+    /// Instance normalisation: each channel over all positions of its map.
+    fn instance_normalization(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let sizes = sweep.net.sizes(node.inputs[0])?;
+        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
+        let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
+        let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
+        self.over_maps(sweep, node, output, (sizes[1], form(rule)))
+    }
+
+    /// A normalisation of groups of channels over maps; the last two of three inputs are a factor and a
+    /// shift for each channel.
+    fn over_maps(
+        &mut self,
+        sweep: &mut Sweep<'_>,
+        node: &Node,
+        output: ValueId,
+        (groups, form): (usize, Normalization),
+    ) -> Option<()> {
+        let sizes = sweep.net.sizes(node.inputs[0])?;
+        let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
+        if channels == 0 || groups == 0 || !channels.is_multiple_of(groups) {
+            return None;
+        }
+        let maps = Maps { batch, positions: spatial.iter().product(), channels, groups, form };
+        let mut inputs: SmallVec<[ValueId; 4]> = smallvec![*self.last.get(&node.inputs[0])?];
+        let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
+        inputs.extend_from_slice(affine);
+        let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), then: Vec::new() };
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(normalize, &inputs, last, node.layer));
+        Some(())
+    }
+
+    /// Parts of channels are runs of each position.
+    fn split(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        if !node.outputs.iter().all(|v| sweep.net.is_f32(*v)) {
+            return None;
+        }
+        let axis = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axis = normalize(*axis.first()?, rank).ok()?;
+        let axis = Tensor::from_vec(&[], vec![moved(axis, rank) as i64]).ok()?;
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        inputs[1] = sweep.add(Value::known(axis));
+        let mut outputs = SmallVec::new();
+        for &output in &node.outputs {
+            outputs.push(self.result(sweep, output)?);
+        }
+        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        Some(())
+    }
+
+    fn slice(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        if node.inputs.len() == 5 {
+            return self.along_axes(sweep, node, output, 4);
+        }
+        let count = sweep.net.sizes(*node.inputs.get(1)?)?.iter().product::<usize>();
+        let axes = sweep.list((0..count as i64).collect())?;
+        let mut node = node.clone();
+        node.inputs.push(axes);
+        self.along_axes(sweep, &node, output, 4)
+    }
+
+    fn pad(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let order = to_last(sweep.net.sizes(output)?.len());
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        for input in &mut inputs[1..3] {
+            let pads = sweep.net.values[*input].fact.value.as_deref()?.i64s()?;
+            let pads = order.iter().map(|&axis| pads.get(axis).copied()).collect::<Option<_>>()?;
+            *input = sweep.list(pads)?;
+        }
+        self.rewritten(sweep, node, inputs, output)
+    }
+
+    fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(output)?.len();
+        let axis = node.is::<Concat>()?.axis(rank).ok()?;
+        let mut inputs = SmallVec::new();
+        for &input in &node.inputs {
+            inputs.push(self.turned(sweep, input, node.layer)?);
+        }
+        let operation = Operation::written(Concat::along(moved(axis, rank)))?;
+        let outputs = smallvec![self.result(sweep, output)?];
+        sweep.keep(Node { operation, inputs, outputs, layer: node.layer });
+        Some(())
+    }
+
+    fn reduce(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let rank = sweep.net.sizes(node.inputs[0])?.len();
+        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axes = normalize_unique(&axes, rank, 1).ok()?;
+        let keeps = node.is::<Reduce>()?.keep_dims();
+        let all_spatial = (2..rank).all(|axis| axes.contains(&axis));
+        if !keeps && !all_spatial {
+            return None;
+        }
+        let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
+        let axes = sweep.list(values)?;
+        let inputs = smallvec![self.last[&node.inputs[0]], axes];
+        if keeps {
+            return self.rewritten(sweep, node, inputs, output);
+        }
+        sweep.keep(Node { inputs, ..node.clone() });
+        Some(())
+    }
+
+    /// Spatial axes that become others, behind the channels.
+    fn reshape(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+        let (from, to) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+        if to.len() < 3 || from.len() < 3 || from[..2] != to[..2] {
+            return None;
+        }
+        let inputs = [self.last[&node.inputs[0]]];
+        let last = self.result(sweep, output)?;
+        sweep.keep(made(Recast, &inputs, last, node.layer));
+        Some(())
+    }
+}
+
+/// Whether a value is larger than the one it is made of.
+fn grows(net: &Net, from: ValueId, to: ValueId) -> bool {
+    let count = |v: ValueId| net.sizes(v).map(|sizes| sizes.iter().product::<usize>());
+    count(to) > count(from)
+}
+
+/// A constant with its channels last, as an operand beside tensors of `rank` axes.
+fn turned_constant(constant: &Tensor, rank: usize) -> Option<Tensor> {
+    let mut sizes: Sizes = smallvec![1; rank - constant.sizes().len()];
+    sizes.extend_from_slice(constant.sizes());
+    let order = to_last(rank);
+    let mut turned = vec![0f32; constant.count()];
+    let plan = CopyPlan::transpose(&sizes, &order);
+    plan.run(Threads::single(), constant.as_slice::<f32>()?, &mut turned);
+    Tensor::from_vec(&reordered(&sizes, &order), turned).ok()
+}

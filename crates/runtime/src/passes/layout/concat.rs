@@ -1,0 +1,44 @@
+//! A convolution of single positions behind a Concat of as many channels each, as in pyramids of
+//! dilated convolutions, reads what the Concat would have copied. It adds up in the same order.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use infer::ops::concat::Concat;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Channels below which runs along them are too short to be taken one by one.
+const SHORT: usize = 32;
+
+pub(crate) fn beside(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::editing(net, read_beside)
+}
+
+/// Lets a convolution read the operands of the Concat that feeds it.
+fn read_beside(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
+    let conv = node.made::<ChannelsLast>().filter(|c| c.is_plain_product())?;
+    let input = *node.inputs.first()?;
+    let parts = operands(sweep, input)?;
+    let (&first, others) = parts.split_first()?;
+    let end = node.inputs.len();
+    let conv = ChannelsLast { beside: end..end + others.len(), ..conv.clone() };
+    sweep.take(input)?;
+    node.inputs[0] = first;
+    node.inputs.extend_from_slice(others);
+    node.operation = Operation::Made(Arc::new(conv));
+    Some(())
+}
+
+/// What a Concat along the last axis puts side by side, if all have as many channels.
+fn operands(sweep: &Sweep<'_>, value: ValueId) -> Option<SmallVec<[ValueId; 4]>> {
+    let net = &*sweep.net;
+    let concat = sweep.only_for(value)?;
+    let rank = net.sizes(value)?.len();
+    concat.is::<Concat>()?.axis(rank).ok().filter(|axis| axis + 1 == rank)?;
+    let sizes = net.sizes(*concat.inputs.first()?)?;
+    let fits = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).as_deref() == Some(&sizes);
+    let is_long = sizes.last().is_some_and(|channels| *channels >= SHORT);
+    (is_long && concat.inputs.iter().all(fits)).then(|| concat.inputs.clone())
+}

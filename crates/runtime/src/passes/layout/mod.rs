@@ -1,0 +1,8 @@
+//! Where elements lie: channels last, movements, concatenation.
+
+pub(crate) mod beams;
+pub(crate) mod channels_last;
+pub(crate) mod concat;
+pub(crate) mod index_map;
+pub(crate) mod movement;
+pub(crate) mod padding;

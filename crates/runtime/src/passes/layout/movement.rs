@@ -1,0 +1,245 @@
+//! A chain of movements is one map from where elements are to where they were. Products, rotary
+//! embeddings and attention read through it, attention writes through it, and what is left is one
+//! copy.
+
+use crate::fused::attention::Attention;
+use crate::fused::kv_attention::CachedAttention;
+use crate::fused::matmul::{Product, Through};
+use crate::fused::rope::RotaryEmbedding;
+use crate::fused::through::Moved;
+use crate::graph::net::{Made, Net, Node, Operation, ValueId};
+use crate::graph::pattern::lowered;
+use crate::graph::rewriter::Sweep;
+use crate::ops::matmul::Shape;
+use crate::ops::scaled_dot_product_attention::Heads;
+use crate::passes::PassCx;
+use crate::passes::fusion::attention::heads;
+use crate::passes::layout::index_map::Map;
+use infer::ops::matmul::MatMul;
+use smallvec::smallvec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(crate) fn compose(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut chains = Chains::default();
+    let outputs = net.outputs.clone();
+    let changes = Sweep::over(net, |sweep, node| {
+        if !chains.defer(sweep.net, &node) {
+            let node = chains.read_through(sweep, node);
+            for &input in &node.inputs {
+                chains.need(sweep, input);
+            }
+            sweep.keep(node);
+        }
+    });
+    let mut left = Vec::new();
+    for output in outputs {
+        chains.finish(output, &mut left);
+    }
+    net.nodes.extend(left);
+    changes
+}
+
+/// Movements that nobody has needed yet.
+#[derive(Default)]
+struct Chains {
+    maps: HashMap<ValueId, Map>,
+    deferred: HashMap<ValueId, Node>,
+}
+
+impl Chains {
+    /// Takes a node that only moves f32 in runs, to see who needs its outputs.
+    fn defer(&mut self, net: &Net, node: &Node) -> bool {
+        let Some(maps) = self.maps_of(net, node) else { return false };
+        for (&output, map) in node.outputs.iter().zip(maps) {
+            self.maps.insert(output, map);
+            self.deferred.insert(output, node.clone());
+        }
+        true
+    }
+
+    fn maps_of(&self, net: &Net, node: &Node) -> Option<Vec<Map>> {
+        let op = node.op()?;
+        let &input = node.inputs.first()?;
+        let all = node.outputs.iter().all(|v| net.is_f32(*v));
+        if !op.traits().pure || op.traits().moves != 0b1 || !all || !net.is_f32(input) {
+            return None;
+        }
+        let kernel = lowered(net, node)?;
+        let count = |v: ValueId| net.sizes(v).map(|s| s.iter().product::<usize>());
+        let of = count(input).filter(|n| *n > 0)?;
+        let map = self.maps.get(&input).cloned().unwrap_or_else(|| Map::whole(input, of));
+        let outputs = node.outputs.iter().enumerate();
+        outputs.map(|(i, &v)| map.moved_by(&*kernel, i, count(v).filter(|n| *n > 0)?)).collect()
+    }
+
+    /// Makes a value that was deferred.
+    fn need(&mut self, sweep: &mut Sweep<'_>, value: ValueId) {
+        if self.write_through(sweep, value).is_some() {
+            return sweep.changed();
+        }
+        let Some((node, made)) = self.made(value) else { return };
+        match made {
+            Some(made) => {
+                sweep.changed();
+                sweep.keep(made);
+            }
+            None => {
+                self.need(sweep, node.inputs[0]);
+                sweep.keep(node);
+            }
+        }
+    }
+
+    /// As [`Chains::need`], for an output of the net.
+    fn finish(&mut self, value: ValueId, to: &mut Vec<Node>) {
+        match self.made(value) {
+            Some((_, Some(made))) => to.push(made),
+            Some((node, None)) => {
+                self.finish(node.inputs[0], to);
+                to.push(node);
+            }
+            None => {}
+        }
+    }
+
+    /// The node that was deferred, and one that makes the value from the start of its chain where
+    /// that saves a copy.
+    fn made(&mut self, value: ValueId) -> Option<(Node, Option<Node>)> {
+        let node = self.deferred.remove(&value)?;
+        let map = self.maps.get(&value)?.longest();
+        if map.copies < 2 && node.outputs.len() == 1 {
+            return Some((node, None));
+        }
+        let moved = Moved { runs: map.runs.into(), run: map.run };
+        let made = Node {
+            operation: Operation::Made(Arc::new(moved)),
+            inputs: smallvec![map.source],
+            outputs: smallvec![value],
+            layer: node.layer,
+        };
+        Some((node, Some(made)))
+    }
+
+    /// Rewrites a node to read its operands where they were before they were moved.
+    fn read_through(&self, sweep: &mut Sweep<'_>, node: Node) -> Node {
+        let rewritten = self
+            .product(sweep.net, &node)
+            .or_else(|| self.attention(sweep.net, &node))
+            .or_else(|| self.rotary(&node));
+        match rewritten {
+            Some(rewritten) => {
+                sweep.changed();
+                rewritten
+            }
+            None => node,
+        }
+    }
+
+    fn product(&self, net: &Net, node: &Node) -> Option<Node> {
+        let matmul = node.is::<MatMul>()?;
+        let &[a, b] = &node.inputs[..] else { return None };
+        let (sizes, other) = (net.sizes(a)?, net.sizes(b)?);
+        let map = self.maps.get(&a).filter(|m| m.copies > 0)?;
+        if sizes.len() < 2 || other.len() < 2 || !net.is_f32(b) {
+            return None;
+        }
+        let turned = matmul.transposed(sizes.len(), other.len());
+        let shape = Shape::new(&sizes, &other, turned.0, turned.1);
+        if !shape.reads_through() {
+            return None;
+        }
+        let run = kernels::copy::gcd(map.longest().run, shape.terms());
+        let map = map.in_runs(run)?;
+        let through = Some(Through { sizes, runs: map.runs.into(), run });
+        let product = Product { turned, then: Vec::new(), through, weights: None };
+        let operation = Operation::Made(Arc::new(product));
+        Some(Node { operation, inputs: smallvec![map.source, b], ..node.clone() })
+    }
+
+    fn attention(&self, net: &Net, node: &Node) -> Option<Node> {
+        let mut inputs = node.inputs.clone();
+        let operation: Arc<dyn Made> = match node.made::<CachedAttention>() {
+            Some(cached) => {
+                let mut cached = cached.clone();
+                self.operands(&mut cached.heads, cached.rows, &mut inputs);
+                Arc::new(cached)
+            }
+            None => {
+                let mut heads = heads(net, node)?;
+                let terms = heads.attention.terms;
+                self.operands(&mut heads, terms, &mut inputs);
+                Arc::new(Attention { heads })
+            }
+        };
+        Some(Node { operation: Operation::Made(operation), inputs, ..node.clone() })
+    }
+
+    /// Lets heads read query, key and value, of so many rows, where they were before they were moved.
+    fn operands(&self, heads: &mut Heads, terms: usize, inputs: &mut [ValueId]) {
+        let Heads { attention, at, .. } = heads;
+        let matrices =
+            [(attention.rows, attention.depth), (terms, attention.depth), (terms, attention.width)];
+        for (i, (rows, columns)) in matrices.into_iter().enumerate() {
+            let map = self.maps.get(&inputs[i]).filter(|m| m.copies > 0);
+            // A row that serves all has no stride to follow.
+            let one = attention.strides[i] == 0 && rows > 1;
+            let Some(map) = map.filter(|_| !one) else { continue };
+            let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
+            (at[i], attention.strides[i]) = (starts, stride);
+            inputs[i] = map.source;
+        }
+    }
+
+    fn rotary(&self, node: &Node) -> Option<Node> {
+        let rotary = node.made::<RotaryEmbedding>()?;
+        let map = self.maps.get(node.inputs.first()?).filter(|m| m.copies > 0)?;
+        let rows = map.in_runs(*rotary.sizes.last()?)?.runs;
+        let through = Some(rows.into());
+        let operation = Operation::Made(Arc::new(RotaryEmbedding { through, ..rotary.clone() }));
+        let mut node = Node { operation, ..node.clone() };
+        *node.inputs.first_mut()? = map.source;
+        Some(node)
+    }
+
+    /// Lets attention write its result where a chain would move it, if nobody else reads it.
+    fn write_through(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<()> {
+        let map = self.maps.get(&value).filter(|m| m.copies > 0)?;
+        let mut link = value;
+        while link != map.source {
+            link = *self.deferred.get(&link)?.inputs.first()?;
+            if sweep.uses(link) != 1 {
+                return None;
+            }
+        }
+        let maker = sweep.only_for(map.source)?;
+        let cached = maker.made::<CachedAttention>().cloned();
+        let own = || Some(maker.made::<Attention>()?.heads.clone());
+        let mut heads = cached.as_ref().map(|cached| cached.heads.clone()).or_else(own)?;
+        let (rows, width) = (heads.attention.rows, heads.attention.width);
+        let inverse = map.inverse(rows * width * heads.to.len())?;
+        (heads.to, heads.attention.strides[3]) = placed(&inverse, &heads.to, rows, width)?;
+        let mut node = sweep.take(map.source)?;
+        node.operation = Operation::Made(match cached {
+            Some(cached) => Arc::new(CachedAttention { heads, ..cached }),
+            None => Arc::new(Attention { heads }),
+        });
+        node.outputs = smallvec![value];
+        sweep.keep(node);
+        self.deferred.remove(&value);
+        self.maps.remove(&value);
+        Some(())
+    }
+}
+
+/// Where matrices that begin at `starts` lie, and the distance between their rows.
+fn placed(map: &Map, starts: &[usize], rows: usize, columns: usize) -> Option<(Vec<usize>, usize)> {
+    if rows * columns == 0 {
+        return None;
+    }
+    let stride = map.stride(*starts.first()?, rows, columns)?;
+    let even = |s: &usize| rows < 2 || map.stride(*s, rows, columns) == Some(stride);
+    let whole = |s: &usize| map.stride(*s, 1, columns).is_some();
+    let all = starts.iter().all(|s| even(s) && whole(s));
+    all.then(|| (starts.iter().map(|s| map.at(*s)).collect(), stride))
+}

@@ -1,0 +1,68 @@
+//! Results of convolutions that nothing but convolutions in bf16 reads are rounded when they are written,
+//! not by each that reads them: they take half the memory. The largest of a window is rounded as well
+//! before as after it is found. So the bits stay.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::pool::{Elements, PoolLast};
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::passes::PassCx;
+use infer::Fact;
+use ir::ElementType;
+use kernels::pool::Pooling;
+use std::sync::Arc;
+
+/// Pools one behind the other that bf16 passes through, at most: a file may hold any number, and each is
+/// a call inside that of the one before.
+const POOLS: usize = 8;
+
+pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    if !cx.shared.options.precision.keeps_pairs() {
+        return 0;
+    }
+    let readers = net.readers();
+    let mut found = 0;
+    for i in 0..net.nodes.len() {
+        let node = &net.nodes[i];
+        let rounding = node.made::<ChannelsLast>().and_then(ChannelsLast::with_rounded_results);
+        let (Some(conv), &[value]) = (rounding, &node.outputs[..]) else { continue };
+        if is_taken(net, &readers, value, POOLS) {
+            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            store(net, &readers, value);
+            found += 1;
+        }
+    }
+    found
+}
+
+/// Whether all that reads a value takes it in bf16, behind so many pools at most.
+fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> bool {
+    let takes = |node: &Node| {
+        if let Some(conv) = node.made::<ChannelsLast>() {
+            let is_data = node.inputs.iter().skip(1).all(|v| *v != value);
+            return is_data && conv.with_rounded_data().is_some();
+        }
+        let is_max = |pool: &PoolLast| pool.pool.pooling == Pooling::Max;
+        let passes = pools > 0 && node.made::<PoolLast>().is_some_and(is_max);
+        passes && is_taken(net, readers, node.outputs[0], pools - 1)
+    };
+    !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
+}
+
+/// Makes a value bf16 that [`is_taken`], and what reads it read that.
+fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId) {
+    let shape = net.values[value].fact.shape.clone();
+    net.values[value].fact = Fact::new(ElementType::BF16, shape);
+    for &i in &readers[value] {
+        let node = &net.nodes[i];
+        if let Some(pool) = node.made::<PoolLast>() {
+            let (pool, output) = (pool.clone(), node.outputs[0]);
+            let pool = PoolLast { elements: Elements::Rounded, ..pool };
+            net.nodes[i].operation = Operation::Made(Arc::new(pool));
+            store(net, readers, output);
+        } else if let Some(conv) =
+            node.made::<ChannelsLast>().and_then(ChannelsLast::with_rounded_data)
+        {
+            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Rows of a table that is stored in fewer bits, or in another type: they are gathered first, and
+//! only they are converted and scaled.
+//!
+//! An index out of range gives zeros, before or after: what is done to a row must leave zeros
+//! zero. So factors are gathered with the rows or are positive, and what is subtracted is
+//! gathered.
+
+use crate::graph::net::{Net, Node, Value, ValueId};
+use crate::graph::pattern::kind;
+use crate::graph::rewriter::Sweep;
+use crate::ops::convert::convert_tensor;
+use crate::passes::PassCx;
+use crate::tensor::Sizes;
+use infer::ops::binary::Kind;
+use infer::ops::convert::Convert;
+use infer::ops::gather::Gather;
+use infer::{Fact, PartialShape};
+use ir::ElementType;
+use smallvec::smallvec;
+
+pub(crate) fn rows(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::over(net, |sweep, node| match first(sweep, &node) {
+        Some(nodes) => {
+            sweep.changed();
+            nodes.into_iter().for_each(|node| sweep.keep(node));
+        }
+        None => sweep.keep(node),
+    })
+}
+
+/// What takes the place of a Gather from a table that is computed.
+fn first(sweep: &mut Sweep<'_>, node: &Node) -> Option<Vec<Node>> {
+    let (net, rule) = (&*sweep.net, node.is::<Gather>()?);
+    let [table, indices] = [0, 1].map(|i| net.sizes(node.inputs[i]));
+    let (table, indices) = (table?, indices?);
+    let batch = rule.batch_dims(indices.len()).ok()?;
+    let axis = net.values[node.inputs[2]].constant.as_ref()?;
+    let axis = convert_tensor(axis, ElementType::I64).ok()?;
+    let outermost = axis.as_slice::<i64>()?.first() == Some(&0);
+    let fewer = indices.iter().product::<usize>() < *table.first()?;
+    // What is the same for all rows has axes of its own to the right of those of the indices.
+    if !outermost || batch != 0 || !fewer || indices.is_empty() || is_constant(net, node.inputs[0])
+    {
+        return None;
+    }
+    let mut rows = Rows { gather: node, table, indices, made: Vec::new() };
+    rows.of(sweep, node.inputs[0])?;
+    let mut made = rows.made;
+    made.last_mut()?.outputs = node.outputs.clone();
+    Some(made)
+}
+
+fn is_constant(net: &Net, value: ValueId) -> bool {
+    net.values[value].constant.is_some()
+}
+
+struct Rows<'n> {
+    gather: &'n Node,
+    table: Sizes,
+    indices: Sizes,
+    /// What computes the rows.
+    made: Vec<Node>,
+}
+
+impl Rows<'_> {
+    /// The rows of a value of as many rows as the table.
+    fn of(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
+        if is_constant(sweep.net, value) {
+            let mut node = self.gather.clone();
+            node.inputs[0] = value;
+            let packed = sweep.net.values[value].fact.element_type.is_packed();
+            return (!packed).then(|| self.make(sweep, node, value)).flatten();
+        }
+        let mut node = sweep.only_for(value)?.clone();
+        let kind = kind(&node);
+        if node.is::<Convert>().is_some() {
+            node.inputs[0] = self.of(sweep, node.inputs[0])?;
+        } else if matches!(kind, Some(Kind::Multiply | Kind::Subtract)) {
+            for input in &mut node.inputs {
+                let scales = kind == Some(Kind::Multiply) && self.is_factor(sweep.net, *input);
+                if !scales {
+                    *input = self.of(sweep, *input)?;
+                }
+            }
+        } else {
+            return None;
+        }
+        self.make(sweep, node, value)
+    }
+
+    /// Whether a value is the same for all rows and leaves zeros as they are.
+    fn is_factor(&self, net: &Net, value: ValueId) -> bool {
+        let Some(factor) = &net.values[value].constant else { return false };
+        let sizes = factor.sizes();
+        let own = sizes.len() < self.table.len() || sizes[0] == 1;
+        let positive = |x: &f32| x.is_finite() && *x > 0.0;
+        let all = || {
+            convert_tensor(factor, ElementType::F32)
+                .ok()?
+                .as_slice()
+                .map(|s| s.iter().all(positive))
+        };
+        own && all() == Some(true)
+    }
+
+    /// Keeps a node as one that makes the rows of `value` alone.
+    fn make(&mut self, sweep: &mut Sweep<'_>, node: Node, value: ValueId) -> Option<ValueId> {
+        let sizes = sweep.net.sizes(value)?;
+        let whole = sizes.len() == self.table.len() && sizes[0] == self.table[0];
+        let shape: Vec<usize> = self.indices.iter().chain(sizes.get(1..)?).copied().collect();
+        let element_type = sweep.net.values[value].fact.element_type;
+        let output = sweep.add(Value::of(Fact::new(element_type, PartialShape::fixed(&shape))));
+        self.made.push(Node { outputs: smallvec![output], ..node });
+        whole.then_some(output)
+    }
+}

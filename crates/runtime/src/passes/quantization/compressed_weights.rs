@@ -1,0 +1,179 @@
+//! Products with weights that are stored in few bits read them so: as whole numbers with scales and
+//! zero points for each group, as NNCF writes them, or as f16. Reading a weight takes longer than
+//! computing its value, and the values would take two to eight times the memory.
+
+use crate::fused::compressed_weights::Weights;
+use crate::graph::net::{Net, Node, Operation, ValueId};
+use crate::graph::pattern::{either_way, operands, product};
+use crate::graph::rewriter::Sweep;
+use crate::ops::convert::convert_tensor;
+use crate::passes::PassCx;
+use crate::tensor::Sizes;
+use infer::ops::binary::Kind;
+use infer::ops::convert::Convert;
+use infer::ops::reshape::Reshape;
+use ir::ElementType;
+use kernels::gemm::{Code, Precision, THIN_ROWS};
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+
+/// Elements of weights in f16 below which they are read in f32 for many rows: more would not be in
+/// the caches of most machines, and fewer bytes of them are read faster.
+const WIDENED: usize = 1 << 22;
+
+pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    let precision = cx.shared.options.precision;
+    Sweep::editing(net, |sweep, node| by_stored(sweep, node, precision))
+}
+
+/// Lets a product read its weights as they are stored.
+fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node, precision: Precision) -> Option<()> {
+    let mut product = product(sweep.net, node).filter(|p| p.weights.is_none())?;
+    let &[a, b, ..] = &node.inputs[..] else { return None };
+    let sizes = |v| sweep.net.sizes(v).filter(|_| sweep.net.is_f32(v));
+    let (a, sizes) = (sizes(a)?, sizes(b).filter(|sizes| sizes.len() == 2)?);
+    let shape = product.shape(&a, &sizes);
+    let mut stored = Stored::of(sweep, b, &sizes, !product.turned.1)?;
+    if !shape.reads_through() {
+        return None;
+    }
+    // bf16 is as large as f16.
+    let is_small = sizes.iter().product::<usize>() < WIDENED || precision == Precision::Bf16;
+    if stored.weights.code == Code::F16 && is_small && shape.rows() > THIN_ROWS {
+        stored.weights.widened = Some(precision);
+    }
+    let more = stored.inputs.len() - 1;
+    node.inputs.remove(1);
+    node.inputs.insert_many(1, stored.inputs);
+    product.then.iter_mut().for_each(|then| *then = then.moved(more));
+    product.weights = Some(stored.weights);
+    node.operation = Operation::Made(Arc::new(product));
+    Some(())
+}
+
+/// How a matrix is stored.
+struct Stored {
+    weights: Weights,
+    /// Its elements, and then its scales and zero points.
+    inputs: SmallVec<[ValueId; 3]>,
+}
+
+impl Stored {
+    /// How a matrix follows from constants, if it does so in a way that products know.
+    fn of(sweep: &Sweep<'_>, value: ValueId, sizes: &Sizes, by_rows: bool) -> Option<Stored> {
+        if let Some((elements, ElementType::F16)) = widened(sweep, value) {
+            let (code, sizes) = (Code::F16, sizes.clone());
+            let (scales, zeros, widened) = (None, None, None);
+            let weights = Weights { code, sizes, by_rows, group: 1, scales, zeros, widened };
+            return Some(Stored { weights, inputs: smallvec![elements] });
+        }
+        let maker = sweep.maker(value)?;
+        let value = if maker.is::<Reshape>().is_some() { *maker.inputs.first()? } else { value };
+        let axes = Axes::of(sweep.net.sizes(value)?, sizes, by_rows)?;
+        let scaled = sweep.maker(value)?;
+        either_way(scaled, Kind::Multiply).find_map(|[shifted, scales]| {
+            let (scales, scales_apart) = axes.factors(sweep, scales)?;
+            let minus = sweep.maker(shifted).and_then(|node| operands(node, Kind::Subtract));
+            let (elements, code) = axes.elements(sweep, minus.map_or(shifted, |[x, _]| x))?;
+            let mut inputs = smallvec![elements, scales];
+            let mut zeros_apart = None;
+            if let Some([_, zeros]) = minus {
+                let (zeros, apart) = axes.factors(sweep, zeros)?;
+                zeros_apart = Some(apart);
+                inputs.push(are_elements(sweep.net, zeros, code)?);
+            }
+            let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
+            let (zeros, widened) = (zeros_apart, None);
+            let weights = Weights { code, sizes, by_rows, group, scales, zeros, widened };
+            Some(Stored { weights, inputs })
+        })
+    }
+}
+
+/// The constant that becomes a value in f32, and its element type.
+fn widened(sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, ElementType)> {
+    let converts = |node: &&Node| node.is::<Convert>().is_some() && sweep.net.is_f32(value);
+    let from = *sweep.maker(value).filter(converts)?.inputs.first()?;
+    let element_type = sweep.net.values[from].constant.as_ref()?.element_type();
+    Some((from, element_type))
+}
+
+/// The axes of elements as they are stored.
+struct Axes {
+    sizes: Sizes,
+    columns: usize,
+    /// The axis of groups, if there is one.
+    groups: Option<usize>,
+    terms: usize,
+}
+
+impl Axes {
+    /// Those of a matrix of some sizes, whose terms may be divided in groups.
+    fn of(stored: Sizes, sizes: &[usize], by_rows: bool) -> Option<Axes> {
+        let (columns, groups, terms) = match (stored.len(), by_rows) {
+            (2, false) => (0, None, 1),
+            (2, true) => (1, None, 0),
+            (3, false) => (0, Some(1), 2),
+            (3, true) => (2, Some(0), 1),
+            _ => return None,
+        };
+        let all = stored[terms] * groups.map_or(1, |axis| stored[axis]);
+        let size = if by_rows { [all, stored[columns]] } else { [stored[columns], all] };
+        (size[..] == *sizes && all > 0).then_some(Axes { sizes: stored, columns, groups, terms })
+    }
+
+    /// Terms of a group.
+    fn group(&self) -> usize {
+        self.sizes[self.terms]
+    }
+
+    /// The constant of what each group has one of, and how far apart those of columns and of groups are.
+    fn factors(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, (usize, usize))> {
+        let is_known = sweep.net.values[value].constant.is_some();
+        let from = if is_known { value } else { widened(sweep, value)?.0 };
+        let sizes = sweep.net.sizes(from)?;
+        let missing = self.sizes.len().checked_sub(sizes.len())?;
+        let size = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| sizes[axis]);
+        let fits = |axis: usize| size(axis) == 1 || size(axis) == self.sizes[axis];
+        if !(0..self.sizes.len()).all(fits) || size(self.terms) != 1 {
+            return None;
+        }
+        let apart = |axis: usize| match size(axis) {
+            1 => 0,
+            _ => (axis + 1..self.sizes.len()).map(size).product(),
+        };
+        Some((from, (apart(self.columns), self.groups.map_or(0, apart))))
+    }
+
+    /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or rows
+    /// share a byte.
+    fn elements(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, Code)> {
+        let (elements, element_type) = widened(sweep, value)?;
+        let is_even = self.group().is_multiple_of(2) && self.sizes.last()?.is_multiple_of(2);
+        let code = match element_type {
+            ElementType::U8 => Code::U8,
+            ElementType::I8 => Code::I8,
+            ElementType::U4 if is_even => Code::U4,
+            ElementType::I4 if is_even => Code::I4,
+            _ => return None,
+        };
+        (sweep.net.sizes(elements)? == self.sizes).then_some((elements, code))
+    }
+}
+
+/// The same zero points, if elements could have their values.
+fn are_elements(net: &Net, zeros: ValueId, code: Code) -> Option<ValueId> {
+    let tensor = net.values[zeros].constant.as_ref()?;
+    let (low, high) = match (code, tensor.element_type()) {
+        (Code::U8, ElementType::U8) | (Code::I8, ElementType::I8) => return Some(zeros),
+        (Code::U4, ElementType::U4) | (Code::I4, ElementType::I4) => return Some(zeros),
+        (Code::U8, _) => (0.0, 255.0),
+        (Code::I8, _) => (-128.0, 127.0),
+        (Code::U4, _) => (0.0, 15.0),
+        (Code::I4, _) => (-8.0, 7.0),
+        (Code::F16, _) => return None,
+    };
+    let wide = convert_tensor(tensor, ElementType::F32).ok()?;
+    let is_one = |x: &f32| x.fract() == 0.0 && (low..=high).contains(x);
+    wide.as_slice()?.iter().all(is_one).then_some(zeros)
+}

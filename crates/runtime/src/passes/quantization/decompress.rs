@@ -1,0 +1,158 @@
+//! Weights that are stored in fewer bits: their values are computed in f32, without rounding to
+//! f16 in between, and once.
+
+use crate::fused::decompress::Once;
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::ops::convert::convert_tensor;
+use crate::passes::PassCx;
+use infer::Fact;
+use infer::ops::binary::Binary;
+use infer::ops::convert::Convert;
+use ir::ElementType;
+use smallvec::smallvec;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Constants up to so many elements are converted when the plan is made.
+const SMALL: usize = 1 << 16;
+
+/// Replaces what is computed from constants in f16 and then converted to f32: OpenVINO computes
+/// all of it in f32.
+pub(crate) fn widen(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut wide = HashMap::new();
+    Sweep::over(net, |sweep, node| {
+        let half = |t| matches!(t, ElementType::F16 | ElementType::BF16);
+        let net = &*sweep.net;
+        let converts = node.is::<Convert>().is_some()
+            && net.is_f32(node.outputs[0])
+            && half(net.values[node.inputs[0]].fact.element_type)
+            && net.values[node.inputs[0]].constant.is_none();
+        let value = if converts { widened(sweep, node.inputs[0], &mut wide) } else { None };
+        match value {
+            Some(value) => sweep.replace(node.outputs[0], value),
+            None => sweep.keep(node),
+        }
+    })
+}
+
+/// The value in f32, if it follows from constants without having been rounded before.
+fn widened(
+    sweep: &mut Sweep<'_>,
+    value: ValueId,
+    wide: &mut HashMap<ValueId, ValueId>,
+) -> Option<ValueId> {
+    if let Some(&known) = wide.get(&value) {
+        return Some(known);
+    }
+    let fact = &sweep.net.values[value].fact;
+    let sizes = fact.shape.sizes()?;
+    let of_f32 = Value::of(Fact::new(ElementType::F32, fact.shape.clone()));
+    let result = if let Some(constant) = sweep.net.values[value].constant.clone() {
+        if sizes.iter().product::<usize>() > SMALL {
+            let layer = 0;
+            let output = sweep.add(of_f32);
+            sweep.keep(conversion(value, output, layer)?);
+            output
+        } else {
+            sweep.add(Value::known(convert_tensor(&constant, ElementType::F32).ok()?))
+        }
+    } else {
+        let mut node = sweep.maker(value)?.clone();
+        let data = *node.inputs.first()?;
+        let moves = node.op()?.traits().moves == 0b1 && node.outputs.len() == 1;
+        if node.is::<Convert>().is_some() {
+            // Small integers are exact in f16, others have been rounded.
+            let from = &sweep.net.values[data];
+            let exact = from.fact.element_type.bits().is_some_and(|bits| bits <= 8);
+            if !exact || from.constant.is_none() {
+                return None;
+            }
+            let output = sweep.add(of_f32);
+            sweep.keep(conversion(data, output, node.layer)?);
+            wide.insert(value, output);
+            return Some(output);
+        } else if node.is::<Binary>().is_some() {
+            for input in &mut node.inputs {
+                *input = widened(sweep, *input, wide)?;
+            }
+        } else if moves {
+            node.inputs[0] = widened(sweep, data, wide)?;
+        } else {
+            return None;
+        }
+        let output = sweep.add(of_f32);
+        node.outputs = smallvec![output];
+        sweep.keep(node);
+        output
+    };
+    wide.insert(value, result);
+    Some(result)
+}
+
+fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
+    let operation = Operation::written(Convert::to(ElementType::F32))?;
+    Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
+}
+
+/// Joins what does not depend on the inputs to nodes that are computed in the first run only. In
+/// the only run, it shares the memory of what the inputs decide.
+pub(crate) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    if cx.shared.options.runs_once {
+        return 0;
+    }
+    let fixed = fixed(net, cx);
+    let mut needed: Vec<ValueId> = Vec::new();
+    for node in net.nodes.iter().filter(|n| !fixed.contains(&n.outputs[0])) {
+        needed.extend(node.inputs.iter().filter(|v| fixed.contains(*v)));
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    let makers: HashMap<ValueId, usize> =
+        net.nodes.iter().enumerate().map(|(i, n)| (n.outputs[0], i)).collect();
+    let joined = needed.iter().map(|&value| (value, join(net, cx, &makers, value)));
+    let joined: HashMap<ValueId, Node> = joined.collect();
+    for &value in &needed {
+        net.values[value].invariant = true;
+    }
+    Sweep::replacing(net, |_, node| joined.get(&node.outputs[0]).cloned())
+}
+
+/// The values that follow from constants and are not outputs.
+fn fixed(net: &Net, cx: &PassCx<'_>) -> HashSet<ValueId> {
+    let mut fixed = HashSet::new();
+    for node in &net.nodes {
+        let pure = node.op().is_some_and(|op| op.traits().pure);
+        let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
+        let known = |v: &ValueId| net.values[*v].constant.is_some() || fixed.contains(v);
+        let &[output] = &node.outputs[..] else { continue };
+        let ready = !node.inputs.is_empty() && node.inputs.iter().all(known);
+        let is_static = net.values[output].fact.is_static();
+        if pure && !bodies && ready && is_static && !net.outputs.contains(&output) {
+            fixed.insert(output);
+        }
+    }
+    fixed
+}
+
+/// All that computes a value, as one node.
+fn join(net: &Net, cx: &PassCx<'_>, makers: &HashMap<ValueId, usize>, value: ValueId) -> Node {
+    let (mut open, mut own, mut constants) = (vec![value], Vec::new(), Vec::new());
+    while let Some(value) = open.pop() {
+        match makers.get(&value) {
+            Some(maker) if !own.contains(maker) => {
+                own.push(*maker);
+                open.extend(&net.nodes[*maker].inputs);
+            }
+            None if !constants.contains(&value) => constants.push(value),
+            _ => {}
+        }
+    }
+    own.sort_unstable();
+    let nodes: Vec<Node> = own.iter().map(|&i| net.nodes[i].clone()).collect();
+    let layer = nodes.last().map_or(0, |n| n.layer);
+    let graph = cx.graph.clone();
+    let once = Once { graph, nodes, constants: constants.clone(), value };
+    let operation = Operation::Made(Arc::new(once));
+    Node { operation, inputs: constants.into(), outputs: smallvec![value], layer }
+}

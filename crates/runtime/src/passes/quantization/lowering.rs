@@ -1,0 +1,198 @@
+//! Models that are quantised: what FakeQuantize gives has levels, and filters that are stored as
+//! integers are multiplied by the scales of their channels. A convolution or product of both is computed
+//! in integers. Its sums are exact, where those of f32 are rounded term by term; data that lie between
+//! two levels may go to the other one.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::quantized::{IntegerConvolution, Reads};
+use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
+use crate::graph::pattern::{either_way, number};
+use crate::graph::rewriter::Sweep;
+use crate::ops::pool;
+use crate::passes::PassCx;
+use crate::tensor::Tensor;
+use infer::ops::binary::Kind;
+use infer::ops::convert::Convert;
+use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::interpolate::{self, Interpolate};
+use infer::ops::matmul::MatMul;
+use infer::ops::pool::Pool;
+use infer::ops::unary::{self, Unary};
+use ir::ElementType;
+use kernels::conv::Convolution;
+use kernels::gemm::{Precision, Window};
+use kernels::integers::{Levels, Quantized};
+use kernels::quantize::{ColumnLevels, ToLevel};
+use smallvec::smallvec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Notes which values have levels, and which are integers, before other passes make something else of
+/// how they are computed.
+pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let mut found = 0;
+    // What Convert makes, and of what.
+    let mut converted = HashMap::new();
+    for i in 0..net.nodes.len() {
+        let node = &net.nodes[i];
+        let Some(&first) = node.outputs.first() else { continue };
+        if node.is::<Convert>().is_some() {
+            converted.extend(node.inputs.first().map(|input| (first, *input)));
+        }
+        let levels = levels(net, node);
+        let integers = integers(net, &converted, node);
+        found += usize::from(levels.is_some()) + usize::from(integers.is_some());
+        net.values[first].integers = integers;
+        for output in node.outputs.clone() {
+            net.values[output].levels = levels.filter(|_| net.is_f32(output));
+        }
+    }
+    found
+}
+
+/// The levels of what a node gives: it rounds to them, or keeps those of its input.
+fn levels(net: &Net, node: &Node) -> Option<Levels> {
+    if node.is::<FakeQuantize>().is_some() {
+        return Some(rounding(net, node)?.levels);
+    }
+    let keeps = is_largest(net, node).is_some()
+        || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu)
+        || node.is::<Interpolate>().is_some_and(|rule| rule.mode() == interpolate::Mode::Nearest);
+    if keeps {
+        return net.values[*node.inputs.first()?].levels;
+    }
+    moved(net, node)
+}
+
+/// The levels of what a node only moves, and of the zeros that it may put between.
+fn moved(net: &Net, node: &Node) -> Option<Levels> {
+    let moves = node.op()?.traits().moves;
+    let is_zero = |v: ValueId| number(net, v) == Some(0.0);
+    let read = node.inputs.iter().enumerate().filter(|(i, _)| moves >> (i & 63) & 1 == 1);
+    let mut all = read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].levels);
+    let first = all.next()??;
+    all.all(|levels| levels == Some(first)).then_some(first)
+}
+
+/// Whether a node takes the largest element of windows that all look at some of the input: that of a
+/// window in the padding alone is no level.
+fn is_largest(net: &Net, node: &Node) -> Option<()> {
+    let rule = node.is::<Pool>().filter(|rule| rule.is_max())?;
+    let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
+    let (axes, _) = pool::geometry(rule, &data, &result);
+    /// Windows along an axis, at most: a file may declare any number.
+    const MOST: usize = 1 << 20;
+    let looks = |a: &Window| (0..a.output).all(|output| !a.taps_within(output).is_empty());
+    axes.iter().all(|a| a.output <= MOST && looks(a)).then_some(())
+}
+
+/// How a FakeQuantize rounds all its elements.
+pub(crate) struct Rounding {
+    pub(crate) to: ToLevel,
+    pub(crate) scale: f32,
+    pub(crate) low: f32,
+    levels: Levels,
+}
+
+/// That of a node that rounds all elements of f32 alike, to levels one of which is 0.
+pub(crate) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
+    let count = node.is::<FakeQuantize>()?.levels();
+    let &[data, from_low, from_high, low, high] = &node.inputs[..] else { return None };
+    let (from_low, from_high) = (number(net, from_low)?, number(net, from_high)?);
+    let (low, high) = (number(net, low)?, number(net, high)?);
+    let to = ToLevel::new(from_low, from_high, count).filter(|_| net.is_f32(data))?;
+    let scale = (f64::from(high) - f64::from(low)) / (count - 1) as f64;
+    let levels = Levels::new(low.into(), scale)?;
+    Some(Rounding { to, scale: scale as f32, low, levels })
+}
+
+/// The parameters by which a node rounds all elements of each column of f32 alike, and the last level.
+pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
+    let levels = node.is::<FakeQuantize>()?.levels();
+    let columns = *net.sizes(*node.outputs.first()?)?.last()?;
+    let &[data, ref limits @ ..] = &node.inputs[..] else { return None };
+    let limits: [ValueId; 4] = limits.try_into().ok().filter(|_| net.is_f32(data))?;
+    let of_columns = |v: ValueId| {
+        let limit = net.values[v].constant.as_ref()?;
+        let own = limit.as_slice::<f32>()?;
+        let last = limit.sizes().last().copied().unwrap_or(1);
+        (own.len() == 1 || own.len() == last && last == columns).then_some(own)
+    };
+    let [a, b, c, d] = limits.map(of_columns);
+    let all = [a?, b?, c?, d?];
+    let of = |column: usize| all.map(|limit| limit[if limit.len() == 1 { 0 } else { column }]);
+    let each: Vec<[f32; 4]> = (0..columns).map(of).collect();
+    let parameters = ColumnLevels::parameters(&each, levels)?;
+    let parameters = Tensor::from_vec(&[parameters.len()], parameters).ok()?;
+    Some((parameters, levels.checked_sub(1)? as f32))
+}
+
+/// The integers that a node multiplies by scales of the first axis.
+fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Option<Integers> {
+    either_way(node, Kind::Multiply).find_map(|[factor, scale]| {
+        let scales = net.values[scale].constant.as_ref()?;
+        let values = net.values[*converted.get(&factor)?].constant.as_ref()?;
+        let (&outputs, inner) = values.sizes().split_first()?;
+        let fits = values.element_type() == ElementType::I8
+            && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
+        let scales = match (scales.as_slice::<f32>()?, scales.sizes()) {
+            ([one], _) => vec![*one; outputs],
+            (all, [own, rest @ ..]) => {
+                let of_channels = *own == outputs && rest.len() == inner.len();
+                (of_channels && rest.iter().all(|n| *n == 1)).then(|| all.to_vec())?
+            }
+            _ => return None,
+        };
+        fits.then(|| Integers { values: values.clone(), scales: scales.into() })
+    })
+}
+
+/// Computes convolutions and products in integers.
+pub(crate) fn multiply(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, in_integers)
+}
+
+fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+    let &[data, filters] = &node.inputs[..] else { return None };
+    let net = &*sweep.net;
+    let integers = net.values[filters].integers.clone()?;
+    let levels = net.values[data].levels?;
+    let (conv, channels_first) = convolution(net, node, &integers)?;
+    let quantized = Quantized::new(&conv, levels)?;
+    let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
+    let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
+    let inputs = [integers.values, scales].map(|t| sweep.add(Value::known(t)));
+    let made = IntegerConvolution {
+        quantized,
+        columns: conv.outputs,
+        reads: Reads::Values { level: levels.to_level()?, channels_first },
+        gates: None,
+        then: Vec::new(),
+        writes: None,
+    };
+    let operation = Operation::Made(Arc::new(made));
+    Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
+}
+
+/// The convolution that a node is, and whether it reads channels before the axes; a product of rows is
+/// one, too.
+fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
+    if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then, .. }) =
+        node.made::<ChannelsLast>()
+    {
+        return then.is_empty().then(|| (conv.clone(), *channels_first));
+    }
+    let matmul = node.is::<MatMul>()?;
+    let (sizes, &[outputs, inputs]) = (net.sizes(node.inputs[0])?, integers.values.sizes()) else {
+        return None;
+    };
+    let is_plain = sizes.len() > 1 && matmul.transposed(sizes.len(), 2) == (false, true);
+    if !is_plain || !net.is_f32(node.inputs[0]) {
+        return None;
+    }
+    let rows: usize = sizes.iter().rev().skip(1).product();
+    let line = Window { input: rows, output: rows, ..Window::NONE };
+    let axes = [Window::NONE, Window::NONE, line];
+    let precision = Precision::F32;
+    Some((Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision }, false))
+}

@@ -1,0 +1,8 @@
+//! Quantized, compressed and low-precision data.
+
+pub(crate) mod bf16;
+pub(crate) mod compressed_gather;
+pub(crate) mod compressed_weights;
+pub(crate) mod decompress;
+pub(crate) mod lowering;
+pub(crate) mod propagation;

@@ -1,0 +1,170 @@
+//! Data of convolutions in integers are rounded where they are read, unless a convolution has rounded
+//! them among its steps: then they stay bytes, if all that reads them takes levels. That are such
+//! convolutions, what is added to their sums, depthwise convolutions, and the largest of a window.
+
+use crate::fused::convolution::ChannelsLast;
+use crate::fused::pool::{Elements, PoolLast};
+use crate::fused::post_ops::{Operand, Round, Then};
+use crate::fused::quantized::{IntegerConvolution, Reads};
+use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::Sweep;
+use crate::passes::PassCx;
+use crate::passes::quantization::lowering::rounding;
+use crate::tensor::Tensor;
+use infer::Fact;
+use ir::ElementType;
+use kernels::quantize::{ColumnLevels, ToLevel};
+use std::sync::Arc;
+
+/// Data that are rounded for a convolution alone are rounded while it reads them.
+pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
+    Sweep::replacing(net, |sweep, node| {
+        let conv = node.made::<IntegerConvolution>()?;
+        let Reads::Values { channels_first, .. } = conv.reads else { return None };
+        let maker = sweep.only_for(*node.inputs.first()?)?;
+        let level = rounding(sweep.net, maker)?.to;
+        let reads = Reads::Values { level, channels_first };
+        let operation = Operation::Made(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
+        let mut node = Node { operation, ..node.clone() };
+        node.inputs[0] = *maker.inputs.first()?;
+        Some(node)
+    })
+}
+
+/// What the bytes are that a value becomes.
+#[derive(Clone, Copy)]
+enum Bytes {
+    /// Levels of a FakeQuantize: how they are found, how far apart their values are, and the first.
+    Alike(ToLevel, f32, f32),
+    /// Levels of each channel by the parameters that a value holds.
+    OfChannels(ValueId),
+}
+
+/// Keeps what convolutions round as bytes.
+pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
+    let readers = net.readers();
+    let mut found = 0;
+    for i in 0..net.nodes.len() {
+        let Some((made, bytes)) = writing(net, &readers, &net.nodes[i]) else { continue };
+        net.nodes[i].operation = Operation::Made(made);
+        store(net, &readers, net.nodes[i].outputs[0], bytes);
+        found += 1;
+    }
+    found
+}
+
+/// A convolution that writes levels, if its readers take them, and what these are.
+fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Made>, Bytes)> {
+    let (made, bytes): (Arc<dyn Made>, _) = match node.made::<IntegerConvolution>() {
+        Some(conv) => {
+            let mut conv = conv.clone();
+            let (writes, bytes) = match conv.then.pop()? {
+                Then::Quantize(to, scale, low) => (Round::Alike(to), Bytes::Alike(to, scale, low)),
+                Then::QuantizeColumns(at, most) => {
+                    (Round::Columns(at, most), Bytes::OfChannels(*node.inputs.get(at)?))
+                }
+                _ => return None,
+            };
+            conv.writes = Some(writes);
+            (Arc::new(conv), bytes)
+        }
+        None => {
+            let mut conv = node.made::<ChannelsLast>().filter(|c| c.is_by_channels())?.clone();
+            let Then::Quantize(to, scale, low) = conv.then.pop()? else { return None };
+            conv.writes = Some(to);
+            (Arc::new(conv), Bytes::Alike(to, scale, low))
+        }
+    };
+    let &value = node.outputs.first()?;
+    is_taken(net, readers, (value, bytes), POOLS).then_some((made, bytes))
+}
+
+/// Pools one behind the other that levels pass through, at most: a file may hold any number, and each is
+/// a call inside that of the one before.
+const POOLS: usize = 8;
+
+/// Whether all that reads a value takes such bytes, behind so many pools at most.
+fn is_taken(
+    net: &Net,
+    readers: &[Vec<usize>],
+    (value, bytes): (ValueId, Bytes),
+    pools: usize,
+) -> bool {
+    let takes = |node: &Node| {
+        let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
+        if let Some(conv) = node.made::<IntegerConvolution>() {
+            // Levels of another FakeQuantize are found from values.
+            let is_data = |i: usize| i == 0 && conv.reads_levels(net.values[value].levels);
+            let is_added = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
+            let are_alike = matches!(bytes, Bytes::Alike(..));
+            return are_alike && places.all(|i| is_data(i) || is_added(i));
+        }
+        if let Some(conv) = node.made::<ChannelsLast>() {
+            return conv.with_levels(0).is_some() && places.all(|i| i == 0);
+        }
+        let levels = |v: ValueId| net.values[v].levels;
+        let keeps = levels(value).is_some() && levels(node.outputs[0]) == levels(value);
+        let passes = node.made::<PoolLast>().is_some() && keeps && pools > 0;
+        passes && is_taken(net, readers, (node.outputs[0], bytes), pools - 1)
+    };
+    !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
+}
+
+/// Makes a value bytes that [`is_taken`], and what reads it read those.
+fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, bytes: Bytes) {
+    let shape = net.values[value].fact.shape.clone();
+    net.values[value].fact = Fact::new(ElementType::U8, shape);
+    for &i in &readers[value] {
+        let node = &net.nodes[i];
+        if let Some(pool) = node.made::<PoolLast>() {
+            let output = node.outputs[0];
+            let pool = PoolLast { elements: Elements::Levels, ..pool.clone() };
+            net.nodes[i].operation = Operation::Made(Arc::new(pool));
+            store(net, readers, output, bytes);
+        } else if let Some(conv) = node.made::<IntegerConvolution>() {
+            let conv = reading(conv, node, value, bytes);
+            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+        } else if let Some(conv) =
+            node.made::<ChannelsLast>().and_then(|c| c.with_levels(node.inputs.len()))
+        {
+            let Some(parameters) = parameters(net, bytes, conv.conv.inputs) else { continue };
+            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            net.nodes[i].inputs.push(parameters);
+        }
+    }
+}
+
+/// A convolution that reads bytes where it has read a value.
+fn reading(
+    conv: &IntegerConvolution,
+    node: &Node,
+    value: ValueId,
+    bytes: Bytes,
+) -> IntegerConvolution {
+    let mut conv = conv.clone();
+    if node.inputs[0] == value {
+        conv.reads = Reads::Levels;
+    }
+    for then in &mut conv.then {
+        match (*then, bytes) {
+            (Then::Add(Operand::Matrix(at)), Bytes::Alike(_, scale, low))
+                if node.inputs[at] == value =>
+            {
+                *then = Then::AddLevels(at, scale, low);
+            }
+            _ => {}
+        }
+    }
+    conv
+}
+
+/// The parameters of the levels of so many channels.
+fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
+    match bytes {
+        Bytes::OfChannels(parameters) => Some(parameters),
+        Bytes::Alike(to, scale, low) => {
+            let all = ColumnLevels::alike(to, (scale, low), channels);
+            Some(net.add(Value::known(Tensor::from_vec(&[all.len()], all).ok()?)))
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Where every value lives: decided once, before anything runs.
+
+use crate::graph::net::{Net, ValueId};
+use crate::kernel::Reuse;
+use crate::tensor::packed_len;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+
+/// From one step to another, both included.
+type Steps = RangeInclusive<usize>;
+
+/// Arena blocks begin at a cache line.
+const ALIGN: usize = 64;
+
+/// Where a value lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The caller's tensor for this input.
+    Input(usize),
+    /// A constant of the plan.
+    Constant,
+    /// Inside another value, `offset` bytes from its start.
+    View { of: ValueId, offset: usize },
+    /// In the arena of the session.
+    Arena { offset: usize, len: usize },
+    /// In memory of its own that is handed to the caller.
+    External,
+    /// In memory that is taken while running: its shape is not known before, or it may outlive
+    /// the step that consumes it.
+    Pool,
+}
+
+/// How a step uses memory, as far as placing needs to know.
+pub(crate) struct Use {
+    pub(crate) inputs: SmallVec<[ValueId; 4]>,
+    pub(crate) outputs: SmallVec<[ValueId; 2]>,
+    /// `None` for a step whose kernel is chosen while running.
+    pub(crate) reuse: Option<Reuse>,
+}
+
+/// The places of all values, and the steps that run in place.
+pub(crate) struct Placement {
+    pub(crate) places: Vec<Place>,
+    /// For each value those that lie inside it.
+    pub(crate) inside: Vec<SmallVec<[ValueId; 2]>>,
+    /// For each step the (input, output) that share memory.
+    pub(crate) in_place: Vec<Option<(usize, usize)>>,
+    /// Bytes of the arena.
+    pub(crate) arena: usize,
+    /// For each step the pool values that nothing needs after it.
+    pub(crate) frees: Vec<SmallVec<[ValueId; 2]>>,
+}
+
+/// A class of values that share memory, known by its root.
+#[derive(Clone, Copy)]
+struct Class {
+    first: usize,
+    last: usize,
+    len: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Foreign,
+    Owned,
+    External,
+    Pool,
+}
+
+/// Places every value of `net`, whose steps use memory as `uses` says: in little memory for a plan
+/// that runs once, which must touch all of it for the first time, else in memory that threads
+/// keep in their caches.
+pub(crate) fn place(net: &Net, uses: &[Use], runs_once: bool) -> Placement {
+    let mut placer = Placer::new(net);
+    placer.define(net, uses);
+    placer.lifetimes(net, uses);
+    let in_place = placer.in_place(uses);
+    let arena = placer.arena(runs_once);
+    placer.finish(net, uses, in_place, arena)
+}
+
+struct Placer {
+    /// For each value its root and its offset there.
+    roots: Vec<(ValueId, usize)>,
+    /// For each root the values that lie inside it.
+    inside: Vec<SmallVec<[ValueId; 2]>>,
+    lens: Vec<usize>,
+    classes: Vec<Class>,
+}
+
+impl Placer {
+    fn new(net: &Net) -> Placer {
+        let len = |fact: &infer::Fact| {
+            let sizes = fact.shape.sizes()?;
+            packed_len(fact.element_type, &sizes).ok()
+        };
+        let lens: Vec<usize> = net.values.iter().map(|v| len(&v.fact).unwrap_or(0)).collect();
+        let class = |&len: &usize| Class { first: 0, last: 0, len, kind: Kind::Foreign };
+        let roots = (0..lens.len()).map(|v| (v, 0)).collect();
+        let inside = vec![SmallVec::new(); lens.len()];
+        Placer { roots, inside, classes: lens.iter().map(class).collect(), lens }
+    }
+
+    fn root(&self, value: ValueId) -> ValueId {
+        self.roots[value].0
+    }
+
+    fn class(&mut self, value: ValueId) -> &mut Class {
+        let root = self.root(value);
+        &mut self.classes[root]
+    }
+
+    /// Who makes each value, and which values lie inside others.
+    fn define(&mut self, net: &Net, uses: &[Use]) {
+        for (step, used) in uses.iter().enumerate() {
+            if let Some(Reuse::Views(views)) = &used.reuse {
+                for (output, view) in used.outputs.iter().zip(views) {
+                    let (root, offset) = self.roots[used.inputs[view.input]];
+                    self.roots[*output] = (root, offset + view.offset);
+                    self.inside[root].push(*output);
+                }
+                continue;
+            }
+            for &output in &used.outputs {
+                let fact = &net.values[output].fact;
+                let late = used.reuse.is_none() || used.reuse == Some(Reuse::Provides);
+                let text = fact.element_type == ir::ElementType::String;
+                let pool = late || text || !fact.is_static();
+                let kind = if pool { Kind::Pool } else { Kind::Owned };
+                self.classes[output] =
+                    Class { first: step, last: step, len: self.lens[output], kind };
+            }
+        }
+    }
+
+    /// Until when each class is needed, and which must have memory of their own.
+    fn lifetimes(&mut self, net: &Net, uses: &[Use]) {
+        for (step, used) in uses.iter().enumerate() {
+            let keeps = matches!(used.reuse, None | Some(Reuse::Provides));
+            for &input in &used.inputs {
+                let class = self.class(input);
+                class.last = class.last.max(step);
+                if keeps && class.kind == Kind::Owned {
+                    class.kind = Kind::Pool;
+                }
+            }
+        }
+        for &output in &net.outputs {
+            let class = self.class(output);
+            class.last = usize::MAX;
+            if class.kind == Kind::Owned {
+                class.kind = Kind::External;
+            }
+        }
+    }
+
+    /// Lets outputs overwrite inputs that nothing needs any more.
+    fn in_place(&mut self, uses: &[Use]) -> Vec<Option<(usize, usize)>> {
+        uses.iter()
+            .enumerate()
+            .map(|(step, used)| {
+                let Some(Reuse::InPlace(mask)) = used.reuse else { return None };
+                let output = *used.outputs.first()?;
+                let target = self.classes[self.root(output)];
+                if !matches!(target.kind, Kind::Owned | Kind::External) || target.len == 0 {
+                    return None;
+                }
+                let fits = |&i: &usize| self.can_overwrite(step, used, i, output);
+                let input = (0..used.inputs.len()).filter(|i| mask >> i & 1 == 1).find(fits)?;
+                let root = self.root(used.inputs[input]);
+                self.merge(root, output);
+                Some((input, 0))
+            })
+            .collect()
+    }
+
+    fn can_overwrite(&self, step: usize, used: &Use, input: usize, output: ValueId) -> bool {
+        let value = used.inputs[input];
+        let (root, offset) = self.roots[value];
+        let class = self.classes[root];
+        let alone = used.inputs.iter().filter(|v| self.root(**v) == root).count() == 1;
+        class.kind == Kind::Owned
+            && class.last == step
+            && alone
+            && offset == 0
+            && self.lens[value] == class.len
+            && self.lens[output] == class.len
+    }
+
+    /// Makes `output`, and what lies inside it, part of the class of `root`.
+    fn merge(&mut self, root: ValueId, output: ValueId) {
+        let old = self.root(output);
+        let merged = self.classes[old];
+        let mut moved = std::mem::take(&mut self.inside[old]);
+        moved.push(old);
+        for &value in &moved {
+            self.roots[value].0 = root;
+        }
+        self.inside[root].append(&mut moved);
+        let class = &mut self.classes[root];
+        class.last = class.last.max(merged.last);
+        if merged.kind == Kind::External {
+            class.kind = Kind::External;
+        }
+    }
+
+    /// Offsets for the classes of the arena, the largest first.
+    fn arena(&self, runs_once: bool) -> (Vec<usize>, usize) {
+        let is_owned = |&v: &ValueId| self.root(v) == v && self.classes[v].kind == Kind::Owned;
+        let mut order: Vec<ValueId> = (0..self.roots.len()).filter(is_owned).collect();
+        order.sort_unstable_by_key(|&v| (Reverse(self.classes[v].len), self.classes[v].first, v));
+        let mut offsets = vec![0; self.roots.len()];
+        let divided = if runs_once { usize::MAX } else { Arena::DIVIDED };
+        let mut arena = Arena { divided, ..Arena::default() };
+        for value in order {
+            offsets[value] = arena.add(self.classes[value]);
+        }
+        (offsets, arena.len)
+    }
+
+    fn finish(
+        self,
+        net: &Net,
+        uses: &[Use],
+        in_place: Vec<Option<(usize, usize)>>,
+        (offsets, arena): (Vec<usize>, usize),
+    ) -> Placement {
+        let own = |v: ValueId| match self.classes[v].kind {
+            Kind::Owned => Place::Arena { offset: offsets[v], len: self.lens[v] },
+            Kind::External => Place::External,
+            Kind::Pool => Place::Pool,
+            Kind::Foreign => match net.inputs.iter().position(|i| *i == v) {
+                Some(input) => Place::Input(input),
+                None => Place::Constant,
+            },
+        };
+        let place = |v: ValueId| match self.roots[v] {
+            (root, _) if root == v => own(v),
+            (of, offset) => Place::View { of, offset },
+        };
+        let places: Vec<Place> = (0..net.values.len()).map(place).collect();
+        let mut frees = vec![SmallVec::new(); uses.len()];
+        for (value, entry) in self.roots.iter().enumerate() {
+            let class = self.classes[entry.0];
+            if class.kind == Kind::Pool
+                && let Some(list) = frees.get_mut(class.last)
+            {
+                list.push(value);
+            }
+        }
+        Placement { places, inside: self.inside, in_place, arena, frees }
+    }
+}
+
+/// Blocks of the arena that have their place.
+#[derive(Default)]
+struct Arena {
+    /// Bytes from which on blocks lie around a middle.
+    divided: usize,
+    /// By how long they are alive, as a power of two, and by their first step: blocks that live
+    /// together with another are found without a look at all of them.
+    blocks: Vec<BTreeMap<usize, Vec<Block>>>,
+    /// Middles of divided blocks, and when each has one, the last step for the first. All lie
+    /// within the first of their middle, which is the largest.
+    middles: Vec<(usize, BTreeMap<usize, usize>)>,
+    len: usize,
+}
+
+struct Block {
+    bytes: Range<usize>,
+    steps: Steps,
+}
+
+impl Arena {
+    /// Bytes from which on threads divide a block; smaller ones fill gaps.
+    const DIVIDED: usize = 16 << 10;
+
+    /// Finds a place for a class that is no larger than those before it.
+    fn add(&mut self, class: Class) -> usize {
+        let len = class.len.next_multiple_of(ALIGN);
+        let steps = class.first..=class.last;
+        let offset = match len >= self.divided {
+            true => self.around_a_middle(len, &steps),
+            false => self.lowest(len, &steps),
+        };
+        // What would not fit any memory is refused when the arena is allocated.
+        let bytes = offset..offset.saturating_add(len);
+        self.len = self.len.max(bytes.end);
+        let age = (class.last - class.first + 1).ilog2() as usize;
+        if self.blocks.len() <= age {
+            self.blocks.resize_with(age + 1, BTreeMap::new);
+        }
+        self.blocks[age].entry(class.first).or_default().push(Block { bytes, steps });
+        offset
+    }
+
+    /// Where the middle is that of other blocks, or else above all of them. Two threads have a
+    /// half of each block: so they write again over what they have written themselves, which is
+    /// in their cache and not in that of the other.
+    fn around_a_middle(&mut self, len: usize, steps: &Steps) -> usize {
+        let half = (len / 2).next_multiple_of(ALIGN);
+        let is_free = |taken: &BTreeMap<usize, usize>| {
+            taken.range(..=steps.end()).next_back().is_none_or(|(_, last)| last < steps.start())
+        };
+        if let Some((middle, taken)) = self.middles.iter_mut().find(|(_, taken)| is_free(taken)) {
+            taken.insert(*steps.start(), *steps.end());
+            return middle.saturating_sub(half);
+        }
+        let taken = BTreeMap::from([(*steps.start(), *steps.end())]);
+        self.middles.push((self.len.saturating_add(half), taken));
+        self.len
+    }
+
+    /// The first gap that is free all the time.
+    fn lowest(&self, len: usize, steps: &Steps) -> usize {
+        let mut taken: Vec<&Range<usize>> = self.together_with(steps).map(|b| &b.bytes).collect();
+        taken.sort_unstable_by_key(|bytes| bytes.start);
+        let above = |offset: usize, bytes: &Range<usize>| {
+            let meets = bytes.start < offset.saturating_add(len) && offset < bytes.end;
+            if meets { bytes.end } else { offset }
+        };
+        taken.into_iter().fold(0, above)
+    }
+
+    /// The blocks that are alive at some of these steps.
+    fn together_with(&self, steps: &Steps) -> impl Iterator<Item = &Block> {
+        let all = self.blocks.iter().enumerate().flat_map(move |(age, blocks)| {
+            let oldest =
+                steps.start().saturating_sub(usize::MAX >> (usize::BITS as usize - 1 - age));
+            blocks.range(oldest..=*steps.end()).flat_map(|(_, blocks)| blocks)
+        });
+        all.filter(|block| together(&block.steps, steps))
+    }
+}
+
+/// Whether two are alive at some step.
+fn together(a: &Steps, b: &Steps) -> bool {
+    a.start() <= b.end() && b.start() <= a.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::net::Value;
+    use crate::kernel::View;
+    use infer::{Fact, PartialShape};
+    use ir::ElementType::F32;
+    use smallvec::smallvec;
+    use std::collections::BTreeSet;
+
+    /// A net of f32 vectors: input 0, output the last value, steps as given.
+    fn net(lens: &[usize]) -> Net {
+        let fact = |len: &usize| Fact::new(F32, PartialShape::fixed(&[*len]));
+        let value = |len| Value::of(fact(len));
+        Net {
+            values: lens.iter().map(value).collect(),
+            inputs: vec![0],
+            outputs: vec![lens.len() - 1],
+            ..Net::default()
+        }
+    }
+
+    fn step(inputs: &[ValueId], output: ValueId, reuse: Reuse) -> Use {
+        Use { inputs: inputs.into(), outputs: smallvec![output], reuse: Some(reuse) }
+    }
+
+    #[test]
+    fn memory_is_shared_when_lifetimes_allow() {
+        // 1 and 2 live at the same time, 3 may take the place of 1.
+        let net = net(&[16, 16, 16, 16, 16]);
+        let uses = [
+            step(&[0], 1, Reuse::None),
+            step(&[1], 2, Reuse::None),
+            step(&[2], 3, Reuse::None),
+            step(&[3], 4, Reuse::None),
+        ];
+        let p = place(&net, &uses, false);
+        assert_eq!(p.arena, 128);
+        assert_eq!(p.places[1], p.places[3]);
+        assert_ne!(p.places[1], p.places[2]);
+        assert_eq!((&p.places[0], &p.places[4]), (&Place::Input(0), &Place::External));
+    }
+
+    #[test]
+    fn blocks_that_are_divided_have_their_middles_in_common() {
+        // A chain: each of 1 to 6 is alive with the one before it and the one after it.
+        let sizes = [4 << 10, 64 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 8 << 10, 4];
+        let net = net(&sizes);
+        let uses: Vec<Use> = (0..7).map(|i| step(&[i], i + 1, Reuse::None)).collect();
+        let p = place(&net, &uses, false);
+        let block = |value: usize| match p.places[value] {
+            Place::Arena { offset, len } => offset..offset + len,
+            ref place => panic!("{value} is at {place:?}"),
+        };
+        for value in 1..6 {
+            let (a, b) = (block(value), block(value + 1));
+            assert!(a.end <= b.start || b.end <= a.start, "{a:?} and {b:?} live together");
+        }
+        let middles: BTreeSet<usize> =
+            (1..=6).map(|v| (block(v).start + block(v).end) / 2).collect();
+        assert_eq!(middles.len(), 2);
+        assert_eq!(p.arena, block(1).len() + block(4).len());
+    }
+
+    #[test]
+    fn in_place_only_over_memory_of_our_own_that_nobody_needs() {
+        let net = net(&[16, 16, 16, 16, 16]);
+        let uses = [
+            step(&[0], 1, Reuse::InPlace(1)), // not over the caller's input
+            step(&[1], 2, Reuse::InPlace(1)), // not while 1 is needed below
+            step(&[2, 1], 3, Reuse::InPlace(3)),
+            step(&[3], 4, Reuse::InPlace(1)),
+        ];
+        let p = place(&net, &uses, false);
+        assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
+        // 2, 3 and 4 are one class, which the caller gets.
+        assert_eq!(p.places[4], Place::View { of: 2, offset: 0 });
+        assert_eq!(p.places[2], Place::External);
+    }
+
+    #[test]
+    fn views_keep_their_base_alive() {
+        let net = net(&[8, 8, 4, 8, 4]);
+        let view = Reuse::Views(smallvec![View { input: 0, offset: 16 }]);
+        let uses = [
+            step(&[0], 1, Reuse::None),
+            step(&[1], 2, view),
+            step(&[0], 3, Reuse::None),
+            step(&[2, 3], 4, Reuse::None),
+        ];
+        let p = place(&net, &uses, false);
+        assert_eq!(p.places[2], Place::View { of: 1, offset: 16 });
+        assert_ne!(p.places[1], p.places[3]);
+    }
+}

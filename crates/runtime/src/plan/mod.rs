@@ -1,0 +1,369 @@
+//! Compiles a graph whose facts are known to a plan: kernels chosen, memory placed.
+
+pub(crate) mod memory_planner;
+
+use crate::graph::net::{Net, Node, Value, ValueId};
+use crate::kernel::lower::{LowerCx, LowerError};
+use crate::kernel::{Kernel, Reuse};
+use crate::memory::prepack::Store;
+use crate::passes::rewrite;
+use crate::plan::memory_planner::{Place, Placement, Use, place};
+use crate::session::Session;
+use crate::tensor::Tensor;
+use infer::{Fact, Facts, port_name};
+use ir::{Code, Graph, Problem, Problems};
+use kernels::gemm::Precision;
+use kernels::par::Threads;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a constant from which on giving its memory back is worth a call of the system.
+const WORTH: usize = 1 << 18;
+
+/// How a plan is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
+    pub optimize: bool,
+    /// What the operands of products and convolutions are rounded to.
+    pub precision: Precision,
+    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
+    /// that reads them. More runs give the same results, and take longer.
+    pub runs_once: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { optimize: true, precision: Precision::F32, runs_once: false }
+    }
+}
+
+/// A compiled graph. It is immutable and can be shared; what changes lives in a [`Session`].
+pub struct Plan {
+    pub(crate) graph: Graph,
+    pub(crate) options: Options,
+    /// What is prepared while it is made and while it runs.
+    pub(crate) store: Arc<Store>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) constants: Vec<Option<Tensor>>,
+    pub(crate) inputs: Vec<ValueId>,
+    pub(crate) outputs: Vec<ValueId>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) arena: usize,
+    /// Views into inputs and outputs, derived when a run begins.
+    pub(crate) views: Vec<ViewOf>,
+    /// The variables that have a value when it runs; `None` if they are not known.
+    pub(crate) variables: Option<HashMap<String, Fact>>,
+    /// What each pass has done.
+    passes: Vec<(&'static str, usize)>,
+}
+
+/// One step of a plan.
+pub(crate) struct Step {
+    pub(crate) work: Work,
+    pub(crate) inputs: SmallVec<[ValueId; 4]>,
+    pub(crate) outputs: SmallVec<[ValueId; 2]>,
+    pub(crate) in_place: Option<(usize, usize)>,
+    /// Views into outputs that exist only once the step has run.
+    pub(crate) views: SmallVec<[ViewOf; 1]>,
+    /// Values that nothing needs any more.
+    pub(crate) frees: SmallVec<[ValueId; 2]>,
+    /// Constants that no later step of the only run reads.
+    pub(crate) spent: SmallVec<[ValueId; 2]>,
+    pub(crate) layer: usize,
+}
+
+/// What a step does.
+pub(crate) enum Work {
+    /// A kernel that was chosen when the plan was made.
+    Kernel(Box<dyn Kernel>),
+    /// An operation whose kernel is chosen when its inputs are there, and which of them are the
+    /// same in every run.
+    Late(Node, u64),
+}
+
+/// A value inside another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewOf {
+    pub(crate) value: ValueId,
+    pub(crate) of: ValueId,
+    pub(crate) offset: usize,
+}
+
+/// Compiles a graph for inputs as `facts` describes them.
+///
+/// # Errors
+/// What cannot be executed, all of it.
+pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
+    compile_with(graph, facts, &Options::default())
+}
+
+/// As [`compile`], with options.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
+    compile_in(graph, facts, options, &Arc::default())
+}
+
+/// As [`compile_with`], for a session that has prepared things already.
+pub(crate) fn compile_in(
+    graph: &Graph,
+    facts: &Facts,
+    options: &Options,
+    store: &Arc<Store>,
+) -> Result<Plan, Problems> {
+    let failed = |list| Problems::new(Arc::clone(graph.source()), list);
+    let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
+    let passes = rewrite(&mut net, (graph, facts), options);
+    let plan = Plan::new(graph, net, options, store).map_err(failed)?;
+    let variables = facts.variables().cloned();
+    Ok(Plan { passes, variables, ..plan })
+}
+
+impl Plan {
+    fn new(
+        graph: &Graph,
+        net: Net,
+        options: &Options,
+        store: &Arc<Store>,
+    ) -> Result<Plan, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut works = Vec::with_capacity(net.nodes.len());
+        for node in &net.nodes {
+            match lower_now(graph, &net, node, options.precision) {
+                Ok(work) => works.push(work),
+                Err(problem) => problems.push(*problem),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut net = aligned(net, &works);
+        let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
+        let Placement { places, inside, in_place, arena, frees } =
+            place(&net, &uses, options.runs_once);
+        let mut steps = Vec::with_capacity(works.len());
+        for (((node, work), in_place), frees) in
+            net.nodes.iter().zip(works).zip(in_place).zip(frees)
+        {
+            let is_view = matches!(&work, Work::Kernel(k) if matches!(k.reuse(), Reuse::Views(_)));
+            if is_view {
+                continue;
+            }
+            let made = node.outputs.iter().filter(|v| places[**v] == Place::Pool);
+            let views = made.flat_map(|v| views(&places, &inside[*v])).collect();
+            let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
+            let (spent, layer) = (SmallVec::new(), node.layer);
+            steps.push(Step { work, inputs, outputs, in_place, views, frees, spent, layer });
+        }
+        let per_run = |v: &usize| matches!(places[*v], Place::Input(_) | Place::External);
+        let bases = (0..places.len()).filter(per_run);
+        let views = bases.flat_map(|v| views(&places, &inside[v])).collect();
+        let constants = constants(&mut net, store);
+        if options.runs_once {
+            note_last_reads(&mut steps, &places, &constants);
+        }
+        let facts = net.values.into_iter().map(|v| v.fact).collect();
+        Ok(Plan {
+            graph: graph.clone(),
+            options: options.clone(),
+            store: Arc::clone(store),
+            facts,
+            constants,
+            inputs: net.inputs,
+            outputs: net.outputs,
+            steps,
+            places,
+            arena,
+            views,
+            variables: None,
+            passes: Vec::new(),
+        })
+    }
+
+    /// A session with one thread for each processor.
+    pub fn session(self) -> Session {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        Session::new(self, Arc::new(Threads::new(count)))
+    }
+
+    /// A session on given threads.
+    pub fn session_on(self, threads: Arc<Threads>) -> Session {
+        Session::new(self, threads)
+    }
+
+    /// What is known of the inputs, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = &Fact> {
+        self.inputs.iter().map(|&v| &self.facts[v])
+    }
+
+    /// What is known of the outputs, in order.
+    pub fn outputs(&self) -> impl Iterator<Item = &Fact> {
+        self.outputs.iter().map(|&v| &self.facts[v])
+    }
+
+    /// One line for each pass, with what it has done; one for each step: the layer, the kernel,
+    /// and where its outputs live.
+    pub fn explain(&self) -> Vec<String> {
+        let line = |step: &Step| {
+            let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
+            let kernel = match &step.work {
+                Work::Kernel(kernel) => kernel.name(),
+                Work::Late(..) => "chosen while running",
+            };
+            let outputs: Vec<String> = step
+                .outputs
+                .iter()
+                .map(|&v| format!("{} in {}", self.facts[v], place_text(&self.places[v])))
+                .collect();
+            let in_place = if step.in_place.is_some() { ", in place" } else { "" };
+            format!("{title}: {kernel}{in_place} -> {}", outputs.join(", "))
+        };
+        let passes = self.passes.iter().map(|(name, count)| format!("pass {name}: {count}"));
+        passes.chain(self.steps.iter().map(line)).collect()
+    }
+}
+
+/// Copies constants that do not lie as the kernels which read them need it. Those that are chosen
+/// later get what they need then: a copy would be another matrix to pack.
+fn aligned(mut net: Net, works: &[Work]) -> Net {
+    let mut needed: Vec<ValueId> = net.outputs.clone();
+    for (node, work) in net.nodes.iter().zip(works) {
+        let Work::Kernel(kernel) = work else { continue };
+        let loose = kernel.loose();
+        let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
+        needed.extend(strict.map(|(_, v)| *v));
+    }
+    for value in needed {
+        if let Some(constant) = &mut net.values[value].constant
+            && !constant.is_aligned()
+        {
+            *constant = constant.to_owned();
+        }
+    }
+    net
+}
+
+/// The constants that are still read, those that other plans of the session have made too in one
+/// place.
+fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
+    let mut read = vec![false; net.values.len()];
+    let values = net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs);
+    values.for_each(|v| read[*v] = true);
+    let constant = |(value, read): (&mut Value, bool)| {
+        let constant = value.constant.take().filter(|_| read)?;
+        Some(store.constant(constant))
+    };
+    net.values.iter_mut().zip(read).map(constant).collect()
+}
+
+/// Notes with each step the large constants that no later one reads.
+fn note_last_reads(steps: &mut [Step], places: &[Place], constants: &[Option<Tensor>]) {
+    let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= WORTH);
+    let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
+    for step in steps.iter_mut().rev() {
+        for &input in &step.inputs {
+            let base = match places[input] {
+                Place::View { of, .. } => of,
+                _ => input,
+            };
+            if std::mem::take(&mut awaited[base]) {
+                step.spent.push(base);
+            }
+        }
+    }
+}
+
+fn place_text(place: &Place) -> String {
+    match place {
+        Place::Input(i) => format!("input {i}"),
+        Place::Constant => "weights".to_owned(),
+        Place::View { of, offset } => format!("value {of} at byte {offset}"),
+        Place::Arena { offset, len } => format!("arena {offset}..{}", offset + len),
+        Place::External => "an output".to_owned(),
+        Place::Pool => "the pool".to_owned(),
+    }
+}
+
+/// Where in their base these values lie.
+fn views(places: &[Place], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
+    values.iter().filter_map(|&value| match places[value] {
+        Place::View { of, offset } => Some(ViewOf { value, of, offset }),
+        _ => None,
+    })
+}
+
+fn memory_use((node, work): (&Node, &Work)) -> Use {
+    let reuse = match work {
+        Work::Kernel(kernel) => Some(kernel.reuse()),
+        Work::Late(..) => None,
+    };
+    Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
+}
+
+/// Chooses the kernel of a node now if everything it depends on is known.
+fn lower_now(
+    graph: &Graph,
+    net: &Net,
+    node: &Node,
+    precision: Precision,
+) -> Result<Work, Box<Problem>> {
+    let inputs = net.input_facts(node);
+    let invariant = net.invariant(node);
+    let late = || Work::Late(node.clone(), invariant);
+    // What a pass has made knows what it needs.
+    if node.op().is_some() && !inputs.iter().all(Fact::is_static) {
+        return Ok(late());
+    }
+    let constants = net.constants(node);
+    let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
+    let outputs = net.output_facts(node);
+    let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
+        .with_invariant(invariant)
+        .with_precision(precision);
+    match node.lower(&cx) {
+        Ok(kernel) => {
+            // A view of unknown shape waits until its inputs tell the shape.
+            let is_view = matches!(kernel.reuse(), Reuse::Views(_));
+            let is_late = is_view && !outputs.iter().all(Fact::is_static);
+            Ok(if is_late { late() } else { Work::Kernel(kernel) })
+        }
+        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(late()),
+        Err(error) => {
+            let text = lower_text(error);
+            Err(Box::new(problem(graph, node, &inputs, Code::Lowering, text)))
+        }
+    }
+}
+
+/// The input and the text of a lowering error.
+pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
+    match error {
+        LowerError::Rule(rule) => (rule.input, rule.message),
+        other => (None, other.to_string()),
+    }
+}
+
+/// A problem of a node, with what it was given.
+pub(crate) fn problem(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[Fact],
+    code: Code,
+    (input, message): (Option<usize>, String),
+) -> Problem {
+    let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
+    let layer = graph.layers().get(node.layer);
+    let problem = Problem::error(code, layer.map(|l| l.at).unwrap_or_default(), message);
+    let problem = match layer {
+        Some(layer) => problem.of(layer),
+        None => problem,
+    };
+    let name = |i| node.op().map_or_else(|| format!("input {i}"), |op| port_name(op, i));
+    let port = input.map(name);
+    let context = (!facts.is_empty()).then(|| format!("inputs: {}", facts.join("  ")));
+    Problem { port, context, ..problem }
+}

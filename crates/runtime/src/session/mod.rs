@@ -1,0 +1,158 @@
+//! A plan together with everything that changes: memory, variables, threads.
+
+pub(crate) mod executor;
+pub(crate) mod plan_cache;
+
+use crate::memory::profile::{Profile, StepTime};
+use crate::plan::Plan;
+use crate::session::executor::{Engine, Shared};
+use crate::tensor::{Tensor, TensorError};
+use infer::ops::parameter::Parameter;
+use infer::{Fact, PartialShape, find};
+use ir::{Code, ElementType, Problem, Problems};
+use kernels::par::Threads;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// Runs a graph, again and again. Inputs may have other shapes in each run: the plan is then made
+/// anew for them, and kept. Variables keep their values from run to run.
+pub struct Session {
+    engine: Engine,
+    shared: Shared,
+    /// What the model declares of each input.
+    declared: Vec<(ElementType, PartialShape)>,
+    /// What it declares of each variable, once that was asked for.
+    variables: OnceCell<Vec<(String, Fact)>>,
+}
+
+impl Session {
+    pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
+        let shared = Shared::new(plan.options.clone(), threads, Arc::clone(&plan.store));
+        let graph = &plan.graph;
+        let open = || (ElementType::Dynamic, PartialShape::unranked());
+        let declared = |&position: &usize| {
+            let layer = graph.layers().get(position)?;
+            let row = find(&layer.kind, &layer.version).ok()?;
+            let op = (row.parse)(&mut infer::Attrs::new(layer, graph.weights())).ok()?;
+            let any: &dyn std::any::Any = &*op;
+            any.downcast_ref::<Parameter>().map(|p| (p.element_type(), p.shape().clone()))
+        };
+        let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
+        let declared = declared.collect();
+        Session { engine: Engine::new(plan), shared, declared, variables: OnceCell::new() }
+    }
+
+    /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
+    ///
+    /// # Errors
+    /// When an input is not of the declared type, or a layer fails. Variables then keep the
+    /// values they had.
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Problems> {
+        self.check(inputs)?;
+        let outputs = self.engine.run(inputs, &self.shared);
+        let mut variables = self.shared.variables.borrow_mut();
+        match &outputs {
+            Ok(_) => variables.commit(&self.shared.pool),
+            Err(_) => variables.discard(),
+        }
+        outputs
+    }
+
+    fn check(&self, inputs: &[Tensor]) -> Result<(), Problems> {
+        let graph = self.engine.graph();
+        let fail = |problem| Problems::new(Arc::clone(graph.source()), vec![problem]);
+        if inputs.len() != self.declared.len() {
+            let (want, have) = (self.declared.len(), inputs.len());
+            let message = format!("the model has {want} inputs, but {have} tensors are given");
+            return Err(fail(Problem::error(Code::Execution, ir::At(0), message)));
+        }
+        for (i, (tensor, (element_type, _))) in inputs.iter().zip(&self.declared).enumerate() {
+            if element_type.is_static() && tensor.element_type() != *element_type {
+                let layer = graph.parameters().get(i).and_then(|&p| graph.layers().get(p));
+                let message = format!("it takes {element_type}, but {tensor:?} is given");
+                let problem = Problem::error(Code::Execution, ir::At(0), message);
+                return Err(fail(layer.map_or(problem.clone(), |l| problem.of(l))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Element type and shape that the model declares for each input.
+    pub fn declared_inputs(&self) -> &[(ElementType, PartialShape)] {
+        &self.declared
+    }
+
+    /// Forgets the values of all variables and the state of random generators.
+    pub fn reset(&mut self) {
+        self.shared.variables.borrow_mut().clear(&self.shared.pool);
+        self.engine.reset();
+    }
+
+    /// The variables that have a value, sorted by id.
+    ///
+    /// # Errors
+    /// When there is no memory for a copy of those that grow where they lie.
+    pub fn variables(&self) -> Result<Vec<(String, Tensor)>, TensorError> {
+        let variables = self.shared.variables.borrow();
+        let mut ids: Vec<&str> = variables.iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        let value = |id: &str| match variables.read(id) {
+            Ok(value) => value.map(|value| Ok((id.to_owned(), value))),
+            Err(error) => Some(Err(TensorError::new(error.message))),
+        };
+        ids.into_iter().filter_map(value).collect()
+    }
+
+    /// The variables of the model, with the type and shape that it declares, sorted by id.
+    pub fn declared_variables(&self) -> &[(String, Fact)] {
+        self.variables.get_or_init(|| infer::variables(self.engine.graph()))
+    }
+
+    /// Gives a variable a value, which the next run reads.
+    ///
+    /// # Errors
+    /// When the model has no such variable, or it is of another type or shape.
+    pub fn set_variable(&mut self, id: &str, value: Tensor) -> Result<(), TensorError> {
+        let declared = self.declared_variables().iter().find(|(known, _)| known == id);
+        let Some((_, fact)) = declared else {
+            return Err(TensorError::new(format!("the model has no variable \"{id}\"")));
+        };
+        let shape = PartialShape::fixed(value.sizes());
+        let typed = !fact.element_type.is_static() || fact.element_type == value.element_type();
+        if !typed || !fact.shape.covers(&shape) {
+            let given = Fact::new(value.element_type(), shape);
+            let message = format!("variable \"{id}\" is {fact}, but is given {given}");
+            return Err(TensorError::new(message));
+        }
+        self.shared.variables.borrow_mut().set(id, value.aligned());
+        Ok(())
+    }
+
+    /// Floating-point operations of all runs so far, in products, convolutions, attention and
+    /// recurrent cells: two for each multiplication with its addition. What is done to single
+    /// elements is not counted.
+    pub fn flops(&self) -> u64 {
+        self.shared.flops.get()
+    }
+
+    /// Things that the plans so far have prepared.
+    #[cfg(test)]
+    pub(crate) fn prepared(&self) -> usize {
+        self.shared.store.len()
+    }
+
+    /// The threads that the session works on.
+    pub fn threads(&self) -> &Threads {
+        &self.shared.threads
+    }
+
+    /// Measures the time of each step from now on.
+    pub fn start_profile(&mut self) {
+        *self.shared.profile.borrow_mut() = Some(Profile::default());
+    }
+
+    /// The times measured so far, of the layers of bodies too, in the order in which they first ended.
+    pub fn profile(&self) -> Vec<StepTime> {
+        self.shared.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
+    }
+}

@@ -1,0 +1,268 @@
+//! The shapes that a plan serves.
+
+use crate::memory::variables::Variables;
+use crate::plan::Plan;
+use crate::tensor::Tensor;
+use infer::{Dim, Fact, Given, Inputs, PartialShape};
+use ir::ElementType;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Plans that are made for just the shapes of a run, at most.
+const EXACT: usize = 32;
+
+/// The same where variables grow.
+const GROWING: usize = 8;
+
+/// Plans with open sizes, before one for anything.
+const OPEN: usize = 8;
+
+/// Floating-point operations of a run that takes longer than making a plan.
+const HEAVY: u64 = 1 << 30;
+
+/// Shapes that are remembered.
+const SEEN: usize = 1 << 10;
+
+/// Element type and sizes of a tensor; `None` for a size that may be any.
+type Pattern = (ElementType, SmallVec<[Option<usize>; 6]>);
+
+/// What the inputs and variables of a run may be for a plan to serve it.
+#[derive(Hash)]
+pub(crate) struct Shapes {
+    inputs: Vec<Pattern>,
+    /// The variables that have a value, by id.
+    variables: Vec<(String, Pattern)>,
+}
+
+fn by_name(a: &(String, Pattern), b: &(String, Pattern)) -> Ordering {
+    a.0.cmp(&b.0)
+}
+
+fn exactly(element_type: ElementType, sizes: &[usize]) -> Pattern {
+    (element_type, sizes.iter().map(|size| Some(*size)).collect())
+}
+
+fn of_fact(fact: &Fact) -> Option<Pattern> {
+    Some(exactly(fact.element_type, &fact.shape.sizes()?))
+}
+
+fn covers((own_type, own): &Pattern, element_type: ElementType, sizes: &[usize]) -> bool {
+    let fits = |(own, size): (&Option<usize>, &usize)| own.is_none_or(|own| own == *size);
+    *own_type == element_type && own.len() == sizes.len() && own.iter().zip(sizes).all(fits)
+}
+
+fn shape((_, sizes): &Pattern) -> PartialShape {
+    sizes.iter().map(|size| size.map_or_else(Dim::any, Dim::of)).collect()
+}
+
+impl Shapes {
+    /// Those of a run.
+    fn of(inputs: &[Tensor], variables: &Variables) -> Shapes {
+        let variables = variables.iter();
+        let named = variables
+            .map(|(id, (element_type, sizes))| (id.to_owned(), exactly(element_type, &sizes)));
+        let mut variables: Vec<_> = named.collect();
+        variables.sort_unstable_by(by_name);
+        let inputs = inputs.iter().map(|t| exactly(t.element_type(), t.sizes()));
+        Shapes { inputs: inputs.collect(), variables }
+    }
+
+    /// Those that a plan was made for, if they are known.
+    pub(crate) fn of_plan(plan: &Plan) -> Option<Shapes> {
+        let inputs = plan.inputs().map(of_fact).collect::<Option<_>>()?;
+        let reads =
+            |layer: usize| plan.graph.layers().get(layer).is_some_and(|l| l.is("ReadValue"));
+        let mut variables = match &plan.variables {
+            Some(known) => {
+                let named = known.iter().map(|(id, fact)| Some((id.clone(), of_fact(fact)?)));
+                named.collect::<Option<Vec<_>>>()?
+            }
+            None if plan.steps.iter().any(|step| reads(step.layer)) => return None,
+            None => Vec::new(),
+        };
+        variables.sort_unstable_by(by_name);
+        Some(Shapes { inputs, variables })
+    }
+
+    /// Whether a plan for these serves a run.
+    fn serve(&self, inputs: &[Tensor], variables: &Variables) -> bool {
+        let named = |(id, pattern): &(String, Pattern)| {
+            variables.get(id).is_some_and(|(own, sizes)| covers(pattern, own, &sizes))
+        };
+        let fits = |(pattern, t): (&Pattern, &Tensor)| covers(pattern, t.element_type(), t.sizes());
+        self.inputs.iter().zip(inputs).all(fits)
+            && self.variables.len() == variables.len()
+            && self.variables.iter().all(named)
+    }
+
+    /// Whether no size is open.
+    fn is_exact(&self) -> bool {
+        let patterns = self.inputs.iter().chain(self.variables.iter().map(|(_, p)| p));
+        patterns.into_iter().all(|(_, sizes)| sizes.iter().all(Option::is_some))
+    }
+
+    /// Whether the size of a variable is open.
+    fn grow(&self) -> bool {
+        self.variables.iter().any(|(_, (_, sizes))| sizes.contains(&None))
+    }
+
+    /// A number that tells them from others.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Hash::hash(self, &mut hasher);
+        hasher.finish()
+    }
+
+    /// Shapes that cover both, open in the sizes that differ, and how many are open. `None` if
+    /// they differ in more than sizes.
+    fn joined(&self, other: &Shapes) -> Option<(Shapes, usize)> {
+        let mut open = 0;
+        let mut join = |a: &Pattern, b: &Pattern| {
+            let size = |(a, b): (&Option<usize>, &Option<usize>)| a.filter(|_| a == b);
+            let sizes: SmallVec<[_; 6]> = a.1.iter().zip(&b.1).map(size).collect();
+            open += sizes.iter().filter(|size| size.is_none()).count();
+            (a.0 == b.0 && a.1.len() == b.1.len()).then_some((a.0, sizes))
+        };
+        let inputs = self.inputs.iter().zip(&other.inputs).map(|(a, b)| join(a, b));
+        let inputs: Vec<Pattern> = inputs.collect::<Option<_>>()?;
+        let both = self.variables.iter().zip(&other.variables);
+        let named = both.map(|((a, p), (b, q))| Some((a.clone(), join(p, q).filter(|_| a == b)?)));
+        let variables: Vec<_> = named.collect::<Option<_>>()?;
+        let same = self.variables.len() == other.variables.len();
+        same.then_some((Shapes { inputs, variables }, open))
+    }
+
+    /// What is known of the inputs of a run that these serve.
+    pub(crate) fn inputs(&self) -> Inputs {
+        let given = |pattern: &Pattern| Given {
+            element_type: Some(pattern.0),
+            shape: Some(shape(pattern)),
+            value: None,
+        };
+        let fact =
+            |(id, pattern): &(String, Pattern)| (id.clone(), Fact::new(pattern.0, shape(pattern)));
+        Inputs {
+            parameters: self.inputs.iter().map(given).collect(),
+            variables: Some(self.variables.iter().map(fact).collect()),
+            nominal: false,
+        }
+    }
+}
+
+/// What the plans of a session serve, those for just the shapes of a run first.
+#[derive(Default)]
+pub(crate) struct Served {
+    /// `None` for anything.
+    plans: Vec<Option<Shapes>>,
+    exact: usize,
+    /// The shapes that have run, as hashes.
+    seen: Vec<u64>,
+}
+
+/// The plan that a run takes.
+pub(crate) enum Choice {
+    /// One that there is.
+    Made(usize),
+    /// One that has to be made, to stand at this place and to serve these shapes.
+    New(usize, Option<Shapes>),
+}
+
+impl Served {
+    /// Chooses the plan for a run; `work` are the floating-point operations of the run before. A
+    /// plan for just these shapes, unless variables grow, the shapes are new and runs are shorter
+    /// than plans: then one with open sizes. `docs/architecture.md` has the times behind it.
+    pub(crate) fn choose(&mut self, inputs: &[Tensor], variables: &Variables, work: u64) -> Choice {
+        let serves =
+            |plan: &Option<Shapes>| plan.as_ref().is_none_or(|s| s.serve(inputs, variables));
+        let found = self.plans.iter().position(serves);
+        if let Some(index) = found.filter(|index| *index < self.exact) {
+            return Choice::Made(index);
+        }
+        let now = Shapes::of(inputs, variables);
+        let again = self.seen.contains(&now.hash());
+        if !again && self.seen.len() < SEEN {
+            self.seen.push(now.hash());
+        }
+        let joined = if found.is_none() { self.joined(&now) } else { None };
+        let open = found.map_or(joined.as_ref(), |index| self.plans[index].as_ref());
+        let most = match open.is_some_and(Shapes::grow) {
+            true if again || work >= HEAVY => GROWING,
+            true => 0,
+            false => EXACT,
+        };
+        match found {
+            _ if self.exact < most => Choice::New(self.exact, Some(now)),
+            Some(index) => Choice::Made(index),
+            None => Choice::New(self.plans.len(), joined),
+        }
+    }
+
+    /// Whatever differs from the nearest plan in the same sizes. Anything, when there are many plans
+    /// or none is near.
+    fn joined(&self, now: &Shapes) -> Option<Shapes> {
+        let joined = self.plans.iter().flatten().filter_map(|shapes| shapes.joined(now));
+        let (nearest, _) = joined.min_by_key(|(_, open)| *open)?;
+        (self.plans.len() < self.exact + OPEN).then_some(nearest)
+    }
+
+    /// Notes what a plan serves that has been made.
+    pub(crate) fn insert(&mut self, at: usize, shapes: Option<Shapes>) {
+        self.exact += usize::from(shapes.as_ref().is_some_and(Shapes::is_exact));
+        self.plans.insert(at, shapes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What serves each of some runs in turn, with a variable of these sizes: `=` a plan for just its shapes, `~` one with open
+    /// sizes, `*` one for anything, behind a `+` where it is made for the run.
+    fn chosen(runs: &[&[usize]], work: u64) -> String {
+        let mut served = Served::default();
+        let mut variables = Variables::default();
+        let mut text = String::new();
+        for sizes in runs {
+            variables.set("v", Tensor::zeros(ElementType::F32, sizes).unwrap());
+            let index = match served.choose(&[], &variables, work) {
+                Choice::Made(index) => index,
+                Choice::New(at, shapes) => {
+                    served.insert(at, shapes);
+                    text.push('+');
+                    at
+                }
+            };
+            text.push(match &served.plans[index] {
+                None => '*',
+                Some(shapes) if shapes.is_exact() => '=',
+                Some(_) => '~',
+            });
+        }
+        text
+    }
+
+    #[test]
+    fn what_grows_is_served_by_one_plan() {
+        let runs: [&[usize]; 6] = [&[1, 10], &[1, 11], &[1, 12], &[1, 13], &[1, 14], &[1, 15]];
+        assert_eq!(chosen(&runs, 0), "+=+~~~~~");
+    }
+
+    #[test]
+    fn what_comes_again_gets_a_plan_of_its_own() {
+        let runs: [&[usize]; 7] = [&[1], &[2], &[3], &[4], &[3], &[4], &[3]];
+        assert_eq!(chosen(&runs, 0), "+=+~~~+=+==");
+    }
+
+    #[test]
+    fn where_runs_are_long_each_length_gets_one_up_to_eight() {
+        let runs: Vec<Vec<usize>> = (1..=10).map(|size| vec![size]).collect();
+        let runs: Vec<&[usize]> = runs.iter().map(|sizes| &sizes[..]).collect();
+        assert_eq!(chosen(&runs, HEAVY), format!("{}+~~", "+=".repeat(8)));
+    }
+
+    #[test]
+    fn other_ranks_get_plans_of_their_own() {
+        assert_eq!(chosen(&[&[1], &[1, 1], &[1, 1, 1], &[1, 1, 1, 1]], 0), "+=+=+=+=");
+    }
+}
