@@ -15,26 +15,30 @@
 
 #![deny(unsafe_code)]
 
+mod error;
 mod fused;
 mod graph;
 mod kernel;
 mod memory;
 mod ops;
+mod options;
 mod passes;
 mod plan;
 mod session;
 mod tensor;
 
+pub use error::KernelError;
 pub use kernel::lower::{Lower, LowerCx, LowerError};
-pub use kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
+pub use kernel::{Kernel, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
 pub use memory::profile::StepTime;
-pub use ops::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
-pub use plan::{Options, Plan, compile, compile_with};
+pub use options::Options;
+pub use plan::{Plan, compile, compile_with};
 pub use session::Session;
+pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
 /// The program in the README is compiled with the tests.
@@ -45,8 +49,9 @@ struct Readme;
 /// What every file of `ops` needs.
 mod prelude {
     #![allow(unused_imports)]
+    pub(crate) use crate::error::KernelError;
     pub(crate) use crate::kernel::lower::{Lower, LowerCx, LowerError};
-    pub(crate) use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
+    pub(crate) use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
     pub(crate) use crate::tensor::{Sizes, Tensor};
     pub(crate) use infer::RuleError;
     pub(crate) use ir::ElementType;

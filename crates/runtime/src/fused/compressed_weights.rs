@@ -1,8 +1,9 @@
 //! Weights that are multiplied as they are stored, in few bits.
 
-use crate::kernel::{KernelError, RunCx};
-use crate::memory::prepack::Ahead;
-use crate::ops::convert::convert_tensor;
+use crate::error::KernelError;
+use crate::kernel::RunCx;
+use crate::kernel::prepack::Prepacked;
+use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use kernels::gemm::{Code, Compressed, CompressedPanels, Factors, Packed, Precision, Right};
@@ -37,7 +38,7 @@ pub(crate) struct Panels {
     weights: Weights,
     /// The input that has the elements.
     input: usize,
-    panels: Ahead<Laid>,
+    panels: Prepacked<Laid>,
 }
 
 /// Weights as later runs read them.
@@ -57,7 +58,7 @@ impl Laid {
 
 impl Panels {
     pub(crate) fn new(weights: Weights, input: usize, is_invariant: bool) -> Panels {
-        let panels = Ahead::of(input..input + weights.inputs(), is_invariant);
+        let panels = Prepacked::of(input..input + weights.inputs(), is_invariant);
         Panels { weights, input, panels }
     }
 
@@ -77,7 +78,7 @@ impl Panels {
                 Laid::Wide(Packed::decompressed(cx.to_shelf(), &stored.matrix(), precision))
             }
         };
-        Ok(match self.panels.again(cx, form, make) {
+        Ok(match self.panels.on_second_use(cx, form, make) {
             Some(laid) => Operand::Laid(laid),
             None => Operand::Stored(Box::new(stored)),
         })

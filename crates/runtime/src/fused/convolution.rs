@@ -2,7 +2,7 @@
 
 use crate::fused::post_ops::{Then, are_absorbed, steps};
 use crate::graph::net::Made;
-use crate::memory::prepack::Ahead;
+use crate::kernel::prepack::Prepacked;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
 use kernels::conv::{Convolution, Input, Map};
@@ -102,7 +102,7 @@ impl Made for ChannelsLast {
             of_levels: self.of_levels,
             writes: self.writes,
             rounded: self.rounded,
-            filters: Ahead::new(1, cx.is_invariant(1)),
+            filters: Prepacked::new(1, cx.is_invariant(1)),
         }))
     }
 }
@@ -118,7 +118,7 @@ struct ChannelsLastKernel {
     of_levels: Option<usize>,
     writes: Option<ToLevel>,
     rounded: Rounded,
-    filters: Ahead<Prepared<'static>>,
+    filters: Prepacked<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
@@ -128,7 +128,7 @@ impl Kernel for ChannelsLastKernel {
         let place = (cx.threads(), cx.scratch_pool());
         let once;
         let prepare = || self.way.prepare(cx.to_shelf(), given);
-        let filters = match self.filters.again(cx, || self.way.form(), prepare) {
+        let filters = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
                 once = self.way.prepare_once(cx.threads(), given);

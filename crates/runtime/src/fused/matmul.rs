@@ -2,9 +2,10 @@
 
 use crate::fused::compressed_weights::Weights;
 use crate::fused::post_ops::Then;
-use crate::graph::net::Made;
+use crate::graph::net::{Made, Net, Node};
 use crate::ops::matmul::{Float32, Shape};
 use crate::prelude::*;
+use infer::ops::matmul::MatMul;
 use kernels::gemm::THIN_ROWS;
 use std::sync::Arc;
 
@@ -32,6 +33,17 @@ pub(crate) struct Through {
 }
 
 impl Product {
+    /// The product of matrices that a node is, with what is done to it.
+    pub(crate) fn of(net: &Net, node: &Node) -> Option<Product> {
+        if let Some(product) = node.made::<Product>() {
+            return Some(product.clone());
+        }
+        let matmul = node.is::<MatMul>()?;
+        let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
+        let turned = matmul.transposed(rank(0)?, rank(1)?);
+        Some(Product { turned, then: Vec::new(), through: None, weights: None })
+    }
+
     /// The products that it consists of, where the first two inputs have these sizes.
     pub(crate) fn shape(&self, a: &[usize], b: &[usize]) -> Shape {
         let (turn_a, turn_b) = self.turned;

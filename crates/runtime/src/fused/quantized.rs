@@ -2,7 +2,7 @@
 
 use crate::fused::post_ops::{Round, Then, steps};
 use crate::graph::net::Made;
-use crate::memory::prepack::Ahead;
+use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::Shelf;
 use kernels::conv::Input;
@@ -57,14 +57,14 @@ pub(crate) enum Reads {
 
 impl Made for IntegerConvolution {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let filters = Ahead::new(1, cx.is_invariant(1));
+        let filters = Prepacked::new(1, cx.is_invariant(1));
         Ok(Box::new(IntegerKernel { convolution: self.clone(), filters }))
     }
 }
 
 struct IntegerKernel {
     convolution: IntegerConvolution,
-    filters: Ahead<Panels>,
+    filters: Prepacked<Panels>,
 }
 
 impl Kernel for IntegerKernel {

@@ -2,10 +2,10 @@
 //! values. Passes rewrite it.
 
 use crate::kernel::Kernel;
-use crate::kernel::adapt;
 use crate::kernel::empty::Nothing;
-use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find};
-use crate::session::executor::fact_of;
+use crate::kernel::evaluate::Deferred;
+use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find, lower_operation};
+use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::{Fact, Facts, Op};
@@ -144,14 +144,24 @@ impl Node {
 
     /// Chooses the kernel.
     pub(crate) fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        cx.check_memory()?;
-        if cx.has_empty_outputs() && !self.has_effect() {
-            return Ok(Box::new(Nothing));
-        }
         match &self.operation {
-            Operation::Written { op, lower } => adapt::lower(&**op, *lower, cx),
-            Operation::Made(made) => made.lower(cx),
+            Operation::Written { op, lower } => lower_operation(&**op, *lower, cx),
+            Operation::Made(made) => {
+                cx.check_memory()?;
+                if cx.has_empty_outputs() && !made.has_effect() {
+                    return Ok(Box::new(Nothing));
+                }
+                made.lower(cx)
+            }
         }
+    }
+
+    /// The operation with its kernel to be chosen when its inputs are there; `None` for what a
+    /// pass has made. `invariant` are the inputs that are the same in every run, one bit each.
+    pub(crate) fn deferred(&self, invariant: u64) -> Option<Deferred> {
+        let Operation::Written { op, lower } = &self.operation else { return None };
+        let (op, outputs) = (Arc::clone(op), self.outputs.len());
+        Some(Deferred { op, lower: *lower, outputs, layer: self.layer, invariant })
     }
 }
 

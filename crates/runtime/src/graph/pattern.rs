@@ -1,12 +1,10 @@
 //! What patterns of several nodes are looked for with.
 
-use crate::fused::matmul::Product;
 use crate::graph::net::{Net, Node, ValueId};
 use crate::graph::rewriter::Sweep;
 use crate::kernel::Kernel;
 use crate::kernel::lower::LowerCx;
 use infer::ops::binary::{Binary, Kind};
-use infer::ops::matmul::MatMul;
 use infer::ops::reduce::{self, Reduce};
 use infer::ops::unary::{self, Unary};
 use infer::rules::axes;
@@ -57,17 +55,6 @@ pub(crate) fn of_inverse_root(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId>
     let root = sweep.maker(root).filter(|_| is(one, 1.0))?;
     root.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
     root.inputs.first().copied()
-}
-
-/// The product of matrices that a node is, with what is done to it.
-pub(crate) fn product(net: &Net, node: &Node) -> Option<Product> {
-    if let Some(product) = node.made::<Product>() {
-        return Some(product.clone());
-    }
-    let matmul = node.is::<MatMul>()?;
-    let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
-    let turned = matmul.transposed(rank(0)?, rank(1)?);
-    Some(Product { turned, then: Vec::new(), through: None, weights: None })
 }
 
 /// The kernel of a node, if its inputs tell enough about it.

@@ -1,8 +1,9 @@
 //! Operations that move elements need not know element types smaller than a byte, or strings:
 //! their kernels run on bytes, or on numbers that stand for strings.
 
+use crate::error::KernelError;
 use crate::kernel::lower::{LowerCx, LowerError, LowerFn};
-use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
+use crate::kernel::{Kernel, Reuse, RunCx};
 use crate::tensor::Tensor;
 use infer::{Fact, Op};
 use ir::ElementType;

@@ -1,7 +1,8 @@
 //! What computes outputs without elements, whatever the operation: kernels make tables for the axes of
 //! their inputs, which may be long where another axis is empty.
 
-use crate::kernel::{Kernel, KernelError, RunCx};
+use crate::error::KernelError;
+use crate::kernel::{Kernel, RunCx};
 
 pub(crate) struct Nothing;
 

@@ -1,7 +1,8 @@
 //! From an operation with known shapes to a kernel. Element types and shapes are resolved here,
 //! never while running.
 
-use crate::kernel::Kernel;
+use crate::kernel::empty::Nothing;
+use crate::kernel::{Kernel, adapt};
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, Op, RuleError};
 use ir::{Body, ElementType};
@@ -281,4 +282,28 @@ static BY_TYPE: LazyLock<HashMap<TypeId, LowerFn>> =
 pub(crate) fn find(op: &dyn Op) -> Option<LowerFn> {
     let any: &dyn std::any::Any = op;
     BY_TYPE.get(&any.type_id()).copied()
+}
+
+/// The input and the text of a lowering error.
+pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
+    match error {
+        LowerError::Rule(rule) => (rule.input, rule.message),
+        other => (None, other.to_string()),
+    }
+}
+
+/// Chooses the kernel of an operation of the graph.
+///
+/// # Errors
+/// As [`Lower::lower`], and for outputs that there is no memory for.
+pub(crate) fn lower_operation(
+    op: &dyn Op,
+    lower: LowerFn,
+    cx: &LowerCx<'_>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    cx.check_memory()?;
+    if cx.has_empty_outputs() && op.traits().pure {
+        return Ok(Box::new(Nothing));
+    }
+    adapt::lower(op, lower, cx)
 }

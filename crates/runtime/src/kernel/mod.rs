@@ -4,15 +4,18 @@ pub(crate) mod adapt;
 pub(crate) mod batch;
 pub(crate) mod dispatch;
 pub(crate) mod empty;
+pub(crate) mod evaluate;
+pub(crate) mod lanes;
 pub(crate) mod lower;
 pub(crate) mod movement;
+pub(crate) mod prepack;
 pub(crate) mod produce;
 
-use crate::graph::net::Node;
+use crate::error::KernelError;
 use crate::memory::pool::Pool;
 use crate::memory::prepack::Store;
+use crate::memory::resources::Resources;
 use crate::memory::variables::Variables;
-use crate::session::executor::{Kept, Shared, evaluate};
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
@@ -24,7 +27,7 @@ use kernels::{InOut, Scratch, ScratchPool, Shelf};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefMut};
+use std::cell::{OnceCell, RefCell, RefMut};
 
 /// A piece of work with everything decided that can be decided before the data is there.
 pub trait Kernel: Send + Sync {
@@ -100,26 +103,28 @@ pub struct View {
     pub offset: usize,
 }
 
-/// What in the data made a step impossible.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct KernelError {
-    /// The input it concerns.
-    pub input: Option<usize>,
-    /// What is wrong, with the numbers.
-    pub message: String,
+/// What kernels ask of the session that runs them.
+pub(crate) trait Host {
+    /// Runs body `index` of a layer: a tensor for each Parameter in, one for each Result out.
+    fn run_body(
+        &self,
+        index: usize,
+        body: &Graph,
+        inputs: &[Tensor],
+        resources: &Resources,
+    ) -> Result<Vec<Tensor>, KernelError>;
 }
 
-impl KernelError {
-    /// An error about the step as a whole.
-    pub fn new(message: impl Into<String>) -> KernelError {
-        KernelError { input: None, message: message.into() }
-    }
+/// What the kernels of a layer keep from run to run, whatever plan is used.
+#[derive(Default)]
+pub(crate) struct KernelState(RefCell<Option<Box<dyn Any + Send>>>);
 
-    /// An error about one input.
-    pub fn at(input: usize, message: impl Into<String>) -> KernelError {
-        KernelError { input: Some(input), message: message.into() }
-    }
+/// Where a kernel runs: for which layer of which session.
+#[derive(Clone, Copy)]
+pub(crate) struct RunSite<'a> {
+    pub(crate) resources: &'a Resources,
+    pub(crate) state: &'a KernelState,
+    pub(crate) host: &'a dyn Host,
 }
 
 /// What a kernel sees: the elements of its inputs, memory for its outputs, and the threads.
@@ -128,19 +133,17 @@ pub struct RunCx<'r> {
     /// Outputs whose shape the kernel decides.
     late: &'r [OnceCell<Tensor>],
     late_facts: &'r [&'r Fact],
-    shared: &'r Shared,
-    kept: &'r Kept,
+    site: RunSite<'r>,
 }
 
 impl<'r> RunCx<'r> {
     pub(crate) fn new(
         access: Access<'r>,
         late: (&'r [OnceCell<Tensor>], &'r [&'r Fact]),
-        shared: &'r Shared,
-        kept: &'r Kept,
+        site: RunSite<'r>,
     ) -> RunCx<'r> {
         let (late, late_facts) = late;
-        RunCx { access, late, late_facts, shared, kept }
+        RunCx { access, late, late_facts, site }
     }
 
     /// The elements of an input, as any type of their size.
@@ -159,7 +162,7 @@ impl<'r> RunCx<'r> {
         if let Some(values) = tensor.as_slice() {
             return Cow::Borrowed(values);
         }
-        match crate::ops::convert::convert_tensor(tensor, ElementType::I64) {
+        match crate::tensor::convert::convert_tensor(tensor, ElementType::I64) {
             Ok(wide) => Cow::Owned(wide.as_slice().unwrap_or_default().to_vec()),
             Err(_) => Cow::default(),
         }
@@ -241,7 +244,7 @@ impl<'r> RunCx<'r> {
         if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
             return Ok(());
         }
-        let tensor = self.shared.pool.take(self.late_facts[output].element_type, sizes)?;
+        let tensor = self.site.resources.pool.take(self.late_facts[output].element_type, sizes)?;
         let slot = &self.late[output];
         assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");
         self.access.set_output(output, slot.get().expect("just set"));
@@ -268,28 +271,23 @@ impl<'r> RunCx<'r> {
         let access = Access::new(inputs.iter().collect(), outputs_made, None);
         let late: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
         let facts: Vec<&Fact> = outputs.iter().collect();
-        kernel.run(&mut RunCx::new(access, (&late, &facts), self.shared, self.kept))?;
+        kernel.run(&mut RunCx::new(access, (&late, &facts), self.site))?;
         Ok(late.into_iter().map(OnceCell::into_inner).collect())
     }
 
-    /// Computes a node whose inputs are there.
-    pub(crate) fn evaluate(
-        &self,
-        graph: &Graph,
-        node: &Node,
-        inputs: &[Tensor],
-    ) -> Result<Vec<Tensor>, KernelError> {
-        evaluate(graph, node, inputs, self.shared)
+    /// Where it runs, for operations that are evaluated as a part of this step.
+    pub(crate) fn site(&self) -> RunSite<'r> {
+        self.site
     }
 
     /// What the plans of the session have prepared.
     pub(crate) fn store(&self) -> &'r Store {
-        &self.shared.store
+        &self.site.resources.store
     }
 
     /// The threads of the session.
     pub fn threads(&self) -> &'r Threads {
-        &self.shared.threads
+        &self.site.resources.threads
     }
 
     /// The same, and where what they prepare for later runs is put.
@@ -299,12 +297,12 @@ impl<'r> RunCx<'r> {
 
     /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.
     pub fn scratch<T: Plain>(&self, len: usize) -> Scratch<'r, T> {
-        self.shared.scratch.take(len)
+        self.site.resources.scratch.take(len)
     }
 
     /// Where [`RunCx::scratch`] takes its memory from, for kernels that take it themselves.
     pub fn scratch_pool(&self) -> &'r ScratchPool {
-        &self.shared.scratch
+        &self.site.resources.scratch
     }
 
     /// Runs body `index` of the layer with tensors for its Parameters and returns those of its
@@ -318,7 +316,7 @@ impl<'r> RunCx<'r> {
         body: &Graph,
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, KernelError> {
-        self.kept.run_body(index, body, inputs, self.shared)
+        self.site.host.run_body(index, body, inputs, self.site.resources)
     }
 
     /// Works on what the layer keeps from run to run, such as the state of a random generator.
@@ -327,7 +325,7 @@ impl<'r> RunCx<'r> {
         initial: impl FnOnce() -> S,
         f: impl FnOnce(&mut S) -> R,
     ) -> R {
-        let mut slot = self.kept.state.borrow_mut();
+        let mut slot = self.site.state.0.borrow_mut();
         if !slot.as_ref().is_some_and(|s| s.is::<S>()) {
             *slot = Some(Box::new(initial()));
         }
@@ -340,21 +338,21 @@ impl<'r> RunCx<'r> {
     /// # Errors
     /// When it has to be copied and there is no memory for that.
     pub fn variable(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
-        self.shared.variables.borrow().read(id)
+        self.site.resources.variables.borrow().read(id)
     }
 
     /// The variables of the session, for kernels that let them grow.
     pub(crate) fn variables(&self) -> RefMut<'r, Variables> {
-        self.shared.variables.borrow_mut()
+        self.site.resources.variables.borrow_mut()
     }
 
     /// Buffers of tensors that nothing needs any more.
     pub(crate) fn pool(&self) -> &'r Pool {
-        &self.shared.pool
+        &self.site.resources.pool
     }
 
     /// Sets what a variable will hold once the run is complete.
     pub fn assign(&self, id: &str, value: Tensor) {
-        self.shared.variables.borrow_mut().assign(id, value);
+        self.site.resources.variables.borrow_mut().assign(id, value);
     }
 }

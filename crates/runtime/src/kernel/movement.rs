@@ -1,8 +1,9 @@
 //! Operations that move elements, as strided copies between their inputs and outputs.
 
-use crate::kernel::dispatch::with_type;
+use crate::error::KernelError;
 use crate::kernel::lower::LowerError;
-use crate::kernel::{Kernel, KernelError, Movement, Reuse, RunCx, View};
+use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
+use crate::tensor::dispatch::with_type;
 use ir::ElementType;
 use kernels::copy::{CopyPlan, run_together};
 use kernels::num::Plain;

@@ -1,10 +1,11 @@
 //! Kernels that compute in f32 and make tensors whose shapes only the data decides, as the
 //! operations that detect objects do.
 
+use crate::error::KernelError;
 use crate::kernel::lower::LowerCx;
-use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
-use crate::ops::convert::convert_tensor;
+use crate::kernel::{Kernel, Reuse, RunCx};
 use crate::tensor::Tensor;
+use crate::tensor::convert::convert_tensor;
 use ir::ElementType;
 use kernels::par::Threads;
 use std::borrow::Cow;

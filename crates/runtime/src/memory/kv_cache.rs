@@ -1,7 +1,7 @@
 //! A variable of rows that grow from run to run, as caches of keys and values do: new rows are put
 //! behind the others where these lie, instead of copying all of them.
 
-use crate::kernel::KernelError;
+use crate::error::KernelError;
 use crate::memory::pool::Pool;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;

@@ -5,4 +5,5 @@ pub(crate) mod kv_cache;
 pub(crate) mod pool;
 pub(crate) mod prepack;
 pub(crate) mod profile;
+pub(crate) mod resources;
 pub(crate) mod variables;

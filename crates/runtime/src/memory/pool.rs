@@ -1,6 +1,6 @@
 //! Buffers for tensors whose shape is known only while running.
 
-use crate::kernel::KernelError;
+use crate::error::KernelError;
 use crate::tensor::{Tensor, packed_len};
 use ir::ElementType;
 use std::cell::RefCell;

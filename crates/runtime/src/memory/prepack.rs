@@ -1,15 +1,13 @@
 //! What kernels prepare from inputs that are the same in every run: packed matrices, decompressed
 //! weights. A session has plans for several shapes; what one of them has prepared serves all.
 
-use crate::kernel::RunCx;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use kernels::Shelf;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tensors up to so many bytes are known by their contents, larger ones by where they lie.
@@ -58,8 +56,8 @@ impl Source {
 pub(crate) struct Slot<T> {
     /// What it is made of stays, so that nothing else comes to lie there.
     _of: Vec<Tensor>,
-    was_needed: AtomicBool,
-    made: OnceLock<T>,
+    pub(crate) was_needed: AtomicBool,
+    pub(crate) made: OnceLock<T>,
 }
 
 impl<T> Slot<T> {
@@ -118,140 +116,5 @@ impl Store {
 impl Store {
     pub(crate) fn len(&self) -> usize {
         self.slots.lock().map_or(0, |slots| slots.len())
-    }
-}
-
-/// The place of a kernel for what it prepares from one of its inputs, or from some.
-pub(crate) struct Ahead<T> {
-    /// The inputs, if they are the same in every run.
-    inputs: Option<Range<usize>>,
-    slot: OnceLock<Arc<Slot<T>>>,
-}
-
-impl<T: Send + Sync + 'static> Ahead<T> {
-    /// For `input`, if it is the same in every run.
-    pub(crate) fn new(input: usize, is_invariant: bool) -> Ahead<T> {
-        Ahead::of(input..input + 1, is_invariant)
-    }
-
-    /// For some inputs, if they are the same in every run.
-    pub(crate) fn of(inputs: Range<usize>, are_invariant: bool) -> Ahead<T> {
-        Ahead { inputs: are_invariant.then_some(inputs), slot: OnceLock::new() }
-    }
-
-    /// What `make` makes of the input in the way that `form` describes, if it is the same in every
-    /// run and needed for the second time: a process that runs a model once has no use for it.
-    pub(crate) fn again(
-        &self,
-        cx: &RunCx<'_>,
-        form: impl FnOnce() -> String,
-        make: impl FnOnce() -> T,
-    ) -> Option<&T> {
-        let slot = self.slot(cx, form)?;
-        let again = slot.was_needed.swap(true, Ordering::Relaxed);
-        again.then(|| slot.made.get_or_init(make))
-    }
-
-    /// The same from the first run on.
-    pub(crate) fn now(
-        &self,
-        cx: &RunCx<'_>,
-        form: impl FnOnce() -> String,
-        make: impl FnOnce() -> T,
-    ) -> Option<&T> {
-        self.slot(cx, form).map(|slot| slot.made.get_or_init(make))
-    }
-
-    /// The thing, if it is there, so that the input itself is not needed.
-    pub(crate) fn made(&self) -> Option<&T> {
-        self.slot.get()?.made.get()
-    }
-
-    fn slot(&self, cx: &RunCx<'_>, form: impl FnOnce() -> String) -> Option<&Slot<T>> {
-        let inputs = self.inputs.clone()?;
-        Some(self.slot.get_or_init(|| {
-            let inputs: Vec<&Tensor> = inputs.map(|i| cx.tensor(i)).collect();
-            cx.store().slot(&inputs, form())
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Session, Tensor, compile};
-    use ir::{ElementType, Graph, GraphBuilder};
-
-    fn ones(sizes: &[usize]) -> Tensor {
-        Tensor::from_vec(sizes, vec![1f32; sizes.iter().product()]).unwrap()
-    }
-
-    fn numbers(count: usize) -> Vec<f32> {
-        (0..count).map(|i| (i % 13) as f32 - 6.0).collect()
-    }
-
-    fn session(graph: &Graph) -> Session {
-        let facts = infer::propagate(graph, &infer::Inputs::default()).unwrap();
-        compile(graph, &facts).unwrap().session()
-    }
-
-    /// Runs many shapes twice and counts what has been prepared; a session of its own for each
-    /// shape gives the same.
-    fn shapes(graph: &Graph, sizes: impl Fn(usize) -> Vec<usize>, prepared: usize) {
-        let mut many = session(graph);
-        for size in (1..=40).flat_map(|size| [size, size]) {
-            let input = [ones(&sizes(size))];
-            let outputs = many.run(&input).unwrap();
-            assert_eq!(outputs, session(graph).run(&input).unwrap(), "{:?}", sizes(size));
-            assert!(many.prepared() <= prepared, "{} at size {size}", many.prepared());
-        }
-        assert_eq!(many.prepared(), prepared);
-    }
-
-    #[test]
-    fn shapes_share_a_packed_matrix() {
-        let mut g = GraphBuilder::new("product");
-        let x = g.parameter("x", ElementType::F32, "?,70");
-        let w = g.constant_f32(&[70, 30], &numbers(2100));
-        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
-        g.result("y", y);
-        shapes(&g.finish().unwrap(), |rows| vec![rows, 70], 1);
-    }
-
-    /// Weights that a file does not align, too: a plan for any shape reads them where the others do.
-    #[test]
-    fn shapes_share_a_packed_matrix_that_lies_anywhere() {
-        let mut g = GraphBuilder::new("stray");
-        let x = g.parameter("x", ElementType::F32, "?,300");
-        let byte = g.constant(ElementType::U8, &[1], &[0]);
-        let w = g.constant_f32(&[300, 70], &numbers(21000));
-        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
-        g.result("byte", byte);
-        g.result("y", y);
-        shapes(&g.finish().unwrap(), |rows| vec![rows, 300], 1);
-    }
-
-    #[test]
-    fn shapes_share_packed_filters() {
-        let mut g = GraphBuilder::new("convolution");
-        let x = g.parameter("x", ElementType::F32, "1,3,?,8");
-        let w = g.constant_f32(&[5, 3, 1, 1], &numbers(15));
-        let attributes =
-            [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
-        let y = g.layer("Convolution", "opset1").attributes(&attributes).inputs(&[x, w]).output();
-        g.result("y", y);
-        shapes(&g.finish().unwrap(), |rows| vec![1, 3, rows, 8], 1);
-    }
-
-    #[test]
-    fn shapes_share_decompressed_weights() {
-        let mut g = GraphBuilder::new("compressed");
-        let x = g.parameter("x", ElementType::F32, "?,1024");
-        let bytes: Vec<u8> = (0..1024 * 512).map(|i| (i % 7) as u8).collect();
-        let w = g.constant(ElementType::U8, &[1024, 512], &bytes);
-        let w =
-            g.layer("Convert", "opset1").attribute("destination_type", "f32").inputs(&[w]).output();
-        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
-        g.result("y", y);
-        shapes(&g.finish().unwrap(), |rows| vec![rows, 1024], 2);
     }
 }

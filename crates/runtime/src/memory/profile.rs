@@ -1,6 +1,6 @@
 //! Time per layer.
 
-use crate::plan::Plan;
+use ir::Layer;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -37,13 +37,12 @@ impl Profile {
     /// Adds the time of a step, with all that has been recorded since `total` was `before`.
     pub(crate) fn record(
         &mut self,
-        (plan, step, kernel): (&Plan, usize, &'static str),
+        (layers, layer, kernel): (&[Layer], usize, &'static str),
         time: Duration,
         before: Duration,
     ) {
         let own = time.saturating_sub(self.total - before);
         self.total += own;
-        let (layers, layer) = (plan.graph.layers(), plan.steps[step].layer);
         let key = (layers.as_ptr().addr(), layer, kernel);
         let place = *self.places.entry(key).or_insert_with(|| {
             let layer = layers.get(layer);

@@ -1,6 +1,6 @@
 //! What lives from run to run: the variables of a session.
 
-use crate::kernel::KernelError;
+use crate::error::KernelError;
 use crate::memory::kv_cache::Cache;
 use crate::memory::pool::Pool;
 use crate::tensor::{Sizes, Tensor};

@@ -1,8 +1,8 @@
 //! BinaryConvolution-1: in f32, which holds every count.
 
-use super::convert::Conversion;
 use super::convolution::geometry;
 use crate::prelude::*;
+use crate::tensor::convert::Conversion;
 use infer::ops::binary_convolution::BinaryConvolution;
 use kernels::conv::{Convolution, binary};
 use kernels::num::{bytes, bytes_mut};

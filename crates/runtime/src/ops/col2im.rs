@@ -1,7 +1,7 @@
 //! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
 
-use super::convert::Lanes;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::ops::pool::kernel_window;
 use crate::prelude::*;
 use infer::ops::col2im::Col2Im;

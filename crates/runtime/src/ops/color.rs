@@ -1,7 +1,7 @@
 //! Conversions between RGB and YUV: in f32, those of f64 in f64.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::color::{Color, Kind};
 use kernels::color::{Images, Plane};
 use kernels::real::Real;

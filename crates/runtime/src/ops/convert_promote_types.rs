@@ -1,7 +1,8 @@
 //! ConvertPromoteTypes-14: a conversion of each input that is not of the common type.
 
-use super::convert::Conversion;
+use crate::kernel::lanes::conversion_of;
 use crate::prelude::*;
+use crate::tensor::convert::Conversion;
 use infer::ops::convert_promote_types::ConvertPromoteTypes;
 use smallvec::smallvec;
 
@@ -11,7 +12,7 @@ impl Lower for ConvertPromoteTypes {
             let (from, to) = (cx.element_type(i), cx.output_type(i));
             match from == to {
                 true => Ok(None),
-                false => Conversion::of_input(i, from, to).map(Some),
+                false => conversion_of(i, from, to).map(Some),
             }
         };
         Ok(Box::new(Promotion { conversions: [conversion(0)?, conversion(1)?] }))

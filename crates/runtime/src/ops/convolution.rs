@@ -2,8 +2,8 @@
 //! bf16 in f32; other types as the definition says.
 
 use crate::kernel::dispatch::kernel_for;
-use crate::memory::prepack::Ahead;
-use crate::ops::convert::Halves;
+use crate::kernel::lanes::Halves;
+use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
@@ -23,7 +23,7 @@ impl Lower for Rule {
         if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
             let halves = Halves::of(element_type);
             let conv = Convolution { precision: cx.precision(), ..conv };
-            let turned = Turned::new(conv, self.kind(), Ahead::new(1, cx.is_invariant(1)));
+            let turned = Turned::new(conv, self.kind(), Prepacked::new(1, cx.is_invariant(1)));
             return Ok(Box::new(Float { turned, halves }));
         }
         let direction = match self.kind().is_backward() {
@@ -166,7 +166,7 @@ impl Way {
 /// A convolution between tensors whose channels lie before the spatial axes.
 struct Turned {
     way: Way,
-    filters: Ahead<Prepared<'static>>,
+    filters: Prepacked<Prepared<'static>>,
     /// Moves the channels last, unless they are read where they are.
     to_last: Option<CopyPlan>,
     /// Moves them back.
@@ -174,7 +174,7 @@ struct Turned {
 }
 
 impl Turned {
-    fn new(conv: Convolution, kind: Kind, filters: Ahead<Prepared<'static>>) -> Turned {
+    fn new(conv: Convolution, kind: Kind, filters: Prepacked<Prepared<'static>>) -> Turned {
         let positions: usize = conv.axes.iter().map(|a| a.input).product();
         let stays = !kind.is_backward() && conv.reads_channels_first();
         let turn = || CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
@@ -188,7 +188,7 @@ impl Turned {
     fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
         let own;
         let prepare = || self.way.prepare(cx.to_shelf(), filters);
-        let prepared = match self.filters.again(cx, || self.way.form(), prepare) {
+        let prepared = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {
                 own = self.way.prepare_once(cx.threads(), filters);

@@ -1,7 +1,7 @@
 //! CTCGreedyDecoder-1, CTCGreedyDecoderSeqLen-6 and CTCLoss-4.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::Op;
 use infer::ops::ctc::{Ctc, Kind};
 use kernels::ctc::{Target, best, decode, loss};

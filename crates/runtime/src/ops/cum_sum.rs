@@ -1,7 +1,7 @@
 //! CumSum-3: f16 and bf16 in f32, integers in 64 bits.
 
-use super::convert::Lanes;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::cum_sum::CumSum as Rule;
 use infer::rules::axes;

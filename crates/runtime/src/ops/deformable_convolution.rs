@@ -1,8 +1,9 @@
 //! DeformableConvolution: f16 and bf16 in f32, integers in f64.
 
-use super::convert::Conversion;
 use super::matmul::{Factor, Shape};
+use crate::kernel::lanes::conversion_of;
 use crate::prelude::*;
+use crate::tensor::convert::Conversion;
 use infer::ops::deformable_convolution::DeformableConvolution as Rule;
 use kernels::Scratch;
 use kernels::conv::{Deformable, Places};
@@ -50,7 +51,7 @@ impl<R: Factor + Real> DeformableKernel<R> {
             }
         };
         let element_type = cx.element_type(0);
-        let conversion = |from, to| Conversion::of_input(0, from, to);
+        let conversion = |from, to| conversion_of(0, from, to);
         let conversions = match element_type == wide {
             true => None,
             false => Some((conversion(element_type, wide)?, conversion(wide, element_type)?)),

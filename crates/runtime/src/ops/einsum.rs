@@ -2,9 +2,9 @@
 //! matrices: labels of both operands that are needed later are the batch, those that are not are
 //! summed over. f16 and bf16 in f32.
 
-use super::convert::Lanes;
 use super::matmul::{Factor, Shape};
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::einsum::Einsum as Rule;
 use kernels::Scratch;

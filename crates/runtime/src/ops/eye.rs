@@ -1,7 +1,7 @@
 //! Eye: zeros, and ones on a diagonal.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::eye::Eye;
 use kernels::mark::eye;
 use kernels::num::Stored;

@@ -1,7 +1,7 @@
 //! FakeConvert-13: f16 and bf16 in f32.
 
-use super::convert::Lanes;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::fake_convert::FakeConvert;
 use kernels::broadcast::Broadcast;

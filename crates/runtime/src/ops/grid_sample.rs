@@ -1,8 +1,8 @@
 //! GridSample: positions are computed in f32, once for all channels.
 
-use crate::kernel::dispatch::with_type;
-use crate::ops::convert::convert_tensor;
 use crate::prelude::*;
+use crate::tensor::convert::convert_tensor;
+use crate::tensor::dispatch::with_type;
 use infer::ops::grid_sample::{GridSample, Mode, Padding};
 use kernels::grid_sample::{Images, Outside, Sampling, cubic, linear};
 use kernels::num::Plain;

@@ -1,8 +1,8 @@
 //! GroupNormalization-12: f16 and bf16 in f32.
 
 use super::batch_norm::channels;
-use super::convert::Lanes;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
 use kernels::normalize::{Channels, normalize_groups};

@@ -2,7 +2,7 @@
 
 use super::matmul::{Factor, Shape};
 use crate::kernel::dispatch::kernel_for;
-use crate::ops::convert::Lanes;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::grouped_matmul::GroupedMatMul;
 

@@ -5,9 +5,10 @@
 //! neighbours; weights of the Pillow modes in f64.
 
 use super::SameBytes;
-use super::convert::Lanes;
-use crate::kernel::dispatch::{kernel_for, with_type};
+use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
 use kernels::Scratch;
 use kernels::copy::{CopyPlan, dense_strides};

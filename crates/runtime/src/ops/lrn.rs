@@ -1,7 +1,7 @@
 //! LRN-1: f16 and bf16 in f32.
 
-use super::convert::Lanes;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::lrn::Lrn as Rule;
 use infer::rules::axes;

@@ -5,8 +5,8 @@ use crate::fused::matmul::Through;
 use crate::fused::post_ops::{Then, steps};
 use crate::kernel::batch::{offsets, together};
 use crate::kernel::dispatch::kernel_for;
-use crate::memory::prepack::Ahead;
-use crate::ops::convert::Lanes;
+use crate::kernel::lanes::Lanes;
+use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
@@ -199,7 +199,7 @@ pub(crate) struct Float32 {
 /// How B is prepared.
 enum B {
     /// It is f32, and packed for later runs if it is the same in all.
-    Float(Ahead<Packed>),
+    Float(Prepacked<Packed>),
     /// It is stored in fewer bits.
     Compressed(Box<Panels>),
 }
@@ -229,7 +229,7 @@ impl Float32 {
 
     /// The same for a B that is another input.
     pub(crate) fn of(shape: Shape, cx: &LowerCx<'_>, b: usize, then: Vec<Then>) -> Float32 {
-        let packed = Ahead::new(b, cx.is_invariant(b) && shape.packs());
+        let packed = Prepacked::new(b, cx.is_invariant(b) && shape.packs());
         Float32 { shape, then, b, right: B::Float(packed), through: None }
     }
 
@@ -250,7 +250,7 @@ impl Float32 {
         let (b, layout) = (cx.input::<Loose>(self.b), self.shape.layout());
         let form = || format!("{layout:?}");
         let pack = || Packed::new(cx.to_shelf(), b, layout, (k, n), precision);
-        Ok(packed.again(cx, form, pack).map_or(Operand::Plain(b, layout), Operand::Packed))
+        Ok(packed.on_second_use(cx, form, pack).map_or(Operand::Plain(b, layout), Operand::Packed))
     }
 
     /// The one product that it is.

@@ -99,7 +99,8 @@ pub(crate) mod unary;
 pub(crate) mod unique;
 pub(crate) mod variable;
 
-use crate::kernel::{Kernel, KernelError, Reuse, RunCx};
+use crate::error::KernelError;
+use crate::kernel::{Kernel, Reuse, RunCx};
 
 /// The output is the input under another shape: no byte moves.
 pub(crate) struct SameBytes;

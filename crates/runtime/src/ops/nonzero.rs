@@ -1,8 +1,8 @@
 //! NonZero: counted first, then written.
 
-use super::convert::Lanes;
-use crate::kernel::dispatch::with_type;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::nonzero::NonZero;
 use kernels::convert::Element;
 use kernels::num::{Bool, Plain, Stored};

@@ -1,8 +1,8 @@
 //! MVN, NormalizeL2 and GRN: f16 and bf16 in f32.
 
-use super::convert::Lanes;
 use crate::fused::normalize::NormalizeRows;
 use crate::kernel::dispatch::kernel_for;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes::normalize_all;

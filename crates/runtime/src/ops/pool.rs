@@ -1,8 +1,8 @@
 //! MaxPool-1, -8, -14 and AvgPool-1, -14, -16: f16 and bf16 in f32, integers in 64 bits.
 
-use super::convert::Lanes;
-use crate::kernel::dispatch::with_type;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::pool::Pool as Rule;
 use infer::rules::window::Window as RuleWindow;
 use kernels::gemm::Window;

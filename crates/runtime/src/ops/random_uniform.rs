@@ -1,8 +1,8 @@
 //! RandomUniform and Multinomial.
 
-use super::convert::convert_tensor;
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::convert::convert_tensor;
+use crate::tensor::dispatch::with_type;
 use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
 use kernels::multinomial::{Rounding, cumulative, draw, single};
 use kernels::num::{Stored, bf16, f16};

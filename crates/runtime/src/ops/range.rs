@@ -1,7 +1,7 @@
 //! Range: whole numbers in 64 bits, all others in f64.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::range::{Range, vanishes};
 use kernels::num::Stored;
 use kernels::range;

@@ -1,8 +1,8 @@
 //! Recurrent cells and sequences: f32 by the blocked product, f16 and bf16 in f32, f64 by the
 //! plain one.
 
-use crate::memory::prepack::Ahead;
-use crate::ops::convert::Halves;
+use crate::kernel::lanes::Halves;
+use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
@@ -170,12 +170,12 @@ struct Weights {
     stack: Stack,
     /// Whether they meet so many rows that packing pays.
     packs: bool,
-    packed: Ahead<Vec<Packed>>,
+    packed: Prepacked<Vec<Packed>>,
 }
 
 impl Weights {
     fn new(cx: &LowerCx<'_>, stack: &Stack, packs: bool) -> Weights {
-        let packed = Ahead::new(stack.input, packs && cx.is_invariant(stack.input));
+        let packed = Prepacked::new(stack.input, packs && cx.is_invariant(stack.input));
         Weights { stack: stack.clone(), packs, packed }
     }
 

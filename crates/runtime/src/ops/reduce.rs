@@ -1,9 +1,9 @@
 //! Reductions: f16 and bf16 in f32, integers in 64 bits.
 
 use super::SameBytes;
-use super::convert::Lanes;
-use crate::kernel::dispatch::with_type;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes;
 use kernels::convert::Element;

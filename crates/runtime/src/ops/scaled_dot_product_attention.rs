@@ -1,7 +1,7 @@
 //! ScaledDotProductAttention-13: f32 some rows at a time; f16 and bf16 in f32; f64 head by head.
 
 use crate::kernel::batch::offsets;
-use crate::ops::convert::Halves;
+use crate::kernel::lanes::Halves;
 use crate::prelude::*;
 use infer::Op;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention as Rule;

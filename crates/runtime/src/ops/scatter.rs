@@ -1,9 +1,9 @@
 //! What the scatter operations share: a copy of the data, unless they may be overwritten, and
 //! updates at places that follow from the indices.
 
-use super::convert::Lanes;
-use crate::kernel::dispatch::with_type;
+use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;

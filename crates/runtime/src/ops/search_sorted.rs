@@ -1,10 +1,10 @@
 //! SearchSorted and Bucketize: binary search. Values and boundaries of different types are
 //! compared in a type that holds both.
 
-use super::convert::convert_tensor;
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
 use crate::tensor::Element as _;
+use crate::tensor::convert::convert_tensor;
+use crate::tensor::dispatch::with_type;
 use infer::ops::search_sorted::{Bucketize, SearchSorted};
 use kernels::num::Stored;
 use kernels::order::Order;

@@ -1,7 +1,7 @@
 //! SparseFillEmptyRows: elements and empty rows are sorted together.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::sparse_fill_empty_rows::SparseFillEmptyRows;
 use kernels::num::{Plain, Stored};
 use std::marker::PhantomData;

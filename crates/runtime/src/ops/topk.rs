@@ -1,7 +1,7 @@
 //! TopK: every order is that of a stable sort.
 
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::topk::{Sort, TopK};
 use kernels::num::Stored;
 use kernels::order::Order;

@@ -2,8 +2,8 @@
 //! width where that is exact and rounded from f64 where it is not.
 
 use super::SameBytes;
-use crate::kernel::dispatch::with_type;
 use crate::prelude::*;
+use crate::tensor::dispatch::with_type;
 use infer::ops::unary::{Form, Kind, Unary};
 use kernels::convert::{Decoder, Encoder, decode, encode};
 use kernels::num::{Stored, bf16, f16};

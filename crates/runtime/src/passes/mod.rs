@@ -10,8 +10,8 @@ mod layout;
 mod quantization;
 
 use crate::graph::net::Net;
-use crate::plan::Options;
-use crate::session::executor::Shared;
+use crate::memory::resources::Resources;
+use crate::options::Options;
 use infer::{Fact, Facts};
 use ir::Graph;
 use kernels::par::Threads;
@@ -23,7 +23,7 @@ pub(crate) struct PassCx<'a> {
     pub(crate) graph: &'a Graph,
     /// The variables that have a value in every run, if that is known.
     pub(crate) variables: Option<&'a HashMap<String, Fact>>,
-    pub(crate) shared: Shared,
+    pub(crate) resources: Resources,
 }
 
 /// A pass: it returns how many nodes it has taken out or rewritten.
@@ -121,8 +121,8 @@ pub(crate) fn rewrite(
     (graph, facts): (&Graph, &Facts),
     options: &Options,
 ) -> Vec<(&'static str, usize)> {
-    let shared = Shared::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
-    let cx = PassCx { graph, variables: facts.variables(), shared };
+    let resources = Resources::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
+    let cx = PassCx { graph, variables: facts.variables(), resources };
     let wanted = if options.optimize { PASSES } else { &[] };
     MEANING.iter().chain(wanted).map(|(name, pass)| (*name, pass(net, &cx))).collect()
 }

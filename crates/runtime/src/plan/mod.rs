@@ -3,41 +3,23 @@
 pub(crate) mod memory_planner;
 
 use crate::graph::net::{Net, Node, Value, ValueId};
-use crate::kernel::lower::{LowerCx, LowerError};
+use crate::kernel::evaluate::Deferred;
+use crate::kernel::lower::{LowerCx, LowerError, lower_text};
 use crate::kernel::{Kernel, Reuse};
 use crate::memory::prepack::Store;
+use crate::options::Options;
 use crate::passes::rewrite;
 use crate::plan::memory_planner::{Place, Placement, Use, place};
-use crate::session::Session;
 use crate::tensor::Tensor;
-use infer::{Fact, Facts, port_name};
+use infer::{Fact, Facts, Op, port_name};
 use ir::{Code, Graph, Problem, Problems};
 use kernels::gemm::Precision;
-use kernels::par::Threads;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of a constant from which on giving its memory back is worth a call of the system.
 const WORTH: usize = 1 << 18;
-
-/// How a plan is made.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
-    pub optimize: bool,
-    /// What the operands of products and convolutions are rounded to.
-    pub precision: Precision,
-    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
-    /// that reads them. More runs give the same results, and take longer.
-    pub runs_once: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { optimize: true, precision: Precision::F32, runs_once: false }
-    }
-}
 
 /// A compiled graph. It is immutable and can be shared; what changes lives in a [`Session`].
 pub struct Plan {
@@ -81,7 +63,7 @@ pub(crate) enum Work {
     Kernel(Box<dyn Kernel>),
     /// An operation whose kernel is chosen when its inputs are there, and which of them are the
     /// same in every run.
-    Late(Node, u64),
+    Deferred(Deferred),
 }
 
 /// A value inside another.
@@ -184,17 +166,6 @@ impl Plan {
         })
     }
 
-    /// A session with one thread for each processor.
-    pub fn session(self) -> Session {
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
-        Session::new(self, Arc::new(Threads::new(count)))
-    }
-
-    /// A session on given threads.
-    pub fn session_on(self, threads: Arc<Threads>) -> Session {
-        Session::new(self, threads)
-    }
-
     /// What is known of the inputs, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &Fact> {
         self.inputs.iter().map(|&v| &self.facts[v])
@@ -212,7 +183,7 @@ impl Plan {
             let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
             let kernel = match &step.work {
                 Work::Kernel(kernel) => kernel.name(),
-                Work::Late(..) => "chosen while running",
+                Work::Deferred(_) => "chosen while running",
             };
             let outputs: Vec<String> = step
                 .outputs
@@ -299,7 +270,7 @@ fn views(places: &[Place], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
 fn memory_use((node, work): (&Node, &Work)) -> Use {
     let reuse = match work {
         Work::Kernel(kernel) => Some(kernel.reuse()),
-        Work::Late(..) => None,
+        Work::Deferred(_) => None,
     };
     Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
 }
@@ -313,10 +284,12 @@ fn lower_now(
 ) -> Result<Work, Box<Problem>> {
     let inputs = net.input_facts(node);
     let invariant = net.invariant(node);
-    let late = || Work::Late(node.clone(), invariant);
     // What a pass has made knows what it needs.
-    if node.op().is_some() && !inputs.iter().all(Fact::is_static) {
-        return Ok(late());
+    let mut deferred = node.deferred(invariant).map(Work::Deferred);
+    if !inputs.iter().all(Fact::is_static)
+        && let Some(deferred) = deferred.take()
+    {
+        return Ok(deferred);
     }
     let constants = net.constants(node);
     let bodies = graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
@@ -324,45 +297,46 @@ fn lower_now(
     let cx = LowerCx::new((&inputs, &outputs), &constants, &constants, bodies)
         .with_invariant(invariant)
         .with_precision(precision);
+    let failed = |error| {
+        Box::new(problem(
+            graph,
+            (node.op(), node.layer),
+            &inputs,
+            Code::Lowering,
+            lower_text(error),
+        ))
+    };
     match node.lower(&cx) {
         Ok(kernel) => {
             // A view of unknown shape waits until its inputs tell the shape.
             let is_view = matches!(kernel.reuse(), Reuse::Views(_));
             let is_late = is_view && !outputs.iter().all(Fact::is_static);
-            Ok(if is_late { late() } else { Work::Kernel(kernel) })
+            Ok(deferred.filter(|_| is_late).unwrap_or(Work::Kernel(kernel)))
         }
-        Err(LowerError::NeedsValue(_) | LowerError::NeedsShape(_)) => Ok(late()),
-        Err(error) => {
-            let text = lower_text(error);
-            Err(Box::new(problem(graph, node, &inputs, Code::Lowering, text)))
+        Err(error @ (LowerError::NeedsValue(_) | LowerError::NeedsShape(_))) => {
+            deferred.ok_or_else(|| failed(error))
         }
+        Err(error) => Err(failed(error)),
     }
 }
 
-/// The input and the text of a lowering error.
-pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
-    match error {
-        LowerError::Rule(rule) => (rule.input, rule.message),
-        other => (None, other.to_string()),
-    }
-}
-
-/// A problem of a node, with what it was given.
+/// A problem of an operation and its layer, with what it was given. What a pass has made has no
+/// names for its inputs.
 pub(crate) fn problem(
     graph: &Graph,
-    node: &Node,
+    (op, layer): (Option<&dyn Op>, usize),
     inputs: &[Fact],
     code: Code,
     (input, message): (Option<usize>, String),
 ) -> Problem {
     let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
-    let layer = graph.layers().get(node.layer);
+    let layer = graph.layers().get(layer);
     let problem = Problem::error(code, layer.map(|l| l.at).unwrap_or_default(), message);
     let problem = match layer {
         Some(layer) => problem.of(layer),
         None => problem,
     };
-    let name = |i| node.op().map_or_else(|| format!("input {i}"), |op| port_name(op, i));
+    let name = |i| op.map_or_else(|| format!("input {i}"), |op| port_name(op, i));
     let port = input.map(name);
     let context = (!facts.is_empty()).then(|| format!("inputs: {}", facts.join("  ")));
     Problem { port, context, ..problem }

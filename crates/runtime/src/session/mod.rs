@@ -4,8 +4,9 @@ pub(crate) mod executor;
 pub(crate) mod plan_cache;
 
 use crate::memory::profile::{Profile, StepTime};
+use crate::memory::resources::Resources;
 use crate::plan::Plan;
-use crate::session::executor::{Engine, Shared};
+use crate::session::executor::Engine;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find};
@@ -18,16 +19,29 @@ use std::sync::Arc;
 /// anew for them, and kept. Variables keep their values from run to run.
 pub struct Session {
     engine: Engine,
-    shared: Shared,
+    resources: Resources,
     /// What the model declares of each input.
     declared: Vec<(ElementType, PartialShape)>,
     /// What it declares of each variable, once that was asked for.
     variables: OnceCell<Vec<(String, Fact)>>,
 }
 
+impl Plan {
+    /// A session with one thread for each processor.
+    pub fn session(self) -> Session {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        Session::new(self, Arc::new(Threads::new(count)))
+    }
+
+    /// A session on given threads.
+    pub fn session_on(self, threads: Arc<Threads>) -> Session {
+        Session::new(self, threads)
+    }
+}
+
 impl Session {
     pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
-        let shared = Shared::new(plan.options.clone(), threads, Arc::clone(&plan.store));
+        let resources = Resources::new(plan.options.clone(), threads, Arc::clone(&plan.store));
         let graph = &plan.graph;
         let open = || (ElementType::Dynamic, PartialShape::unranked());
         let declared = |&position: &usize| {
@@ -39,7 +53,7 @@ impl Session {
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
-        Session { engine: Engine::new(plan), shared, declared, variables: OnceCell::new() }
+        Session { engine: Engine::new(plan), resources, declared, variables: OnceCell::new() }
     }
 
     /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
@@ -49,10 +63,10 @@ impl Session {
     /// values they had.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Problems> {
         self.check(inputs)?;
-        let outputs = self.engine.run(inputs, &self.shared);
-        let mut variables = self.shared.variables.borrow_mut();
+        let outputs = self.engine.run(inputs, &self.resources);
+        let mut variables = self.resources.variables.borrow_mut();
         match &outputs {
-            Ok(_) => variables.commit(&self.shared.pool),
+            Ok(_) => variables.commit(&self.resources.pool),
             Err(_) => variables.discard(),
         }
         outputs
@@ -84,7 +98,7 @@ impl Session {
 
     /// Forgets the values of all variables and the state of random generators.
     pub fn reset(&mut self) {
-        self.shared.variables.borrow_mut().clear(&self.shared.pool);
+        self.resources.variables.borrow_mut().clear(&self.resources.pool);
         self.engine.reset();
     }
 
@@ -93,7 +107,7 @@ impl Session {
     /// # Errors
     /// When there is no memory for a copy of those that grow where they lie.
     pub fn variables(&self) -> Result<Vec<(String, Tensor)>, TensorError> {
-        let variables = self.shared.variables.borrow();
+        let variables = self.resources.variables.borrow();
         let mut ids: Vec<&str> = variables.iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         let value = |id: &str| match variables.read(id) {
@@ -124,7 +138,7 @@ impl Session {
             let message = format!("variable \"{id}\" is {fact}, but is given {given}");
             return Err(TensorError::new(message));
         }
-        self.shared.variables.borrow_mut().set(id, value.aligned());
+        self.resources.variables.borrow_mut().set(id, value.aligned());
         Ok(())
     }
 
@@ -132,27 +146,27 @@ impl Session {
     /// recurrent cells: two for each multiplication with its addition. What is done to single
     /// elements is not counted.
     pub fn flops(&self) -> u64 {
-        self.shared.flops.get()
+        self.resources.flops.get()
     }
 
     /// Things that the plans so far have prepared.
     #[cfg(test)]
     pub(crate) fn prepared(&self) -> usize {
-        self.shared.store.len()
+        self.resources.store.len()
     }
 
     /// The threads that the session works on.
     pub fn threads(&self) -> &Threads {
-        &self.shared.threads
+        &self.resources.threads
     }
 
     /// Measures the time of each step from now on.
     pub fn start_profile(&mut self) {
-        *self.shared.profile.borrow_mut() = Some(Profile::default());
+        *self.resources.profile.borrow_mut() = Some(Profile::default());
     }
 
     /// The times measured so far, of the layers of bodies too, in the order in which they first ended.
     pub fn profile(&self) -> Vec<StepTime> {
-        self.shared.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
+        self.resources.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
     }
 }

@@ -9,7 +9,10 @@
 //!   leaves the session.
 #![allow(unsafe_code)]
 
+pub(crate) mod convert;
+pub(crate) mod dispatch;
 mod element;
+pub(crate) mod fact;
 mod size;
 
 pub use element::Element;

@@ -59,7 +59,7 @@ fn run(graph: &Graph, optimize: bool) -> (Vec<u32>, String) {
     let options = Options { optimize, precision: Precision::Bf16, ..Options::default() };
     let plan = runtime::compile_with(graph, &facts, &options).unwrap();
     let input = Tensor::from_vec(&[2, 3, 37, 29], numbers(2 * 3 * 37 * 29, 1)).unwrap();
-    let is_line = |line: &String| line.starts_with("pass round for products alone");
+    let is_line = |line: &String| line.starts_with("pass bf16 propagation");
     let line = plan.explain().into_iter().find(is_line).unwrap_or_default();
     let mut session = plan.session();
     let mut bits = || -> Vec<u32> {
@@ -77,7 +77,7 @@ fn check(graph: &Graph, rounded: usize) {
     let (written, _) = run(graph, false);
     assert!(found == written, "other bits than as it is written");
     let rounded = if Precision::Bf16.keeps_pairs() { rounded } else { 0 };
-    assert_eq!(line, format!("pass round for products alone: {rounded}"));
+    assert_eq!(line, format!("pass bf16 propagation: {rounded}"));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::rewriter::Sweep;
-use crate::ops::convert::convert_tensor;
+use crate::kernel::RunSite;
+use crate::kernel::evaluate::evaluate;
 use crate::passes::PassCx;
-use crate::session::executor::evaluate;
 use crate::tensor::Tensor;
+use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
 use infer::ops::matmul::MatMul;
@@ -133,6 +134,8 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
         return None;
     }
     // What fails now fails again when it runs, if it ever does.
-    let results = evaluate(cx.graph, node, &inputs, &cx.shared).ok()?;
+    let operation = node.deferred(0)?;
+    let results =
+        RunSite::outside(&cx.resources, |site| evaluate(cx.graph, &operation, &inputs, site).ok())?;
     (results.iter().map(|t| t.bytes().len()).sum::<usize>() <= RESULT).then_some(results)
 }

@@ -6,7 +6,6 @@ use crate::fused::grouped_matmul::Products;
 use crate::fused::matmul::Product;
 use crate::fused::post_ops::{Operand, Then};
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::graph::pattern::product;
 use crate::passes::PassCx;
 use kernels::gemm::{Precision, are_few};
 use std::collections::HashMap;
@@ -101,7 +100,7 @@ fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
 
 /// The product that a node is, if it is one of few rows as they lie.
 fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
-    let product = product(net, node)?;
+    let product = Product::of(net, node)?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
     let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
     let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
@@ -112,7 +111,7 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
     let shape = product.shape(&a, &b);
     // By weights as they are stored they are computed in f32.
     let stored = product.weights.is_some();
-    let precision = if stored { Precision::F32 } else { cx.shared.options.precision };
+    let precision = if stored { Precision::F32 } else { cx.resources.options.precision };
     let few = are_few(shape.rows(), precision);
     (shape.reads_through() && few).then_some(product)
 }

@@ -9,7 +9,7 @@ use crate::fused::post_ops::{Operand, Then};
 use crate::fused::quantized::IntegerConvolution;
 use crate::fused::transpose::Recast;
 use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
-use crate::graph::pattern::{kind, product, seen};
+use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::Sweep;
 use crate::ops::normalize;
 use crate::ops::unary::function;
@@ -76,7 +76,7 @@ fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node>
         // Means of channels are those of an element of the batch.
         Some(_) => (from.first() == to.first()).then(|| maker.operation.clone())?,
         None if maker.made::<Product>().is_some() || is_matmul(sweep.net, maker) => {
-            Operation::Made(Arc::new(product(sweep.net, maker)?))
+            Operation::Made(Arc::new(Product::of(sweep.net, maker)?))
         }
         None => return None,
     };
@@ -208,7 +208,7 @@ fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
         own.then.push(then);
         return Some(Arc::new(own));
     }
-    let mut product = product(net, node)?;
+    let mut product = Product::of(net, node)?;
     product.then.push(then);
     Some(Arc::new(product))
 }

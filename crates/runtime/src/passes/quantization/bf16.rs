@@ -16,7 +16,7 @@ use std::sync::Arc;
 const POOLS: usize = 8;
 
 pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    if !cx.shared.options.precision.keeps_pairs() {
+    if !cx.resources.options.precision.keeps_pairs() {
         return 0;
     }
     let readers = net.readers();

@@ -8,9 +8,9 @@
 use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::pattern::kind;
 use crate::graph::rewriter::Sweep;
-use crate::ops::convert::convert_tensor;
 use crate::passes::PassCx;
 use crate::tensor::Sizes;
+use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::gather::Gather;

@@ -3,12 +3,13 @@
 //! computing its value, and the values would take two to eight times the memory.
 
 use crate::fused::compressed_weights::Weights;
+use crate::fused::matmul::Product;
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::graph::pattern::{either_way, operands, product};
+use crate::graph::pattern::{either_way, operands};
 use crate::graph::rewriter::Sweep;
-use crate::ops::convert::convert_tensor;
 use crate::passes::PassCx;
 use crate::tensor::Sizes;
+use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::reshape::Reshape;
@@ -22,13 +23,13 @@ use std::sync::Arc;
 const WIDENED: usize = 1 << 22;
 
 pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    let precision = cx.shared.options.precision;
+    let precision = cx.resources.options.precision;
     Sweep::editing(net, |sweep, node| by_stored(sweep, node, precision))
 }
 
 /// Lets a product read its weights as they are stored.
 fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node, precision: Precision) -> Option<()> {
-    let mut product = product(sweep.net, node).filter(|p| p.weights.is_none())?;
+    let mut product = Product::of(sweep.net, node).filter(|p| p.weights.is_none())?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
     let sizes = |v| sweep.net.sizes(v).filter(|_| sweep.net.is_f32(v));
     let (a, sizes) = (sizes(a)?, sizes(b).filter(|sizes| sizes.len() == 2)?);

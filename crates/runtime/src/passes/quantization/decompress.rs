@@ -4,8 +4,8 @@
 use crate::fused::decompress::Once;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::Sweep;
-use crate::ops::convert::convert_tensor;
 use crate::passes::PassCx;
+use crate::tensor::convert::convert_tensor;
 use infer::Fact;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
@@ -98,7 +98,7 @@ fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
 /// Joins what does not depend on the inputs to nodes that are computed in the first run only. In
 /// the only run, it shares the memory of what the inputs decide.
 pub(crate) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    if cx.shared.options.runs_once {
+    if cx.resources.options.runs_once {
         return 0;
     }
     let fixed = fixed(net, cx);

@@ -1,0 +1,23 @@
+//! What goes wrong while a kernel runs.
+
+/// What in the data made a step impossible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct KernelError {
+    /// The input it concerns.
+    pub input: Option<usize>,
+    /// What is wrong, with the numbers.
+    pub message: String,
+}
+
+impl KernelError {
+    /// An error about the step as a whole.
+    pub fn new(message: impl Into<String>) -> KernelError {
+        KernelError { input: None, message: message.into() }
+    }
+
+    /// An error about one input.
+    pub fn at(input: usize, message: impl Into<String>) -> KernelError {
+        KernelError { input: Some(input), message: message.into() }
+    }
+}

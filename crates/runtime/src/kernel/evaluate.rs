@@ -1,0 +1,244 @@
+//! Kernels that are chosen when their inputs are there, and operations evaluated outside of a plan.
+
+use crate::error::KernelError;
+use crate::kernel::lower::{LowerCx, LowerFn, lower_operation, lower_text};
+use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
+use crate::memory::resources::Resources;
+use crate::tensor::fact::fact_of;
+use crate::tensor::{Access, Sizes, Tensor};
+use infer::ops::variable::Variable;
+use infer::{Fact, Op, infer_shapes};
+use ir::{ElementType, Graph};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// An operation whose kernel is chosen when its inputs are there.
+#[derive(Clone)]
+pub(crate) struct Deferred {
+    pub(crate) op: Arc<dyn Op>,
+    pub(crate) lower: LowerFn,
+    /// The number of outputs.
+    pub(crate) outputs: usize,
+    /// The layer that messages name.
+    pub(crate) layer: usize,
+    /// The inputs that are the same in every run, one bit each.
+    pub(crate) invariant: u64,
+}
+
+/// The kernel chosen last, and what it was chosen for.
+pub(crate) struct CachedKernel {
+    inputs: Vec<(ElementType, Sizes)>,
+    /// The bytes of the inputs whose values decided.
+    values: Vec<(usize, Vec<u8>)>,
+    outputs: Vec<Fact>,
+    kernel: Box<dyn Kernel>,
+}
+
+/// For each output the tensor, if it did not exist before; nothing at all if every one did.
+pub(crate) type Made = Vec<Option<Tensor>>;
+
+/// The inputs of a step.
+pub(crate) type Operands<'a> = SmallVec<[&'a Tensor; 4]>;
+
+/// Where the outputs of a kernel lie before it runs.
+pub(crate) struct Outputs<'a> {
+    /// `None` for those that are allocated for the run.
+    pub(crate) existing: SmallVec<[Option<&'a Tensor>; 2]>,
+    /// The input and the output that are the same memory.
+    pub(crate) in_place: Option<(usize, usize)>,
+}
+
+/// Runs a kernel; returns the outputs that did not exist before.
+pub(crate) fn run_kernel(
+    kernel: &dyn Kernel,
+    inputs: &[&Tensor],
+    outputs: &Outputs<'_>,
+    facts: &[&Fact],
+    site: RunSite<'_>,
+) -> Result<Made, KernelError> {
+    let mut made = allocate(kernel, outputs, facts, site.resources)?;
+    let late: Vec<OnceCell<Tensor>> = made.iter().map(|_| OnceCell::new()).collect();
+    let output =
+        |(i, existing): (usize, &Option<_>)| made.get(i).and_then(Option::as_ref).or(*existing);
+    let tensors = outputs.existing.iter().enumerate().map(output).collect();
+    let access = Access::new(inputs.iter().copied().collect(), tensors, outputs.in_place);
+    kernel.run(&mut RunCx::new(access, (&late, facts), site))?;
+    site.resources.flops.update(|sum| sum.saturating_add(kernel.flops()));
+    for (slot, cell) in made.iter_mut().zip(late) {
+        if let Some(tensor) = cell.into_inner() {
+            *slot = Some(tensor);
+        }
+    }
+    Ok(made)
+}
+
+/// Memory for the outputs that have none, unless the kernel provides them.
+fn allocate(
+    kernel: &dyn Kernel,
+    outputs: &Outputs<'_>,
+    facts: &[&Fact],
+    resources: &Resources,
+) -> Result<Made, KernelError> {
+    let provides = kernel.reuse() == Reuse::Provides;
+    if !provides && outputs.existing.iter().all(Option::is_some) {
+        return Ok(Made::new());
+    }
+    let allocated =
+        outputs.existing.iter().zip(facts).map(|(existing, fact)| match fact.shape.sizes() {
+            Some(sizes) if !provides && existing.is_none() => {
+                resources.pool.take(fact.element_type, &sizes).map(Some)
+            }
+            _ => Ok(None),
+        });
+    allocated.collect()
+}
+
+impl Deferred {
+    /// Chooses the kernel for the inputs that are there, unless it is the one of the last run, and
+    /// runs it.
+    pub(crate) fn run(
+        &self,
+        graph: &Graph,
+        inputs: &[&Tensor],
+        outputs: &Outputs<'_>,
+        cached: &mut Option<CachedKernel>,
+        site: RunSite<'_>,
+    ) -> Result<Made, KernelError> {
+        if !cached.as_ref().is_some_and(|cached| cached.serves(inputs)) {
+            *cached = Some(self.choose(graph, inputs, site.resources)?);
+        }
+        let Some(cached) = cached else { return Ok(Made::new()) };
+        if let Reuse::Views(views) = cached.kernel.reuse() {
+            let part = |(view, fact): (&View, &Fact)| {
+                let sizes = fact.shape.sizes().unwrap_or_default();
+                let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
+                part.map(|part| Some(part.aligned())).map_err(|e| KernelError::new(e.to_string()))
+            };
+            return views.iter().zip(&cached.outputs).map(part).collect();
+        }
+        let copies = self.aligned(&*cached.kernel, inputs, site.resources);
+        let mut inputs: Operands<'_> = inputs.iter().copied().collect();
+        copies.iter().for_each(|(input, copy)| inputs[*input] = copy);
+        let facts: SmallVec<[&Fact; 2]> = cached.outputs.iter().collect();
+        run_kernel(&*cached.kernel, &inputs, outputs, &facts, site)
+    }
+
+    /// Copies of the inputs that are not aligned as a kernel needs them, once for each that is the
+    /// same in every run: constants of a file may lie anywhere.
+    fn aligned(
+        &self,
+        kernel: &dyn Kernel,
+        inputs: &[&Tensor],
+        resources: &Resources,
+    ) -> SmallVec<[(usize, Tensor); 1]> {
+        let bit = |bits: u64, i: usize| bits >> i.min(63) & 1 == 1;
+        let is_unaligned =
+            |(i, tensor): &(usize, &&Tensor)| !tensor.is_aligned() && !bit(kernel.loose(), *i);
+        let copy = |(i, tensor): (usize, &&Tensor)| {
+            if !bit(self.invariant, i) {
+                return (i, Tensor::to_owned(tensor));
+            }
+            let slot = resources.store.slot::<Tensor>(&[tensor], "aligned".to_owned());
+            let made = slot.made_or(|| Ok::<_, Infallible>(Tensor::to_owned(tensor)));
+            (i, made.map_or_else(|never| match never {}, Tensor::clone))
+        };
+        inputs.iter().enumerate().filter(is_unaligned).map(copy).collect()
+    }
+
+    /// Infers the outputs for inputs that are there, and chooses the kernel.
+    fn choose(
+        &self,
+        graph: &Graph,
+        inputs: &[&Tensor],
+        resources: &Resources,
+    ) -> Result<CachedKernel, KernelError> {
+        let facts: Vec<Fact> = inputs.iter().map(|t| fact_of(t)).collect();
+        let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
+        let op = &*self.op;
+        let any: &dyn Any = op;
+        // Nothing else looks at variables, and copying their names takes longer than the rest.
+        let variables = if any.is::<Variable>() || !bodies.is_empty() {
+            resources.variables.borrow().facts()
+        } else {
+            HashMap::new()
+        };
+        let (outputs, looked_at) = infer_shapes(op, &facts, self.outputs, bodies, variables)
+            .map_err(|e| KernelError { input: e.input, message: e.message })?;
+        let constants = vec![None; inputs.len()];
+        let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
+        let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)
+            .with_invariant(self.invariant)
+            .with_precision(resources.options.precision);
+        let kernel = lower_operation(op, self.lower, &cx).map_err(|e| {
+            let (input, message) = lower_text(e);
+            KernelError { input, message }
+        })?;
+        let looked_at = looked_at | cx.consulted();
+        let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at >> (i & 63) & 1 == 1);
+        Ok(CachedKernel {
+            inputs: inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect(),
+            values: decided.map(|(i, t)| (i, t.bytes().to_vec())).collect(),
+            outputs,
+            kernel,
+        })
+    }
+}
+
+impl CachedKernel {
+    /// The name of the kernel.
+    pub(crate) fn name(&self) -> &'static str {
+        self.kernel.name()
+    }
+
+    fn serves(&self, inputs: &[&Tensor]) -> bool {
+        let same = |(k, t): (&(ElementType, Sizes), &&Tensor)| {
+            k.0 == t.element_type() && k.1[..] == *t.sizes()
+        };
+        self.inputs.iter().zip(inputs).all(same)
+            && self.values.iter().all(|(i, bytes)| inputs[*i].bytes() == &bytes[..])
+    }
+}
+
+/// Computes an operation whose inputs are there, outside of any plan.
+///
+/// # Errors
+/// When it has bodies that the site cannot run, and what goes wrong in the kernel.
+pub(crate) fn evaluate(
+    graph: &Graph,
+    operation: &Deferred,
+    inputs: &[Tensor],
+    site: RunSite<'_>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let inputs: Operands<'_> = inputs.iter().collect();
+    let existing = smallvec::smallvec![None; operation.outputs];
+    let outputs = Outputs { existing, in_place: None };
+    let made = operation.run(graph, &inputs, &outputs, &mut None, site)?;
+    let missing = || KernelError::new("an output has not been computed");
+    made.into_iter().map(|tensor| tensor.ok_or_else(missing)).collect()
+}
+
+/// A host for operations that are evaluated before there is a session.
+pub(crate) struct NoBodies;
+
+impl Host for NoBodies {
+    fn run_body(
+        &self,
+        _: usize,
+        _: &Graph,
+        _: &[Tensor],
+        _: &Resources,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        Err(KernelError::new("its body runs in a session only"))
+    }
+}
+
+impl RunSite<'_> {
+    /// Where operations without bodies and state are evaluated: `f` is called with the site.
+    pub(crate) fn outside<R>(resources: &Resources, f: impl FnOnce(RunSite<'_>) -> R) -> R {
+        f(RunSite { resources, state: &KernelState::default(), host: &NoBodies })
+    }
+}

@@ -1,0 +1,21 @@
+//! How a plan is made.
+
+use kernels::gemm::Precision;
+
+/// How a plan is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
+    pub optimize: bool,
+    /// What the operands of products and convolutions are rounded to.
+    pub precision: Precision,
+    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
+    /// that reads them. More runs give the same results, and take longer.
+    pub runs_once: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { optimize: true, precision: Precision::F32, runs_once: false }
+    }
+}
