@@ -1,4 +1,4 @@
-//! Products whose kernels go another way than the words of MatMul-1, against the chain of multiply-adds
+//! HorizontalMatMul whose kernels go another way than the words of MatMul-1, against the chain of multiply-adds
 //! that each element is.
 
 use infer::Inputs;

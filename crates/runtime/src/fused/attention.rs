@@ -1,7 +1,7 @@
 //! ScaledDotProductAttention whose operands are read, and whose result is written, where it is
 //! needed.
 
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::ops::scaled_dot_product_attention::{Float, Heads};
 use crate::prelude::*;
 
@@ -11,7 +11,7 @@ pub(crate) struct Attention {
     pub(crate) heads: Heads,
 }
 
-impl Made for Attention {
+impl FusedOp for Attention {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let heads = self.heads.clone().rounded(cx.precision());
         Ok(Box::new(Float { heads, halves: None }))

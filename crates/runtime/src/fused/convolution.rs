@@ -1,7 +1,7 @@
 //! Convolutions to tensors whose channels are the last axis.
 
 use crate::fused::post_ops::{Then, are_absorbed, steps};
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::kernel::prepack::Prepacked;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
@@ -88,7 +88,7 @@ impl ChannelsLast {
     }
 }
 
-impl Made for ChannelsLast {
+impl FusedOp for ChannelsLast {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let conv = Convolution { precision: cx.precision(), ..self.conv.clone() };
         Ok(Box::new(ChannelsLastKernel {

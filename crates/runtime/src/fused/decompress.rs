@@ -1,7 +1,7 @@
 //! What does not depend on the inputs, but is too large to be computed when the plan is made:
 //! weights that are stored in fewer bits.
 
-use crate::graph::net::{Made, Node, ValueId};
+use crate::graph::net::{FusedOp, Node, ValueId};
 use crate::kernel::evaluate::evaluate;
 use crate::memory::prepack::Slot;
 use crate::prelude::*;
@@ -21,7 +21,7 @@ pub(crate) struct Once {
     pub(crate) value: ValueId,
 }
 
-impl Made for Once {
+impl FusedOp for Once {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(OnceKernel { once: self.clone(), slot: OnceLock::new() }))
     }

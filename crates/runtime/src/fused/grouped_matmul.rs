@@ -1,30 +1,30 @@
-//! Products of the same few rows by several matrices, as one step.
+//! HorizontalMatMul of the same few rows by several matrices, as one step.
 
-use crate::fused::matmul::Product;
-use crate::graph::net::Made;
+use crate::fused::matmul::FusedMatMul;
+use crate::graph::net::FusedOp;
 use crate::ops::matmul::Float32;
 use crate::prelude::*;
 
-/// Products with the same A: inputs are A, and then the others of each product, one behind the other.
+/// HorizontalMatMul with the same A: inputs are A, and then the others of each product, one behind the other.
 /// Each has an output of its own, and may at last be multiplied by that of one before it.
-pub(crate) struct Products {
+pub(crate) struct HorizontalMatMul {
     members: Vec<Member>,
 }
 
 /// One of the products.
 struct Member {
-    product: Product,
+    product: FusedMatMul,
     /// The input that is B.
     b: usize,
     /// The product before it whose result multiplies its own.
     factor: Option<usize>,
 }
 
-impl Products {
+impl HorizontalMatMul {
     /// The products, each with the number of its inputs, and its factor.
-    pub(crate) fn new(products: Vec<(Product, usize, Option<usize>)>) -> Products {
+    pub(crate) fn new(products: Vec<(FusedMatMul, usize, Option<usize>)>) -> HorizontalMatMul {
         let mut b = 1;
-        let mut member = |(mut product, inputs, factor): (Product, usize, Option<usize>)| {
+        let mut member = |(mut product, inputs, factor): (FusedMatMul, usize, Option<usize>)| {
             for then in &mut product.then {
                 *then = then.moved(b - 1);
             }
@@ -32,33 +32,33 @@ impl Products {
             b += inputs - 1;
             member
         };
-        Products { members: products.into_iter().map(&mut member).collect() }
+        HorizontalMatMul { members: products.into_iter().map(&mut member).collect() }
     }
 }
 
-impl Made for Products {
+impl FusedOp for HorizontalMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let member = |Member { product, b, factor }: &Member| {
             let shape = product.lowered_shape(*b, cx);
             let kernel = Float32::of(shape, cx, *b, product.then.clone());
             (kernel.by(product.weights.as_ref(), cx), *factor)
         };
-        Ok(Box::new(ProductsKernel { members: self.members.iter().map(member).collect() }))
+        Ok(Box::new(HorizontalKernel { members: self.members.iter().map(member).collect() }))
     }
 }
 
-struct ProductsKernel {
+struct HorizontalKernel {
     members: Vec<(Float32, Option<usize>)>,
 }
 
-impl Kernel for ProductsKernel {
+impl Kernel for HorizontalKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut outputs: Vec<&mut [f32]> = (0..self.members.len()).map(|i| cx.output(i)).collect();
-        Float32::run_together(&self.members, cx, &mut outputs)
+        Float32::run_grouped(&self.members, cx, &mut outputs)
     }
 
-    fn loose(&self) -> u64 {
-        self.members.iter().fold(0, |bits, (member, _)| bits | member.loose())
+    fn accepts_unaligned(&self) -> u64 {
+        self.members.iter().fold(0, |bits, (member, _)| bits | member.accepts_unaligned())
     }
 
     fn flops(&self) -> u64 {

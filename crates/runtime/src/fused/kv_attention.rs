@@ -1,8 +1,8 @@
 //! Attention over caches of keys and values that grow where they lie: ReadValue, Gather of the
 //! beams, Concat, Assign, the repetition of heads and ScaledDotProductAttention as one step.
 
-use crate::graph::net::Made;
-use crate::memory::kv_cache::{Cache, Matrices, NewRows};
+use crate::graph::net::FusedOp;
+use crate::memory::kv_cache::{KvCache, Matrices, NewRows};
 use crate::memory::variables::Variables;
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt};
 use crate::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) enum First {
     Input(usize),
     Zeros(Sizes),
     /// It has a value in every run of the plan.
-    Nothing,
+    EmptyOutput,
 }
 
 impl Growing {
@@ -35,7 +35,9 @@ impl Growing {
             First::Zeros(sizes) => {
                 Tensor::zeros(ElementType::F32, sizes).map_err(|e| KernelError::new(e.to_string()))
             }
-            First::Nothing => Err(KernelError::new(format!("variable \"{}\" is empty", self.id))),
+            First::EmptyOutput => {
+                Err(KernelError::new(format!("variable \"{}\" is empty", self.id)))
+            }
         }
     }
 
@@ -68,7 +70,7 @@ pub(crate) struct CachedAttention {
     pub(crate) has_scale: bool,
 }
 
-impl Made for CachedAttention {
+impl FusedOp for CachedAttention {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let heads = self.heads.clone().rounded(cx.precision());
         let group = heads.count().checked_div(heads.at[1].len()).unwrap_or(1).max(1);
@@ -174,7 +176,7 @@ impl Kernel for Attend {
         let CachedAttention { caches, mask, has_scale, .. } = &self.own;
         let mut variables = cx.variables();
         self.grow(cx, &mut variables)?;
-        let grown = |i: usize| variables.grown(&caches[i].id).map(Cache::matrices);
+        let grown = |i: usize| variables.grown(&caches[i].id).map(KvCache::matrices);
         let (keys, values) = (grown(0)?, grown(1)?);
         let terms = keys.rows;
         if values.rows != terms {
@@ -213,7 +215,7 @@ pub(crate) struct CacheShape {
     pub(crate) rows: usize,
 }
 
-impl Made for CacheShape {
+impl FusedOp for CacheShape {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let wide = cx.output_type(0) == ElementType::I64;
         Ok(Box::new(Shape { own: self.clone(), wide }))

@@ -2,7 +2,7 @@
 
 use crate::fused::compressed_weights::Weights;
 use crate::fused::post_ops::Then;
-use crate::graph::net::{Made, Net, Node};
+use crate::graph::net::{FusedOp, Net, Node};
 use crate::ops::matmul::{Float32, Shape};
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
 #[derive(Clone)]
-pub(crate) struct Product {
+pub(crate) struct FusedMatMul {
     /// Whether each operand is read transposed.
     pub(crate) turned: (bool, bool),
     pub(crate) then: Vec<Then>,
@@ -32,16 +32,16 @@ pub(crate) struct Through {
     pub(crate) run: usize,
 }
 
-impl Product {
+impl FusedMatMul {
     /// The product of matrices that a node is, with what is done to it.
-    pub(crate) fn of(net: &Net, node: &Node) -> Option<Product> {
-        if let Some(product) = node.made::<Product>() {
+    pub(crate) fn of(net: &Net, node: &Node) -> Option<FusedMatMul> {
+        if let Some(product) = node.fused::<FusedMatMul>() {
             return Some(product.clone());
         }
         let matmul = node.is::<MatMul>()?;
         let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
         let turned = matmul.transposed(rank(0)?, rank(1)?);
-        Some(Product { turned, then: Vec::new(), through: None, weights: None })
+        Some(FusedMatMul { turned, then: Vec::new(), through: None, weights: None })
     }
 
     /// The products that it consists of, where the first two inputs have these sizes.
@@ -63,7 +63,7 @@ impl Product {
     }
 }
 
-impl Made for Product {
+impl FusedOp for FusedMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let shape = self.lowered_shape(1, cx);
         let kernel = Float32::new(shape, cx, self.then.clone());

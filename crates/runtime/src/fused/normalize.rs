@@ -2,7 +2,7 @@
 //! graphs write it, and normalisation over maps whose channels lie last.
 
 use crate::fused::post_ops::{Then, steps};
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use kernels::normalize::{Normalization, normalize_rows};
 use kernels::normalize_maps::Maps;
@@ -16,7 +16,7 @@ pub(crate) struct NormalizeRows {
     pub(crate) then: Vec<Then>,
 }
 
-impl Made for NormalizeRows {
+impl FusedOp for NormalizeRows {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(self.clone()))
     }
@@ -48,7 +48,7 @@ pub(crate) struct NormalizeMaps {
     pub(crate) then: Vec<Then>,
 }
 
-impl Made for NormalizeMaps {
+impl FusedOp for NormalizeMaps {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(self.clone()))
     }

@@ -1,6 +1,6 @@
 //! Pooling between tensors whose channels are the last axis.
 
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use kernels::conv::ChannelsPool;
 
@@ -22,7 +22,7 @@ pub(crate) enum Elements {
     Rounded,
 }
 
-impl Made for PoolLast {
+impl FusedOp for PoolLast {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(self.clone()))
     }

@@ -1,7 +1,7 @@
 //! Convolutions of quantised data by filters that are integers.
 
 use crate::fused::post_ops::{Round, Then, steps};
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::Shelf;
@@ -55,7 +55,7 @@ pub(crate) enum Reads {
     Levels,
 }
 
-impl Made for IntegerConvolution {
+impl FusedOp for IntegerConvolution {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let filters = Prepacked::new(1, cx.is_invariant(1));
         Ok(Box::new(IntegerKernel { convolution: self.clone(), filters }))

@@ -1,6 +1,6 @@
 //! Rotary position embedding as one step.
 
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use infer::rules::interval::positions;
 use kernels::rotary::Rotary;
@@ -40,19 +40,19 @@ impl RotaryEmbedding {
     }
 }
 
-impl Made for RotaryEmbedding {
+impl FusedOp for RotaryEmbedding {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let plan = self.plan(cx.sizes(1), cx.sizes(2));
         let plan = plan.ok_or_else(|| LowerError::Unsupported("rows of other sizes".into()))?;
-        Ok(Box::new(Turn { plan }))
+        Ok(Box::new(Permute { plan }))
     }
 }
 
-struct Turn {
+struct Permute {
     plan: Rotary,
 }
 
-impl Kernel for Turn {
+impl Kernel for Permute {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         self.plan.run(cx.threads(), [cx.input(0), cx.input(1), cx.input(2)], cx.output(0));
         Ok(())

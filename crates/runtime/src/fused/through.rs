@@ -1,24 +1,24 @@
 //! A chain of movements as one.
 
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use kernels::runs::gather_runs;
 use std::sync::Arc;
 
 /// Run `i` of the output, of `run` elements of f32, is run `runs[i]` of the input.
 #[derive(Clone)]
-pub(crate) struct Moved {
+pub(crate) struct IndexedCopy {
     pub(crate) runs: Arc<[u32]>,
     pub(crate) run: usize,
 }
 
-impl Made for Moved {
+impl FusedOp for IndexedCopy {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Kernel for Moved {
+impl Kernel for IndexedCopy {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         gather_runs(cx.threads(), cx.input(0), &self.runs, self.run, cx.output(0));
         Ok(())

@@ -1,17 +1,17 @@
 //! The same elements with the axes in another order.
 
-use crate::graph::net::Made;
+use crate::graph::net::FusedOp;
 use crate::kernel::movement::{Copy, movement};
 use crate::ops::SameBytes;
 use crate::prelude::*;
 use kernels::copy::CopyPlan;
 
 /// Axis `i` of the output is axis `order[i]` of the input.
-pub(crate) struct Turn {
+pub(crate) struct Permute {
     pub(crate) order: Sizes,
 }
 
-impl Made for Turn {
+impl FusedOp for Permute {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let plan = CopyPlan::transpose(cx.sizes(0), &self.order);
         movement(cx.element_type(0), 1, vec![Copy { input: 0, output: 0, plan }])
@@ -19,9 +19,9 @@ impl Made for Turn {
 }
 
 /// The same bytes under another shape.
-pub(crate) struct Recast;
+pub(crate) struct Reinterpret;
 
-impl Made for Recast {
+impl FusedOp for Reinterpret {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(SameBytes))
     }

@@ -2,7 +2,7 @@
 //! values. Passes rewrite it.
 
 use crate::kernel::Kernel;
-use crate::kernel::empty::Nothing;
+use crate::kernel::empty::EmptyOutput;
 use crate::kernel::evaluate::Deferred;
 use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find, lower_operation};
 use crate::tensor::fact::fact_of;
@@ -71,22 +71,22 @@ impl Value {
 #[derive(Clone)]
 pub(crate) enum Operation {
     /// An operation of the graph.
-    Written { op: Arc<dyn Op>, lower: LowerFn },
+    Source { op: Arc<dyn Op>, lower: LowerFn },
     /// What a pass has put in the place of others. All the shapes are known that its kernel is
     /// chosen by.
-    Made(Arc<dyn Made>),
+    Fused(Arc<dyn FusedOp>),
 }
 
 impl Operation {
     /// An operation that the graph might have had; none without a kernel.
-    pub(crate) fn written(op: impl Op) -> Option<Operation> {
+    pub(crate) fn source(op: impl Op) -> Option<Operation> {
         let lower = find(&op)?;
-        Some(Operation::Written { op: Arc::new(op), lower })
+        Some(Operation::Source { op: Arc::new(op), lower })
     }
 }
 
 /// An operation that only a pass makes.
-pub(crate) trait Made: Any + Send + Sync {
+pub(crate) trait FusedOp: Any + Send + Sync {
     /// Chooses the kernel.
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
 
@@ -110,8 +110,8 @@ impl Node {
     /// The operation of the graph, unless a pass has made it.
     pub(crate) fn op(&self) -> Option<&dyn Op> {
         match &self.operation {
-            Operation::Written { op, .. } => Some(&**op),
-            Operation::Made(_) => None,
+            Operation::Source { op, .. } => Some(&**op),
+            Operation::Fused(_) => None,
         }
     }
 
@@ -124,8 +124,8 @@ impl Node {
     /// Whether it does something besides computing its outputs.
     pub(crate) fn has_effect(&self) -> bool {
         match &self.operation {
-            Operation::Written { op, .. } => !op.traits().pure,
-            Operation::Made(made) => made.has_effect(),
+            Operation::Source { op, .. } => !op.traits().pure,
+            Operation::Fused(made) => made.has_effect(),
         }
     }
 
@@ -136,8 +136,8 @@ impl Node {
     }
 
     /// What a pass has made, if it is a `T`.
-    pub(crate) fn made<T: Made>(&self) -> Option<&T> {
-        let Operation::Made(made) = &self.operation else { return None };
+    pub(crate) fn fused<T: FusedOp>(&self) -> Option<&T> {
+        let Operation::Fused(made) = &self.operation else { return None };
         let any: &dyn Any = &**made;
         any.downcast_ref()
     }
@@ -145,11 +145,11 @@ impl Node {
     /// Chooses the kernel.
     pub(crate) fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         match &self.operation {
-            Operation::Written { op, lower } => lower_operation(&**op, *lower, cx),
-            Operation::Made(made) => {
+            Operation::Source { op, lower } => lower_operation(&**op, *lower, cx),
+            Operation::Fused(made) => {
                 cx.check_memory()?;
                 if cx.has_empty_outputs() && !made.has_effect() {
-                    return Ok(Box::new(Nothing));
+                    return Ok(Box::new(EmptyOutput));
                 }
                 made.lower(cx)
             }
@@ -159,7 +159,7 @@ impl Node {
     /// The operation with its kernel to be chosen when its inputs are there; `None` for what a
     /// pass has made. `invariant` are the inputs that are the same in every run, one bit each.
     pub(crate) fn deferred(&self, invariant: u64) -> Option<Deferred> {
-        let Operation::Written { op, lower } = &self.operation else { return None };
+        let Operation::Source { op, lower } = &self.operation else { return None };
         let (op, outputs) = (Arc::clone(op), self.outputs.len());
         Some(Deferred { op, lower: *lower, outputs, layer: self.layer, invariant })
     }
@@ -198,7 +198,7 @@ impl Net {
                 }
             } else if !layer.is("Parameter") && !layer.is("Result") {
                 let lower = find(&*node.op).ok_or_else(|| unknown(layer))?;
-                let operation = Operation::Written { op: Arc::clone(&node.op), lower };
+                let operation = Operation::Source { op: Arc::clone(&node.op), lower };
                 net.nodes.push(Node { operation, inputs, outputs, layer: position });
             }
         }

@@ -1,7 +1,7 @@
 //! What patterns of several nodes are looked for with.
 
 use crate::graph::net::{Net, Node, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::Kernel;
 use crate::kernel::lower::LowerCx;
 use infer::ops::binary::{Binary, Kind};
@@ -46,13 +46,13 @@ pub(crate) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
 }
 
 /// What a node is `1 / sqrt` of, or the power of -0.5.
-pub(crate) fn of_inverse_root(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId> {
-    let is = |value: ValueId, wanted: f32| number(sweep.net, value) == Some(wanted);
+pub(crate) fn of_inverse_root(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
+    let is = |value: ValueId, wanted: f32| number(rewriter.net, value) == Some(wanted);
     if let Some([base, by]) = operands(node, Kind::Power) {
         return is(by, -0.5).then_some(base);
     }
     let [one, root] = operands(node, Kind::Divide)?;
-    let root = sweep.maker(root).filter(|_| is(one, 1.0))?;
+    let root = rewriter.maker(root).filter(|_| is(one, 1.0))?;
     root.is::<Unary>().filter(|u| u.kind() == unary::Kind::Sqrt)?;
     root.inputs.first().copied()
 }

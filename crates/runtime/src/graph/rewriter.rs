@@ -5,7 +5,7 @@ use crate::tensor::Tensor;
 
 /// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
 /// or dropped.
-pub(crate) struct Sweep<'a> {
+pub(crate) struct GraphRewriter<'a> {
     pub(crate) net: &'a mut Net,
     /// For each value the one that now stands for it.
     alias: Vec<ValueId>,
@@ -17,22 +17,25 @@ pub(crate) struct Sweep<'a> {
     changes: usize,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> GraphRewriter<'a> {
     /// Runs `visit` on each node. A node is dropped unless `visit` gives it, or another, to
-    /// [`Sweep::keep`]. Returns how many changes were noted.
-    pub(crate) fn over(net: &'a mut Net, mut visit: impl FnMut(&mut Sweep<'_>, Node)) -> usize {
-        Sweep::visiting(net, &mut visit)
+    /// [`GraphRewriter::keep`]. Returns how many changes were noted.
+    pub(crate) fn over(
+        net: &'a mut Net,
+        mut visit: impl FnMut(&mut GraphRewriter<'_>, Node),
+    ) -> usize {
+        GraphRewriter::visiting(net, &mut visit)
     }
 
     /// The same code for all passes.
-    fn visiting(net: &'a mut Net, visit: &mut dyn FnMut(&mut Sweep<'_>, Node)) -> usize {
+    fn visiting(net: &'a mut Net, visit: &mut dyn FnMut(&mut GraphRewriter<'_>, Node)) -> usize {
         let nodes = std::mem::take(&mut net.nodes);
         let count = net.values.len();
         let mut uses = vec![0; count];
         for &value in nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs) {
             uses[value] += 1;
         }
-        let mut sweep = Sweep {
+        let mut rewriter = GraphRewriter {
             alias: (0..count).collect(),
             kept: Vec::with_capacity(nodes.len()),
             producer: vec![None; count],
@@ -42,41 +45,41 @@ impl<'a> Sweep<'a> {
         };
         for mut node in nodes {
             for input in &mut node.inputs {
-                *input = sweep.alias[*input];
+                *input = rewriter.alias[*input];
             }
-            visit(&mut sweep, node);
+            visit(&mut rewriter, node);
         }
-        for output in &mut sweep.net.outputs {
-            *output = sweep.alias[*output];
+        for output in &mut rewriter.net.outputs {
+            *output = rewriter.alias[*output];
         }
-        sweep.net.nodes = sweep.kept.into_iter().flatten().collect();
-        sweep.changes
+        rewriter.net.nodes = rewriter.kept.into_iter().flatten().collect();
+        rewriter.changes
     }
 
     /// Replaces each node for which `find` gives another. Returns how many those were.
     pub(crate) fn replacing(
         net: &'a mut Net,
-        mut find: impl FnMut(&mut Sweep<'_>, &Node) -> Option<Node>,
+        mut find: impl FnMut(&mut GraphRewriter<'_>, &Node) -> Option<Node>,
     ) -> usize {
-        Sweep::over(net, |sweep, node| match find(sweep, &node) {
+        GraphRewriter::over(net, |rewriter, node| match find(rewriter, &node) {
             Some(other) => {
-                sweep.changed();
-                sweep.keep(other);
+                rewriter.changed();
+                rewriter.keep(other);
             }
-            None => sweep.keep(node),
+            None => rewriter.keep(node),
         })
     }
 
     /// Keeps each node as `edit` leaves it. Returns how many it has changed, which it tells.
     pub(crate) fn editing(
         net: &'a mut Net,
-        mut edit: impl FnMut(&mut Sweep<'_>, &mut Node) -> Option<()>,
+        mut edit: impl FnMut(&mut GraphRewriter<'_>, &mut Node) -> Option<()>,
     ) -> usize {
-        Sweep::over(net, |sweep, mut node| {
-            if edit(sweep, &mut node).is_some() {
-                sweep.changed();
+        GraphRewriter::over(net, |rewriter, mut node| {
+            if edit(rewriter, &mut node).is_some() {
+                rewriter.changed();
             }
-            sweep.keep(node);
+            rewriter.keep(node);
         })
     }
 

@@ -4,9 +4,9 @@
 use crate::error::KernelError;
 use crate::kernel::{Kernel, RunCx};
 
-pub(crate) struct Nothing;
+pub(crate) struct EmptyOutput;
 
-impl Kernel for Nothing {
+impl Kernel for EmptyOutput {
     fn run(&self, _: &mut RunCx<'_>) -> Result<(), KernelError> {
         Ok(())
     }

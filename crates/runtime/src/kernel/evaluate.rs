@@ -136,8 +136,9 @@ impl Deferred {
         resources: &Resources,
     ) -> SmallVec<[(usize, Tensor); 1]> {
         let bit = |bits: u64, i: usize| bits >> i.min(63) & 1 == 1;
-        let is_unaligned =
-            |(i, tensor): &(usize, &&Tensor)| !tensor.is_aligned() && !bit(kernel.loose(), *i);
+        let is_unaligned = |(i, tensor): &(usize, &&Tensor)| {
+            !tensor.is_aligned() && !bit(kernel.accepts_unaligned(), *i)
+        };
         let copy = |(i, tensor): (usize, &&Tensor)| {
             if !bit(self.invariant, i) {
                 return (i, Tensor::to_owned(tensor));
@@ -160,7 +161,7 @@ impl Deferred {
         let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
         let op = &*self.op;
         let any: &dyn Any = op;
-        // Nothing else looks at variables, and copying their names takes longer than the rest.
+        // EmptyOutput else looks at variables, and copying their names takes longer than the rest.
         let variables = if any.is::<Variable>() || !bodies.is_empty() {
             resources.variables.borrow().facts()
         } else {

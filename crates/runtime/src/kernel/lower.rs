@@ -1,7 +1,7 @@
 //! From an operation with known shapes to a kernel. Element types and shapes are resolved here,
 //! never while running.
 
-use crate::kernel::empty::Nothing;
+use crate::kernel::empty::EmptyOutput;
 use crate::kernel::{Kernel, adapt};
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, Op, RuleError};
@@ -303,7 +303,7 @@ pub(crate) fn lower_operation(
 ) -> Result<Box<dyn Kernel>, LowerError> {
     cx.check_memory()?;
     if cx.has_empty_outputs() && op.traits().pure {
-        return Ok(Box::new(Nothing));
+        return Ok(Box::new(EmptyOutput));
     }
     adapt::lower(op, lower, cx)
 }

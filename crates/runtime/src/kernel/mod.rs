@@ -44,7 +44,7 @@ pub trait Kernel: Send + Sync {
 
     /// Inputs, one bit each, that need not be aligned: constants are then read where they lie in
     /// their file.
-    fn loose(&self) -> u64 {
+    fn accepts_unaligned(&self) -> u64 {
         0
     }
 

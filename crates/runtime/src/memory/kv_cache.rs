@@ -11,7 +11,7 @@ use kernels::par::Threads;
 const GRAIN: usize = 32 << 10;
 
 /// What a variable of f32 with batch, heads, rows and columns holds.
-pub(crate) struct Cache {
+pub(crate) struct KvCache {
     batch: usize,
     heads: usize,
     columns: usize,
@@ -57,9 +57,9 @@ pub(crate) struct Matrices<'a> {
     pub(crate) apart: usize,
 }
 
-impl Cache {
+impl KvCache {
     /// A cache that begins with a tensor of four axes; `is_set` if the variable holds it already.
-    pub(crate) fn new(value: &Tensor, is_set: bool, pool: &Pool) -> Result<Cache, KernelError> {
+    pub(crate) fn new(value: &Tensor, is_set: bool, pool: &Pool) -> Result<KvCache, KernelError> {
         let (&[batch, heads, rows, columns], Some(values)) = (value.sizes(), value.as_slice())
         else {
             return Err(KernelError::new(format!("{value:?} is no cache of rows of f32")));
@@ -68,7 +68,7 @@ impl Cache {
         if let Some(elements) = block.elements.as_slice_mut::<f32>() {
             elements[..values.len()].copy_from_slice(values);
         }
-        Ok(Cache { batch, heads, columns, rows, is_set, block, next: None })
+        Ok(KvCache { batch, heads, columns, rows, is_set, block, next: None })
     }
 
     /// Batch, heads and columns.

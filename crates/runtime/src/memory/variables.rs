@@ -1,7 +1,7 @@
 //! What lives from run to run: the variables of a session.
 
 use crate::error::KernelError;
-use crate::memory::kv_cache::Cache;
+use crate::memory::kv_cache::KvCache;
 use crate::memory::pool::Pool;
 use crate::tensor::{Sizes, Tensor};
 use infer::{Fact, PartialShape};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub(crate) struct Variables {
     values: HashMap<String, Tensor>,
     /// Variables that grow, which are not among the values.
-    caches: HashMap<String, Cache>,
+    caches: HashMap<String, KvCache>,
     assigned: Vec<(String, Tensor)>,
 }
 
@@ -36,11 +36,11 @@ impl Variables {
         id: &str,
         first: impl FnOnce() -> Result<Tensor, KernelError>,
         pool: &Pool,
-    ) -> Result<&mut Cache, KernelError> {
+    ) -> Result<&mut KvCache, KernelError> {
         if !self.caches.contains_key(id) {
             let cache = match self.values.get(id) {
-                Some(value) => Cache::new(value, true, pool)?,
-                None => Cache::new(&first()?, false, pool)?,
+                Some(value) => KvCache::new(value, true, pool)?,
+                None => KvCache::new(&first()?, false, pool)?,
             };
             self.values.remove(id);
             self.caches.insert(id.to_owned(), cache);
@@ -49,7 +49,7 @@ impl Variables {
     }
 
     /// A cache that this run has grown.
-    pub(crate) fn grown(&self, id: &str) -> Result<&Cache, KernelError> {
+    pub(crate) fn grown(&self, id: &str) -> Result<&KvCache, KernelError> {
         self.caches.get(id).ok_or_else(|| KernelError::new(format!("\"{id}\" is no cache")))
     }
 
@@ -104,6 +104,6 @@ impl Variables {
     }
 }
 
-fn of_cache(cache: &Cache) -> Option<(ElementType, Sizes)> {
+fn of_cache(cache: &KvCache) -> Option<(ElementType, Sizes)> {
     Some((ElementType::F32, cache.sizes()?.into_iter().collect()))
 }

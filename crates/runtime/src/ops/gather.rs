@@ -95,7 +95,7 @@ impl<T: Plain> Kernel for GatherKernel<T> {
         if self.hands_over { Reuse::Provides } else { Reuse::None }
     }
 
-    fn loose(&self) -> u64 {
+    fn accepts_unaligned(&self) -> u64 {
         u64::from(align_of::<T>() == 1)
     }
 

@@ -185,7 +185,7 @@ fn as_row<'a>(product: Product<'a>, matrix: &'a [f32]) -> Option<Product<'a>> {
     Some(Product { m: 1, n: m, a: Left::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
-/// Products in f32, and what is done to their elements.
+/// HorizontalMatMul in f32, and what is done to their elements.
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,
@@ -264,7 +264,7 @@ impl Float32 {
     ///
     /// # Errors
     /// Those of operands.
-    pub(crate) fn run_together(
+    pub(crate) fn run_grouped(
         members: &[(Float32, Option<usize>)],
         cx: &RunCx<'_>,
         outputs: &mut [&mut [f32]],
@@ -299,7 +299,7 @@ impl Kernel for Float32 {
         Ok(())
     }
 
-    fn loose(&self) -> u64 {
+    fn accepts_unaligned(&self) -> u64 {
         1 << self.b
     }
 

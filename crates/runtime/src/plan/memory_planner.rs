@@ -16,7 +16,7 @@ const ALIGN: usize = 64;
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Storage {
     /// The caller's tensor for this input.
     Input(usize),
     /// A constant of the plan.
@@ -40,9 +40,9 @@ pub(crate) struct Use {
     pub(crate) reuse: Option<Reuse>,
 }
 
-/// The places of all values, and the steps that run in place.
+/// The storage of all values, and the steps that run in place.
 pub(crate) struct Placement {
-    pub(crate) places: Vec<Place>,
+    pub(crate) storage: Vec<Storage>,
     /// For each value those that lie inside it.
     pub(crate) inside: Vec<SmallVec<[ValueId; 2]>>,
     /// For each step the (input, output) that share memory.
@@ -229,19 +229,19 @@ impl Placer {
         (offsets, arena): (Vec<usize>, usize),
     ) -> Placement {
         let own = |v: ValueId| match self.classes[v].kind {
-            Kind::Owned => Place::Arena { offset: offsets[v], len: self.lens[v] },
-            Kind::External => Place::External,
-            Kind::Pool => Place::Pool,
+            Kind::Owned => Storage::Arena { offset: offsets[v], len: self.lens[v] },
+            Kind::External => Storage::External,
+            Kind::Pool => Storage::Pool,
             Kind::Foreign => match net.inputs.iter().position(|i| *i == v) {
-                Some(input) => Place::Input(input),
-                None => Place::Constant,
+                Some(input) => Storage::Input(input),
+                None => Storage::Constant,
             },
         };
         let place = |v: ValueId| match self.roots[v] {
             (root, _) if root == v => own(v),
-            (of, offset) => Place::View { of, offset },
+            (of, offset) => Storage::View { of, offset },
         };
-        let places: Vec<Place> = (0..net.values.len()).map(place).collect();
+        let storage: Vec<Storage> = (0..net.values.len()).map(place).collect();
         let mut frees = vec![SmallVec::new(); uses.len()];
         for (value, entry) in self.roots.iter().enumerate() {
             let class = self.classes[entry.0];
@@ -251,7 +251,7 @@ impl Placer {
                 list.push(value);
             }
         }
-        Placement { places, inside: self.inside, in_place, arena, frees }
+        Placement { storage, inside: self.inside, in_place, arena, frees }
     }
 }
 
@@ -379,9 +379,9 @@ mod tests {
         ];
         let p = place(&net, &uses, false);
         assert_eq!(p.arena, 128);
-        assert_eq!(p.places[1], p.places[3]);
-        assert_ne!(p.places[1], p.places[2]);
-        assert_eq!((&p.places[0], &p.places[4]), (&Place::Input(0), &Place::External));
+        assert_eq!(p.storage[1], p.storage[3]);
+        assert_ne!(p.storage[1], p.storage[2]);
+        assert_eq!((&p.storage[0], &p.storage[4]), (&Storage::Input(0), &Storage::External));
     }
 
     #[test]
@@ -391,8 +391,8 @@ mod tests {
         let net = net(&sizes);
         let uses: Vec<Use> = (0..7).map(|i| step(&[i], i + 1, Reuse::None)).collect();
         let p = place(&net, &uses, false);
-        let block = |value: usize| match p.places[value] {
-            Place::Arena { offset, len } => offset..offset + len,
+        let block = |value: usize| match p.storage[value] {
+            Storage::Arena { offset, len } => offset..offset + len,
             ref place => panic!("{value} is at {place:?}"),
         };
         for value in 1..6 {
@@ -417,8 +417,8 @@ mod tests {
         let p = place(&net, &uses, false);
         assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
         // 2, 3 and 4 are one class, which the caller gets.
-        assert_eq!(p.places[4], Place::View { of: 2, offset: 0 });
-        assert_eq!(p.places[2], Place::External);
+        assert_eq!(p.storage[4], Storage::View { of: 2, offset: 0 });
+        assert_eq!(p.storage[2], Storage::External);
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
             step(&[2, 3], 4, Reuse::None),
         ];
         let p = place(&net, &uses, false);
-        assert_eq!(p.places[2], Place::View { of: 1, offset: 16 });
-        assert_ne!(p.places[1], p.places[3]);
+        assert_eq!(p.storage[2], Storage::View { of: 1, offset: 16 });
+        assert_ne!(p.storage[1], p.storage[3]);
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::{Kernel, Reuse};
 use crate::memory::prepack::Store;
 use crate::options::Options;
 use crate::passes::rewrite;
-use crate::plan::memory_planner::{Place, Placement, Use, place};
+use crate::plan::memory_planner::{Placement, Storage, Use, place};
 use crate::tensor::Tensor;
 use infer::{Fact, Facts, Op, port_name};
 use ir::{Code, Graph, Problem, Problems};
@@ -32,7 +32,7 @@ pub struct Plan {
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) outputs: Vec<ValueId>,
     pub(crate) steps: Vec<Step>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) storage: Vec<Storage>,
     pub(crate) arena: usize,
     /// Views into inputs and outputs, derived when a run begins.
     pub(crate) views: Vec<ViewOf>,
@@ -125,7 +125,7 @@ impl Plan {
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
-        let Placement { places, inside, in_place, arena, frees } =
+        let Placement { storage, inside, in_place, arena, frees } =
             place(&net, &uses, options.runs_once);
         let mut steps = Vec::with_capacity(works.len());
         for (((node, work), in_place), frees) in
@@ -135,18 +135,18 @@ impl Plan {
             if is_view {
                 continue;
             }
-            let made = node.outputs.iter().filter(|v| places[**v] == Place::Pool);
-            let views = made.flat_map(|v| views(&places, &inside[*v])).collect();
+            let made = node.outputs.iter().filter(|v| storage[**v] == Storage::Pool);
+            let views = made.flat_map(|v| views(&storage, &inside[*v])).collect();
             let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
             let (spent, layer) = (SmallVec::new(), node.layer);
             steps.push(Step { work, inputs, outputs, in_place, views, frees, spent, layer });
         }
-        let per_run = |v: &usize| matches!(places[*v], Place::Input(_) | Place::External);
-        let bases = (0..places.len()).filter(per_run);
-        let views = bases.flat_map(|v| views(&places, &inside[v])).collect();
+        let per_run = |v: &usize| matches!(storage[*v], Storage::Input(_) | Storage::External);
+        let bases = (0..storage.len()).filter(per_run);
+        let views = bases.flat_map(|v| views(&storage, &inside[v])).collect();
         let constants = constants(&mut net, store);
         if options.runs_once {
-            note_last_reads(&mut steps, &places, &constants);
+            note_last_reads(&mut steps, &storage, &constants);
         }
         let facts = net.values.into_iter().map(|v| v.fact).collect();
         Ok(Plan {
@@ -158,7 +158,7 @@ impl Plan {
             inputs: net.inputs,
             outputs: net.outputs,
             steps,
-            places,
+            storage,
             arena,
             views,
             variables: None,
@@ -188,7 +188,7 @@ impl Plan {
             let outputs: Vec<String> = step
                 .outputs
                 .iter()
-                .map(|&v| format!("{} in {}", self.facts[v], place_text(&self.places[v])))
+                .map(|&v| format!("{} in {}", self.facts[v], storage_text(&self.storage[v])))
                 .collect();
             let in_place = if step.in_place.is_some() { ", in place" } else { "" };
             format!("{title}: {kernel}{in_place} -> {}", outputs.join(", "))
@@ -204,7 +204,7 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let Work::Kernel(kernel) = work else { continue };
-        let loose = kernel.loose();
+        let loose = kernel.accepts_unaligned();
         let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
         needed.extend(strict.map(|(_, v)| *v));
     }
@@ -232,13 +232,13 @@ fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
 }
 
 /// Notes with each step the large constants that no later one reads.
-fn note_last_reads(steps: &mut [Step], places: &[Place], constants: &[Option<Tensor>]) {
+fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<Tensor>]) {
     let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= WORTH);
     let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
     for step in steps.iter_mut().rev() {
         for &input in &step.inputs {
-            let base = match places[input] {
-                Place::View { of, .. } => of,
+            let base = match storage[input] {
+                Storage::View { of, .. } => of,
                 _ => input,
             };
             if std::mem::take(&mut awaited[base]) {
@@ -248,21 +248,21 @@ fn note_last_reads(steps: &mut [Step], places: &[Place], constants: &[Option<Ten
     }
 }
 
-fn place_text(place: &Place) -> String {
+fn storage_text(place: &Storage) -> String {
     match place {
-        Place::Input(i) => format!("input {i}"),
-        Place::Constant => "weights".to_owned(),
-        Place::View { of, offset } => format!("value {of} at byte {offset}"),
-        Place::Arena { offset, len } => format!("arena {offset}..{}", offset + len),
-        Place::External => "an output".to_owned(),
-        Place::Pool => "the pool".to_owned(),
+        Storage::Input(i) => format!("input {i}"),
+        Storage::Constant => "weights".to_owned(),
+        Storage::View { of, offset } => format!("value {of} at byte {offset}"),
+        Storage::Arena { offset, len } => format!("arena {offset}..{}", offset + len),
+        Storage::External => "an output".to_owned(),
+        Storage::Pool => "the pool".to_owned(),
     }
 }
 
 /// Where in their base these values lie.
-fn views(places: &[Place], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
-    values.iter().filter_map(|&value| match places[value] {
-        Place::View { of, offset } => Some(ViewOf { value, of, offset }),
+fn views(storage: &[Storage], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
+    values.iter().filter_map(|&value| match storage[value] {
+        Storage::View { of, offset } => Some(ViewOf { value, of, offset }),
         _ => None,
     })
 }

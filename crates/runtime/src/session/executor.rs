@@ -6,9 +6,9 @@ use crate::kernel::evaluate::{CachedKernel, Made, Operands, Outputs, run_kernel}
 use crate::kernel::{Host, KernelState, RunSite};
 use crate::memory::resources::Resources;
 use crate::options::Options;
-use crate::plan::memory_planner::Place;
+use crate::plan::memory_planner::Storage;
 use crate::plan::{Plan, Step, ViewOf, Work, compile_in, problem};
-use crate::session::plan_cache::{Choice, Served, Shapes};
+use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::{Fact, Inputs, PartialShape};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A graph with the plans made for it so far, and the memory they run in.
-pub(crate) struct Engine {
+pub(crate) struct Executor {
     graph: Graph,
     options: Options,
-    plans: Vec<Ready>,
+    plans: Vec<LoadedPlan>,
     /// What each of them serves.
-    served: Served,
+    served: PlanCache,
     /// What lies between the steps of any of them, one at a time.
     arena: Option<Tensor>,
     /// Floating-point operations of the last run.
@@ -34,16 +34,16 @@ pub(crate) struct Engine {
 }
 
 /// A plan with its memory.
-struct Ready {
+struct LoadedPlan {
     plan: Plan,
     values: Vec<Option<Tensor>>,
     /// For each step that has one, the kernel chosen last.
     cached: Vec<Option<CachedKernel>>,
 }
 
-impl Engine {
-    pub(crate) fn new(plan: Plan) -> Engine {
-        let mut engine = Engine::of_graph(plan.graph.clone(), plan.options.clone());
+impl Executor {
+    pub(crate) fn new(plan: Plan) -> Executor {
+        let mut engine = Executor::of_graph(plan.graph.clone(), plan.options.clone());
         // A plan for unknown inputs is states only until the first run tells the shapes.
         if let Some(shapes) = Shapes::of_plan(&plan) {
             engine.add(0, Some(shapes), plan);
@@ -52,10 +52,10 @@ impl Engine {
     }
 
     /// An engine that makes its first plan when it runs.
-    pub(crate) fn of_graph(graph: Graph, options: Options) -> Engine {
-        let (plans, served) = (Vec::new(), Served::default());
+    pub(crate) fn of_graph(graph: Graph, options: Options) -> Executor {
+        let (plans, served) = (Vec::new(), PlanCache::default());
         let states = graph.layers().iter().map(|_| LayerState::default()).collect();
-        Engine { graph, options, plans, served, arena: None, work: 0, states }
+        Executor { graph, options, plans, served, arena: None, work: 0, states }
     }
 
     /// Adds a plan, and makes the arena as large as it needs.
@@ -67,7 +67,7 @@ impl Engine {
             self.plans.iter_mut().for_each(|ready| ready.lie_in(&larger));
             self.arena = Some(larger);
         }
-        let mut ready = Ready::new(plan);
+        let mut ready = LoadedPlan::new(plan);
         self.arena.iter().for_each(|arena| ready.lie_in(arena));
         self.plans.insert(at, ready);
     }
@@ -88,7 +88,7 @@ impl Engine {
         resources: &Resources,
     ) -> Result<Vec<Tensor>, Problems> {
         let index = self.plan_for(inputs, resources)?;
-        let Engine { graph, plans, states, work, .. } = self;
+        let Executor { graph, plans, states, work, .. } = self;
         let before = resources.flops.get();
         let run = plans[index].run(inputs, resources, states);
         *work = resources.flops.get() - before;
@@ -99,8 +99,8 @@ impl Engine {
     fn plan_for(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<usize, Problems> {
         let variables = resources.variables.borrow();
         let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
-            Choice::Made(index) => return Ok(index),
-            Choice::New(at, shapes) => (at, shapes),
+            Lookup::Found(index) => return Ok(index),
+            Lookup::New(at, shapes) => (at, shapes),
         };
         let given = shapes.as_ref().map_or_else(Inputs::default, Shapes::inputs);
         let facts = infer::propagate(&self.graph, &given)?;
@@ -111,36 +111,36 @@ impl Engine {
     }
 }
 
-impl Ready {
-    fn new(plan: Plan) -> Ready {
-        let constant = |(v, place): (ValueId, &Place)| match place {
-            Place::Constant => plan.constants[v].clone(),
+impl LoadedPlan {
+    fn new(plan: Plan) -> LoadedPlan {
+        let constant = |(v, place): (ValueId, &Storage)| match place {
+            Storage::Constant => plan.constants[v].clone(),
             _ => None,
         };
-        let values = plan.places.iter().enumerate().map(constant).collect();
+        let values = plan.storage.iter().enumerate().map(constant).collect();
         let cached = plan.steps.iter().map(|_| None).collect();
-        let mut ready = Ready { plan, values, cached };
-        ready.views(|place| *place == Place::Constant);
+        let mut ready = LoadedPlan { plan, values, cached };
+        ready.views(|place| *place == Storage::Constant);
         ready
     }
 
     /// Puts the values that lie between steps into an arena. Those that it has no room for are left
     /// out, which a run reports.
     fn lie_in(&mut self, arena: &Tensor) {
-        for (v, place) in self.plan.places.iter().enumerate() {
-            let Place::Arena { offset, .. } = place else { continue };
+        for (v, place) in self.plan.storage.iter().enumerate() {
+            let Storage::Arena { offset, .. } = place else { continue };
             let fact = &self.plan.facts[v];
             let part = |sizes: Sizes| arena.part(*offset, fact.element_type, &sizes).ok();
             self.values[v] = fact.shape.sizes().and_then(part);
         }
-        self.views(|place| matches!(place, Place::Arena { .. }));
+        self.views(|place| matches!(place, Storage::Arena { .. }));
     }
 
-    /// Derives the views of values that lie at certain places.
-    fn views(&mut self, of_these: impl Fn(&Place) -> bool) {
-        for (value, place) in self.plan.places.iter().enumerate() {
-            if let Place::View { of, offset } = *place
-                && of_these(&self.plan.places[of])
+    /// Derives the views of values that lie at certain storage.
+    fn views(&mut self, of_these: impl Fn(&Storage) -> bool) {
+        for (value, place) in self.plan.storage.iter().enumerate() {
+            if let Storage::View { of, offset } = *place
+                && of_these(&self.plan.storage[of])
             {
                 self.values[value] = derive(&self.plan, &self.values, ViewOf { value, of, offset });
             }
@@ -188,18 +188,18 @@ impl Ready {
         }
     }
 
-    /// Puts inputs in their places and takes memory for outputs.
+    /// Puts inputs in their storage and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Problem>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
             self.values[*v] = Some(tensor.aligned());
         }
-        for (v, place) in self.plan.places.iter().enumerate() {
-            if matches!(place, Place::Arena { .. }) && self.values[v].is_none() {
+        for (v, place) in self.plan.storage.iter().enumerate() {
+            if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
                 let bytes = self.plan.arena;
                 let message = format!("there is no memory for {bytes} bytes between the layers");
                 return Err(Box::new(Problem::error(Code::Execution, ir::At(0), message)));
             }
-            if *place != Place::External {
+            if *place != Storage::External {
                 continue;
             }
             // The output of the run before, if the caller has let go of it.
@@ -223,8 +223,8 @@ impl Ready {
 
     /// Lets go of what belongs to the caller.
     fn end(&mut self) {
-        for (v, place) in self.plan.places.iter().enumerate() {
-            if matches!(place, Place::Input(_) | Place::Pool) {
+        for (v, place) in self.plan.storage.iter().enumerate() {
+            if matches!(place, Storage::Input(_) | Storage::Pool) {
                 self.values[v] = None;
             }
         }
@@ -344,7 +344,7 @@ fn as_planned(plan: &Plan, step: &Step, made: Made) -> Result<Made, KernelError>
 #[derive(Default)]
 struct LayerState {
     kernel: KernelState,
-    bodies: RefCell<Vec<(usize, Engine)>>,
+    bodies: RefCell<Vec<(usize, Executor)>>,
 }
 
 impl Host for LayerState {
@@ -359,7 +359,7 @@ impl Host for LayerState {
         let position = bodies.iter().position(|(i, _)| *i == index).unwrap_or_else(|| {
             // A loop runs its body again and again.
             let options = Options { runs_once: false, ..resources.options.clone() };
-            bodies.push((index, Engine::of_graph(graph.clone(), options)));
+            bodies.push((index, Executor::of_graph(graph.clone(), options)));
             bodies.len() - 1
         });
         bodies[position]

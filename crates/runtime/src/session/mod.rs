@@ -6,7 +6,7 @@ pub(crate) mod plan_cache;
 use crate::memory::profile::{Profile, StepTime};
 use crate::memory::resources::Resources;
 use crate::plan::Plan;
-use crate::session::executor::Engine;
+use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Runs a graph, again and again. Inputs may have other shapes in each run: the plan is then made
 /// anew for them, and kept. Variables keep their values from run to run.
 pub struct Session {
-    engine: Engine,
+    engine: Executor,
     resources: Resources,
     /// What the model declares of each input.
     declared: Vec<(ElementType, PartialShape)>,
@@ -53,7 +53,7 @@ impl Session {
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
-        Session { engine: Engine::new(plan), resources, declared, variables: OnceCell::new() }
+        Session { engine: Executor::new(plan), resources, declared, variables: OnceCell::new() }
     }
 
     /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.

@@ -152,7 +152,7 @@ impl Shapes {
 
 /// What the plans of a session serve, those for just the shapes of a run first.
 #[derive(Default)]
-pub(crate) struct Served {
+pub(crate) struct PlanCache {
     /// `None` for anything.
     plans: Vec<Option<Shapes>>,
     exact: usize,
@@ -161,23 +161,23 @@ pub(crate) struct Served {
 }
 
 /// The plan that a run takes.
-pub(crate) enum Choice {
+pub(crate) enum Lookup {
     /// One that there is.
-    Made(usize),
+    Found(usize),
     /// One that has to be made, to stand at this place and to serve these shapes.
     New(usize, Option<Shapes>),
 }
 
-impl Served {
+impl PlanCache {
     /// Chooses the plan for a run; `work` are the floating-point operations of the run before. A
     /// plan for just these shapes, unless variables grow, the shapes are new and runs are shorter
     /// than plans: then one with open sizes. `docs/architecture.md` has the times behind it.
-    pub(crate) fn choose(&mut self, inputs: &[Tensor], variables: &Variables, work: u64) -> Choice {
+    pub(crate) fn choose(&mut self, inputs: &[Tensor], variables: &Variables, work: u64) -> Lookup {
         let serves =
             |plan: &Option<Shapes>| plan.as_ref().is_none_or(|s| s.serve(inputs, variables));
         let found = self.plans.iter().position(serves);
         if let Some(index) = found.filter(|index| *index < self.exact) {
-            return Choice::Made(index);
+            return Lookup::Found(index);
         }
         let now = Shapes::of(inputs, variables);
         let again = self.seen.contains(&now.hash());
@@ -192,9 +192,9 @@ impl Served {
             false => EXACT,
         };
         match found {
-            _ if self.exact < most => Choice::New(self.exact, Some(now)),
-            Some(index) => Choice::Made(index),
-            None => Choice::New(self.plans.len(), joined),
+            _ if self.exact < most => Lookup::New(self.exact, Some(now)),
+            Some(index) => Lookup::Found(index),
+            None => Lookup::New(self.plans.len(), joined),
         }
     }
 
@@ -220,14 +220,14 @@ mod tests {
     /// What serves each of some runs in turn, with a variable of these sizes: `=` a plan for just its shapes, `~` one with open
     /// sizes, `*` one for anything, behind a `+` where it is made for the run.
     fn chosen(runs: &[&[usize]], work: u64) -> String {
-        let mut served = Served::default();
+        let mut served = PlanCache::default();
         let mut variables = Variables::default();
         let mut text = String::new();
         for sizes in runs {
             variables.set("v", Tensor::zeros(ElementType::F32, sizes).unwrap());
             let index = match served.choose(&[], &variables, work) {
-                Choice::Made(index) => index,
-                Choice::New(at, shapes) => {
+                Lookup::Found(index) => index,
+                Lookup::New(at, shapes) => {
                     served.insert(at, shapes);
                     text.push('+');
                     at

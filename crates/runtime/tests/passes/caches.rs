@@ -15,7 +15,7 @@ const COLUMNS: [usize; 2] = [20, 70];
 /// What is not as in the models that people have.
 #[derive(Clone, Copy, PartialEq)]
 enum But {
-    Nothing,
+    EmptyOutput,
     /// As many heads of the query as of the caches.
     OneEach,
     /// The variables begin with three rows.
@@ -197,7 +197,7 @@ fn compare(but: But, threads: usize) -> Session {
 
 #[test]
 fn rows_are_put_behind_those_that_there_are() {
-    for but in [But::Nothing, But::OneEach, But::Begun] {
+    for but in [But::EmptyOutput, But::OneEach, But::Begun] {
         for threads in [1, 2, 3] {
             let session = compare(but, threads);
             assert!(kernels(&session).contains(&"cached attention"));
@@ -207,10 +207,10 @@ fn rows_are_put_behind_those_that_there_are() {
 
 #[test]
 fn tokens_one_by_one_copy_nothing() {
-    let mut session = session(&model(But::Nothing), true, 1);
+    let mut session = session(&model(But::EmptyOutput), true, 1);
     session.start_profile();
     for index in 0..20 {
-        session.run(&step(But::Nothing, index, 1, [0, 1], index + 1)).unwrap();
+        session.run(&step(But::EmptyOutput, index, 1, [0, 1], index + 1)).unwrap();
     }
     let kernels = kernels(&session);
     let copies = |k: &&str| k.ends_with("variable") || ["gather", "copy", "attention"].contains(k);
@@ -251,7 +251,7 @@ fn session_with_other(graph: &Graph) -> Session {
 /// to the order of beams; so does the first run of all.
 #[test]
 fn a_run_that_fails_adds_nothing() {
-    let but = But::Nothing;
+    let but = But::EmptyOutput;
     let mut session = session(&model(but), true, 1);
     for index in 0..6 {
         session.run(&step(but, index, 1, [0, 1], index + 1)).unwrap();
@@ -274,7 +274,7 @@ fn a_run_that_fails_adds_nothing() {
 /// What a variable is given replaces what has grown, and grows in turn.
 #[test]
 fn a_cache_that_is_set_grows_on() {
-    let but = But::Nothing;
+    let but = But::EmptyOutput;
     let mut session = session(&model(but), true, 2);
     for index in 0..4 {
         session.run(&step(but, index, 1, [0, 1], index + 1)).unwrap();

@@ -1,4 +1,4 @@
-//! Products and what is done to rows, movements, and what is left out.
+//! HorizontalMatMul and what is done to rows, movements, and what is left out.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F16, F32, I8, I64, U8};

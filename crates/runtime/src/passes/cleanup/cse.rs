@@ -1,7 +1,7 @@
 //! Common subexpression elimination.
 
 use crate::graph::net::{Net, Operation, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 pub(crate) fn common_subexpressions(net: &mut Net, _: &PassCx<'_>) -> usize {
     type Key = (TypeId, String, Vec<ValueId>, usize);
     let mut known: HashMap<Key, Vec<ValueId>> = HashMap::new();
-    Sweep::over(net, |sweep, node| {
-        let Operation::Written { op, .. } = &node.operation else { return sweep.keep(node) };
+    GraphRewriter::over(net, |rewriter, node| {
+        let Operation::Source { op, .. } = &node.operation else { return rewriter.keep(node) };
         if !op.traits().pure {
-            return sweep.keep(node);
+            return rewriter.keep(node);
         }
         let any: &dyn Any = &**op;
         // What an operation prints are all its attributes. Versions may differ in their outputs
@@ -23,12 +23,12 @@ pub(crate) fn common_subexpressions(net: &mut Net, _: &PassCx<'_>) -> usize {
         match known.get(&key) {
             Some(outputs) => {
                 for (&output, &other) in node.outputs.iter().zip(outputs) {
-                    sweep.replace(output, other);
+                    rewriter.replace(output, other);
                 }
             }
             None => {
                 known.insert(key, node.outputs.to_vec());
-                sweep.keep(node);
+                rewriter.keep(node);
             }
         }
     })

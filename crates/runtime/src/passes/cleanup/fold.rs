@@ -2,7 +2,7 @@
 //! known of their shapes.
 
 use crate::graph::net::{Net, Node, Value, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::RunSite;
 use crate::kernel::evaluate::evaluate;
 use crate::passes::PassCx;
@@ -28,23 +28,24 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut refined = vec![false; net.values.len()];
     let mut left = BUDGET;
     let weights = weights(net);
-    Sweep::over(net, |sweep, node| {
+    GraphRewriter::over(net, |rewriter, node| {
         if node.inputs.iter().any(|v| refined[*v]) {
-            refine(sweep.net, cx, &node, &mut refined);
+            refine(rewriter.net, cx, &node, &mut refined);
         }
-        if node.outputs.iter().any(|v| weights.contains(v)) && widens(sweep.net, &node) {
-            return sweep.keep(node);
+        if node.outputs.iter().any(|v| weights.contains(v)) && widens(rewriter.net, &node) {
+            return rewriter.keep(node);
         }
-        let results = known(sweep.net, &node).or_else(|| computed(sweep.net, cx, &node, left));
-        let Some(results) = results else { return sweep.keep(node) };
+        let results =
+            known(rewriter.net, &node).or_else(|| computed(rewriter.net, cx, &node, left));
+        let Some(results) = results else { return rewriter.keep(node) };
         for (&output, tensor) in node.outputs.iter().zip(results) {
             left = left.saturating_sub(tensor.bytes().len());
-            let value = &mut sweep.net.values[output];
+            let value = &mut rewriter.net.values[output];
             let known = Value::known(tensor);
             refined[output] |= value.fact != known.fact;
             *value = Value { levels: value.levels, integers: value.integers.take(), ..known };
         }
-        sweep.changed();
+        rewriter.changed();
     })
 }
 

@@ -1,7 +1,7 @@
 //! No-op elimination.
 
 use crate::graph::net::{Net, Node, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::{Binary, Kind as BinaryKind};
 use infer::ops::broadcast::Broadcast;
@@ -17,9 +17,9 @@ use infer::ops::unary::{Kind as UnaryKind, Unary};
 
 /// Takes out nodes whose output is one of their inputs, bit for bit.
 pub(crate) fn nop_elimination(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match idle(sweep.net, &node) {
-        Some(input) => sweep.replace(node.outputs[0], node.inputs[input]),
-        None => sweep.keep(node),
+    GraphRewriter::over(net, |rewriter, node| match idle(rewriter.net, &node) {
+        Some(input) => rewriter.replace(node.outputs[0], node.inputs[input]),
+        None => rewriter.keep(node),
     })
 }
 

@@ -9,7 +9,7 @@
 use crate::fused::attention::Attention;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{kind, seen};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::batch::together;
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::passes::PassCx;
@@ -28,27 +28,27 @@ use std::sync::Arc;
 
 /// Joins attention that is written as products.
 pub(crate) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| whole(sweep, node))
+    GraphRewriter::replacing(net, |rewriter, node| whole(rewriter, node))
 }
 
 /// Finds attention whose keys come from a variable.
 pub(crate) fn cached(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| over_variable(sweep, node))
+    GraphRewriter::replacing(net, |rewriter, node| over_variable(rewriter, node))
 }
 
-fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+fn over_variable(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     node.is::<ScaledDotProductAttention>()?;
-    let is_f32 = sweep.net.values[node.outputs[0]].fact.element_type == ElementType::F32;
-    if !is_f32 || !reads_variable(sweep, node.inputs[1], CACHE_DEPTH) {
+    let is_f32 = rewriter.net.values[node.outputs[0]].fact.element_type == ElementType::F32;
+    if !is_f32 || !reads_variable(rewriter, node.inputs[1], CACHE_DEPTH) {
         return None;
     }
-    let operation = match (heads(sweep.net, node), &node.operation) {
-        (Some(heads), _) => Operation::Made(Arc::new(Attention { heads: heads.over_variable() })),
+    let operation = match (heads(rewriter.net, node), &node.operation) {
+        (Some(heads), _) => Operation::Fused(Arc::new(Attention { heads: heads.over_variable() })),
         // The shapes will be known when it runs.
-        (None, Operation::Written { op, .. }) => {
-            Operation::Written { op: Arc::clone(op), lower: lower_over_variable }
+        (None, Operation::Source { op, .. }) => {
+            Operation::Source { op: Arc::clone(op), lower: lower_over_variable }
         }
-        (None, Operation::Made(_)) => return None,
+        (None, Operation::Fused(_)) => return None,
     };
     Some(Node { operation, ..node.clone() })
 }
@@ -56,15 +56,15 @@ fn over_variable(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
 /// Nodes between a variable and the attention that uses it, at most.
 const CACHE_DEPTH: usize = 12;
 
-fn reads_variable(sweep: &Sweep<'_>, value: ValueId, depth: usize) -> bool {
-    let Some(node) = sweep.maker(value).filter(|_| depth > 0) else { return false };
+fn reads_variable(rewriter: &GraphRewriter<'_>, value: ValueId, depth: usize) -> bool {
+    let Some(node) = rewriter.maker(value).filter(|_| depth > 0) else { return false };
     let variable = node.is::<Variable>().is_some_and(Variable::reads);
-    variable || node.inputs.iter().take(2).any(|v| reads_variable(sweep, *v, depth - 1))
+    variable || node.inputs.iter().take(2).any(|v| reads_variable(rewriter, *v, depth - 1))
 }
 
 /// The heads of an attention in f32.
 pub(crate) fn heads(net: &Net, node: &Node) -> Option<Heads> {
-    if let Some(attention) = node.made::<Attention>() {
+    if let Some(attention) = node.fused::<Attention>() {
         return Some(attention.heads.clone());
     }
     let rule = node.is::<ScaledDotProductAttention>()?;
@@ -85,17 +85,17 @@ struct Scores {
 }
 
 /// The attention that a product of weights and values completes.
-fn whole(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
-    let net = &*sweep.net;
+fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
+    let net = &*rewriter.net;
     let (weights, value) = plain_product(net, node)?;
     let output = node.outputs[0];
-    let softmax = sweep.only_for(weights)?;
+    let softmax = rewriter.only_for(weights)?;
     let sizes = net.sizes(weights)?;
     let rule = softmax.is::<Softmax>().filter(|s| !s.is_log())?;
     if rule.axis(sizes.len()).ok()? + 1 != sizes.len() {
         return None;
     }
-    let scores = scores(sweep, softmax.inputs[0])?;
+    let scores = scores(rewriter, softmax.inputs[0])?;
     let all = [scores.query, scores.key, value];
     let [query, key, values] = all.map(|v| net.sizes(v));
     let (query, key, values, result) = (query?, key?, values?, net.sizes(output)?);
@@ -113,7 +113,7 @@ fn whole(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
         heads.masks.push(place);
         inputs.push(mask);
     }
-    let operation = Operation::Made(Arc::new(Attention { heads }));
+    let operation = Operation::Fused(Arc::new(Attention { heads }));
     Some(Node { operation, inputs, ..node.clone() })
 }
 
@@ -126,11 +126,11 @@ fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
 }
 
 /// Goes back from the softmax to the product of query and key.
-fn scores(sweep: &Sweep<'_>, mut value: ValueId) -> Option<Scores> {
-    let net = &*sweep.net;
+fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
+    let net = &*rewriter.net;
     let (mut masks, mut scale) = (SmallVec::new(), 1.0);
     loop {
-        let node = sweep.only_for(value)?;
+        let node = rewriter.only_for(value)?;
         let sizes = net.sizes(value)?;
         if node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some() {
             let from = net.sizes(node.inputs[0])?;
@@ -148,7 +148,7 @@ fn scores(sweep: &Sweep<'_>, mut value: ValueId) -> Option<Scores> {
             Some(Kind::Add) if masks.len() < 2 && scale == 1.0 => {
                 let [a, b] = node.inputs[..] else { return None };
                 let goes_on = |v: ValueId| net.sizes(v).as_ref() == Some(&sizes);
-                let made = |v: ValueId| goes_on(v) && sweep.only_for(v).is_some();
+                let made = |v: ValueId| goes_on(v) && rewriter.only_for(v).is_some();
                 let (next, mask) = if made(a) { (a, b) } else { (b, a) };
                 let own = net.sizes(mask).filter(|_| net.is_f32(mask))?;
                 if !goes_on(next) || !fits(&own, &sizes) {
@@ -162,7 +162,7 @@ fn scores(sweep: &Sweep<'_>, mut value: ValueId) -> Option<Scores> {
                 scale *= factor;
                 value = next;
             }
-            _ => return product(sweep, node, masks, scale),
+            _ => return product(rewriter, node, masks, scale),
         }
     }
 }
@@ -186,27 +186,27 @@ fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
 
 /// The product of query and key, the key transposed by the product or before it.
 fn product(
-    sweep: &Sweep<'_>,
+    rewriter: &GraphRewriter<'_>,
     node: &Node,
     masks: SmallVec<[(ValueId, Sizes); 2]>,
     mut scale: f32,
 ) -> Option<Scores> {
-    let net = &*sweep.net;
+    let net = &*rewriter.net;
     let &[mut query, mut key] = &node.inputs[..] else { return None };
     let (a, b) = (net.sizes(query)?, net.sizes(key)?);
     let (turn_a, turn_b) = node.is::<MatMul>()?.transposed(a.len(), b.len());
     if turn_a || a.len() < 2 || b.len() < 2 || !net.is_f32(query) || !net.is_f32(key) {
         return None;
     }
-    let factor = |sweep: &Sweep<'_>, v: ValueId| {
-        let node = sweep.only_for(v).filter(|n| kind(n) == Some(Kind::Multiply))?;
+    let factor = |rewriter: &GraphRewriter<'_>, v: ValueId| {
+        let node = rewriter.only_for(v).filter(|n| kind(n) == Some(Kind::Multiply))?;
         scaled(net, node)
     };
-    if let Some((own, by)) = factor(sweep, query) {
+    if let Some((own, by)) = factor(rewriter, query) {
         (query, scale) = (own, scale * by);
     }
     if !turn_b {
-        let turn = sweep.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
+        let turn = rewriter.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
         let order = net.values[*turn.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let rank = order.len() as i64;
         let mut wanted: Vec<i64> = (0..rank).collect();

@@ -2,7 +2,7 @@
 //! are laid out once, movements are read through, and attention is recognised.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::tensor::Sizes;
 use infer::ops::einsum::Einsum;
@@ -14,12 +14,13 @@ use ir::ElementType;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) fn products(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| {
-        let made = Equation::of(sweep, &node).and_then(|equation| equation.write(sweep, &node));
+    GraphRewriter::over(net, |rewriter, node| {
+        let made =
+            Equation::of(rewriter, &node).and_then(|equation| equation.write(rewriter, &node));
         match made {
             // Which notes the change.
-            Some(value) => sweep.replace(node.outputs[0], value),
-            None => sweep.keep(node),
+            Some(value) => rewriter.replace(node.outputs[0], value),
+            None => rewriter.keep(node),
         }
     })
 }
@@ -35,10 +36,10 @@ struct Equation {
 
 impl Equation {
     /// What a node of f32 computes, unless an operand is a diagonal, or is summed or repeated by itself.
-    fn of(sweep: &Sweep<'_>, node: &Node) -> Option<Equation> {
+    fn of(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Equation> {
         let rule = node.is::<Einsum>()?;
         let &[a, b] = &node.inputs[..] else { return None };
-        let net = &*sweep.net;
+        let net = &*rewriter.net;
         let sizes = [net.sizes(a)?, net.sizes(b)?];
         let is_f32 = node.inputs.iter().chain(&node.outputs).all(|v| net.is_f32(*v));
         let (labels, result) = rule.axes(&[sizes[0].len(), sizes[1].len()]).ok()?;
@@ -60,7 +61,7 @@ impl Equation {
     }
 
     /// Writes it as a product, and returns its value.
-    fn write(&self, sweep: &mut Sweep<'_>, node: &Node) -> Option<ValueId> {
+    fn write(&self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
         let [left, right] = &self.operands;
         let of_result = |l: bool, r: bool| -> Vec<usize> {
             let wanted = |label: &&usize| has(left, **label) == l && has(right, **label) == r;
@@ -80,7 +81,7 @@ impl Equation {
         // A product reads its second operand either way.
         let turned = right.last().is_some_and(|(label, _)| summed.contains(label));
         let (outer, inner) = if turned { (&columns, &summed) } else { (&summed, &columns) };
-        let mut writer = Writer { sweep, layer: node.layer };
+        let mut writer = Writer { rewriter, layer: node.layer };
         let turn = |writer: &mut Writer<'_, '_>, i: usize, outer: &[usize], inner: &[usize]| {
             let own: Vec<usize> = self.operands[i].iter().map(|(label, _)| *label).collect();
             let order = [&batch[..], outer, inner].concat();
@@ -107,7 +108,7 @@ fn has(axes: &[Axis], label: usize) -> bool {
 
 /// Puts nodes in the place of one.
 struct Writer<'s, 'n> {
-    sweep: &'s mut Sweep<'n>,
+    rewriter: &'s mut GraphRewriter<'n>,
     layer: usize,
 }
 
@@ -119,15 +120,15 @@ impl Writer<'_, '_> {
         sizes: &[usize],
     ) -> Option<ValueId> {
         let fact = Fact::new(ElementType::F32, PartialShape::fixed(sizes));
-        let operation = Operation::written(op)?;
-        let output = self.sweep.add(Value::of(fact));
+        let operation = Operation::source(op)?;
+        let output = self.rewriter.add(Value::of(fact));
         let outputs = smallvec![output];
-        self.sweep.keep(Node { operation, inputs, outputs, layer: self.layer });
+        self.rewriter.keep(Node { operation, inputs, outputs, layer: self.layer });
         Some(output)
     }
 
     fn numbers(&mut self, values: impl Iterator<Item = usize>) -> Option<ValueId> {
-        self.sweep.list(values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?)
+        self.rewriter.list(values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?)
     }
 
     /// A value with its axes in another order, by their labels.
@@ -147,7 +148,7 @@ impl Writer<'_, '_> {
 
     /// A value with other sizes.
     fn recast(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
-        if self.sweep.net.sizes(value).as_deref() == Some(sizes) {
+        if self.rewriter.net.sizes(value).as_deref() == Some(sizes) {
             return Some(value);
         }
         let to = self.numbers(sizes.iter().copied())?;

@@ -3,47 +3,47 @@
 
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, number, operands};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::Kind;
 use infer::ops::unary::{self, Unary};
 use smallvec::smallvec;
 
 pub(crate) fn gelu(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| {
-        let value = argument(sweep, node)?;
-        let is_same = sweep.net.sizes(value)? == sweep.net.sizes(*node.outputs.first()?)?;
-        if !is_same || !sweep.net.is_f32(value) {
+    GraphRewriter::replacing(net, |rewriter, node| {
+        let value = argument(rewriter, node)?;
+        let is_same = rewriter.net.sizes(value)? == rewriter.net.sizes(*node.outputs.first()?)?;
+        if !is_same || !rewriter.net.is_f32(value) {
             return None;
         }
-        let operation = Operation::written(Unary::plain(unary::Kind::Gelu))?;
+        let operation = Operation::source(Unary::plain(unary::Kind::Gelu))?;
         Some(Node { operation, inputs: smallvec![value], ..node.clone() })
     })
 }
 
 /// What a node is the Gelu of: the product of it, a half and a weight, in any order.
-fn argument(sweep: &Sweep<'_>, node: &Node) -> Option<ValueId> {
+fn argument(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
     either_way(node, Kind::Multiply).find_map(|[pair, one]| {
-        either_way(sweep.only_for(pair)?, Kind::Multiply).find_map(|[a, b]| {
+        either_way(rewriter.only_for(pair)?, Kind::Multiply).find_map(|[a, b]| {
             let orders = [[a, b, one], [one, a, b], [a, one, b]];
             orders.into_iter().find_map(|[value, half, weight]| {
-                let is_half = number(sweep.net, half) == Some(0.5);
-                (is_half && is_weight(sweep, weight, value)).then_some(value)
+                let is_half = number(rewriter.net, half) == Some(0.5);
+                (is_half && is_weight(rewriter, weight, value)).then_some(value)
             })
         })
     })
 }
 
 /// Whether a value is `1 + erf(of / √2)`, and nothing else reads what it is made of.
-fn is_weight(sweep: &Sweep<'_>, weight: ValueId, of: ValueId) -> bool {
+fn is_weight(rewriter: &GraphRewriter<'_>, weight: ValueId, of: ValueId) -> bool {
     let scaled = |value: ValueId| {
-        let node = sweep.only_for(value)?;
+        let node = rewriter.only_for(value)?;
         node.is::<Unary>().filter(|u| u.kind() == unary::Kind::Erf)?;
-        scale(sweep.net, sweep.only_for(*node.inputs.first()?)?, of)
+        scale(rewriter.net, rewriter.only_for(*node.inputs.first()?)?, of)
     };
     let near = |scale: f32, exact: f32| (scale / exact - 1.0).abs() <= 4.0 * f32::EPSILON;
-    let Some(node) = sweep.only_for(weight) else { return false };
-    let is_one = |value: ValueId| number(sweep.net, value) == Some(1.0);
+    let Some(node) = rewriter.only_for(weight) else { return false };
+    let is_one = |value: ValueId| number(rewriter.net, value) == Some(1.0);
     let sum = either_way(node, Kind::Add).any(|[one, erf]| {
         is_one(one) && scaled(erf).is_some_and(|s| near(s, std::f32::consts::FRAC_1_SQRT_2))
     });

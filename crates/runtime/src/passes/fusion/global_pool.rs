@@ -4,28 +4,28 @@
 
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes::normalize_unique;
 use std::sync::Arc;
 
 pub(crate) fn means(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match given(sweep, &node) {
-        Some(()) => sweep.changed(),
-        None => sweep.keep(node),
+    GraphRewriter::over(net, |rewriter, node| match given(rewriter, &node) {
+        Some(()) => rewriter.changed(),
+        None => rewriter.keep(node),
     })
 }
 
 /// Lets the convolution that makes a map give what `node` computes, if those are its means.
-fn given(sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+fn given(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
     node.is::<Reduce>().filter(|rule| rule.kind() == Kind::Mean)?;
     let (&[map, axes], &[means]) = (&node.inputs[..], &node.outputs[..]) else { return None };
-    let rank = sweep.net.sizes(map)?.len();
-    let axes = sweep.net.values[axes].fact.value.as_deref()?.i64s()?;
+    let rank = rewriter.net.sizes(map)?.len();
+    let axes = rewriter.net.values[axes].fact.value.as_deref()?.i64s()?;
     let axes = normalize_unique(&axes, rank, 1).ok()?;
     let all_spatial = axes.len() + 2 == rank && (1..rank - 1).all(|axis| axes.contains(&axis));
-    let maker = sweep.maker(map).filter(|_| all_spatial)?;
-    let operation = Operation::Made(Arc::new(maker.made::<ChannelsLast>()?.with_means()?));
-    sweep.give_more(map, operation, means)
+    let maker = rewriter.maker(map).filter(|_| all_spatial)?;
+    let operation = Operation::Fused(Arc::new(maker.fused::<ChannelsLast>()?.with_means()?));
+    rewriter.give_more(map, operation, means)
 }

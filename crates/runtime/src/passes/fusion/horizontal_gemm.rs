@@ -1,9 +1,9 @@
-//! Products of the same few rows, as those that make queries, keys and values of a token, or the gate of
+//! HorizontalMatMul of the same few rows, as those that make queries, keys and values of a token, or the gate of
 //! an MLP and what it multiplies, are one step, which threads begin once: that takes a good part of the
 //! time of each.
 
-use crate::fused::grouped_matmul::Products;
-use crate::fused::matmul::Product;
+use crate::fused::grouped_matmul::HorizontalMatMul;
+use crate::fused::matmul::FusedMatMul;
 use crate::fused::post_ops::{Operand, Then};
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::passes::PassCx;
@@ -11,7 +11,7 @@ use kernels::gemm::{Precision, are_few};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Products of a group, at most.
+/// HorizontalMatMul of a group, at most.
 const MOST: usize = 8;
 
 /// Inputs of a product, at most: those of a group have a bit each.
@@ -24,7 +24,7 @@ type Group = Vec<Member>;
 struct Member {
     /// The position of the node.
     at: usize,
-    product: Product,
+    product: FusedMatMul,
     /// The member before it whose result multiplies its own, which is then its last input.
     factor: Option<usize>,
 }
@@ -81,7 +81,7 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
 }
 
 /// The member of a group whose result a product is multiplied by, at last, if it is of the same size.
-fn factor(net: &Net, node: &Node, product: &Product, group: &Group) -> Option<usize> {
+fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Option<usize> {
     let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
     let operand = Operand::Matrix(node.inputs.len() - 1);
     let is_last = product.then.last() == Some(&Then::Multiply(operand));
@@ -99,8 +99,8 @@ fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
 }
 
 /// The product that a node is, if it is one of few rows as they lie.
-fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<Product> {
-    let product = Product::of(net, node)?;
+fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
+    let product = FusedMatMul::of(net, node)?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
     let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
     let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
@@ -126,6 +126,6 @@ fn one(members: Vec<(Member, Node)>) -> Option<Node> {
     let products = members
         .into_iter()
         .map(|(member, node)| (member.product, node.inputs.len(), member.factor));
-    let operation = Operation::Made(Arc::new(Products::new(products.collect())));
+    let operation = Operation::Fused(Arc::new(HorizontalMatMul::new(products.collect())));
     Some(Node { operation, inputs, outputs, layer })
 }

@@ -5,7 +5,7 @@
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::{CacheShape, CachedAttention, First, Growing};
-use crate::graph::net::{Made, Net, Node, Operation, ValueId};
+use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::ops::scaled_dot_product_attention::Heads;
 use crate::passes::PassCx;
 use crate::passes::fusion::kv_length::{AXIS, Length, Origins};
@@ -106,7 +106,7 @@ impl<'n> Search<'n> {
     /// The edits that let the caches of an attention grow where they lie.
     fn attention(&self, index: usize) -> Option<Vec<Edit>> {
         let node = self.node(index)?;
-        let causal = match (node.is::<ScaledDotProductAttention>(), node.made::<Attention>()) {
+        let causal = match (node.is::<ScaledDotProductAttention>(), node.fused::<Attention>()) {
             (Some(rule), _) => rule.causal(),
             (None, Some(made)) => made.heads.attention.causal,
             (None, None) => return None,
@@ -250,7 +250,7 @@ impl<'n> Search<'n> {
         let id = cache.variable.id().to_owned();
         let is_set = self.known.is_some_and(|known| known.contains_key(&id));
         let first = match self.node(cache.read)?.inputs.first() {
-            _ if is_set => First::Nothing,
+            _ if is_set => First::EmptyOutput,
             Some(&input) => {
                 inputs.push(input);
                 First::Input(inputs.len() - 1)
@@ -285,7 +285,7 @@ impl<'n> Search<'n> {
         let caches = [self.growing(keys, &mut inputs)?, self.growing(values, &mut inputs)?];
         let (sizes, rows) = (Sizes::from_slice(&result), keys.sizes[AXIS]);
         let made = CachedAttention { heads, rows, caches, sizes, beams, mask, has_scale };
-        Some(Node { operation: Operation::Made(Arc::new(made)), inputs, ..node.clone() })
+        Some(Node { operation: Operation::Fused(Arc::new(made)), inputs, ..node.clone() })
     }
 
     /// What becomes of the nodes of a cache besides the attention. Those between are needed by nobody
@@ -308,7 +308,7 @@ impl<'n> Search<'n> {
     fn told(&self, node: &Node, cache: &Cache<'n>, rows: usize) -> Option<Node> {
         let mut inputs = Inputs::new();
         let cache = self.growing(cache, &mut inputs)?;
-        let made: Arc<dyn Made> = Arc::new(CacheShape { cache, rows });
-        Some(Node { operation: Operation::Made(made), inputs, ..node.clone() })
+        let made: Arc<dyn FusedOp> = Arc::new(CacheShape { cache, rows });
+        Some(Node { operation: Operation::Fused(made), inputs, ..node.clone() })
     }
 }

@@ -3,14 +3,14 @@
 //! stay the same.
 
 use crate::fused::convolution::ChannelsLast;
-use crate::fused::matmul::Product;
+use crate::fused::matmul::FusedMatMul;
 use crate::fused::normalize::{NormalizeMaps, NormalizeRows};
 use crate::fused::post_ops::{Operand, Then};
 use crate::fused::quantized::IntegerConvolution;
-use crate::fused::transpose::Recast;
-use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
+use crate::fused::transpose::Reinterpret;
+use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{kind, seen};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::ops::normalize;
 use crate::ops::unary::function;
 use crate::passes::PassCx;
@@ -27,22 +27,22 @@ use kernels::unary::Unary as Function;
 use std::sync::Arc;
 
 pub(crate) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, joined)
+    GraphRewriter::replacing(net, joined)
 }
 
 /// The product that feeds a node, with what the node does appended to its steps.
-fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[output] = &node.outputs[..] else { return None };
-    if let Some(product) = reshaped(sweep, node, output) {
+    if let Some(product) = reshaped(rewriter, node, output) {
         return Some(product);
     }
-    let (input, then) = step(sweep, node, output)?;
-    let mut product = sweep.take(input)?;
+    let (input, then) = step(rewriter, node, output)?;
+    let mut product = rewriter.take(input)?;
     let at = product.inputs.len();
     let then = match then {
         Step::Alone(then) => then,
         Step::Parameters(parameters, most) => {
-            product.inputs.push(sweep.add(Value::known(parameters)));
+            product.inputs.push(rewriter.add(Value::known(parameters)));
             Then::QuantizeColumns(at, most)
         }
         Step::Operand(make, place, operand) => {
@@ -57,7 +57,7 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
             make(place)
         }
     };
-    product.operation = Operation::Made(extended(&product, sweep.net, then)?);
+    product.operation = Operation::Fused(extended(&product, rewriter.net, then)?);
     product.outputs = node.outputs.clone();
     product.layer = node.layer;
     Some(product)
@@ -66,21 +66,21 @@ fn joined(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
 /// The product that feeds a node which gives its rows other leading axes, or the convolution that
 /// feeds one which gives its positions other axes: it writes them under the new shape, so that what
 /// follows can join it.
-fn reshaped(sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<Node> {
+fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<Node> {
     let written = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
-    let moves = written || node.made::<Recast>().is_some();
+    let moves = written || node.fused::<Reinterpret>().is_some();
     let &input = node.inputs.first().filter(|_| moves)?;
-    let (from, to) = (sweep.net.sizes(input)?, sweep.net.sizes(output)?);
-    let maker = sweep.only_for(input).filter(|_| from.last() == to.last())?;
-    let operation = match maker.made::<ChannelsLast>() {
+    let (from, to) = (rewriter.net.sizes(input)?, rewriter.net.sizes(output)?);
+    let maker = rewriter.only_for(input).filter(|_| from.last() == to.last())?;
+    let operation = match maker.fused::<ChannelsLast>() {
         // Means of channels are those of an element of the batch.
         Some(_) => (from.first() == to.first()).then(|| maker.operation.clone())?,
-        None if maker.made::<Product>().is_some() || is_matmul(sweep.net, maker) => {
-            Operation::Made(Arc::new(Product::of(sweep.net, maker)?))
+        None if maker.fused::<FusedMatMul>().is_some() || is_matmul(rewriter.net, maker) => {
+            Operation::Fused(Arc::new(FusedMatMul::of(rewriter.net, maker)?))
         }
         None => return None,
     };
-    let maker = sweep.take(input)?;
+    let maker = rewriter.take(input)?;
     Some(Node { operation, outputs: node.outputs.clone(), ..maker })
 }
 
@@ -100,11 +100,11 @@ enum Place {
 }
 
 /// Which input of a node is a product that it alone reads, and what it does to it.
-fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Step)> {
-    let net = &*sweep.net;
+fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Step)> {
+    let net = &*rewriter.net;
     let feeds = |v: ValueId| {
         let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
-        same && sweep.only_for(v).is_some_and(|maker| is_product(net, maker))
+        same && rewriter.only_for(v).is_some_and(|maker| is_product(net, maker))
     };
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
@@ -114,9 +114,9 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
     if let Some(rounding) = lowering::rounding(net, node) {
         let input = node.inputs[0];
         // Others round as FakeQuantize does.
-        let maker = sweep.only_for(input)?;
-        let is_by_channels = maker.made::<ChannelsLast>().is_some_and(|c| c.is_by_channels());
-        if !is_by_channels && maker.made::<IntegerConvolution>().is_none() {
+        let maker = rewriter.only_for(input)?;
+        let is_by_channels = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_by_channels());
+        if !is_by_channels && maker.fused::<IntegerConvolution>().is_none() {
             return None;
         }
         let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
@@ -124,7 +124,7 @@ fn step(sweep: &Sweep<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Ste
     }
     if let Some((parameters, most)) = lowering::column_rounding(net, node) {
         let input = node.inputs[0];
-        sweep.only_for(input)?.made::<IntegerConvolution>()?;
+        rewriter.only_for(input)?.fused::<IntegerConvolution>()?;
         return feeds(input).then_some((input, Step::Parameters(parameters, most)));
     }
     if node.is::<PRelu>().is_some() {
@@ -166,11 +166,11 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
 /// Whether the steps of a node can be extended.
 fn is_product(net: &Net, node: &Node) -> bool {
     is_matmul(net, node)
-        || node.made::<Product>().is_some()
-        || node.made::<ChannelsLast>().is_some()
-        || node.made::<IntegerConvolution>().is_some()
-        || node.made::<NormalizeRows>().is_some()
-        || node.made::<NormalizeMaps>().is_some()
+        || node.fused::<FusedMatMul>().is_some()
+        || node.fused::<ChannelsLast>().is_some()
+        || node.fused::<IntegerConvolution>().is_some()
+        || node.fused::<NormalizeRows>().is_some()
+        || node.fused::<NormalizeMaps>().is_some()
         || rows(net, node).is_some()
 }
 
@@ -188,27 +188,27 @@ fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
 }
 
 /// A product with one step more.
-fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn Made>> {
-    if let Some(conv) = node.made::<ChannelsLast>() {
+fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn FusedOp>> {
+    if let Some(conv) = node.fused::<ChannelsLast>() {
         let mut conv = conv.clone();
         conv.then.push(then);
         return Some(Arc::new(conv));
     }
-    if let Some(conv) = node.made::<IntegerConvolution>() {
+    if let Some(conv) = node.fused::<IntegerConvolution>() {
         let mut conv = conv.clone();
         conv.then.push(then);
         return Some(Arc::new(conv));
     }
-    if let Some(maps) = node.made::<NormalizeMaps>() {
+    if let Some(maps) = node.fused::<NormalizeMaps>() {
         let mut maps = maps.clone();
         maps.then.push(then);
         return Some(Arc::new(maps));
     }
-    if let Some(mut own) = node.made::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
+    if let Some(mut own) = node.fused::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
         own.then.push(then);
         return Some(Arc::new(own));
     }
-    let mut product = Product::of(net, node)?;
+    let mut product = FusedMatMul::of(net, node)?;
     product.then.push(then);
     Some(Arc::new(product))
 }

@@ -5,7 +5,7 @@
 use crate::fused::normalize::NormalizeRows;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, mean_of_rows, number, of_inverse_root, operands};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::Kind;
 use kernels::normalize::{Divisor, Normalization};
@@ -13,16 +13,16 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 pub(crate) fn rms(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| normalized(sweep, node))
+    GraphRewriter::replacing(net, |rewriter, node| normalized(rewriter, node))
 }
 
 /// The normalisation that a product of a value and the reciprocal of its root mean square is.
-fn normalized(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (value, eps) = either_way(node, Kind::Multiply).find_map(|[value, factor]| {
-        let eps = reciprocal(sweep, factor, value)?;
+        let eps = reciprocal(rewriter, factor, value)?;
         Some((value, eps))
     })?;
-    let net = &*sweep.net;
+    let net = &*rewriter.net;
     let sizes = net.sizes(value).filter(|_| net.is_f32(value))?;
     let columns = *sizes.last().filter(|n| **n > 1)?;
     // Else both operands of the product are repeated.
@@ -31,19 +31,19 @@ fn normalized(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
     }
     let form = Normalization { center: false, divisor: Divisor::DeviationInside(f64::from(eps)) };
     let made = NormalizeRows { columns, form, then: Vec::new() };
-    let operation = Operation::Made(Arc::new(made));
+    let operation = Operation::Fused(Arc::new(made));
     Some(Node { operation, inputs: smallvec![value], ..node.clone() })
 }
 
 /// The ε of `1 / sqrt(mean(value²) + ε)`, if that is what `factor` is and nothing else reads what it
 /// is made of.
-fn reciprocal(sweep: &Sweep<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
-    let net = &*sweep.net;
-    let sum = of_inverse_root(sweep, sweep.only_for(factor)?)?;
-    let (mean, eps) = either_way(sweep.only_for(sum)?, Kind::Add)
+fn reciprocal(rewriter: &GraphRewriter<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
+    let net = &*rewriter.net;
+    let sum = of_inverse_root(rewriter, rewriter.only_for(factor)?)?;
+    let (mean, eps) = either_way(rewriter.only_for(sum)?, Kind::Add)
         .find_map(|[mean, eps]| Some((mean, number(net, eps)?)))?;
-    let mean = sweep.only_for(mean)?;
-    is_square(net, sweep.only_for(mean_of_rows(net, mean)?)?, value).then_some(eps)
+    let mean = rewriter.only_for(mean)?;
+    is_square(net, rewriter.only_for(mean_of_rows(net, mean)?)?, value).then_some(eps)
 }
 
 /// Whether a node multiplies a value with itself.

@@ -4,7 +4,7 @@
 use crate::fused::rope::RotaryEmbedding;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, lowered, number};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::passes::layout::index_map::Map;
 use infer::ops::binary::Kind;
@@ -14,18 +14,18 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 pub(crate) fn rotary(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| turned(sweep, node))
+    GraphRewriter::replacing(net, |rewriter, node| turned(rewriter, node))
 }
 
 /// The embedding that a sum is.
-fn turned(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+fn turned(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (x, cos, sin) = either_way(node, Kind::Add).find_map(|[straight, crossed]| {
-        let (x, sin) = either_way(sweep.only_for(crossed)?, Kind::Multiply)
-            .find_map(|[halves, sin]| Some((exchanged(sweep, halves)?, sin)))?;
-        let mut factors = either_way(sweep.only_for(straight)?, Kind::Multiply);
+        let (x, sin) = either_way(rewriter.only_for(crossed)?, Kind::Multiply)
+            .find_map(|[halves, sin]| Some((exchanged(rewriter, halves)?, sin)))?;
+        let mut factors = either_way(rewriter.only_for(straight)?, Kind::Multiply);
         factors.find(|[data, _]| *data == x).map(|[_, cos]| (x, cos, sin))
     })?;
-    let net = &*sweep.net;
+    let net = &*rewriter.net;
     let sizes = net.sizes(x).filter(|_| [x, cos, sin].iter().all(|v| net.is_f32(*v)))?;
     let (&columns, outer) = sizes.split_last()?;
     let fits = |v: ValueId| net.sizes(v).is_some_and(|s| s.last() == Some(&columns));
@@ -38,20 +38,20 @@ fn turned(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
         return None;
     }
     let made = RotaryEmbedding { sizes, through: None };
-    let operation = Operation::Made(Arc::new(made));
+    let operation = Operation::Fused(Arc::new(made));
     Some(Node { operation, inputs: smallvec![x, cos, sin], ..node.clone() })
 }
 
 /// The value of which another is the second half of each row, negated, and the first half.
-fn exchanged(sweep: &Sweep<'_>, value: ValueId) -> Option<ValueId> {
-    let net = &*sweep.net;
-    let concat = sweep.only_for(value)?;
+fn exchanged(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
+    let net = &*rewriter.net;
+    let concat = rewriter.only_for(value)?;
     let &[negated, lower] = &concat.inputs[..] else { return None };
     let rank = net.sizes(value)?.len();
     concat.is::<Concat>()?.axis(rank).ok().filter(|axis| axis + 1 == rank)?;
-    let upper = opposite(net, sweep.only_for(negated)?)?;
-    let x = half(sweep, upper, 1)?;
-    (half(sweep, lower, 0)? == x).then_some(x)
+    let upper = opposite(net, rewriter.only_for(negated)?)?;
+    let x = half(rewriter, upper, 1)?;
+    (half(rewriter, lower, 0)? == x).then_some(x)
 }
 
 /// The value that a node negates.
@@ -63,9 +63,9 @@ fn opposite(net: &Net, node: &Node) -> Option<ValueId> {
 }
 
 /// The value whose rows `value` holds a half of: 0 for the first, 1 for the second.
-fn half(sweep: &Sweep<'_>, value: ValueId, which: u32) -> Option<ValueId> {
-    let net = &*sweep.net;
-    let node = sweep.maker(value)?;
+fn half(rewriter: &GraphRewriter<'_>, value: ValueId, which: u32) -> Option<ValueId> {
+    let net = &*rewriter.net;
+    let node = rewriter.maker(value)?;
     let output = node.outputs.iter().position(|v| *v == value)?;
     let &x = node.inputs.first().filter(|x| net.is_f32(**x) && net.is_f32(value))?;
     let (whole, part) = (net.sizes(x)?, net.sizes(value)?);

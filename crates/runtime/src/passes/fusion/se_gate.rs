@@ -3,33 +3,33 @@
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::IntegerConvolution;
-use crate::graph::net::{Made, Net, Node, Operation, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::{Binary, Kind};
 use infer::rules::broadcast::AutoBroadcast;
 use std::sync::Arc;
 
 pub(crate) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::editing(net, gated)
+    GraphRewriter::editing(net, gated)
 }
 
 /// Lets a convolution read the data and the gates of the product that feeds it.
-fn gated(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
+fn gated(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     let gates = Some(node.inputs.len());
-    let float = node.made::<ChannelsLast>().filter(|c| c.is_plain_product());
-    let integer = node.made::<IntegerConvolution>().filter(|c| c.is_plain_product());
-    let made: Arc<dyn Made> = match (float, integer) {
+    let float = node.fused::<ChannelsLast>().filter(|c| c.is_plain_product());
+    let integer = node.fused::<IntegerConvolution>().filter(|c| c.is_plain_product());
+    let made: Arc<dyn FusedOp> = match (float, integer) {
         (Some(conv), _) => Arc::new(ChannelsLast { gates, ..conv.clone() }),
         (_, Some(conv)) => Arc::new(IntegerConvolution { gates, ..conv.clone() }),
         (None, None) => return None,
     };
     let input = *node.inputs.first()?;
-    let (data, gates) = operands(sweep.net, sweep.only_for(input)?)?;
-    sweep.take(input)?;
+    let (data, gates) = operands(rewriter.net, rewriter.only_for(input)?)?;
+    rewriter.take(input)?;
     node.inputs[0] = data;
     node.inputs.push(gates);
-    node.operation = Operation::Made(made);
+    node.operation = Operation::Fused(made);
     Some(())
 }
 

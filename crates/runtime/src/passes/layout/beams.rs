@@ -1,8 +1,8 @@
 //! Caches of keys and values are read from a variable by a Gather that puts beams in another order.
 //! Where they stay in order, as with one beam they always do, the cache is handed over, not copied.
 
-use crate::graph::net::{Made, Net, Node, Operation};
-use crate::graph::rewriter::Sweep;
+use crate::graph::net::{FusedOp, Net, Node, Operation};
+use crate::graph::rewriter::GraphRewriter;
 use crate::ops::gather;
 use crate::passes::PassCx;
 use crate::prelude::*;
@@ -13,15 +13,15 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 pub(crate) fn beams(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| chosen(sweep, node))
+    GraphRewriter::replacing(net, |rewriter, node| chosen(rewriter, node))
 }
 
 /// The choice of as many beams as a variable holds.
-fn chosen(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
+fn chosen(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let gather = node.is::<Gather>()?;
     let &[data, indices, axis] = &node.inputs[..] else { return None };
-    sweep.maker(data)?.is::<Variable>().filter(|variable| variable.reads())?;
-    let net = &*sweep.net;
+    rewriter.maker(data)?.is::<Variable>().filter(|variable| variable.reads())?;
+    let net = &*rewriter.net;
     // Others are moved as what stands for them.
     net.values[data].fact.element_type.byte_size()?;
     let is_first = net.values[axis].fact.value.as_deref()?.i64s()? == [0];
@@ -31,7 +31,7 @@ fn chosen(sweep: &Sweep<'_>, node: &Node) -> Option<Node> {
         return None;
     }
     let plan = GatherPlan { batch: 1, outer: 1, size, count: size, inner: inner.iter().product() };
-    let operation = Operation::Made(Arc::new(Beams { plan }));
+    let operation = Operation::Fused(Arc::new(Beams { plan }));
     Some(Node { operation, inputs: smallvec![data, indices], ..node.clone() })
 }
 
@@ -40,7 +40,7 @@ struct Beams {
     plan: GatherPlan,
 }
 
-impl Made for Beams {
+impl FusedOp for Beams {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         gather::kernel(cx, self.plan, true)
     }

@@ -7,9 +7,9 @@
 use crate::fused::convolution::{ChannelsLast, Rounded};
 use crate::fused::normalize::NormalizeMaps;
 use crate::fused::pool::{Elements, PoolLast};
-use crate::fused::transpose::{Recast, Turn};
-use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::fused::transpose::{Permute, Reinterpret};
+use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::GraphRewriter;
 use crate::ops::convolution::geometry;
 use crate::ops::normalize::form;
 use crate::ops::pool;
@@ -47,14 +47,17 @@ use std::sync::Arc;
 
 pub(crate) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut layout = Layout::default();
-    let changes = Sweep::over(net, |sweep, node| {
-        if layout.convert(sweep, &node).is_some() {
-            return sweep.changed();
+    let changes = GraphRewriter::over(net, |rewriter, node| {
+        if layout.convert(rewriter, &node).is_some() {
+            return rewriter.changed();
         }
         for &input in &node.inputs {
-            layout.restore(sweep.net, input, node.layer).into_iter().for_each(|n| sweep.keep(n));
+            layout
+                .restore(rewriter.net, input, node.layer)
+                .into_iter()
+                .for_each(|n| rewriter.keep(n));
         }
-        sweep.keep(node);
+        rewriter.keep(node);
     });
     let outputs = net.outputs.clone();
     let layer = net.nodes.last().map_or(0, |n| n.layer);
@@ -99,8 +102,8 @@ fn f32_of(sizes: &[usize]) -> Value {
     Value::of(Fact::new(ElementType::F32, PartialShape::fixed(sizes)))
 }
 
-fn made(made: impl Made, inputs: &[ValueId], output: ValueId, layer: usize) -> Node {
-    let operation = Operation::Made(Arc::new(made));
+fn made(made: impl FusedOp, inputs: &[ValueId], output: ValueId, layer: usize) -> Node {
+    let operation = Operation::Fused(Arc::new(made));
     Node { operation, inputs: inputs.into(), outputs: smallvec![output], layer }
 }
 
@@ -111,28 +114,34 @@ impl Layout {
             return None;
         }
         let rank = net.sizes(value)?.len();
-        Some(made(Turn { order: to_first(rank) }, &[self.last[&value]], value, layer))
+        Some(made(Permute { order: to_first(rank) }, &[self.last[&value]], value, layer))
     }
 
     /// The value with its channels last, turned now if need be.
-    fn turned(&mut self, sweep: &mut Sweep<'_>, value: ValueId, layer: usize) -> Option<ValueId> {
+    fn turned(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        value: ValueId,
+        layer: usize,
+    ) -> Option<ValueId> {
         if let Some(&last) = self.last.get(&value) {
             return Some(last);
         }
-        let sizes = sweep.net.sizes(value)?;
+        let sizes = rewriter.net.sizes(value)?;
         let order = to_last(sizes.len());
-        let levels = sweep.net.values[value].levels;
-        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &order)) });
-        sweep.keep(made(Turn { order }, &[value], last, layer));
+        let levels = rewriter.net.values[value].levels;
+        let last = rewriter.add(Value { levels, ..f32_of(&reordered(&sizes, &order)) });
+        rewriter.keep(made(Permute { order }, &[value], last, layer));
         self.last.insert(value, last);
         Some(last)
     }
 
     /// A new value that stands for `value` with its channels last.
-    fn result(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
-        let sizes = sweep.net.sizes(value)?;
-        let levels = sweep.net.values[value].levels;
-        let last = sweep.add(Value { levels, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
+    fn result(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
+        let sizes = rewriter.net.sizes(value)?;
+        let levels = rewriter.net.values[value].levels;
+        let last =
+            rewriter.add(Value { levels, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
         self.last.insert(value, last);
         self.pending.insert(value);
         Some(last)
@@ -140,29 +149,29 @@ impl Layout {
 
     /// Rewrites a node to work on values whose channels are last; `None` where it cannot or
     /// should not.
-    fn convert(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
+    fn convert(&mut self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
         let (&output, others) = node.outputs.split_first()?;
-        let static_f32 = sweep.net.is_f32(output) && sweep.net.is_f32(*node.inputs.first()?);
+        let static_f32 = rewriter.net.is_f32(output) && rewriter.net.is_f32(*node.inputs.first()?);
         if !static_f32 {
             return None;
         }
         if node.is::<Split>().is_some() && self.pending.contains(&node.inputs[0]) {
-            return self.split(sweep, node);
+            return self.split(rewriter, node);
         }
-        if others.iter().any(|v| sweep.uses(*v) > 0) {
+        if others.iter().any(|v| rewriter.uses(*v) > 0) {
             return None;
         }
         if node.is::<Pool>().is_some() && self.pending.contains(&node.inputs[0]) {
-            return self.pool(sweep, node, output);
+            return self.pool(rewriter, node, output);
         }
         if !others.is_empty() {
             return None;
         }
         if node.is::<Convolution>().is_some() {
-            return self.convolution(sweep, node, output);
+            return self.convolution(rewriter, node, output);
         }
         if node.is::<Transpose>().is_some() {
-            return self.transpose(sweep, node, output);
+            return self.transpose(rewriter, node, output);
         }
         if !node.inputs.iter().any(|v| self.pending.contains(v)) {
             return None;
@@ -171,48 +180,49 @@ impl Layout {
             let input = *self.last.get(&node.inputs[0])?;
             let mut inputs = node.inputs.clone();
             inputs[0] = input;
-            return self.rewritten(sweep, node, inputs, output);
+            return self.rewritten(rewriter, node, inputs, output);
         }
         if node.is::<Binary>().is_some() {
-            return self.binary(sweep, node, output);
+            return self.binary(rewriter, node, output);
         }
         if node.is::<FakeQuantize>().is_some() {
-            return self.fake_quantize(sweep, node, output);
+            return self.fake_quantize(rewriter, node, output);
         }
         if node.is::<Concat>().is_some() {
-            return self.concat(sweep, node, output);
+            return self.concat(rewriter, node, output);
         }
         if node.is::<Reduce>().is_some() {
-            return self.reduce(sweep, node, output);
+            return self.reduce(rewriter, node, output);
         }
         if node.is::<PRelu>().is_some() {
-            return self.prelu(sweep, node, output);
+            return self.prelu(rewriter, node, output);
         }
         if node.is::<GroupNormalization>().is_some() {
-            return self.group_normalization(sweep, node, output);
+            return self.group_normalization(rewriter, node, output);
         }
         if node.is::<Normalize>().is_some() {
-            let over_maps = self.instance_normalization(sweep, node, output);
-            return over_maps.or_else(|| self.along_axes(sweep, node, output, 1));
+            let over_maps = self.instance_normalization(rewriter, node, output);
+            return over_maps.or_else(|| self.along_axes(rewriter, node, output, 1));
         }
         if let Some(rule) = node.is::<Interpolate>() {
             // The result of the model is turned before it is large.
-            if sweep.net.outputs.contains(&output) && grows(sweep.net, node.inputs[0], output) {
+            if rewriter.net.outputs.contains(&output) && grows(rewriter.net, node.inputs[0], output)
+            {
                 return None;
             }
-            let rank = sweep.net.sizes(output)?.len();
+            let rank = rewriter.net.sizes(output)?.len();
             let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
             let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
-            return self.along_axes(sweep, node, output, axes);
+            return self.along_axes(rewriter, node, output, axes);
         }
         if node.is::<Slice>().is_some() {
-            return self.slice(sweep, node, output);
+            return self.slice(rewriter, node, output);
         }
         if node.is::<Pad>().is_some() {
-            return self.pad(sweep, node, output);
+            return self.pad(rewriter, node, output);
         }
         if node.is::<Reshape>().is_some() {
-            return self.reshape(sweep, node, output);
+            return self.reshape(rewriter, node, output);
         }
         None
     }
@@ -220,20 +230,25 @@ impl Layout {
     /// Keeps the same operation on other inputs, for an output with its channels last.
     fn rewritten(
         &mut self,
-        sweep: &mut Sweep<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         inputs: SmallVec<[ValueId; 4]>,
         output: ValueId,
     ) -> Option<()> {
-        let outputs = smallvec![self.result(sweep, output)?];
-        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        let outputs = smallvec![self.result(rewriter, output)?];
+        rewriter.keep(Node { inputs, outputs, ..node.clone() });
         Some(())
     }
 
-    fn convolution(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+    fn convolution(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
         let rule = node.is::<Convolution>()?;
         let &[data, filters, ..] = &node.inputs[..] else { return None };
-        let net = &*sweep.net;
+        let net = &*rewriter.net;
         let sizes = [net.sizes(data)?, net.sizes(filters)?, net.sizes(output)?];
         if !net.is_f32(filters) {
             return None;
@@ -244,16 +259,16 @@ impl Layout {
         // to make them.
         let last = self.last.get(&data).copied();
         let mut from = last.unwrap_or(data);
-        if let Some(padded) = Padded::of(sweep, from, last.is_some()).filter(|_| !backward) {
+        if let Some(padded) = Padded::of(rewriter, from, last.is_some()).filter(|_| !backward) {
             padded.read_by(&mut conv);
             from = padded.from;
         }
         let channels_first = !backward && conv.reads_channels_first() && last.is_none();
         let input = match channels_first || last.is_some() {
             true => from,
-            false => self.turned(sweep, from, node.layer)?,
+            false => self.turned(rewriter, from, node.layer)?,
         };
-        let last = self.result(sweep, output)?;
+        let last = self.result(rewriter, output)?;
         let conv = ChannelsLast {
             conv,
             backward,
@@ -266,33 +281,48 @@ impl Layout {
             writes: None,
             rounded: Rounded::default(),
         };
-        sweep.keep(made(conv, &[input, filters], last, node.layer));
+        rewriter.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
     }
 
     /// The indices of the largest elements, if the operation gives them, must be of no use.
-    fn pool(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+    fn pool(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
         let rule = node.is::<Pool>()?;
-        let (data, result) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+        let (data, result) = (rewriter.net.sizes(node.inputs[0])?, rewriter.net.sizes(output)?);
         let (axes, pooling) = pool::geometry(rule, &data, &result);
         let pool = ChannelsPool { batch: data[0], axes, channels: data[1], pooling };
         let inputs = [self.last[&node.inputs[0]]];
-        let last = self.result(sweep, output)?;
-        sweep.keep(made(PoolLast { pool, elements: Elements::Values }, &inputs, last, node.layer));
+        let last = self.result(rewriter, output)?;
+        rewriter.keep(made(
+            PoolLast { pool, elements: Elements::Values },
+            &inputs,
+            last,
+            node.layer,
+        ));
         Some(())
     }
 
     /// A transpose that moves channels makes no copy: it only gives the other name.
-    fn transpose(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+    fn transpose(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
         let input = node.inputs[0];
-        let rank = sweep.net.sizes(input)?.len();
-        let value = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let rank = rewriter.net.sizes(input)?.len();
+        let value = rewriter.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let order: Sizes = transpose::order(&value, rank).ok()?.into_iter().collect();
         if rank < 3 {
             return None;
         }
         if self.pending.contains(&input) && order == to_last(rank) {
-            sweep.replace(output, self.last[&input]);
+            rewriter.replace(output, self.last[&input]);
             return Some(());
         }
         if order == to_first(rank) && !self.last.contains_key(&input) {
@@ -304,107 +334,125 @@ impl Layout {
     }
 
     /// Operands of the same rank are turned, constants at once.
-    fn binary(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let rank = sweep.net.sizes(output)?.len();
+    fn binary(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rank = rewriter.net.sizes(output)?.len();
         let numpy = node.is::<Binary>()?.broadcast() == AutoBroadcast::Numpy;
         let fits = |&v: &ValueId| {
-            let small = sweep.net.values[v].constant.is_some();
-            let sizes = sweep.net.sizes(v).unwrap_or_default();
-            sweep.net.is_f32(v) && (sizes.len() == rank || (small && sizes.len() < rank))
+            let small = rewriter.net.values[v].constant.is_some();
+            let sizes = rewriter.net.sizes(v).unwrap_or_default();
+            rewriter.net.is_f32(v) && (sizes.len() == rank || (small && sizes.len() < rank))
         };
         if !numpy || !node.inputs.iter().all(fits) {
             return None;
         }
         let mut inputs = SmallVec::new();
         for &input in &node.inputs {
-            inputs.push(match sweep.net.values[input].constant.clone() {
-                Some(constant) => sweep.add(Value::known(turned_constant(&constant, rank)?)),
-                None => self.turned(sweep, input, node.layer)?,
+            inputs.push(match rewriter.net.values[input].constant.clone() {
+                Some(constant) => rewriter.add(Value::known(turned_constant(&constant, rank)?)),
+                None => self.turned(rewriter, input, node.layer)?,
             });
         }
-        self.rewritten(sweep, node, inputs, output)
+        self.rewritten(rewriter, node, inputs, output)
     }
 
     /// Limits that are constants are turned with what they limit.
-    fn fake_quantize(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let rank = sweep.net.sizes(output)?.len();
+    fn fake_quantize(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rank = rewriter.net.sizes(output)?.len();
         let numpy = node.is::<FakeQuantize>()?.broadcast() == AutoBroadcast::Numpy;
         let (&data, limits) = node.inputs.split_first()?;
         let mut inputs = smallvec![*self.last.get(&data).filter(|_| numpy)?];
         for &limit in limits {
-            let limit =
-                sweep.net.values[limit].constant.clone().filter(|_| sweep.net.is_f32(limit))?;
-            inputs.push(sweep.add(Value::known(turned_constant(&limit, rank)?)));
+            let limit = rewriter.net.values[limit]
+                .constant
+                .clone()
+                .filter(|_| rewriter.net.is_f32(limit))?;
+            inputs.push(rewriter.add(Value::known(turned_constant(&limit, rank)?)));
         }
-        self.rewritten(sweep, node, inputs, output)
+        self.rewritten(rewriter, node, inputs, output)
     }
 
     /// The slopes of channels lie along the last axis.
-    fn prelu(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+    fn prelu(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
         let &[data, slope] = &node.inputs[..] else { return None };
-        let sizes = sweep.net.sizes(data)?;
-        let own = sweep.net.values[slope].constant.clone().filter(|_| sweep.net.is_f32(slope))?;
+        let sizes = rewriter.net.sizes(data)?;
+        let own =
+            rewriter.net.values[slope].constant.clone().filter(|_| rewriter.net.is_f32(slope))?;
         let aligned = PRelu::aligned(&sizes, own.sizes());
         let own = Tensor::from_vec(&aligned, own.as_slice::<f32>()?.to_vec()).ok()?;
-        let slope = sweep.add(Value::known(turned_constant(&own, sizes.len())?));
-        self.rewritten(sweep, node, smallvec![self.last[&data], slope], output)
+        let slope = rewriter.add(Value::known(turned_constant(&own, sizes.len())?));
+        self.rewritten(rewriter, node, smallvec![self.last[&data], slope], output)
     }
 
     /// An operation along the axes that a constant input names.
     fn along_axes(
         &mut self,
-        sweep: &mut Sweep<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         output: ValueId,
         input: usize,
     ) -> Option<()> {
-        let rank = sweep.net.sizes(node.inputs[0])?.len();
-        let axes = sweep.net.values[*node.inputs.get(input)?].fact.value.as_deref()?.i64s()?;
+        let rank = rewriter.net.sizes(node.inputs[0])?.len();
+        let axes = rewriter.net.values[*node.inputs.get(input)?].fact.value.as_deref()?.i64s()?;
         let axes = normalize_unique(&axes, rank, input).ok()?;
         let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
         let mut inputs = node.inputs.clone();
         inputs[0] = *self.last.get(&node.inputs[0])?;
-        inputs[input] = sweep.list(values)?;
-        self.rewritten(sweep, node, inputs, output)
+        inputs[input] = rewriter.list(values)?;
+        self.rewritten(rewriter, node, inputs, output)
     }
 
     fn group_normalization(
         &mut self,
-        sweep: &mut Sweep<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         output: ValueId,
     ) -> Option<()> {
         let rule = node.is::<GroupNormalization>()?;
         let divisor = Divisor::DeviationInside(rule.epsilon());
         let form = Normalization { center: true, divisor };
-        self.over_maps(sweep, node, output, (rule.groups(), form))
+        self.over_maps(rewriter, node, output, (rule.groups(), form))
     }
 
     /// Instance normalisation: each channel over all positions of its map.
     fn instance_normalization(
         &mut self,
-        sweep: &mut Sweep<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         output: ValueId,
     ) -> Option<()> {
-        let sizes = sweep.net.sizes(node.inputs[0])?;
-        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let sizes = rewriter.net.sizes(node.inputs[0])?;
+        let axes = rewriter.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
         let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
         let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
-        self.over_maps(sweep, node, output, (sizes[1], form(rule)))
+        self.over_maps(rewriter, node, output, (sizes[1], form(rule)))
     }
 
     /// A normalisation of groups of channels over maps; the last two of three inputs are a factor and a
     /// shift for each channel.
     fn over_maps(
         &mut self,
-        sweep: &mut Sweep<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         output: ValueId,
         (groups, form): (usize, Normalization),
     ) -> Option<()> {
-        let sizes = sweep.net.sizes(node.inputs[0])?;
+        let sizes = rewriter.net.sizes(node.inputs[0])?;
         let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
         if channels == 0 || groups == 0 || !channels.is_multiple_of(groups) {
             return None;
@@ -414,70 +462,90 @@ impl Layout {
         let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
         inputs.extend_from_slice(affine);
         let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), then: Vec::new() };
-        let last = self.result(sweep, output)?;
-        sweep.keep(made(normalize, &inputs, last, node.layer));
+        let last = self.result(rewriter, output)?;
+        rewriter.keep(made(normalize, &inputs, last, node.layer));
         Some(())
     }
 
     /// Parts of channels are runs of each position.
-    fn split(&mut self, sweep: &mut Sweep<'_>, node: &Node) -> Option<()> {
-        let rank = sweep.net.sizes(node.inputs[0])?.len();
-        if !node.outputs.iter().all(|v| sweep.net.is_f32(*v)) {
+    fn split(&mut self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
+        let rank = rewriter.net.sizes(node.inputs[0])?.len();
+        if !node.outputs.iter().all(|v| rewriter.net.is_f32(*v)) {
             return None;
         }
-        let axis = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+        let axis = rewriter.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let axis = normalize(*axis.first()?, rank).ok()?;
         let axis = Tensor::from_vec(&[], vec![moved(axis, rank) as i64]).ok()?;
         let mut inputs = node.inputs.clone();
         inputs[0] = *self.last.get(&node.inputs[0])?;
-        inputs[1] = sweep.add(Value::known(axis));
+        inputs[1] = rewriter.add(Value::known(axis));
         let mut outputs = SmallVec::new();
         for &output in &node.outputs {
-            outputs.push(self.result(sweep, output)?);
+            outputs.push(self.result(rewriter, output)?);
         }
-        sweep.keep(Node { inputs, outputs, ..node.clone() });
+        rewriter.keep(Node { inputs, outputs, ..node.clone() });
         Some(())
     }
 
-    fn slice(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
+    fn slice(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
         if node.inputs.len() == 5 {
-            return self.along_axes(sweep, node, output, 4);
+            return self.along_axes(rewriter, node, output, 4);
         }
-        let count = sweep.net.sizes(*node.inputs.get(1)?)?.iter().product::<usize>();
-        let axes = sweep.list((0..count as i64).collect())?;
+        let count = rewriter.net.sizes(*node.inputs.get(1)?)?.iter().product::<usize>();
+        let axes = rewriter.list((0..count as i64).collect())?;
         let mut node = node.clone();
         node.inputs.push(axes);
-        self.along_axes(sweep, &node, output, 4)
+        self.along_axes(rewriter, &node, output, 4)
     }
 
-    fn pad(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let order = to_last(sweep.net.sizes(output)?.len());
+    fn pad(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let order = to_last(rewriter.net.sizes(output)?.len());
         let mut inputs = node.inputs.clone();
         inputs[0] = *self.last.get(&node.inputs[0])?;
         for input in &mut inputs[1..3] {
-            let pads = sweep.net.values[*input].fact.value.as_deref()?.i64s()?;
+            let pads = rewriter.net.values[*input].fact.value.as_deref()?.i64s()?;
             let pads = order.iter().map(|&axis| pads.get(axis).copied()).collect::<Option<_>>()?;
-            *input = sweep.list(pads)?;
+            *input = rewriter.list(pads)?;
         }
-        self.rewritten(sweep, node, inputs, output)
+        self.rewritten(rewriter, node, inputs, output)
     }
 
-    fn concat(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let rank = sweep.net.sizes(output)?.len();
+    fn concat(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rank = rewriter.net.sizes(output)?.len();
         let axis = node.is::<Concat>()?.axis(rank).ok()?;
         let mut inputs = SmallVec::new();
         for &input in &node.inputs {
-            inputs.push(self.turned(sweep, input, node.layer)?);
+            inputs.push(self.turned(rewriter, input, node.layer)?);
         }
-        let operation = Operation::written(Concat::along(moved(axis, rank)))?;
-        let outputs = smallvec![self.result(sweep, output)?];
-        sweep.keep(Node { operation, inputs, outputs, layer: node.layer });
+        let operation = Operation::source(Concat::along(moved(axis, rank)))?;
+        let outputs = smallvec![self.result(rewriter, output)?];
+        rewriter.keep(Node { operation, inputs, outputs, layer: node.layer });
         Some(())
     }
 
-    fn reduce(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let rank = sweep.net.sizes(node.inputs[0])?.len();
-        let axes = sweep.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+    fn reduce(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rank = rewriter.net.sizes(node.inputs[0])?.len();
+        let axes = rewriter.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let axes = normalize_unique(&axes, rank, 1).ok()?;
         let keeps = node.is::<Reduce>()?.keep_dims();
         let all_spatial = (2..rank).all(|axis| axes.contains(&axis));
@@ -485,24 +553,29 @@ impl Layout {
             return None;
         }
         let values: Vec<i64> = axes.iter().map(|&axis| moved(axis, rank) as i64).collect();
-        let axes = sweep.list(values)?;
+        let axes = rewriter.list(values)?;
         let inputs = smallvec![self.last[&node.inputs[0]], axes];
         if keeps {
-            return self.rewritten(sweep, node, inputs, output);
+            return self.rewritten(rewriter, node, inputs, output);
         }
-        sweep.keep(Node { inputs, ..node.clone() });
+        rewriter.keep(Node { inputs, ..node.clone() });
         Some(())
     }
 
     /// Spatial axes that become others, behind the channels.
-    fn reshape(&mut self, sweep: &mut Sweep<'_>, node: &Node, output: ValueId) -> Option<()> {
-        let (from, to) = (sweep.net.sizes(node.inputs[0])?, sweep.net.sizes(output)?);
+    fn reshape(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let (from, to) = (rewriter.net.sizes(node.inputs[0])?, rewriter.net.sizes(output)?);
         if to.len() < 3 || from.len() < 3 || from[..2] != to[..2] {
             return None;
         }
         let inputs = [self.last[&node.inputs[0]]];
-        let last = self.result(sweep, output)?;
-        sweep.keep(made(Recast, &inputs, last, node.layer));
+        let last = self.result(rewriter, output)?;
+        rewriter.keep(made(Reinterpret, &inputs, last, node.layer));
         Some(())
     }
 }

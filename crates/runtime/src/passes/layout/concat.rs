@@ -3,7 +3,7 @@
 
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::concat::Concat;
 use smallvec::SmallVec;
@@ -13,28 +13,28 @@ use std::sync::Arc;
 const SHORT: usize = 32;
 
 pub(crate) fn beside(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::editing(net, read_beside)
+    GraphRewriter::editing(net, read_beside)
 }
 
 /// Lets a convolution read the operands of the Concat that feeds it.
-fn read_beside(sweep: &mut Sweep<'_>, node: &mut Node) -> Option<()> {
-    let conv = node.made::<ChannelsLast>().filter(|c| c.is_plain_product())?;
+fn read_beside(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
+    let conv = node.fused::<ChannelsLast>().filter(|c| c.is_plain_product())?;
     let input = *node.inputs.first()?;
-    let parts = operands(sweep, input)?;
+    let parts = operands(rewriter, input)?;
     let (&first, others) = parts.split_first()?;
     let end = node.inputs.len();
     let conv = ChannelsLast { beside: end..end + others.len(), ..conv.clone() };
-    sweep.take(input)?;
+    rewriter.take(input)?;
     node.inputs[0] = first;
     node.inputs.extend_from_slice(others);
-    node.operation = Operation::Made(Arc::new(conv));
+    node.operation = Operation::Fused(Arc::new(conv));
     Some(())
 }
 
 /// What a Concat along the last axis puts side by side, if all have as many channels.
-fn operands(sweep: &Sweep<'_>, value: ValueId) -> Option<SmallVec<[ValueId; 4]>> {
-    let net = &*sweep.net;
-    let concat = sweep.only_for(value)?;
+fn operands(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<SmallVec<[ValueId; 4]>> {
+    let net = &*rewriter.net;
+    let concat = rewriter.only_for(value)?;
     let rank = net.sizes(value)?.len();
     concat.is::<Concat>()?.axis(rank).ok().filter(|axis| axis + 1 == rank)?;
     let sizes = net.sizes(*concat.inputs.first()?)?;

@@ -1,15 +1,15 @@
-//! A chain of movements is one map from where elements are to where they were. Products, rotary
+//! A chain of movements is one map from where elements are to where they were. HorizontalMatMul, rotary
 //! embeddings and attention read through it, attention writes through it, and what is left is one
 //! copy.
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::CachedAttention;
-use crate::fused::matmul::{Product, Through};
+use crate::fused::matmul::{FusedMatMul, Through};
 use crate::fused::rope::RotaryEmbedding;
-use crate::fused::through::Moved;
-use crate::graph::net::{Made, Net, Node, Operation, ValueId};
+use crate::fused::through::IndexedCopy;
+use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::graph::pattern::lowered;
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::ops::matmul::Shape;
 use crate::ops::scaled_dot_product_attention::Heads;
 use crate::passes::PassCx;
@@ -23,13 +23,13 @@ use std::sync::Arc;
 pub(crate) fn compose(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut chains = Chains::default();
     let outputs = net.outputs.clone();
-    let changes = Sweep::over(net, |sweep, node| {
-        if !chains.defer(sweep.net, &node) {
-            let node = chains.read_through(sweep, node);
+    let changes = GraphRewriter::over(net, |rewriter, node| {
+        if !chains.defer(rewriter.net, &node) {
+            let node = chains.read_through(rewriter, node);
             for &input in &node.inputs {
-                chains.need(sweep, input);
+                chains.need(rewriter, input);
             }
-            sweep.keep(node);
+            rewriter.keep(node);
         }
     });
     let mut left = Vec::new();
@@ -74,19 +74,19 @@ impl Chains {
     }
 
     /// Makes a value that was deferred.
-    fn need(&mut self, sweep: &mut Sweep<'_>, value: ValueId) {
-        if self.write_through(sweep, value).is_some() {
-            return sweep.changed();
+    fn need(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) {
+        if self.write_through(rewriter, value).is_some() {
+            return rewriter.changed();
         }
         let Some((node, made)) = self.made(value) else { return };
         match made {
             Some(made) => {
-                sweep.changed();
-                sweep.keep(made);
+                rewriter.changed();
+                rewriter.keep(made);
             }
             None => {
-                self.need(sweep, node.inputs[0]);
-                sweep.keep(node);
+                self.need(rewriter, node.inputs[0]);
+                rewriter.keep(node);
             }
         }
     }
@@ -111,9 +111,9 @@ impl Chains {
         if map.copies < 2 && node.outputs.len() == 1 {
             return Some((node, None));
         }
-        let moved = Moved { runs: map.runs.into(), run: map.run };
+        let moved = IndexedCopy { runs: map.runs.into(), run: map.run };
         let made = Node {
-            operation: Operation::Made(Arc::new(moved)),
+            operation: Operation::Fused(Arc::new(moved)),
             inputs: smallvec![map.source],
             outputs: smallvec![value],
             layer: node.layer,
@@ -122,14 +122,14 @@ impl Chains {
     }
 
     /// Rewrites a node to read its operands where they were before they were moved.
-    fn read_through(&self, sweep: &mut Sweep<'_>, node: Node) -> Node {
+    fn read_through(&self, rewriter: &mut GraphRewriter<'_>, node: Node) -> Node {
         let rewritten = self
-            .product(sweep.net, &node)
-            .or_else(|| self.attention(sweep.net, &node))
+            .product(rewriter.net, &node)
+            .or_else(|| self.attention(rewriter.net, &node))
             .or_else(|| self.rotary(&node));
         match rewritten {
             Some(rewritten) => {
-                sweep.changed();
+                rewriter.changed();
                 rewritten
             }
             None => node,
@@ -152,14 +152,14 @@ impl Chains {
         let run = kernels::copy::gcd(map.longest().run, shape.terms());
         let map = map.in_runs(run)?;
         let through = Some(Through { sizes, runs: map.runs.into(), run });
-        let product = Product { turned, then: Vec::new(), through, weights: None };
-        let operation = Operation::Made(Arc::new(product));
+        let product = FusedMatMul { turned, then: Vec::new(), through, weights: None };
+        let operation = Operation::Fused(Arc::new(product));
         Some(Node { operation, inputs: smallvec![map.source, b], ..node.clone() })
     }
 
     fn attention(&self, net: &Net, node: &Node) -> Option<Node> {
         let mut inputs = node.inputs.clone();
-        let operation: Arc<dyn Made> = match node.made::<CachedAttention>() {
+        let operation: Arc<dyn FusedOp> = match node.fused::<CachedAttention>() {
             Some(cached) => {
                 let mut cached = cached.clone();
                 self.operands(&mut cached.heads, cached.rows, &mut inputs);
@@ -172,7 +172,7 @@ impl Chains {
                 Arc::new(Attention { heads })
             }
         };
-        Some(Node { operation: Operation::Made(operation), inputs, ..node.clone() })
+        Some(Node { operation: Operation::Fused(operation), inputs, ..node.clone() })
     }
 
     /// Lets heads read query, key and value, of so many rows, where they were before they were moved.
@@ -192,40 +192,40 @@ impl Chains {
     }
 
     fn rotary(&self, node: &Node) -> Option<Node> {
-        let rotary = node.made::<RotaryEmbedding>()?;
+        let rotary = node.fused::<RotaryEmbedding>()?;
         let map = self.maps.get(node.inputs.first()?).filter(|m| m.copies > 0)?;
         let rows = map.in_runs(*rotary.sizes.last()?)?.runs;
         let through = Some(rows.into());
-        let operation = Operation::Made(Arc::new(RotaryEmbedding { through, ..rotary.clone() }));
+        let operation = Operation::Fused(Arc::new(RotaryEmbedding { through, ..rotary.clone() }));
         let mut node = Node { operation, ..node.clone() };
         *node.inputs.first_mut()? = map.source;
         Some(node)
     }
 
     /// Lets attention write its result where a chain would move it, if nobody else reads it.
-    fn write_through(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<()> {
+    fn write_through(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<()> {
         let map = self.maps.get(&value).filter(|m| m.copies > 0)?;
         let mut link = value;
         while link != map.source {
             link = *self.deferred.get(&link)?.inputs.first()?;
-            if sweep.uses(link) != 1 {
+            if rewriter.uses(link) != 1 {
                 return None;
             }
         }
-        let maker = sweep.only_for(map.source)?;
-        let cached = maker.made::<CachedAttention>().cloned();
-        let own = || Some(maker.made::<Attention>()?.heads.clone());
+        let maker = rewriter.only_for(map.source)?;
+        let cached = maker.fused::<CachedAttention>().cloned();
+        let own = || Some(maker.fused::<Attention>()?.heads.clone());
         let mut heads = cached.as_ref().map(|cached| cached.heads.clone()).or_else(own)?;
         let (rows, width) = (heads.attention.rows, heads.attention.width);
         let inverse = map.inverse(rows * width * heads.to.len())?;
         (heads.to, heads.attention.strides[3]) = placed(&inverse, &heads.to, rows, width)?;
-        let mut node = sweep.take(map.source)?;
-        node.operation = Operation::Made(match cached {
+        let mut node = rewriter.take(map.source)?;
+        node.operation = Operation::Fused(match cached {
             Some(cached) => Arc::new(CachedAttention { heads, ..cached }),
             None => Arc::new(Attention { heads }),
         });
         node.outputs = smallvec![value];
-        sweep.keep(node);
+        rewriter.keep(node);
         self.deferred.remove(&value);
         self.maps.remove(&value);
         Some(())

@@ -3,7 +3,7 @@
 
 use crate::graph::net::ValueId;
 use crate::graph::pattern::number;
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use infer::ops::pad::{Mode, Pad};
 use kernels::conv::Convolution;
 use smallvec::SmallVec;
@@ -19,9 +19,13 @@ pub(crate) struct Padded {
 impl Padded {
     /// What zeros are put around along the spatial axes alone to make `value`, whose channels are the
     /// last axis or the second.
-    pub(crate) fn of(sweep: &Sweep<'_>, value: ValueId, channels_last: bool) -> Option<Padded> {
-        let maker = sweep.maker(value)?;
-        let net = &*sweep.net;
+    pub(crate) fn of(
+        rewriter: &GraphRewriter<'_>,
+        value: ValueId,
+        channels_last: bool,
+    ) -> Option<Padded> {
+        let maker = rewriter.maker(value)?;
+        let net = &*rewriter.net;
         maker.is::<Pad>().filter(|pad| pad.mode() == Mode::Constant)?;
         let &[from, begins, ends, ref fill @ ..] = &maker.inputs[..] else { return None };
         let sizes = net.sizes(from)?;

@@ -23,10 +23,10 @@ pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut found = 0;
     for i in 0..net.nodes.len() {
         let node = &net.nodes[i];
-        let rounding = node.made::<ChannelsLast>().and_then(ChannelsLast::with_rounded_results);
+        let rounding = node.fused::<ChannelsLast>().and_then(ChannelsLast::with_rounded_results);
         let (Some(conv), &[value]) = (rounding, &node.outputs[..]) else { continue };
         if is_taken(net, &readers, value, POOLS) {
-            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
             store(net, &readers, value);
             found += 1;
         }
@@ -37,12 +37,12 @@ pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
 /// Whether all that reads a value takes it in bf16, behind so many pools at most.
 fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> bool {
     let takes = |node: &Node| {
-        if let Some(conv) = node.made::<ChannelsLast>() {
+        if let Some(conv) = node.fused::<ChannelsLast>() {
             let is_data = node.inputs.iter().skip(1).all(|v| *v != value);
             return is_data && conv.with_rounded_data().is_some();
         }
         let is_max = |pool: &PoolLast| pool.pool.pooling == Pooling::Max;
-        let passes = pools > 0 && node.made::<PoolLast>().is_some_and(is_max);
+        let passes = pools > 0 && node.fused::<PoolLast>().is_some_and(is_max);
         passes && is_taken(net, readers, node.outputs[0], pools - 1)
     };
     !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
@@ -54,15 +54,15 @@ fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId) {
     net.values[value].fact = Fact::new(ElementType::BF16, shape);
     for &i in &readers[value] {
         let node = &net.nodes[i];
-        if let Some(pool) = node.made::<PoolLast>() {
+        if let Some(pool) = node.fused::<PoolLast>() {
             let (pool, output) = (pool.clone(), node.outputs[0]);
             let pool = PoolLast { elements: Elements::Rounded, ..pool };
-            net.nodes[i].operation = Operation::Made(Arc::new(pool));
+            net.nodes[i].operation = Operation::Fused(Arc::new(pool));
             store(net, readers, output);
         } else if let Some(conv) =
-            node.made::<ChannelsLast>().and_then(ChannelsLast::with_rounded_data)
+            node.fused::<ChannelsLast>().and_then(ChannelsLast::with_rounded_data)
         {
-            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
         }
     }
 }

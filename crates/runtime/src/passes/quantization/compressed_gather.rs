@@ -7,7 +7,7 @@
 
 use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::pattern::kind;
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
@@ -19,18 +19,18 @@ use ir::ElementType;
 use smallvec::smallvec;
 
 pub(crate) fn rows(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::over(net, |sweep, node| match first(sweep, &node) {
+    GraphRewriter::over(net, |rewriter, node| match first(rewriter, &node) {
         Some(nodes) => {
-            sweep.changed();
-            nodes.into_iter().for_each(|node| sweep.keep(node));
+            rewriter.changed();
+            nodes.into_iter().for_each(|node| rewriter.keep(node));
         }
-        None => sweep.keep(node),
+        None => rewriter.keep(node),
     })
 }
 
 /// What takes the place of a Gather from a table that is computed.
-fn first(sweep: &mut Sweep<'_>, node: &Node) -> Option<Vec<Node>> {
-    let (net, rule) = (&*sweep.net, node.is::<Gather>()?);
+fn first(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Vec<Node>> {
+    let (net, rule) = (&*rewriter.net, node.is::<Gather>()?);
     let [table, indices] = [0, 1].map(|i| net.sizes(node.inputs[i]));
     let (table, indices) = (table?, indices?);
     let batch = rule.batch_dims(indices.len()).ok()?;
@@ -44,7 +44,7 @@ fn first(sweep: &mut Sweep<'_>, node: &Node) -> Option<Vec<Node>> {
         return None;
     }
     let mut rows = Rows { gather: node, table, indices, made: Vec::new() };
-    rows.of(sweep, node.inputs[0])?;
+    rows.of(rewriter, node.inputs[0])?;
     let mut made = rows.made;
     made.last_mut()?.outputs = node.outputs.clone();
     Some(made)
@@ -64,28 +64,28 @@ struct Rows<'n> {
 
 impl Rows<'_> {
     /// The rows of a value of as many rows as the table.
-    fn of(&mut self, sweep: &mut Sweep<'_>, value: ValueId) -> Option<ValueId> {
-        if is_constant(sweep.net, value) {
+    fn of(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
+        if is_constant(rewriter.net, value) {
             let mut node = self.gather.clone();
             node.inputs[0] = value;
-            let packed = sweep.net.values[value].fact.element_type.is_packed();
-            return (!packed).then(|| self.make(sweep, node, value)).flatten();
+            let packed = rewriter.net.values[value].fact.element_type.is_packed();
+            return (!packed).then(|| self.make(rewriter, node, value)).flatten();
         }
-        let mut node = sweep.only_for(value)?.clone();
+        let mut node = rewriter.only_for(value)?.clone();
         let kind = kind(&node);
         if node.is::<Convert>().is_some() {
-            node.inputs[0] = self.of(sweep, node.inputs[0])?;
+            node.inputs[0] = self.of(rewriter, node.inputs[0])?;
         } else if matches!(kind, Some(Kind::Multiply | Kind::Subtract)) {
             for input in &mut node.inputs {
-                let scales = kind == Some(Kind::Multiply) && self.is_factor(sweep.net, *input);
+                let scales = kind == Some(Kind::Multiply) && self.is_factor(rewriter.net, *input);
                 if !scales {
-                    *input = self.of(sweep, *input)?;
+                    *input = self.of(rewriter, *input)?;
                 }
             }
         } else {
             return None;
         }
-        self.make(sweep, node, value)
+        self.make(rewriter, node, value)
     }
 
     /// Whether a value is the same for all rows and leaves zeros as they are.
@@ -104,12 +104,17 @@ impl Rows<'_> {
     }
 
     /// Keeps a node as one that makes the rows of `value` alone.
-    fn make(&mut self, sweep: &mut Sweep<'_>, node: Node, value: ValueId) -> Option<ValueId> {
-        let sizes = sweep.net.sizes(value)?;
+    fn make(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: Node,
+        value: ValueId,
+    ) -> Option<ValueId> {
+        let sizes = rewriter.net.sizes(value)?;
         let whole = sizes.len() == self.table.len() && sizes[0] == self.table[0];
         let shape: Vec<usize> = self.indices.iter().chain(sizes.get(1..)?).copied().collect();
-        let element_type = sweep.net.values[value].fact.element_type;
-        let output = sweep.add(Value::of(Fact::new(element_type, PartialShape::fixed(&shape))));
+        let element_type = rewriter.net.values[value].fact.element_type;
+        let output = rewriter.add(Value::of(Fact::new(element_type, PartialShape::fixed(&shape))));
         self.made.push(Node { outputs: smallvec![output], ..node });
         whole.then_some(output)
     }

@@ -1,12 +1,12 @@
-//! Products with weights that are stored in few bits read them so: as whole numbers with scales and
+//! HorizontalMatMul with weights that are stored in few bits read them so: as whole numbers with scales and
 //! zero points for each group, as NNCF writes them, or as f16. Reading a weight takes longer than
 //! computing its value, and the values would take two to eight times the memory.
 
 use crate::fused::compressed_weights::Weights;
-use crate::fused::matmul::Product;
+use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, operands};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
@@ -24,17 +24,21 @@ const WIDENED: usize = 1 << 22;
 
 pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let precision = cx.resources.options.precision;
-    Sweep::editing(net, |sweep, node| by_stored(sweep, node, precision))
+    GraphRewriter::editing(net, |rewriter, node| by_stored(rewriter, node, precision))
 }
 
 /// Lets a product read its weights as they are stored.
-fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node, precision: Precision) -> Option<()> {
-    let mut product = Product::of(sweep.net, node).filter(|p| p.weights.is_none())?;
+fn by_stored(
+    rewriter: &mut GraphRewriter<'_>,
+    node: &mut Node,
+    precision: Precision,
+) -> Option<()> {
+    let mut product = FusedMatMul::of(rewriter.net, node).filter(|p| p.weights.is_none())?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
-    let sizes = |v| sweep.net.sizes(v).filter(|_| sweep.net.is_f32(v));
+    let sizes = |v| rewriter.net.sizes(v).filter(|_| rewriter.net.is_f32(v));
     let (a, sizes) = (sizes(a)?, sizes(b).filter(|sizes| sizes.len() == 2)?);
     let shape = product.shape(&a, &sizes);
-    let mut stored = Stored::of(sweep, b, &sizes, !product.turned.1)?;
+    let mut stored = Stored::of(rewriter, b, &sizes, !product.turned.1)?;
     if !shape.reads_through() {
         return None;
     }
@@ -48,7 +52,7 @@ fn by_stored(sweep: &mut Sweep<'_>, node: &mut Node, precision: Precision) -> Op
     node.inputs.insert_many(1, stored.inputs);
     product.then.iter_mut().for_each(|then| *then = then.moved(more));
     product.weights = Some(stored.weights);
-    node.operation = Operation::Made(Arc::new(product));
+    node.operation = Operation::Fused(Arc::new(product));
     Some(())
 }
 
@@ -61,27 +65,32 @@ struct Stored {
 
 impl Stored {
     /// How a matrix follows from constants, if it does so in a way that products know.
-    fn of(sweep: &Sweep<'_>, value: ValueId, sizes: &Sizes, by_rows: bool) -> Option<Stored> {
-        if let Some((elements, ElementType::F16)) = widened(sweep, value) {
+    fn of(
+        rewriter: &GraphRewriter<'_>,
+        value: ValueId,
+        sizes: &Sizes,
+        by_rows: bool,
+    ) -> Option<Stored> {
+        if let Some((elements, ElementType::F16)) = widened(rewriter, value) {
             let (code, sizes) = (Code::F16, sizes.clone());
             let (scales, zeros, widened) = (None, None, None);
             let weights = Weights { code, sizes, by_rows, group: 1, scales, zeros, widened };
             return Some(Stored { weights, inputs: smallvec![elements] });
         }
-        let maker = sweep.maker(value)?;
+        let maker = rewriter.maker(value)?;
         let value = if maker.is::<Reshape>().is_some() { *maker.inputs.first()? } else { value };
-        let axes = Axes::of(sweep.net.sizes(value)?, sizes, by_rows)?;
-        let scaled = sweep.maker(value)?;
+        let axes = Axes::of(rewriter.net.sizes(value)?, sizes, by_rows)?;
+        let scaled = rewriter.maker(value)?;
         either_way(scaled, Kind::Multiply).find_map(|[shifted, scales]| {
-            let (scales, scales_apart) = axes.factors(sweep, scales)?;
-            let minus = sweep.maker(shifted).and_then(|node| operands(node, Kind::Subtract));
-            let (elements, code) = axes.elements(sweep, minus.map_or(shifted, |[x, _]| x))?;
+            let (scales, scales_apart) = axes.factors(rewriter, scales)?;
+            let minus = rewriter.maker(shifted).and_then(|node| operands(node, Kind::Subtract));
+            let (elements, code) = axes.elements(rewriter, minus.map_or(shifted, |[x, _]| x))?;
             let mut inputs = smallvec![elements, scales];
             let mut zeros_apart = None;
             if let Some([_, zeros]) = minus {
-                let (zeros, apart) = axes.factors(sweep, zeros)?;
+                let (zeros, apart) = axes.factors(rewriter, zeros)?;
                 zeros_apart = Some(apart);
-                inputs.push(are_elements(sweep.net, zeros, code)?);
+                inputs.push(are_elements(rewriter.net, zeros, code)?);
             }
             let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
             let (zeros, widened) = (zeros_apart, None);
@@ -92,10 +101,10 @@ impl Stored {
 }
 
 /// The constant that becomes a value in f32, and its element type.
-fn widened(sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, ElementType)> {
-    let converts = |node: &&Node| node.is::<Convert>().is_some() && sweep.net.is_f32(value);
-    let from = *sweep.maker(value).filter(converts)?.inputs.first()?;
-    let element_type = sweep.net.values[from].constant.as_ref()?.element_type();
+fn widened(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<(ValueId, ElementType)> {
+    let converts = |node: &&Node| node.is::<Convert>().is_some() && rewriter.net.is_f32(value);
+    let from = *rewriter.maker(value).filter(converts)?.inputs.first()?;
+    let element_type = rewriter.net.values[from].constant.as_ref()?.element_type();
     Some((from, element_type))
 }
 
@@ -129,10 +138,14 @@ impl Axes {
     }
 
     /// The constant of what each group has one of, and how far apart those of columns and of groups are.
-    fn factors(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, (usize, usize))> {
-        let is_known = sweep.net.values[value].constant.is_some();
-        let from = if is_known { value } else { widened(sweep, value)?.0 };
-        let sizes = sweep.net.sizes(from)?;
+    fn factors(
+        &self,
+        rewriter: &GraphRewriter<'_>,
+        value: ValueId,
+    ) -> Option<(ValueId, (usize, usize))> {
+        let is_known = rewriter.net.values[value].constant.is_some();
+        let from = if is_known { value } else { widened(rewriter, value)?.0 };
+        let sizes = rewriter.net.sizes(from)?;
         let missing = self.sizes.len().checked_sub(sizes.len())?;
         let size = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| sizes[axis]);
         let fits = |axis: usize| size(axis) == 1 || size(axis) == self.sizes[axis];
@@ -148,8 +161,8 @@ impl Axes {
 
     /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or rows
     /// share a byte.
-    fn elements(&self, sweep: &Sweep<'_>, value: ValueId) -> Option<(ValueId, Code)> {
-        let (elements, element_type) = widened(sweep, value)?;
+    fn elements(&self, rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<(ValueId, Code)> {
+        let (elements, element_type) = widened(rewriter, value)?;
         let is_even = self.group().is_multiple_of(2) && self.sizes.last()?.is_multiple_of(2);
         let code = match element_type {
             ElementType::U8 => Code::U8,
@@ -158,7 +171,7 @@ impl Axes {
             ElementType::I4 if is_even => Code::I4,
             _ => return None,
         };
-        (sweep.net.sizes(elements)? == self.sizes).then_some((elements, code))
+        (rewriter.net.sizes(elements)? == self.sizes).then_some((elements, code))
     }
 }
 

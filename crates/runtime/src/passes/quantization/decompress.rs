@@ -3,7 +3,7 @@
 
 use crate::fused::decompress::Once;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::tensor::convert::convert_tensor;
 use infer::Fact;
@@ -21,69 +21,69 @@ const SMALL: usize = 1 << 16;
 /// all of it in f32.
 pub(crate) fn widen(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut wide = HashMap::new();
-    Sweep::over(net, |sweep, node| {
+    GraphRewriter::over(net, |rewriter, node| {
         let half = |t| matches!(t, ElementType::F16 | ElementType::BF16);
-        let net = &*sweep.net;
+        let net = &*rewriter.net;
         let converts = node.is::<Convert>().is_some()
             && net.is_f32(node.outputs[0])
             && half(net.values[node.inputs[0]].fact.element_type)
             && net.values[node.inputs[0]].constant.is_none();
-        let value = if converts { widened(sweep, node.inputs[0], &mut wide) } else { None };
+        let value = if converts { widened(rewriter, node.inputs[0], &mut wide) } else { None };
         match value {
-            Some(value) => sweep.replace(node.outputs[0], value),
-            None => sweep.keep(node),
+            Some(value) => rewriter.replace(node.outputs[0], value),
+            None => rewriter.keep(node),
         }
     })
 }
 
 /// The value in f32, if it follows from constants without having been rounded before.
 fn widened(
-    sweep: &mut Sweep<'_>,
+    rewriter: &mut GraphRewriter<'_>,
     value: ValueId,
     wide: &mut HashMap<ValueId, ValueId>,
 ) -> Option<ValueId> {
     if let Some(&known) = wide.get(&value) {
         return Some(known);
     }
-    let fact = &sweep.net.values[value].fact;
+    let fact = &rewriter.net.values[value].fact;
     let sizes = fact.shape.sizes()?;
     let of_f32 = Value::of(Fact::new(ElementType::F32, fact.shape.clone()));
-    let result = if let Some(constant) = sweep.net.values[value].constant.clone() {
+    let result = if let Some(constant) = rewriter.net.values[value].constant.clone() {
         if sizes.iter().product::<usize>() > SMALL {
             let layer = 0;
-            let output = sweep.add(of_f32);
-            sweep.keep(conversion(value, output, layer)?);
+            let output = rewriter.add(of_f32);
+            rewriter.keep(conversion(value, output, layer)?);
             output
         } else {
-            sweep.add(Value::known(convert_tensor(&constant, ElementType::F32).ok()?))
+            rewriter.add(Value::known(convert_tensor(&constant, ElementType::F32).ok()?))
         }
     } else {
-        let mut node = sweep.maker(value)?.clone();
+        let mut node = rewriter.maker(value)?.clone();
         let data = *node.inputs.first()?;
         let moves = node.op()?.traits().moves == 0b1 && node.outputs.len() == 1;
         if node.is::<Convert>().is_some() {
             // Small integers are exact in f16, others have been rounded.
-            let from = &sweep.net.values[data];
+            let from = &rewriter.net.values[data];
             let exact = from.fact.element_type.bits().is_some_and(|bits| bits <= 8);
             if !exact || from.constant.is_none() {
                 return None;
             }
-            let output = sweep.add(of_f32);
-            sweep.keep(conversion(data, output, node.layer)?);
+            let output = rewriter.add(of_f32);
+            rewriter.keep(conversion(data, output, node.layer)?);
             wide.insert(value, output);
             return Some(output);
         } else if node.is::<Binary>().is_some() {
             for input in &mut node.inputs {
-                *input = widened(sweep, *input, wide)?;
+                *input = widened(rewriter, *input, wide)?;
             }
         } else if moves {
-            node.inputs[0] = widened(sweep, data, wide)?;
+            node.inputs[0] = widened(rewriter, data, wide)?;
         } else {
             return None;
         }
-        let output = sweep.add(of_f32);
+        let output = rewriter.add(of_f32);
         node.outputs = smallvec![output];
-        sweep.keep(node);
+        rewriter.keep(node);
         output
     };
     wide.insert(value, result);
@@ -91,7 +91,7 @@ fn widened(
 }
 
 fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
-    let operation = Operation::written(Convert::to(ElementType::F32))?;
+    let operation = Operation::source(Convert::to(ElementType::F32))?;
     Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
     for &value in &needed {
         net.values[value].invariant = true;
     }
-    Sweep::replacing(net, |_, node| joined.get(&node.outputs[0]).cloned())
+    GraphRewriter::replacing(net, |_, node| joined.get(&node.outputs[0]).cloned())
 }
 
 /// The values that follow from constants and are not outputs.
@@ -153,6 +153,6 @@ fn join(net: &Net, cx: &PassCx<'_>, makers: &HashMap<ValueId, usize>, value: Val
     let layer = nodes.last().map_or(0, |n| n.layer);
     let graph = cx.graph.clone();
     let once = Once { graph, nodes, constants: constants.clone(), value };
-    let operation = Operation::Made(Arc::new(once));
+    let operation = Operation::Fused(Arc::new(once));
     Node { operation, inputs: constants.into(), outputs: smallvec![value], layer }
 }

@@ -7,7 +7,7 @@ use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
 use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{either_way, number};
-use crate::graph::rewriter::Sweep;
+use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
 use crate::passes::PassCx;
 use crate::tensor::Tensor;
@@ -149,19 +149,19 @@ fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Op
 
 /// Computes convolutions and products in integers.
 pub(crate) fn multiply(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, in_integers)
+    GraphRewriter::replacing(net, in_integers)
 }
 
-fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
+fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[data, filters] = &node.inputs[..] else { return None };
-    let net = &*sweep.net;
+    let net = &*rewriter.net;
     let integers = net.values[filters].integers.clone()?;
     let levels = net.values[data].levels?;
     let (conv, channels_first) = convolution(net, node, &integers)?;
     let quantized = Quantized::new(&conv, levels)?;
     let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
     let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
-    let inputs = [integers.values, scales].map(|t| sweep.add(Value::known(t)));
+    let inputs = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
     let made = IntegerConvolution {
         quantized,
         columns: conv.outputs,
@@ -170,7 +170,7 @@ fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
         then: Vec::new(),
         writes: None,
     };
-    let operation = Operation::Made(Arc::new(made));
+    let operation = Operation::Fused(Arc::new(made));
     Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
 }
 
@@ -178,7 +178,7 @@ fn in_integers(sweep: &mut Sweep<'_>, node: &Node) -> Option<Node> {
 /// one, too.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
     if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then, .. }) =
-        node.made::<ChannelsLast>()
+        node.fused::<ChannelsLast>()
     {
         return then.is_empty().then(|| (conv.clone(), *channels_first));
     }

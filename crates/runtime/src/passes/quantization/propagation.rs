@@ -6,8 +6,8 @@ use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::post_ops::{Operand, Round, Then};
 use crate::fused::quantized::{IntegerConvolution, Reads};
-use crate::graph::net::{Made, Net, Node, Operation, Value, ValueId};
-use crate::graph::rewriter::Sweep;
+use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::passes::quantization::lowering::rounding;
 use crate::tensor::Tensor;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 /// Data that are rounded for a convolution alone are rounded while it reads them.
 pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
-    Sweep::replacing(net, |sweep, node| {
-        let conv = node.made::<IntegerConvolution>()?;
+    GraphRewriter::replacing(net, |rewriter, node| {
+        let conv = node.fused::<IntegerConvolution>()?;
         let Reads::Values { channels_first, .. } = conv.reads else { return None };
-        let maker = sweep.only_for(*node.inputs.first()?)?;
-        let level = rounding(sweep.net, maker)?.to;
+        let maker = rewriter.only_for(*node.inputs.first()?)?;
+        let level = rounding(rewriter.net, maker)?.to;
         let reads = Reads::Values { level, channels_first };
-        let operation = Operation::Made(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
+        let operation = Operation::Fused(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
         let mut node = Node { operation, ..node.clone() };
         node.inputs[0] = *maker.inputs.first()?;
         Some(node)
@@ -46,7 +46,7 @@ pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
     for i in 0..net.nodes.len() {
         let Some((made, bytes)) = writing(net, &readers, &net.nodes[i]) else { continue };
-        net.nodes[i].operation = Operation::Made(made);
+        net.nodes[i].operation = Operation::Fused(made);
         store(net, &readers, net.nodes[i].outputs[0], bytes);
         found += 1;
     }
@@ -54,8 +54,8 @@ pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
 }
 
 /// A convolution that writes levels, if its readers take them, and what these are.
-fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Made>, Bytes)> {
-    let (made, bytes): (Arc<dyn Made>, _) = match node.made::<IntegerConvolution>() {
+fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn FusedOp>, Bytes)> {
+    let (made, bytes): (Arc<dyn FusedOp>, _) = match node.fused::<IntegerConvolution>() {
         Some(conv) => {
             let mut conv = conv.clone();
             let (writes, bytes) = match conv.then.pop()? {
@@ -69,7 +69,7 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Ma
             (Arc::new(conv), bytes)
         }
         None => {
-            let mut conv = node.made::<ChannelsLast>().filter(|c| c.is_by_channels())?.clone();
+            let mut conv = node.fused::<ChannelsLast>().filter(|c| c.is_by_channels())?.clone();
             let Then::Quantize(to, scale, low) = conv.then.pop()? else { return None };
             conv.writes = Some(to);
             (Arc::new(conv), Bytes::Alike(to, scale, low))
@@ -92,19 +92,19 @@ fn is_taken(
 ) -> bool {
     let takes = |node: &Node| {
         let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
-        if let Some(conv) = node.made::<IntegerConvolution>() {
+        if let Some(conv) = node.fused::<IntegerConvolution>() {
             // Levels of another FakeQuantize are found from values.
             let is_data = |i: usize| i == 0 && conv.reads_levels(net.values[value].levels);
             let is_added = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
             let are_alike = matches!(bytes, Bytes::Alike(..));
             return are_alike && places.all(|i| is_data(i) || is_added(i));
         }
-        if let Some(conv) = node.made::<ChannelsLast>() {
+        if let Some(conv) = node.fused::<ChannelsLast>() {
             return conv.with_levels(0).is_some() && places.all(|i| i == 0);
         }
         let levels = |v: ValueId| net.values[v].levels;
         let keeps = levels(value).is_some() && levels(node.outputs[0]) == levels(value);
-        let passes = node.made::<PoolLast>().is_some() && keeps && pools > 0;
+        let passes = node.fused::<PoolLast>().is_some() && keeps && pools > 0;
         passes && is_taken(net, readers, (node.outputs[0], bytes), pools - 1)
     };
     !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
@@ -116,19 +116,19 @@ fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, bytes: Bytes) {
     net.values[value].fact = Fact::new(ElementType::U8, shape);
     for &i in &readers[value] {
         let node = &net.nodes[i];
-        if let Some(pool) = node.made::<PoolLast>() {
+        if let Some(pool) = node.fused::<PoolLast>() {
             let output = node.outputs[0];
             let pool = PoolLast { elements: Elements::Levels, ..pool.clone() };
-            net.nodes[i].operation = Operation::Made(Arc::new(pool));
+            net.nodes[i].operation = Operation::Fused(Arc::new(pool));
             store(net, readers, output, bytes);
-        } else if let Some(conv) = node.made::<IntegerConvolution>() {
+        } else if let Some(conv) = node.fused::<IntegerConvolution>() {
             let conv = reading(conv, node, value, bytes);
-            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
         } else if let Some(conv) =
-            node.made::<ChannelsLast>().and_then(|c| c.with_levels(node.inputs.len()))
+            node.fused::<ChannelsLast>().and_then(|c| c.with_levels(node.inputs.len()))
         {
             let Some(parameters) = parameters(net, bytes, conv.conv.inputs) else { continue };
-            net.nodes[i].operation = Operation::Made(Arc::new(conv));
+            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
             net.nodes[i].inputs.push(parameters);
         }
     }
