@@ -273,7 +273,8 @@ impl<'a> Walk<'a> {
     }
 
     fn parse_row(&mut self, layer: &Layer, row: &Row) -> Option<Arc<dyn Op>> {
-        let mut attrs = Attrs::new(layer, self.graph.weights());
+        let weights = self.graph.weights_of(layer);
+        let mut attrs = Attrs::new(layer, &weights);
         match (row.parse)(&mut attrs) {
             Ok(op) => {
                 let (unread, ignored) = attrs.finish();

@@ -69,6 +69,9 @@ fn reach(graph: &Graph) -> u64 {
 
 /// The offset and the size that a layer names.
 fn range(layer: &Layer) -> Option<(u64, u64)> {
+    if layer.bytes.is_some() {
+        return None;
+    }
     let number = |key| layer.attribute(key).and_then(|t| t.trim().parse::<u64>().ok());
     number("offset").zip(number("size"))
 }

@@ -123,10 +123,11 @@ impl ElementType {
         NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)).map(|row| row.0)
     }
 
-    /// Reads a port's `precision`: the upper-case names, and the lower-case type names.
+    /// Reads a port's `precision`: the upper-case names, and the lower-case type names. OpenVINO
+    /// writes `BIN` for u1, Model Optimizer wrote `U1`.
     pub fn from_precision(text: &str) -> Option<ElementType> {
         match text {
-            "bin" => return Some(U1),
+            "bin" | "U1" => return Some(U1),
             "undefined" => return Some(Dynamic),
             _ => {}
         }
@@ -232,6 +233,7 @@ mod tests {
             assert_eq!(ElementType::from_precision(t.precision()), Some(t));
             assert_eq!(ElementType::from_precision(t.name()), Some(t));
         }
+        assert_eq!(ElementType::from_precision("U1"), Some(U1));
     }
 
     #[test]

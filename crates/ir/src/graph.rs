@@ -78,6 +78,8 @@ pub struct Layer {
     pub rt_info: Option<Box<Element>>,
     /// Bodies of TensorIterator, Loop and If.
     pub bodies: Vec<Body>,
+    /// What a constant holds that the reader has made, in place of a range of the `.bin`.
+    pub bytes: Option<Arc<[u8]>>,
     /// Where the layer begins.
     pub at: At,
 }
@@ -200,6 +202,13 @@ pub struct Element {
     pub text: String,
 }
 
+impl Element {
+    /// The value of an attribute.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
 /// An output of a layer: positions, not ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputRef {
@@ -238,6 +247,14 @@ impl Graph {
     /// The weights that constants refer to.
     pub fn weights(&self) -> &Arc<Weights> {
         &self.weights
+    }
+
+    /// The weights that a layer refers to: the file's, or its own.
+    pub fn weights_of(&self, layer: &Layer) -> Arc<Weights> {
+        match &layer.bytes {
+            None => Arc::clone(&self.weights),
+            Some(bytes) => Arc::new(Weights::from_bytes(bytes.to_vec())),
+        }
     }
 
     /// The XML the graph came from.

@@ -20,6 +20,7 @@ mod audit;
 mod build;
 mod element;
 mod graph;
+mod preprocess;
 mod problem;
 mod reader;
 mod scan;

@@ -41,6 +41,10 @@ codes! {
     Malformed = 105,
     /// Elements are nested deeper than any real model.
     TooDeep = 106,
+    /// An element that the format does not have.
+    UnknownElement = 107,
+    /// `<pre-process>` does not fit the model.
+    PreProcess = 108,
     /// Two layers of one graph share an id.
     DuplicateLayer = 201,
     /// Two ports of one layer share an id.

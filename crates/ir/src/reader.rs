@@ -2,17 +2,23 @@
 
 use crate::audit::{find_missing_end, unused_weights};
 use crate::element::ElementType;
-use crate::graph::{Body, Edge, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
+use crate::graph::{Body, Edge, Element, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
+use crate::preprocess;
 use crate::problem::{At, Code, Problem, ReadError, Severity, Source};
 use crate::text::{leading_integer, split_names};
 use crate::weights::Weights;
 use crate::xml::{Fatal, Tag, Xml};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of XML that hardly any layer does without.
 const SHORTEST_LAYER: usize = 256;
+
+/// Elements beside the layers that say how a model was made, and change nothing.
+const NOTES: [&str; 5] =
+    ["rt_info", "meta_data", "quantization_parameters", "statistics", "cli_parameters"];
 
 /// Reads `model.xml` and maps the `.bin` beside it.
 ///
@@ -41,7 +47,13 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
 
 fn read_source(source: Source, weights: Arc<Weights>) -> Result<Graph, ReadError> {
     let source = Arc::new(source);
-    let mut reader = Reader { problems: Vec::new(), weights, source: Arc::clone(&source) };
+    let mut reader = Reader {
+        problems: Vec::new(),
+        unknown: BTreeMap::new(),
+        pre_process: None,
+        weights,
+        source: Arc::clone(&source),
+    };
     let parts = reader.document(source.text());
     let mut problems = reader.problems;
     let graph = match parts {
@@ -51,6 +63,7 @@ fn read_source(source: Source, weights: Arc<Weights>) -> Result<Graph, ReadError
     match graph {
         Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
             problems.extend_from_slice(&graph.warnings);
+            problems.extend(reader.unknown.into_iter().map(unknown_element));
             problems.extend(unused_weights(&graph));
             find_missing_end(&graph);
             Problem::sort(&mut problems);
@@ -66,8 +79,21 @@ fn read_source(source: Source, weights: Arc<Weights>) -> Result<Graph, ReadError
     }
 }
 
+/// A warning about an element that nothing reads, wherever it stands: converters write such things on
+/// every layer.
+fn unknown_element(
+    ((parent, name), (first, count)): ((&'static str, String), (At, usize)),
+) -> Problem {
+    let times = if count > 1 { format!(", {count} times") } else { String::new() };
+    let message = format!("<{name}> in <{parent}> is not known here and is passed over{times}");
+    Problem::warning(Code::UnknownElement, first, message)
+}
+
 struct Reader {
     problems: Vec<Problem>,
+    /// Elements that nothing reads, by parent and name: where the first is, and how many there are.
+    unknown: BTreeMap<(&'static str, String), (At, usize)>,
+    pre_process: Option<(Element, At)>,
     weights: Arc<Weights>,
     source: Arc<Source>,
 }
@@ -92,9 +118,36 @@ impl Reader {
         // Memory that is not used is never touched.
         parts.layers.reserve(text.len() / SHORTEST_LAYER);
         parts.edges.reserve(text.len() / SHORTEST_LAYER);
-        self.graph_content(&mut xml, &mut parts)?;
+        self.graph_content("net", &mut xml, &mut parts)?;
         xml.end()?;
+        self.preprocess(&mut parts);
         Ok(parts)
+    }
+
+    /// Puts layers in place of `<pre-process>`, of which a model has one.
+    fn preprocess(&mut self, parts: &mut Parts) {
+        let Some((note, at)) = self.pre_process.take() else { return };
+        if let Err(message) = preprocess::apply(&note, parts) {
+            let message = format!("<pre-process>: {message}");
+            self.problems.push(Problem::error(Code::PreProcess, at, message));
+        }
+    }
+
+    /// Notes an element that nothing reads.
+    fn unknown(&mut self, parent: &'static str, tag: &Tag<'_>) {
+        let key = (parent, tag.name().to_owned());
+        self.unknown.entry(key).or_insert((tag.at, 0)).1 += 1;
+    }
+
+    /// Passes over an element that nothing reads.
+    fn skip(
+        &mut self,
+        parent: &'static str,
+        xml: &mut Xml<'_>,
+        tag: &Tag<'_>,
+    ) -> Result<(), Fatal> {
+        self.unknown(parent, tag);
+        xml.skip()
     }
 
     fn decode<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Fatal> {
@@ -148,27 +201,39 @@ impl Reader {
         }
     }
 
-    /// The children of `<net>`, `<body>`, `<then_body>` or `<else_body>`.
-    fn graph_content(&mut self, xml: &mut Xml<'_>, parts: &mut Parts) -> Result<(), Fatal> {
+    /// The children of `parent`: `<net>`, `<body>`, `<then_body>` or `<else_body>`.
+    fn graph_content(
+        &mut self,
+        parent: &'static str,
+        xml: &mut Xml<'_>,
+        parts: &mut Parts,
+    ) -> Result<(), Fatal> {
         let version = parts.version;
         xml.children(|xml, tag| {
             match tag.name() {
                 "layers" => xml.children(|xml, tag| {
                     if tag.name() != "layer" {
-                        return xml.skip();
+                        return self.skip("layers", xml, tag);
                     }
                     parts.layers.push(self.layer(xml, tag, version)?);
                     Ok(())
                 })?,
                 "edges" => xml.children(|xml, tag| {
-                    if tag.name() == "edge"
-                        && let Some(edge) = self.edge(tag)?
-                    {
-                        parts.edges.push(edge);
+                    if tag.name() != "edge" {
+                        return self.skip("edges", xml, tag);
                     }
+                    parts.edges.extend(self.edge(tag)?);
                     xml.skip()
                 })?,
-                _ => parts.notes.push(xml.element(tag)?),
+                "pre-process" if parent == "net" && self.pre_process.is_none() => {
+                    self.pre_process = Some((xml.element(tag)?, tag.at));
+                }
+                name => {
+                    if !NOTES.contains(&name) {
+                        self.unknown(parent, tag);
+                    }
+                    parts.notes.push(xml.element(tag)?);
+                }
             }
             Ok(())
         })
@@ -186,7 +251,7 @@ impl Reader {
             match tag.name() {
                 "data" => {
                     layer.data = tag.attributes()?;
-                    xml.skip()?;
+                    xml.children(|xml, tag| self.skip("data", xml, tag))?;
                 }
                 "input" => layer.inputs = self.ports(xml, false)?,
                 "output" => layer.outputs = self.ports(xml, true)?,
@@ -198,7 +263,7 @@ impl Reader {
                 "then_port_map" => self.port_map(xml, &mut maps.then)?,
                 "else_port_map" => self.port_map(xml, &mut maps.r#else)?,
                 "back_edges" => self.back_edges(xml, &mut maps.back_edges)?,
-                _ => xml.skip()?,
+                _ => self.skip("layer", xml, tag)?,
             }
             Ok(())
         })?;
@@ -235,7 +300,7 @@ impl Reader {
         let mut ports = SmallVec::<[Port; 4]>::new();
         xml.children(|xml, tag| {
             if tag.name() != "port" {
-                return xml.skip();
+                return self.skip(if output { "output" } else { "input" }, xml, tag);
             }
             let mut port = Port { at: tag.at, ..Port::default() };
             let (mut id, mut unknown) = (None, None);
@@ -259,7 +324,7 @@ impl Reader {
                 match tag.name() {
                     "dim" => port.dims.push(self.dim(&xml.text()?, tag.at)),
                     "rt_info" => port.rt_info = Some(xml.element(tag)?.into()),
-                    _ => xml.skip()?,
+                    _ => self.skip("port", xml, tag)?,
                 }
                 Ok(())
             })?;
@@ -317,7 +382,7 @@ impl Reader {
     /// A body; its own structure is checked like that of the whole model.
     fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, Fatal> {
         let mut parts = Parts { version, ..Parts::default() };
-        self.graph_content(xml, &mut parts)?;
+        self.graph_content("body", xml, &mut parts)?;
         match Graph::assemble(parts, Arc::clone(&self.weights), Arc::clone(&self.source)) {
             Ok(graph) => {
                 self.problems.extend_from_slice(&graph.warnings);

@@ -1,6 +1,6 @@
 //! Resolves edges and checks the structure of a graph: every problem, not the first only.
 
-use crate::graph::{Graph, Layer, OutputRef, Parts};
+use crate::graph::{Graph, Layer, OutputRef, Parts, Version};
 use crate::problem::{At, Code, Problem, Severity, Source};
 use crate::weights::Weights;
 use smallvec::SmallVec;
@@ -22,7 +22,7 @@ impl Graph {
     /// # Errors
     /// Every duplicate id, dangling or doubled edge, unconnected port and cycle.
     pub fn assemble(
-        parts: Parts,
+        mut parts: Parts,
         weights: Arc<Weights>,
         source: Arc<Source>,
     ) -> Result<Graph, Vec<Problem>> {
@@ -32,6 +32,13 @@ impl Graph {
         let (links, problems) = check.finish(order);
         if problems.iter().any(|p| p.severity == Severity::Error) {
             return Err(problems);
+        }
+        for &position in &links.order {
+            let inputs = links.inputs.get(position).map_or(0, SmallVec::len);
+            if let Some(layer) = parts.layers.get_mut(position) {
+                // What has no edge here are ports behind the last that has one.
+                layer.inputs.truncate(inputs);
+            }
         }
         let (parts, links) = (Arc::new(parts), Arc::new(links));
         Ok(Graph { parts, links, weights, source, warnings: Arc::new(problems) })
@@ -223,15 +230,27 @@ impl<'a> Check<'a> {
         (links, problems)
     }
 
+    /// Inputs without an edge are errors, but for those behind the last that has one: optional inputs
+    /// that version 10 declares all the same, as OpenVINO reads them.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
+            let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));
             for (slot, feed) in feeds.iter().enumerate() {
-                if matches!(feed, Feed::Nothing) {
-                    let at = layer.inputs.get(slot).map_or(layer.at, |p| p.at);
-                    let message = format!("no edge leads into input {slot}");
-                    let problem = Problem::error(Code::Unconnected, at, message).of(layer);
-                    self.problems.push((Some(i), problem));
+                let is_left_out = last.is_some_and(|last| slot > last);
+                let is_usual = is_left_out && self.parts.version == Version::V10;
+                if !matches!(feed, Feed::Nothing) || is_usual {
+                    continue;
                 }
+                let at = layer.inputs.get(slot).map_or(layer.at, |p| p.at);
+                let message = format!("no edge leads into input {slot}");
+                let problem = match is_left_out {
+                    true => {
+                        let message = format!("{message}, which is left out");
+                        Problem::warning(Code::Unconnected, at, message)
+                    }
+                    false => Problem::error(Code::Unconnected, at, message),
+                };
+                self.problems.push((Some(i), problem.of(layer)));
             }
         }
     }

@@ -10,6 +10,14 @@ pub fn leading_integer(text: &str) -> Option<i64> {
     text.get(..sign + digits)?.parse().ok()
 }
 
+/// Dims such as `1,3,224,224`; nothing where one of them is not a number of its own.
+pub(crate) fn dims(text: &str) -> Option<Vec<u64>> {
+    match text.trim() {
+        "" => Some(Vec::new()),
+        text => text.split(',').map(|dim| dim.trim().parse().ok()).collect(),
+    }
+}
+
 /// Splits the `names` of a port. A comma inside a name is written `\,`; nothing else is escaped,
 /// so a name that ends in a backslash cannot be told from one that holds a comma.
 pub fn split_names(text: &str) -> Vec<String> {

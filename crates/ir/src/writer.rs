@@ -13,28 +13,24 @@ use std::path::Path;
 /// When a file cannot be written; a file already there is then left as it was.
 pub fn write(graph: &Graph, path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    write_whole(&path.with_extension("bin"), graph.weights().bytes())?;
-    write_whole(path, write_xml(graph).as_bytes())
+    let out = Out::of(graph);
+    write_whole(&path.with_extension("bin"), &[graph.weights().bytes(), &out.added])?;
+    write_whole(path, &[out.text.as_bytes()])
 }
 
 /// The text of the `.xml`.
 pub fn write_xml(graph: &Graph) -> String {
-    let mut out = Out { text: String::from("<?xml version=\"1.0\"?>\n"), depth: 0 };
-    let version = graph.version().number().to_string();
-    out.open("net", &[("name", graph.name()), ("version", &version)]);
-    out.graph(graph);
-    out.close("net");
-    out.text
+    Out::of(graph).text
 }
 
 /// Writes a temporary file beside `path` and renames it.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Opened here: other errors of `tempfile` name the temporary file, which nobody asked for.
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let whole = || {
         let mut file = tempfile::Builder::new().make_in(dir, new)?;
-        file.as_file_mut().write_all(bytes)?;
+        parts.iter().try_for_each(|bytes| file.as_file_mut().write_all(bytes))?;
         file.persist(path).map_err(|e| e.error)?;
         Ok(())
     };
@@ -46,9 +42,39 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 struct Out {
     text: String,
     depth: usize,
+    /// Bytes of the `.bin` that the graph was read with.
+    weights: usize,
+    /// What follows them: constants that have bytes of their own.
+    added: Vec<u8>,
 }
 
+/// Constants that are added begin at multiples of this.
+const ALIGNMENT: usize = 64;
+
 impl Out {
+    fn of(graph: &Graph) -> Out {
+        let mut out = Out {
+            text: String::from("<?xml version=\"1.0\"?>\n"),
+            depth: 0,
+            weights: graph.weights().bytes().len(),
+            added: Vec::new(),
+        };
+        let version = graph.version().number().to_string();
+        out.open("net", &[("name", graph.name()), ("version", &version)]);
+        out.graph(graph);
+        out.close("net");
+        out
+    }
+
+    /// Puts bytes behind the weights; where they begin.
+    fn add(&mut self, bytes: &[u8]) -> usize {
+        let end = self.weights + self.added.len();
+        let start = end.next_multiple_of(ALIGNMENT);
+        self.added.resize(start - self.weights, 0);
+        self.added.extend_from_slice(bytes);
+        start
+    }
+
     fn graph(&mut self, graph: &Graph) {
         self.open("layers", &[]);
         for layer in graph.layers() {
@@ -79,7 +105,13 @@ impl Out {
             self.port_map(body);
         }
         if !layer.data.is_empty() {
-            let data: Vec<_> = layer.data.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let offset = layer.bytes.as_deref().map(|bytes| self.add(bytes).to_string());
+            let value = |(key, value)| match (key, &offset) {
+                ("offset", Some(offset)) => (key, offset.as_str()),
+                _ => (key, value),
+            };
+            let data = layer.data.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+            let data: Vec<_> = data.map(value).collect();
             self.leaf("data", &data);
         }
         if let Some(rt_info) = &layer.rt_info {

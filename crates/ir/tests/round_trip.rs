@@ -132,3 +132,30 @@ fn weights_are_written_beside_the_xml() {
     // Nor does it name another file.
     assert!(reason.is_some_and(|reason| !reason.contains(['/', '\\'])), "{said}");
 }
+
+/// Constants that the reader has made get a place in the `.bin`, and are then like any other.
+#[test]
+fn means_are_written_as_constants() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut g = ir::GraphBuilder::new("m");
+    let x = g.parameter("x", ir::ElementType::F32, "1,2");
+    let c = g.constant(ir::ElementType::U8, &[3], b"abc");
+    let y = g.layer("Thing", "opset1").inputs(&[x, c]).output();
+    g.result("y", y);
+    let path = dir.path().join("m.xml");
+    let plain = g.finish().unwrap();
+    let means = "<pre-process><channel><mean value='1'/></channel><channel><mean value='2'/></channel></pre-process></net>";
+    let xml = ir::write_xml(&plain).replace("</net>", means);
+    let read = ir::read_bytes(xml.as_bytes(), &path, Arc::clone(plain.weights())).unwrap();
+    ir::write(&read, &path).unwrap();
+    let again = ir::read(&path).unwrap();
+    let kinds =
+        |g: &Graph| g.order().iter().map(|&i| g.layers()[i].kind.clone()).collect::<Vec<_>>();
+    assert_eq!(kinds(&again), ["Parameter", "Const", "Subtract", "Const", "Thing", "Result"]);
+    assert_eq!(kinds(&again), kinds(&read));
+    let mean = again.layers().iter().find(|l| l.name == "pre-process/x/mean").unwrap();
+    assert_eq!(mean.attribute("offset"), Some("64"));
+    assert_eq!(again.weights().bytes()[64..], [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat());
+    ir::write(&again, &path).unwrap();
+    assert_eq!(ir::read(&path).unwrap(), again);
+}

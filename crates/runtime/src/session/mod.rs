@@ -47,7 +47,7 @@ impl Session {
         let declared = |&position: &usize| {
             let layer = graph.layers().get(position)?;
             let row = find(&layer.kind, &layer.version).ok()?;
-            let op = (row.parse)(&mut infer::Attrs::new(layer, graph.weights())).ok()?;
+            let op = (row.parse)(&mut infer::Attrs::new(layer, &graph.weights_of(layer))).ok()?;
             let any: &dyn std::any::Any = &*op;
             any.downcast_ref::<Parameter>().map(|p| (p.element_type(), p.shape().clone()))
         };
