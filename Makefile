@@ -42,8 +42,8 @@ release:
 	cargo build --release --bin irrun
 
 # Compares with the peers on the models of a collection, in about a quarter of an hour on an idle machine, and
-# writes docs/performance.md; on another machine than its, BENCH_FLAGS="--page performance-NAME" writes a page
-# of its own. BENCH_FLAGS=--quick tries whether everything runs.
+# writes a page below docs/performance/machines: BENCH_FLAGS="--machine NAME" names it.
+# BENCH_FLAGS=--quick tries whether everything runs.
 bench: bench-env/.ready
 	bench-env/bin/python benches/run.py --corpus $(CORPUS) $(BENCH_FLAGS)
 

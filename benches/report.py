@@ -1,15 +1,17 @@
-"""docs/performance.md and its plots, from the raw figures beside them."""
+"""The page of a machine and its plots, from the raw figures beside them, and the table over machines."""
 import json
 import sys
 from pathlib import Path
 
 import bars
-import svg
+import plots
 from common import ROOT
 from figures import SHOWN, geometric, good, ratio
 
 PEERS = ['openvino', 'onnxruntime', 'rten', 'tract']
 ROLL_PEERS = ['numpy', 'torch', 'openvino']
+MACHINES = ROOT / 'docs/performance/machines'
+BEGIN, END = '<!-- machines -->', '<!-- end -->'
 
 
 def table(head, rows, cell='--:'):
@@ -45,7 +47,7 @@ def steady(data):
     return ['Milliseconds of one run (of all steps, for a model with state), two threads, f32, shapes fixed. '
             'In brackets: ours divided by theirs. The peers but OpenVINO run the same architecture from ONNX, '
             'tract on one thread, as it does by default.\n\n',
-            peers_table(rows, PEERS), '\n![latency](performance/latency.svg)\n']
+            peers_table(rows, PEERS), '\n![latency](latency.svg)\n']
 
 
 def processes(data):
@@ -53,8 +55,8 @@ def processes(data):
     peers = ['openvino', 'openvino_static', 'rten']
     return ['Milliseconds from spawn to outputs on disk; OpenVINO from a C program, once with the model as it is and '
             'once reshaped to the inputs first.\n\n', peers_table(rows, peers),
-            '\n![whole process](performance/process.svg)\n\nPeak memory of that process in MiB.\n\n',
-            peers_table(rows, peers, 'bytes', 2**20), '\n![memory](performance/memory.svg)\n',
+            '\n![whole process](process.svg)\n\nPeak memory of that process in MiB.\n\n',
+            peers_table(rows, peers, 'bytes', 2**20), '\n![memory](memory.svg)\n',
             '\n`irrun check`, whole process, against the call of `read_model` alone, in milliseconds.\n\n',
             peers_table(data['check'], ['openvino'])]
 
@@ -66,7 +68,7 @@ def rolls(data):
              number(r['ms']['irrun_model'])] for r in good(data['roll'])]
     return ['Milliseconds, two threads, warm buffers; memcpy is the same bytes copied by the same threads. '
             'numpy and torch allocate their result. The last column is the whole run of a model of one Roll.\n\n',
-            table(head, body), failures(data['roll']), '\n![Roll](performance/roll.svg)\n']
+            table(head, body), failures(data['roll']), '\n![Roll](roll.svg)\n']
 
 
 def scaling(data):
@@ -75,7 +77,7 @@ def scaling(data):
     rows = [[r['name'], *[number(r['ms'][f'irrun_{t}']) for t in (1, 2)],
              *[f'{gain(r, who):.2f}' for who in ('irrun', 'openvino')]] for r in good(data['scaling'])]
     head = ['', '1 thread', '2 threads', 'gain', "OpenVINO's gain"]
-    return [table(head, rows), failures(data['scaling']), '\n![scaling](performance/scaling.svg)\n']
+    return [table(head, rows), failures(data['scaling']), '\n![scaling](scaling.svg)\n']
 
 
 def shapes(data):
@@ -83,31 +85,32 @@ def shapes(data):
     for row in good(data['shapes']):
         body = [[p['size'], number(p['ms']['irrun']), with_ratio(p, 'openvino')] for p in row['points']]
         parts += [f"{row['name']}, {row.get('of', 'a run')}, against the {row['axis']}.\n\n", table([row['axis'], 'irrun', 'OpenVINO'], body),
-                  f"\n![{row['name']}](performance/shapes_{row['name']}.svg)\n\n"]
+                  f"\n![{row['name']}](shapes_{row['name']}.svg)\n\n"]
     return ['Milliseconds of one run of a dynamic model, or of one step of a model with state.\n\n', *parts, failures(data['shapes'])]
 
 
-def plots(data, folder):
+def draw(data, folder):
     def ratios(part, peers, of='ms'):
         return [(r['name'], {f'irrun / {SHOWN.get(p, p)}': v for p in peers if (v := ratio(r, p, of))})
                 for r in good(data[part])]
     latency, process = ratios('latency', PEERS), ratios('process', ['openvino', 'rten'])
     memory = ratios('process', ['openvino', 'rten'], 'bytes')
-    svg.bars(folder / 'latency.svg', 'Steady state: our time divided by theirs', latency, 0.95, 2)
-    svg.bars(folder / 'process.svg', 'Whole process: our time divided by theirs', process, 0.4, 2)
-    svg.bars(folder / 'memory.svg', 'Peak memory of the process: ours divided by theirs', memory, 0.5, 2)
+    share = 'irrun divided by the peer'
+    plots.bars(folder / 'latency.svg', 'Steady state: time of a run', latency, share, 0.95, 1.5)
+    plots.bars(folder / 'process.svg', 'Whole process: time from spawn to outputs', process, share, 0.4, 1.5)
+    plots.bars(folder / 'memory.svg', 'Peak memory of the process', memory, share, 0.5, 1.5)
     speed = []
     for r in good(data['roll']):
         ms = {**{w: r['ms'][w] for w in ('irrun', 'memcpy')}, 'best peer': min(r['ms'][w] for w in ROLL_PEERS)}
         speed.append((r['name'], {who: r['bytes'] / time / 1e6 for who, time in ms.items()}))
-    svg.bars(folder / 'roll.svg', 'Roll: GB/s of bytes moved', speed)
+    plots.bars(folder / 'roll.svg', 'Roll: bytes moved', speed, 'GB/s', lower=False)
     gains = [(r['name'], {SHOWN.get(w, w): r['ms'][f'{w}_1'] / r['ms'][f'{w}_2'] for w in ('irrun', 'openvino')})
              for r in good(data['scaling'])]
-    svg.bars(folder / 'scaling.svg', 'Times as fast on two threads as on one', gains, 1.7)
+    plots.bars(folder / 'scaling.svg', 'From one thread to two', gains, 'times as fast', 1.7, lower=False)
     for row in good(data['shapes']):
         series = {SHOWN.get(who, who): [(p['size'], p['ms'][who]) for p in row['points']]
                   for who in ('irrun', 'openvino')}
-        svg.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: milliseconds of {row.get('of', 'a run')}", row['axis'], series)
+        plots.lines(folder / f"shapes_{row['name']}.svg", f"{row['name']}: {row.get('of', 'a run')}", row['axis'], series)
 
 
 def distance(apart):
@@ -125,28 +128,53 @@ def machine(data):
     return (f"{m['cpu']}, {m['cpus']} processors ({m['flags']}), {m['memory_gib']} GiB, {m['system']}; {versions}; "
             f"irrun at {m['commit']}, {m['date']}. Up to {m['rounds']} rounds of each comparison, in each of which the "
             f"sides take turns of {m['seconds']} s; medians of the turns' medians. {distance(data['distance'])}"
-            "The raw figures are in [performance/](performance).\n")
+            "The raw figures are the `.json` files beside this page.\n")
 
 
-def write(folder):
-    """Reads the raw figures of `folder` and writes the page beside it, and its plots beside the figures."""
+def read(folder):
+    """The raw figures of a machine, by part."""
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
     for part in 'latency', 'process', 'check', 'roll', 'scaling', 'shapes', 'bf16', 'executor', 'size':
         data.setdefault(part, [])
     data.setdefault('distance', {})
-    plots(data, folder)
-    judged = bars.judge(data)
-    notes = ROOT / f'docs/{folder.name}-notes.md'
-    reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], judged, '---')]
+    return data
+
+
+def write(folder):
+    """Writes the page of a machine and its plots beside its raw figures, and the table over machines."""
+    data = read(folder)
+    draw(data, folder)
+    reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], bars.judge(data), '---')]
     sections = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
                 'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data)}
-    text = ['# Performance\n\n<!-- Written by `make bench` (benches/report.py), but for the end, which is '
-            f'docs/{folder.name}-notes.md. -->\n\n', machine(data)]
+    text = [f'# Performance: {folder.name}\n\n<!-- Written by `make bench` (benches/report.py). -->\n\n', machine(data)]
     for title, parts in sections.items():
         text += [f'\n## {title}\n\n', *parts]
-    text = ''.join(text).replace('](performance', f']({folder.name}').replace('[performance/]', f'[{folder.name}/]')
-    folder.with_suffix('.md').write_text(text + ('\n' + notes.read_text() if notes.exists() else ''))
+    (folder / 'README.md').write_text(''.join(text))
+    if folder.parent == MACHINES:
+        overview()
+
+
+def overview():
+    """Renews the table over machines in docs/performance/README.md."""
+    folders = sorted(f for f in MACHINES.iterdir() if (f / 'machine.json').exists())
+    judged = {f: {row[0]: row for row in bars.judge(read(f))} for f in folders}
+    whats = {what: row[1] for rows in judged.values() for what, row in rows.items()}
+
+    def cell(rows, what):
+        if what not in rows:
+            return '–'
+        figure, verdict = bars.brief(rows[what])
+        return f'**{figure}**' if 'missed' in verdict else figure
+    head = ['what', 'bar', *[f'[{f.name}](machines/{f.name}/README.md)' for f in folders]]
+    body = [[what, bar, *[cell(judged[f], what) for f in folders]] for what, bar in whats.items()]
+    commits = ['measured at', '', *[f"{read(f)['machine']['commit']}, {read(f)['machine']['date']}" for f in folders]]
+    page = MACHINES.parent / 'README.md'
+    text = page.read_text()
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    page.write_text(text[:begin] + '\n' + table(head, [*body, commits], '---') + text[end:])
 
 
 if __name__ == '__main__':
-    write(Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs/performance')
+    for machine_folder in map(Path, sys.argv[1:]) if sys.argv[1:] else sorted(MACHINES.iterdir()):
+        write(machine_folder.resolve())

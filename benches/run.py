@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures irrun and its peers, interleaved, and writes a page of docs/. `make bench` prepares all it needs."""
+"""Measures irrun and its peers, interleaved, and writes a page of docs/performance/machines/. `make bench` prepares all it needs."""
 import argparse
 import json
 import os
@@ -22,8 +22,7 @@ PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': proc
 def arguments():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument('--quick', action='store_true', help='one short round of each, into target/bench/quick')
-    p.add_argument('--page', default='performance', help='the page, and the folder of its figures, as in: '
-                   'performance-zen5. Each machine has one, so that none loses its figures to another')
+    p.add_argument('--machine', default='this', help='the folder below docs/performance/machines, as in: zen5')
     p.add_argument('--only', default=','.join(PARTS), help='parts to measure anew: ' + ', '.join(PARTS))
     p.add_argument('--corpus', type=Path, default=ROOT / '../shared', help='where models/expand.py is')
     p.add_argument('--models', type=Path, default=WORK / 'models', help='where the models are expanded')
@@ -36,7 +35,7 @@ def main():
     quick = args.quick
     setup = Setup(rounds=1 if quick else 9, seconds=0.1 if quick else 0.35, models=args.models.resolve(),
                   cargo=os.environ.get('CARGO', 'cargo'), irrun=args.irrun and args.irrun.resolve())
-    folder = (WORK / 'quick' if quick else ROOT / 'docs') / args.page
+    folder = (WORK / 'quick' if quick else report.MACHINES) / args.machine
     for needed in folder, WORK:
         needed.mkdir(parents=True, exist_ok=True)
     print('building', flush=True)
@@ -56,7 +55,7 @@ def main():
         print(f'   {time.time() - start:.0f} s', flush=True)
     distances.write_text(json.dumps(apart, indent=1) + '\n')
     report.write(folder)
-    print(f'measured in {time.time() - begin:.0f} s; see {folder}.md')
+    print(f'measured in {time.time() - begin:.0f} s; see {folder}/README.md')
 
 
 if __name__ == '__main__':

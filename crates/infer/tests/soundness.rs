@@ -6,7 +6,7 @@
 //! Three answers of OpenVINO that its users rely on are not sound, and are kept out here:
 //! -1 beside a literal 0 is refused unless the data is known to be empty; a value known as `0..n`
 //! is a size even where special_zero would make a 0 a copy; and equal symbols cancel although
-//! 0 of 0 elements leaves 1. See `docs/reshape-and-roll.md`.
+//! 0 of 0 elements leaves 1. See `docs/dialects/reshape-and-roll.md`.
 
 use infer::{Analysis, Given, Inputs, Interval, PartialShape, PartialValue, analyse};
 use ir::ElementType::{F32, I64};

@@ -1,6 +1,6 @@
 //! The worked examples and the rules of the five documents that Reshape, Roll and StaticReshape
 //! follow; each test is named after its document. What Roll does to the values is in the runtime's
-//! tests of the same name; `docs/reshape-and-roll.md` lists rule by rule.
+//! tests of the same name; `docs/dialects/reshape-and-roll.md` lists rule by rule.
 
 mod support;
 
@@ -398,7 +398,7 @@ fn caffe_reshape_count_is_kept() {
 /// The page and the tests name each other.
 #[test]
 fn the_page_lists_every_test() {
-    let page = include_str!("../../../docs/reshape-and-roll.md");
+    let page = include_str!("../../../docs/dialects/reshape-and-roll.md");
     let tests =
         [include_str!("spec_examples.rs"), include_str!("../../runtime/tests/spec_examples.rs")];
     let documents = ["openvino_", "onednn_", "mxnet_reshape_", "caffe_"];

@@ -64,7 +64,7 @@ pub fn page(rows: &[&Row]) -> String {
                 (format!("{first}{until}"), format!("[opset{first}]({OPSETS}/opset{first}.html)"))
             }
             Versions::Named(name) if row.kind.ends_with("Reshape") => {
-                (format!("`{name}`"), "[the dialects](reshape-and-roll.md)".to_owned())
+                (format!("`{name}`"), "[the dialects](dialects/reshape-and-roll.md)".to_owned())
             }
             Versions::Named(name) => (format!("`{name}`"), "OpenVINO's own".to_owned()),
         };

@@ -1,7 +1,7 @@
 //! Reshape of Caffe: a part of the shape, from `axis` on for `num_axes`, is replaced by `dim`.
 //!
 //! Follows `ReshapeParameter` and the layer's source; where its documented example contradicts
-//! the source (`axis: -3`), the source. `docs/reshape-and-roll.md` says why.
+//! the source (`axis: -3`), the source. `docs/dialects/reshape-and-roll.md` says why.
 
 use crate::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};

@@ -1,7 +1,7 @@
 //! Reshape of MXNet: codes 0, -1, -2, -3 and -4, read from either end.
 //!
 //! Follows the documentation (`mx.nd.Reshape`, 1.6) and, for what it leaves out, the operator's
-//! source; its defects are not copied. `docs/reshape-and-roll.md` lists both.
+//! source; its defects are not copied. `docs/dialects/reshape-and-roll.md` lists both.
 
 use crate::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};

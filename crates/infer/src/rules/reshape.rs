@@ -1,7 +1,7 @@
 //! One shape engine for every Reshape: the dialects translate their codes into [`Target`]s, and
 //! the engine infers the open dim and checks the volume.
 //!
-//! Rules of OpenVINO Reshape-1 (`docs/reshape-and-roll.md`): copied dims stay out of the
+//! Rules of OpenVINO Reshape-1 (`docs/dialects/reshape-and-roll.md`): copied dims stay out of the
 //! product; equal dims cancel; what remains is divided.
 
 use crate::dim::Dim;
