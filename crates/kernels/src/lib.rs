@@ -8,67 +8,40 @@
 // What an iterator does not inline is not compiled for the instruction set of its caller.
 #![allow(clippy::needless_range_loop)]
 
-pub mod arithmetic;
-pub mod attention;
-pub mod binary;
-pub mod broadcast;
-pub mod col2im;
-pub mod color;
-pub mod conv;
-pub mod convert;
-pub mod copy;
-pub mod ctc;
-pub mod cum_sum;
-pub mod detection;
-pub mod fourier;
-pub mod frames;
-pub mod gather;
-pub mod gather_tree;
-pub mod gemm;
-pub mod grid_sample;
-pub mod indices;
-pub mod integers;
-pub mod inverse;
-pub mod isa;
-mod lines;
-pub mod lrn;
-pub mod mark;
-mod memory;
-pub mod multinomial;
-pub mod nonzero;
-pub mod normalize;
-pub mod normalize_maps;
-pub mod num;
-pub mod order;
-pub mod pack;
-pub mod pad;
-pub mod par;
-pub mod places;
-pub mod pool;
-mod processor;
-pub mod quantize;
-pub mod random;
-pub mod range;
-pub mod real;
-pub mod recurrent;
-pub mod reduce;
-pub mod resample;
-pub mod reverse;
-pub mod roi;
-pub mod roll;
-pub mod rotary;
-pub mod runs;
-pub mod scatter;
-pub mod search;
-pub mod segment;
-pub mod select;
-pub mod simd;
-pub mod slices;
-pub mod softmax;
-pub mod topk;
-pub mod twister;
-pub mod unary;
-pub mod unique;
+mod base;
+pub use base::aligned_buf::{Lines, Memory, Shelf, prefer_large_heap};
+pub use base::scratch::{InOut, Scratch, ScratchPool};
+pub use base::{isa, num, par, simd, slices};
 
-pub use lines::{Lines, Memory, Shelf, prefer_large_heap};
-pub use memory::{InOut, Scratch, ScratchPool};
+mod math;
+pub use math::{
+    arithmetic, binary, broadcast, convert, inverse, quantize, range, real, select, sub_byte, unary,
+};
+
+mod movement;
+pub use movement::{
+    copy, gather, gather_tree, indices, one_hot, pad, reverse, roll, runs, scatter, scatter_indices,
+};
+
+mod search;
+pub use search::{nonzero, order, search_sorted, topk, unique};
+
+pub mod reduce;
+
+pub mod gemm;
+
+mod nn;
+pub use nn::norm::{group_norm, layer_norm, lrn};
+pub use nn::{attention, col2im, ctc, interpolate, pool, recurrent, rope, softmax};
+
+pub mod conv;
+
+pub mod integers;
+
+mod vision;
+pub use vision::{color, detection, grid_sample, roi};
+
+mod signal;
+pub use signal::{fft, stft};
+
+pub mod random;

@@ -1,7 +1,7 @@
 //! Convolutions of bits: 0 stands for -1.
 
 use super::Convolution;
-use crate::par::Threads;
+use crate::base::par::Threads;
 
 /// Terms that are worth a second thread.
 const GRAIN: usize = 1 << 12;

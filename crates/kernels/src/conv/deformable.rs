@@ -2,9 +2,9 @@
 //! elements. What the taps see becomes the columns of a matrix, by which the filters are
 //! multiplied.
 
+use crate::base::par::Threads;
 use crate::gemm::Window;
-use crate::par::Threads;
-use crate::real::Real;
+use crate::math::real::Real;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 10;

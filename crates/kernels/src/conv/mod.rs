@@ -18,15 +18,15 @@ pub use plain::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::num::{Loose, bf16};
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 use crate::gemm::{
     Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
     apply_steps, pairs,
 };
-use crate::lines::{Lines, Shelf};
-use crate::memory::ScratchPool;
-use crate::num::{Loose, bf16};
-use crate::par::Threads;
-use crate::quantize::Output;
+use crate::math::quantize::Output;
 use crate::reduce;
 use narrow::narrow;
 

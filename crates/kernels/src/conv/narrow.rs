@@ -6,14 +6,14 @@
 //! values, or none, get an even number of channels instead.
 
 use super::{Convolution, Input};
+use crate::base::aligned_buf::Shelf;
+use crate::base::num::Loose;
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 use crate::gemm::{
     Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
     round_all,
 };
-use crate::lines::Shelf;
-use crate::memory::ScratchPool;
-use crate::num::Loose;
-use crate::par::Threads;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Positions of the input with its padding for each of the input, at most: a file may ask for any padding.

@@ -2,10 +2,10 @@
 //! computed in the wide type and rounded once; integers wrap.
 
 use super::Convolution;
-use crate::arithmetic::Arithmetic;
+use crate::base::num::{Stored, Wide};
+use crate::base::par::Threads;
 use crate::gemm::Window;
-use crate::num::{Stored, Wide};
-use crate::par::Threads;
+use crate::math::arithmetic::Arithmetic;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 14;

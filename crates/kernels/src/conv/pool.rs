@@ -1,10 +1,10 @@
 //! Pooling of f32 with the channels last, and of what has become bytes, or bf16, for products.
 
+use crate::base::num::bf16;
+use crate::base::par::Threads;
 use crate::gemm::Window;
 use crate::multiversion;
-use crate::num::bf16;
-use crate::par::Threads;
-use crate::pool::Pooling;
+use crate::nn::pool::Pooling;
 
 /// Elements read that are worth a second thread.
 const GRAIN: usize = 1 << 15;
@@ -310,8 +310,8 @@ fn largest_along<T, K: Ord + Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::num::f32_to_bf16;
-    use crate::pool::{Axis, Pool};
+    use crate::base::num::f32_to_bf16;
+    use crate::nn::pool::{Axis, Pool};
 
     fn slide(input: usize, output: usize, taps: usize, stride: usize, start: isize) -> Window {
         Window { input, output, taps, stride, dilation: 1, start }

@@ -2,8 +2,8 @@ mod rounded;
 
 use super::*;
 use crate::gemm::apply_steps;
-use crate::quantize::{ColumnLevels, ToLevel, ToLevels};
-use crate::unary::Unary;
+use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels};
+use crate::math::unary::Unary;
 use proptest::prelude::*;
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {

@@ -5,11 +5,11 @@
 //! those taps, in reverse.
 
 use super::{Convolution, Filters, Input};
-use crate::copy::gcd;
+use crate::base::aligned_buf::Shelf;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use crate::gemm::{Step, Window, apply_steps};
-use crate::lines::Shelf;
-use crate::memory::ScratchPool;
-use crate::par::{Slice, Threads};
+use crate::movement::copy::gcd;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 14;

@@ -13,11 +13,11 @@
 //! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
 
 use super::Convolution;
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use crate::gemm::{Left, Precision, Product, Right, Step, Window, finish, panels_len};
-use crate::lines::{Lines, Shelf};
-use crate::memory::ScratchPool;
 use crate::multiversion;
-use crate::par::{Slice, Threads};
 use std::ops::{Add, Range, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
 

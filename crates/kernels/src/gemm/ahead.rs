@@ -1,6 +1,6 @@
 //! Memory that is asked for before it is read.
 
-use crate::simd::prefetch;
+use crate::base::simd::prefetch;
 
 /// Elements from those that are multiplied to those that are asked for.
 pub(super) const SOON: usize = 1024;

@@ -10,10 +10,10 @@ use super::pack::{each_panel, round_rows, unrounded};
 use super::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use super::precision::has_pairs;
-use crate::lines::{Lines, Shelf};
-use crate::num::{Loose, bytes_mut};
-use crate::par::Threads;
-use crate::simd::{SIDE, turn};
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::num::{Loose, bytes_mut};
+use crate::base::par::Threads;
+use crate::base::simd::{SIDE, turn};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How the elements of a compressed matrix are stored.

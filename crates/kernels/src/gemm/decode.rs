@@ -10,15 +10,15 @@ use super::target::SharedTarget;
 #[cfg(target_arch = "x86_64")]
 use super::tiles;
 use super::{Left, Product, Right, Tile, finish, micro};
-use crate::isa::{Isa, isa};
-use crate::par::Slice;
+use crate::base::isa::{Isa, isa};
+use crate::base::par::Slice;
 #[cfg(target_arch = "aarch64")]
-use crate::simd::Neon;
+use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
-use crate::simd::Portable;
+use crate::base::simd::Portable;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512, Vector};
-use crate::simd::{Integral, prefetch};
+use crate::base::simd::{Avx2, Avx512, Vector};
+use crate::base::simd::{Integral, prefetch};
 
 /// Rows that are multiplied by an element that has just become f32, at most.
 const TOGETHER: usize = 8;

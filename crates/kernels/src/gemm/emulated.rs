@@ -6,7 +6,7 @@
 //! the processor would fault: every tile in use has to be configured as the others require.
 
 use super::tiles::{ROW_BYTES, SIDE};
-use crate::isa::Isa;
+use crate::base::isa::Isa;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::cell::RefCell;
 use std::mem::MaybeUninit;

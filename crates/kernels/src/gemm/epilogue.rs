@@ -1,11 +1,11 @@
 //! What is done to a block of a product while it is still in the cache.
 
 use super::micro::{Function, Then};
-use crate::memory::InOut;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::InOut;
+use crate::math::quantize::{ColumnLevels, ToLevel, to_column_values, to_values};
+use crate::math::unary::{Unary, unary_f32};
 use crate::multiversion;
-use crate::par::{Slice, Threads};
-use crate::quantize::{ColumnLevels, ToLevel, to_column_values, to_values};
-use crate::unary::{Unary, unary_f32};
 use std::ops::Range;
 
 /// One step on every element `c[i][j]` of a product of `m` rows and `n` columns.

@@ -8,8 +8,8 @@ use super::staged;
 use super::target::Out;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
-use crate::isa::{Isa, isa};
-use crate::simd::{Vector, opaque};
+use crate::base::isa::{Isa, isa};
+use crate::base::simd::{Vector, opaque};
 
 /// Most rows in a block on any instruction set.
 pub(super) const MAX_ROWS: usize = 14;
@@ -70,7 +70,7 @@ pub(crate) enum Function {
     Clamp(f32, f32),
     /// What is below 0 multiplied by a number above 0, at most 1.
     LeakyRelu(f32),
-    /// As [`Unary::HSwish`](crate::unary::Unary::HSwish).
+    /// As [`Unary::HSwish`](crate::math::unary::Unary::HSwish).
     HSwish,
 }
 
@@ -510,7 +510,7 @@ pub(super) use {each_row, rows};
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(super) unsafe fn avx512(block: &Block, rows: usize) {
-    use crate::simd::Avx512;
+    use crate::base::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
 }
@@ -521,7 +521,7 @@ pub(super) unsafe fn avx512(block: &Block, rows: usize) {
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(super) unsafe fn avx512_half(block: &Block, rows: usize) {
-    use crate::simd::Avx512;
+    use crate::base::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
     unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
 }
@@ -532,7 +532,7 @@ pub(super) unsafe fn avx512_half(block: &Block, rows: usize) {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn avx2(block: &Block, rows: usize) {
-    use crate::simd::Avx2;
+    use crate::base::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
     unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
 }
@@ -543,7 +543,7 @@ pub(super) unsafe fn avx2(block: &Block, rows: usize) {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn avx2_half(block: &Block, rows: usize) {
-    use crate::simd::Avx2;
+    use crate::base::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
     unsafe { rows!(Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8) }
 }
@@ -552,7 +552,7 @@ pub(super) unsafe fn avx2_half(block: &Block, rows: usize) {
 /// As [`run`].
 #[cfg(target_arch = "aarch64")]
 unsafe fn portable(block: &Block, rows: usize) {
-    use crate::simd::Neon;
+    use crate::base::simd::Neon;
     // SAFETY: the caller's promise; NEON is part of AArch64.
     unsafe { rows!(Neon, 4 of 4, block, rows; 1 2 3 4 5 6) }
 }
@@ -561,7 +561,7 @@ unsafe fn portable(block: &Block, rows: usize) {
 /// As [`run`].
 #[cfg(not(target_arch = "aarch64"))]
 unsafe fn portable(block: &Block, rows: usize) {
-    use crate::simd::Portable;
+    use crate::base::simd::Portable;
     // SAFETY: the caller's promise.
     unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }
 }

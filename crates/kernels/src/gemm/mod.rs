@@ -49,9 +49,9 @@ pub(crate) use tiles::has_tiles;
 pub use together::{Member, are_few, run_together};
 pub use windows::{Place, Window, Windows};
 
-use crate::memory::ScratchPool;
-use crate::num::Loose;
-use crate::par::{Slice, Threads};
+use crate::base::num::Loose;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use divide::{GRAIN, Tile, Tiles};
 pub(crate) use micro::{most_rows, store};
 use pack::pack_panel;

@@ -5,8 +5,8 @@
 use super::precision::Precision;
 use super::round::round_all;
 use super::{Left, Place, Product, Window, Windows};
-use crate::memory::ScratchPool;
-use crate::par::{Slice, Threads};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 15;

@@ -4,10 +4,10 @@ use super::compressed::{Compressed, Stored};
 use super::micro;
 use super::precision::{Precision, Unit};
 use super::round::{pair_rows, widen_rows};
-use crate::lines::{Lines, Shelf};
-use crate::num::Loose;
-use crate::par::{Slice, Threads};
-use crate::simd::{SIDE, turn};
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::num::Loose;
+use crate::base::par::{Slice, Threads};
+use crate::base::simd::{SIDE, turn};
 
 /// Where B lies before it is packed.
 #[derive(Clone, Copy, Debug)]

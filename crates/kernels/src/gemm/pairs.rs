@@ -12,9 +12,9 @@ use super::precision::has_pairs;
 use super::round::round;
 use super::source::Source;
 #[cfg(target_arch = "x86_64")]
-use crate::isa::Isa;
-use crate::isa::isa;
-use crate::simd::Vector;
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
+use crate::base::simd::Vector;
 use std::marker::PhantomData;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::Native16;
@@ -42,9 +42,9 @@ pub(super) unsafe fn run(block: &Block, rows: usize) {
 /// As [`run`].
 unsafe fn portable(block: &Block, rows: usize) {
     #[cfg(target_arch = "aarch64")]
-    type Lanes = Pairs<crate::simd::Neon, Emulated>;
+    type Lanes = Pairs<crate::base::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
-    type Lanes = Pairs<crate::simd::Portable, Emulated>;
+    type Lanes = Pairs<crate::base::simd::Portable, Emulated>;
     // SAFETY: the caller's promise; what every machine has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
@@ -205,7 +205,7 @@ fn flushed(x: f32) -> f32 {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Block, Multiply, Pairs, Source, kernel, line, rows};
-    use crate::simd::{Avx512, Vector};
+    use crate::base::simd::{Avx512, Vector};
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
@@ -266,7 +266,7 @@ mod x86 {
 mod tests {
     use super::super::micro::Steps;
     use super::*;
-    use crate::simd::Avx512;
+    use crate::base::simd::Avx512;
 
     /// Sixteen lanes and their sums: the instruction on one side, what stands in for it on the
     /// other.

@@ -1,8 +1,8 @@
 //! Matrix products of types other than f32: correct, deterministic, and not blocked.
 
-use crate::arithmetic::Arithmetic;
-use crate::num::Stored;
-use crate::par::Threads;
+use crate::base::num::Stored;
+use crate::base::par::Threads;
+use crate::math::arithmetic::Arithmetic;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 14;
@@ -34,7 +34,7 @@ pub fn plain<T: Stored>(
                 }
             }
             for (to, sum) in row.iter_mut().zip(&sums) {
-                *to = crate::num::Wide::narrow(*sum);
+                *to = crate::base::num::Wide::narrow(*sum);
             }
         }
     });

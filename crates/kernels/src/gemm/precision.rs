@@ -1,8 +1,8 @@
 //! What operands are rounded to, and how the machine multiplies what has been rounded.
 
 #[cfg(target_arch = "x86_64")]
-use crate::isa::is_intel;
-use crate::isa::{Isa, isa};
+use crate::base::isa::is_intel;
+use crate::base::isa::{Isa, isa};
 
 /// What the operands of a product are rounded to; the sums are f32 in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

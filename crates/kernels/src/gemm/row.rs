@@ -7,8 +7,8 @@ use super::micro;
 use super::precision::Unit;
 use super::target::{Out, SharedTarget};
 use super::{Absorbed, LONG_PANEL, Product, finish};
-use crate::isa::{Isa, isa};
-use crate::simd::{Vector, prefetch};
+use crate::base::isa::{Isa, isa};
+use crate::base::simd::{Vector, prefetch};
 
 /// Whether a row whose operands are rounded as `unit` has them, if it is there, is multiplied so.
 pub(super) fn suits(unit: Option<Unit>) -> bool {
@@ -140,7 +140,7 @@ macro_rules! panels {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
-    unsafe { panels!(crate::simd::Avx512, 2, row, panels) }
+    unsafe { panels!(crate::base::simd::Avx512, 2, row, panels) }
 }
 
 /// # Safety
@@ -158,7 +158,7 @@ unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
-    unsafe { panels!(crate::simd::Avx2, 2, row, panels) }
+    unsafe { panels!(crate::base::simd::Avx2, 2, row, panels) }
 }
 
 /// # Safety
@@ -167,8 +167,8 @@ unsafe fn portable(row: &Row, panels: usize) {
     // SAFETY: the caller's promise; what every machine has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
-        panels!(crate::simd::Neon, 4, row, panels);
+        panels!(crate::base::simd::Neon, 4, row, panels);
         #[cfg(not(target_arch = "aarch64"))]
-        panels!(crate::simd::Portable, 2, row, panels);
+        panels!(crate::base::simd::Portable, 2, row, panels);
     }
 }

@@ -7,7 +7,7 @@
 
 use super::ahead::LINE;
 use super::micro::{Block, each_row};
-use crate::simd::{Vector, opaque};
+use crate::base::simd::{Vector, opaque};
 use std::mem::MaybeUninit;
 
 /// Bytes from row to row, or a multiple of it, that make them compete.

@@ -2,9 +2,9 @@
 
 use super::ahead::LINE;
 use super::micro::Then;
-use crate::num::bf16;
-use crate::par::Slice;
-use crate::simd::prefetch;
+use crate::base::num::bf16;
+use crate::base::par::Slice;
+use crate::base::simd::prefetch;
 
 /// Where the elements of a result go.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl SharedTarget {
 pub(crate) struct Out {
     /// The first element, which is bf16 where sums are rounded.
     pub(crate) to: *mut f32,
-    /// Whether sums are rounded to bf16 when all is done; only where vectors [round](crate::simd::Vector::ROUNDS).
+    /// Whether sums are rounded to bf16 when all is done; only where vectors [round](crate::base::simd::Vector::ROUNDS).
     pub(crate) rounds: bool,
     /// Distance between rows.
     pub(crate) stride: usize,

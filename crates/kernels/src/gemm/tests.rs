@@ -1,7 +1,7 @@
 use super::*;
-use crate::lines::Shelf;
-use crate::num::{Loose, bf16};
-use crate::unary::Unary;
+use crate::base::aligned_buf::Shelf;
+use crate::base::num::{Loose, bf16};
+use crate::math::unary::Unary;
 use proptest::prelude::*;
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {

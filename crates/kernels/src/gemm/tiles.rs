@@ -14,7 +14,7 @@ use super::micro::store_rows;
 use super::pairs::Native16;
 use super::target::{Out, SharedTarget};
 use super::{Absorbed, Left, Product, Tile, finish};
-use crate::lines::Lines;
+use crate::base::aligned_buf::Lines;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::cell::Cell;

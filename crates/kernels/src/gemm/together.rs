@@ -5,8 +5,8 @@ use super::divide::{GRAIN, Tile, tiles_per_thread};
 use super::epilogue::multiply;
 use super::target::SharedTarget;
 use super::{FEW_ROWS, Left, Precision, Product, micro};
-use crate::memory::ScratchPool;
-use crate::par::{Slice, Threads};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use std::ops::Range;
 
 /// Whether products of so many rows can be computed together.

@@ -1,10 +1,10 @@
 //! Products with few rows: B is read once, where it lies.
 
 use super::{Layout, Product, Tile, finish};
+use crate::base::num::Loose;
+use crate::base::par::Slice;
+use crate::base::simd::{SIDE, turn};
 use crate::multiversion;
-use crate::num::Loose;
-use crate::par::Slice;
-use crate::simd::{SIDE, turn};
 
 /// Computes a tile of a product with few rows.
 pub(super) fn tile(

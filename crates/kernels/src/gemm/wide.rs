@@ -6,8 +6,8 @@
 
 use super::micro::{self, Block, MAX_ROWS, Then, store_rows};
 use super::target::Out;
-use crate::isa::{Isa, isa};
-use crate::simd::{Avx2, Avx512};
+use crate::base::isa::{Isa, isa};
+use crate::base::simd::{Avx2, Avx512};
 use std::arch::asm;
 use std::mem::MaybeUninit;
 

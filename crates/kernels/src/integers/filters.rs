@@ -4,10 +4,10 @@
 use super::image::{Levels, Shape, channels};
 use super::micro::WIDTH;
 use super::winograd;
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::par::Threads;
 use crate::conv::Convolution;
 use crate::conv::winograd::TAPS;
-use crate::lines::{Lines, Shelf};
-use crate::par::Threads;
 
 /// Filters in panels of 32 columns.
 #[derive(Debug)]

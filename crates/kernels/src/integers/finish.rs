@@ -1,17 +1,17 @@
 //! From sums to what they stand for, and what is done to it: a row of a panel at a time, in registers.
 
 use super::micro::{SIDE, WIDTH};
-use crate::gemm::{Step, finish};
-use crate::isa::{Isa, isa};
-use crate::memory::InOut;
-use crate::par::{Slice, Threads};
-use crate::quantize::{ColumnLevels, ToLevel, ToLevels, whole, within_levels};
+use crate::base::isa::{Isa, isa};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::InOut;
 #[cfg(target_arch = "aarch64")]
-use crate::simd::Neon;
+use crate::base::simd::Neon;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512};
-use crate::simd::{Integral, Vector};
-use crate::unary::{Unary, unary_f32};
+use crate::base::simd::{Avx2, Avx512};
+use crate::base::simd::{Integral, Vector};
+use crate::gemm::{Step, finish};
+use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels, whole, within_levels};
+use crate::math::unary::{Unary, unary_f32};
 
 /// Whether every machine that this is compiled for has vectors. Where few lack them, those are not worth
 /// much code.

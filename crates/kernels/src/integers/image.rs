@@ -1,10 +1,10 @@
 //! The data of a convolution as bytes: lines with their padding, in which every window is some runs.
 
 use super::micro::{self, SIDE};
+use crate::base::par::{Slice, Threads};
 use crate::conv::{Convolution, Input};
+use crate::math::quantize::{ToLevel, to_levels};
 use crate::multiversion;
-use crate::par::{Slice, Threads};
-use crate::quantize::{ToLevel, to_levels};
 use std::ops::Range;
 
 /// The values that data have: level `q`, of at most 256, stands for `(q - zero) · scale`.

@@ -2,9 +2,9 @@
 //! (VNNI), or in pairs of words.
 
 use super::image::{Image, Rows, Shape, Tile};
+use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::tiles::{self, Configured, RowBlock};
-use crate::isa::{Isa, isa};
 use crate::multiversion;
 
 /// Rows of a tile.

@@ -12,12 +12,12 @@ mod winograd;
 pub use filters::Panels;
 pub use image::{Data, Levels};
 
+use crate::base::aligned_buf::Shelf;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::gemm::{Step, Window};
-use crate::lines::Shelf;
-use crate::memory::ScratchPool;
-use crate::par::{Slice, Threads};
-use crate::quantize::Output;
+use crate::math::quantize::Output;
 use finish::{Columns, Finish, To};
 use image::{Image, Part, Rows};
 use micro::{Sums, Unit, WIDTH};

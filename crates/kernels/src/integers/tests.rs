@@ -1,9 +1,9 @@
 use super::*;
+use crate::base::aligned_buf::Shelf;
 use crate::conv::Input;
 use crate::gemm::Precision;
-use crate::lines::Shelf;
-use crate::quantize::{ColumnLevels, ToLevel, ToLevels};
-use crate::unary::Unary;
+use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels};
+use crate::math::unary::Unary;
 use proptest::prelude::*;
 
 /// The definition, in f64 with levels and filters as they are.

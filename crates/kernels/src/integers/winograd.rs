@@ -8,13 +8,13 @@ use super::filters::Panels;
 use super::finish::Finish;
 use super::image::Image;
 use super::micro::{SIDE, WIDTH, multiplies_bytes, multiply_words};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::conv::winograd::{
     self, FEW_CHANNELS, OUT, PATCH, PLACES, TAPS, is_three_by_three, patches,
 };
-use crate::memory::ScratchPool;
 use crate::multiversion;
-use crate::par::{Slice, Threads};
 use std::ops::Range;
 
 /// Columns of a panel whose sums are transformed together.

@@ -1,7 +1,7 @@
 //! What a reduction does with each element, for every type.
 
-use crate::arithmetic::Arithmetic;
-use crate::num::Stored;
+use crate::base::num::Stored;
+use crate::math::arithmetic::Arithmetic;
 
 /// What means and norms need besides arithmetic.
 pub trait Scale: Arithmetic {

@@ -4,8 +4,8 @@
 use crate::fused::post_ops::{Then, steps};
 use crate::graph::net::FusedOp;
 use crate::prelude::*;
-use kernels::normalize::{Normalization, normalize_rows};
-use kernels::normalize_maps::Maps;
+use kernels::group_norm::Maps;
+use kernels::layer_norm::{Normalization, normalize_rows};
 
 /// A normalisation of rows of f32: inputs are the data, its axes if they are an input, and the
 /// operands of the steps.

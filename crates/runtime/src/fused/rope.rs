@@ -3,7 +3,7 @@
 use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use infer::rules::interval::positions;
-use kernels::rotary::Rotary;
+use kernels::rope::Rotary;
 use std::sync::Arc;
 
 /// Rotary embedding of f32: inputs are the data, the cosines and the sines; the last axis of each

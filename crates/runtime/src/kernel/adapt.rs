@@ -115,7 +115,7 @@ impl Adapter {
             return Tensor::from_vec(t.sizes(), numbers).map_err(failed);
         }
         let mut bytes = vec![0u8; t.count()];
-        kernels::pack::unpack(self.element_type.bits().unwrap_or(8), t.bytes(), &mut bytes);
+        kernels::sub_byte::unpack(self.element_type.bits().unwrap_or(8), t.bytes(), &mut bytes);
         Tensor::from_vec(t.sizes(), bytes).map_err(failed)
     }
 
@@ -129,7 +129,7 @@ impl Adapter {
         }
         let mut packed = Tensor::zeros(self.element_type, t.sizes()).map_err(failed)?;
         if let (Some(bytes), Some(place)) = (t.as_slice::<u8>(), packed.bytes_mut()) {
-            kernels::pack::pack(self.element_type.bits().unwrap_or(8), bytes, place);
+            kernels::sub_byte::pack(self.element_type.bits().unwrap_or(8), bytes, place);
         }
         Ok(packed)
     }

@@ -4,7 +4,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::batch_norm::BatchNorm;
-use kernels::normalize::{Batch, Channels, normalize_batch};
+use kernels::layer_norm::{Batch, Channels, normalize_batch};
 use kernels::real::StoredReal;
 
 impl Lower for BatchNorm {

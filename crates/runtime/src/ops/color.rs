@@ -4,8 +4,8 @@ use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::color::{Color, Kind};
 use kernels::color::{Images, Plane};
+use kernels::interpolate::Pixel;
 use kernels::real::Real;
-use kernels::resample::Pixel;
 use std::marker::PhantomData;
 
 impl Lower for Color {

@@ -6,8 +6,8 @@ use crate::prelude::*;
 use infer::ops::cum_sum::CumSum as Rule;
 use infer::rules::axes;
 use kernels::arithmetic::Arithmetic;
-use kernels::cum_sum::CumSum;
 use kernels::num::Stored;
+use kernels::reduce::cum_sum::CumSum;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {

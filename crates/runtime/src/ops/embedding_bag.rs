@@ -6,7 +6,7 @@ use crate::prelude::*;
 use infer::ops::embedding_bag::{EmbeddingBag, Kind};
 use kernels::num::Stored;
 use kernels::reduce::Scale;
-use kernels::segment::Bags;
+use kernels::reduce::segment::Bags;
 use std::marker::PhantomData;
 
 impl Lower for EmbeddingBag {

@@ -3,8 +3,8 @@
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::eye::Eye;
-use kernels::mark::eye;
 use kernels::num::Stored;
+use kernels::one_hot::eye;
 use std::marker::PhantomData;
 
 impl Lower for Eye {

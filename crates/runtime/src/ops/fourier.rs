@@ -4,7 +4,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::fourier::{Fourier, Kind};
 use kernels::Scratch;
-use kernels::fourier::{AxisTransform, Complex, Direction, Elements, Fft};
+use kernels::fft::{AxisTransform, Complex, Direction, Elements, Fft};
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
 

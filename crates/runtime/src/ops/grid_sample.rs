@@ -5,8 +5,8 @@ use crate::tensor::convert::convert_tensor;
 use crate::tensor::dispatch::with_type;
 use infer::ops::grid_sample::{GridSample, Mode, Padding};
 use kernels::grid_sample::{Images, Outside, Sampling, cubic, linear};
+use kernels::interpolate::Pixel;
 use kernels::num::Plain;
-use kernels::resample::Pixel;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 

@@ -5,7 +5,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
-use kernels::normalize::{Channels, normalize_groups};
+use kernels::layer_norm::{Channels, normalize_groups};
 use kernels::real::StoredReal;
 
 impl Lower for GroupNormalization {

@@ -12,9 +12,9 @@ use crate::tensor::dispatch::with_type;
 use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling};
 use kernels::Scratch;
 use kernels::copy::{CopyPlan, dense_strides};
+use kernels::interpolate::{Pick, Pixel, Resample, Taps};
 use kernels::num::Plain;
 use kernels::real::Real;
-use kernels::resample::{Pick, Pixel, Resample, Taps};
 use std::marker::PhantomData;
 
 /// Axes have tables; longer ones are not images.

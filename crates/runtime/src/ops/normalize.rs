@@ -6,7 +6,7 @@ use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes::normalize_all;
-use kernels::normalize::{Divisor, Normalization, divide_by_itself, normalize};
+use kernels::layer_norm::{Divisor, Normalization, divide_by_itself, normalize};
 use kernels::real::StoredReal;
 use kernels::slices::Slices;
 

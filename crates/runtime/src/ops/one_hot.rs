@@ -3,8 +3,8 @@
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::one_hot::OneHot;
-use kernels::mark::one_hot;
 use kernels::num::Plain;
+use kernels::one_hot::one_hot;
 use std::marker::PhantomData;
 
 impl Lower for OneHot {

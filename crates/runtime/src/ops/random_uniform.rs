@@ -4,10 +4,10 @@ use crate::prelude::*;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::dispatch::with_type;
 use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
-use kernels::multinomial::{Rounding, cumulative, draw, single};
 use kernels::num::{Stored, bf16, f16};
-use kernels::random::{Generator, Philox, Uniform, brief, uniform};
-use kernels::twister::Twister;
+use kernels::random::mt19937::Twister;
+use kernels::random::multinomial::{Rounding, cumulative, draw, single};
+use kernels::random::uniform::{Generator, Philox, Uniform, brief, uniform};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 

@@ -3,7 +3,7 @@
 use crate::kernel::produce::{Values, produce};
 use crate::prelude::*;
 use infer::ops::region_yolo::RegionYolo;
-use kernels::detection::regions::Region;
+use kernels::detection::yolo::Region;
 
 impl Lower for RegionYolo {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {

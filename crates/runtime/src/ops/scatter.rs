@@ -9,8 +9,8 @@ use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
 use kernels::num::{Bool, Plain, Stored};
 use kernels::par::Threads;
-use kernels::places::Places;
 use kernels::scatter::{Reduction, Runs, reduce, replace};
+use kernels::scatter_indices::Places;
 use std::marker::PhantomData;
 
 /// Elements whose copy is worth a second thread.

@@ -4,7 +4,7 @@ use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
 use infer::ops::scatter_nd_update::ScatterNdUpdate;
 use kernels::indices::of_tuples;
-use kernels::places::Places;
+use kernels::scatter_indices::Places;
 
 impl Lower for ScatterNdUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {

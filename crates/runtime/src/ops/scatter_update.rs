@@ -4,7 +4,7 @@ use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
 use infer::ops::scatter_update::ScatterUpdate;
 use infer::rules::axes;
-use kernels::places::Places;
+use kernels::scatter_indices::Places;
 
 impl Lower for ScatterUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {

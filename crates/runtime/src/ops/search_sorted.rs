@@ -78,7 +78,7 @@ where
         let misplaced = || KernelError::new("an input is not aligned for its type");
         let sorted = (rows, sorted.cast::<T>().ok_or_else(misplaced)?);
         let values = values.cast::<T>().ok_or_else(misplaced)?;
-        kernels::search::search::<T, I>(cx.threads(), sorted, values, right, cx.output(0));
+        kernels::search_sorted::search::<T, I>(cx.threads(), sorted, values, right, cx.output(0));
         Ok(())
     }
 

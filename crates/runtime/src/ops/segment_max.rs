@@ -5,7 +5,7 @@ use crate::prelude::*;
 use infer::ops::segment_max::SegmentMax;
 use kernels::num::Stored;
 use kernels::reduce::Scale;
-use kernels::segment::segment_max;
+use kernels::reduce::segment::segment_max;
 
 impl Lower for SegmentMax {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {

@@ -4,9 +4,9 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::Dim;
 use infer::ops::stft::{Kind, Stft};
-use kernels::fourier::Fft;
-use kernels::frames::Frames;
+use kernels::fft::Fft;
 use kernels::real::StoredReal;
+use kernels::stft::Frames;
 use std::marker::PhantomData;
 
 impl Lower for Stft {

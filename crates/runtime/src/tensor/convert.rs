@@ -5,8 +5,8 @@ use crate::tensor::{Tensor, TensorError};
 use ir::ElementType;
 use kernels::convert::{Decoder, Encoder, convert, decode, encode};
 use kernels::num::{Stored, Wide};
-use kernels::pack::{pack, unpack};
 use kernels::par::Threads;
+use kernels::sub_byte::{pack, unpack};
 
 /// How to convert between two element types.
 #[derive(Clone)]

@@ -2,20 +2,20 @@
 //! they are convolved, and levels again once they are finished.
 
 use super::reads_levels;
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
+use crate::base::par::Slice;
+use crate::base::simd::Integral;
+#[cfg(target_arch = "aarch64")]
+use crate::base::simd::Neon as Narrow;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::base::simd::Portable as Narrow;
+#[cfg(target_arch = "x86_64")]
+use crate::base::simd::{Avx2, Avx512};
 use crate::conv::Convolution;
 use crate::gemm::{Step, finish};
-#[cfg(target_arch = "x86_64")]
-use crate::isa::Isa;
-use crate::isa::isa;
-use crate::par::Slice;
-use crate::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
-use crate::simd::Integral;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::Neon as Narrow;
-#[cfg(not(target_arch = "aarch64"))]
-use crate::simd::Portable as Narrow;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512};
+use crate::math::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
 use std::ops::Range;
 
 /// What is convolved by channels, with the channels last.

@@ -1,11 +1,11 @@
 //! One line of the output of a convolution by channels.
 
 use super::{Line, MOST_EACH};
-use crate::gemm::{Absorbed, Out, Window, store};
 #[cfg(target_arch = "x86_64")]
-use crate::isa::Isa;
-use crate::isa::isa;
-use crate::simd::{Spread, Vector};
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
+use crate::base::simd::{Spread, Vector};
+use crate::gemm::{Absorbed, Out, Window, store};
 use std::ops::Range;
 
 /// One line of the output.
@@ -460,7 +460,7 @@ impl Row<'_> {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.lines::<crate::simd::Avx512, true>(masks) }
+    unsafe { row.lines::<crate::base::simd::Avx512, true>(masks) }
 }
 
 /// # Safety
@@ -469,10 +469,10 @@ unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
     // SAFETY: the caller's promise.
-    unsafe { row.lines::<crate::simd::Avx2, true>(masks) }
+    unsafe { row.lines::<crate::base::simd::Avx2, true>(masks) }
 }
 
 #[cfg(target_arch = "aarch64")]
-use crate::simd::Neon as Narrow;
+use crate::base::simd::Neon as Narrow;
 #[cfg(not(target_arch = "aarch64"))]
-use crate::simd::Portable as Narrow;
+use crate::base::simd::Portable as Narrow;

@@ -7,10 +7,10 @@ mod line;
 pub use levels::Map;
 
 use super::Convolution;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
 use crate::gemm::{Absorbed, Step};
-use crate::memory::ScratchPool;
-use crate::par::{Slice, Threads};
-use crate::quantize::Output;
+use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
 use levels::{Source, To};
 use line::Row;

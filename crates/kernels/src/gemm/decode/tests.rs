@@ -1,9 +1,9 @@
 use super::super::{Compressed, CompressedPanels, Factors, Layout, Packed, Precision, Step};
 use super::*;
-use crate::lines::Shelf;
-use crate::memory::ScratchPool;
-use crate::num::{Loose, f16};
-use crate::par::Threads;
+use crate::base::aligned_buf::Shelf;
+use crate::base::num::{Loose, f16};
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 
 fn numbers(len: usize, modulus: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7919 + 13) % modulus) as f32 / 16.0 - 2.0).collect()

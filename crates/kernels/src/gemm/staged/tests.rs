@@ -1,6 +1,6 @@
 use super::super::*;
-use crate::lines::Shelf;
-use crate::num::Loose;
+use crate::base::aligned_buf::Shelf;
+use crate::base::num::Loose;
 
 /// What a product gives whose element `i` of row `row` is `of(row, i)`, against one chain of
 /// multiply-adds for each element.

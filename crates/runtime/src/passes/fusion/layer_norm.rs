@@ -9,7 +9,7 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::Kind;
 use infer::ops::unary::{self, Unary};
-use kernels::normalize::{Divisor, Normalization};
+use kernels::layer_norm::{Divisor, Normalization};
 use smallvec::smallvec;
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::graph::pattern::{either_way, mean_of_rows, number, of_inverse_root, o
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use infer::ops::binary::Kind;
-use kernels::normalize::{Divisor, Normalization};
+use kernels::layer_norm::{Divisor, Normalization};
 use smallvec::smallvec;
 use std::sync::Arc;
 

@@ -1,0 +1,10 @@
+//! What every kernel stands on: element types, memory, threads, instruction sets.
+
+pub mod affinity;
+pub mod aligned_buf;
+pub mod isa;
+pub mod num;
+pub mod par;
+pub mod scratch;
+pub mod simd;
+pub mod slices;

@@ -1,0 +1,365 @@
+//! Vectors of f32 as each instruction set has them, for the kernels whose register blocking
+//! matters. Everything else is plain loops that the compiler vectorises.
+//!
+//! All implementations compute the same function of each lane, rounded once, so that kernels
+//! written over [`Vector`] give the same bits in each.
+
+use crate::base::num::{Loose, f16, f16_to_f32};
+
+/// A vector register of f32 lanes.
+///
+/// # Safety
+/// Every method computes what it says, on any hardware that has the instruction set.
+pub unsafe trait Vector: Copy {
+    /// Number of lanes.
+    const LANES: usize;
+    /// Whether lanes can be stored in bf16.
+    const ROUNDS: bool = false;
+    /// All lanes 0.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn zero() -> Self;
+    /// All lanes the same.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn splat(value: f32) -> Self;
+    /// Lanes from memory, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load(from: *const f32) -> Self;
+    /// Lanes to memory, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn store(self, to: *mut f32);
+    /// The first `count` lanes from memory, at most all; the others are 0.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    unsafe fn load_some(from: *const f32, count: usize) -> Self;
+    /// The first `count` lanes to memory, at most all.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    unsafe fn store_some(self, to: *mut f32, count: usize);
+    /// The first `count` lanes to memory, at most all, each rounded to bf16.
+    ///
+    /// # Panics
+    /// Unless [`Self::ROUNDS`].
+    ///
+    /// # Safety
+    /// The instruction set must be available, and these lanes be valid memory.
+    #[inline(always)]
+    unsafe fn store_rounded(self, _to: *mut u16, _count: usize) {
+        unreachable!("these lanes are stored as they are");
+    }
+    /// `self * a + b`, rounded once.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn fma(self, a: Self, b: Self) -> Self;
+    /// `self + other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn add(self, other: Self) -> Self;
+    /// `self * other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn mul(self, other: Self) -> Self;
+    /// `self` where it is the larger, else `other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn larger(self, other: Self) -> Self;
+    /// `self` where it is the smaller, else `other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn smaller(self, other: Self) -> Self;
+}
+
+/// Lanes that go to other lanes.
+///
+/// # Safety
+/// As [`Vector`].
+pub unsafe trait Spread: Vector {
+    /// Lane `i` of each `each` neighbours in all of them.
+    ///
+    /// # Safety
+    /// The instruction set must be available, `each` be a power of two that divides the lanes, and `i`
+    /// be below it.
+    unsafe fn spread(self, each: usize, i: usize) -> Self;
+}
+
+/// Lanes that elements of other types become, and bytes that they become again.
+///
+/// # Safety
+/// As [`Vector`].
+pub unsafe trait Integral: Vector {
+    /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Self;
+    /// Lanes from bytes.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_bytes(from: *const u8) -> Self;
+    /// Lanes from the low four bits of bytes, and from the high ones.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_nibbles(from: *const u8) -> [Self; 2];
+    /// Lanes from the bits of f16, unaligned.
+    ///
+    /// # Safety
+    /// The instruction set must be available, and the lanes be valid memory.
+    unsafe fn load_halves(from: *const u8) -> Self;
+    /// Lanes to bytes, to the nearest, ties to even.
+    ///
+    /// # Safety
+    /// The instruction set must be available, the lanes be valid memory, and all be numbers between 0
+    /// and 255.
+    unsafe fn store_bytes(self, to: *mut u8);
+
+    /// As [`Self::load_bytes`] the first `count` lanes, from as many bytes; others are those of 0.
+    ///
+    /// # Safety
+    /// As [`Self::load_bytes`], for so many lanes.
+    #[inline(always)]
+    unsafe fn load_some_bytes(from: *const u8, count: usize) -> Self {
+        let mut bytes = [0u8; MOST_LANES];
+        assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), count);
+            Self::load_bytes(bytes.as_ptr())
+        }
+    }
+
+    /// As [`Self::store_bytes`] the first `count` lanes.
+    ///
+    /// # Safety
+    /// As [`Self::store_bytes`], for so many lanes.
+    #[inline(always)]
+    unsafe fn store_some_bytes(self, to: *mut u8, count: usize) {
+        let mut bytes = [0u8; MOST_LANES];
+        assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
+        unsafe {
+            self.store_bytes(bytes.as_mut_ptr());
+            to.copy_from_nonoverlapping(bytes.as_ptr(), count);
+        }
+    }
+}
+
+/// Lanes of the widest vector.
+const MOST_LANES: usize = 16;
+
+/// Asks for a cache line that will be read soon, but not yet. Any address will do.
+#[inline(always)]
+pub fn prefetch(line: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// The same pointer, of which the compiler does not know where it comes from.
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
+pub fn opaque(pointer: *const f32) -> *const f32 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut same = pointer;
+        // SAFETY: nothing is done.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
+        }
+        same
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pointer
+}
+
+/// Four lanes in plain Rust.
+#[derive(Clone, Copy)]
+pub struct Portable([f32; 4]);
+
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Vector for Portable {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Portable {
+        Portable([0.0; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Portable {
+        Portable([value; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Portable {
+        // SAFETY: the caller's promise.
+        Portable(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(self, a: Portable, b: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i].mul_add(a.0[i], b.0[i])))
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Portable {
+        let mut lanes = [0f32; 4];
+        // SAFETY: the caller's promise; the array has no fewer lanes.
+        unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4)) };
+        Portable(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        // SAFETY: the caller's promise; the array has no fewer lanes.
+        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count.min(4)) };
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, other: Portable) -> Portable {
+        let (a, b) = (self.0, other.0);
+        Portable(std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(self, other: Portable) -> Portable {
+        let (a, b) = (self.0, other.0);
+        Portable(std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] }))
+    }
+}
+
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Spread for Portable {
+    #[inline(always)]
+    unsafe fn spread(self, each: usize, i: usize) -> Portable {
+        Portable(std::array::from_fn(|lane| self.0[(lane & !(each - 1)) + i]))
+    }
+}
+
+// SAFETY: plain Rust is available everywhere.
+unsafe impl Integral for Portable {
+    #[inline(always)]
+    unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
+        // SAFETY: the caller's promise.
+        let [a, b] = unsafe { [a, b].map(|from| from.cast::<[i32; 4]>().read_unaligned()) };
+        Portable(std::array::from_fn(|i| a[i].wrapping_sub(b[i]) as f32))
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> Portable {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
+        Portable(bytes.map(f32::from))
+    }
+
+    #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Portable; 2] {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
+        [0, 4].map(|shift| Portable(bytes.map(|byte| f32::from(byte >> shift & 15))))
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> Portable {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { from.cast::<[u16; 4]>().read_unaligned() };
+        Portable(bits.map(|bits| f16_to_f32(f16::from_bits(bits))))
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8) {
+        // SAFETY: the caller's promise: numbers that fit.
+        unsafe {
+            let bytes = self.0.map(|x| x.round_ties_even().to_int_unchecked::<i32>() as u8);
+            to.cast::<[u8; 4]>().write_unaligned(bytes);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(target_arch = "x86_64")]
+pub use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
+
+/// Elements of the square blocks that [`turn`] transposes, along each side.
+pub const SIDE: usize = 16;
+
+/// Sixteen rows of sixteen elements, `stride` apart, transposed.
+///
+/// # Panics
+/// When the rows are not within `from`.
+#[inline(always)]
+pub fn turn(from: &[Loose], stride: usize) -> [[f32; SIDE]; SIDE] {
+    assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
+    #[cfg(target_arch = "x86_64")]
+    if crate::base::isa::isa() >= crate::base::isa::Isa::Avx512 {
+        // SAFETY: the instruction set is there, and the rows have been shown to be within.
+        return unsafe { x86::turn(from.as_ptr().cast(), stride) };
+    }
+    let mut turned = [[0f32; SIDE]; SIDE];
+    for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
+        for (i, x) in row.iter().take(SIDE).enumerate() {
+            turned[i][j] = x.get();
+        }
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_transposed() {
+        let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
+        let turned = turn(Loose::of(&from), 19);
+        for (i, row) in turned.iter().enumerate() {
+            for (j, x) in row.iter().enumerate() {
+                assert_eq!(*x, from[j * 19 + i]);
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! A tensor as slices along some of its axes, for functions of a whole slice: softmax,
+//! normalisation.
+//!
+//! Where the last axis belongs to the slices, a slice is made of runs of neighbours, and lane `i`
+//! of sixteen takes every sixteenth of them; the lanes meet in a fixed tree. Where it does not,
+//! slices lie side by side, and each of sixteen lanes takes a slice of its own. Which of the two
+//! it is depends on the axes only, so the bits are the same for any number of threads.
+
+use crate::base::num::{Plain, Stored};
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+
+/// Lanes of a block.
+pub const LANES: usize = 16;
+
+/// One value for each lane.
+pub type Lanes<W> = [W; LANES];
+
+/// A function of each lane. Not `map` of the array, which is compiled apart, without the
+/// instruction set.
+#[inline(always)]
+pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> Lanes<B> {
+    let mut out = [B::default(); LANES];
+    for i in 0..LANES {
+        out[i] = f(lanes[i]);
+    }
+    out
+}
+
+/// The value that lanes have together: they meet in halves, and all get it.
+#[inline(always)]
+pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = meet(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    [lanes[0]; LANES]
+}
+
+/// Elements that are worth a second thread.
+pub(crate) const GRAIN: usize = 8 << 10;
+
+/// How the slices of a tensor lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slices {
+    /// Size and stride of the axes that tell slices apart, but for the last axis.
+    outer: Vec<(usize, usize)>,
+    /// Size and stride of the axes of a slice, but for the last axis.
+    inner: Vec<(usize, usize)>,
+    /// Size of the last axis.
+    last: usize,
+    /// Whether the last axis belongs to the slices.
+    along: bool,
+}
+
+impl Slices {
+    /// The slices of a tensor of `sizes` along `axes`.
+    pub fn new(sizes: &[usize], axes: &[usize]) -> Slices {
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let mut stride = 1;
+        for (axis, &size) in sizes.iter().enumerate().rev().filter(|(_, s)| **s != 1) {
+            let axes: &mut Vec<_> = if axes.contains(&axis) { &mut inner } else { &mut outer };
+            match axes.last_mut() {
+                // Neighbours of a kind are one axis.
+                Some((merged, first)) if *first * *merged == stride => *merged *= size,
+                _ => axes.push((size, stride)),
+            }
+            stride *= size;
+        }
+        let along = outer.first().is_none_or(|axis| axis.1 != 1);
+        let list = if along { &mut inner } else { &mut outer };
+        let last = if list.is_empty() { 1 } else { list.remove(0).0 };
+        Slices { outer, inner, last, along }
+    }
+
+    /// The rows of a matrix, one after the other: each is a run of neighbours, even of one.
+    pub fn of_rows(rows: usize, columns: usize) -> Slices {
+        Slices { outer: vec![(rows, columns)], inner: Vec::new(), last: columns, along: true }
+    }
+
+    /// Elements of a slice.
+    pub fn len(&self) -> usize {
+        volume(&self.inner) * if self.along { self.last } else { 1 }
+    }
+
+    /// Whether the slices have no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many slices there are and how long they are, where each is a run and they lie one after
+    /// the other.
+    pub fn rows(&self) -> Option<(usize, usize)> {
+        let count = volume(&self.outer);
+        let next = self.outer.iter().all(|(_, stride)| *stride == self.last);
+        (self.along && self.inner.is_empty() && self.outer.len() < 2 && next)
+            .then_some((count, self.last))
+    }
+
+    /// Calls `f` for every block, on all threads. What blocks write is disjoint.
+    pub fn blocks<T: Plain>(
+        &self,
+        threads: &Threads,
+        io: &InOut<'_, T>,
+        f: impl Fn(&mut Block<'_, T>) + Sync,
+    ) {
+        let tiles = if self.along { 1 } else { self.last.div_ceil(LANES) };
+        let count = if self.is_empty() { 0 } else { volume(&self.outer) * tiles };
+        let width = if self.along { self.last } else { LANES };
+        let grain = GRAIN.div_ceil((volume(&self.inner) * width).max(1));
+        threads.ranges(count, grain, |blocks| {
+            for block in blocks {
+                let first = block % tiles * LANES;
+                let base = position(&self.outer, block / tiles) + first;
+                let width = if self.along { self.last } else { LANES.min(self.last - first) };
+                // SAFETY: the elements of different blocks are disjoint.
+                let io = unsafe { io.part(0..io.len()) };
+                f(&mut Block { io, base, width, inner: &self.inner, along: self.along });
+            }
+        });
+    }
+}
+
+fn volume(axes: &[(usize, usize)]) -> usize {
+    axes.iter().map(|a| a.0).product()
+}
+
+/// Where index `i` of some axes, innermost first, lies.
+#[inline(always)]
+pub(crate) fn position(axes: &[(usize, usize)], mut i: usize) -> usize {
+    let Some(((_, outermost), rest)) = axes.split_last() else { return 0 };
+    let mut at = 0;
+    for (size, stride) in rest {
+        at += i % size * stride;
+        i /= size;
+    }
+    at + i * outermost
+}
+
+/// One slice whose elements are neighbours, or up to sixteen slices side by side.
+pub struct Block<'a, T> {
+    io: InOut<'a, T>,
+    base: usize,
+    width: usize,
+    inner: &'a [(usize, usize)],
+    along: bool,
+}
+
+impl<T: Stored> Block<'_, T> {
+    /// Where the element of a lane in the first row lies.
+    pub fn place(&self, lane: usize) -> usize {
+        self.base + if self.along { 0 } else { lane }
+    }
+
+    /// The output of a slice whose elements are one run.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub fn line(&mut self) -> &mut [T] {
+        assert!(self.along && volume(self.inner) == 1, "the slice is not one run");
+        self.io.output(self.base..self.base + self.width)
+    }
+
+    /// A part of each run of neighbours.
+    pub fn part(&mut self, offset: usize, width: usize) -> Block<'_, T> {
+        // SAFETY: this block is borrowed exclusively.
+        let io = unsafe { self.io.part(0..self.io.len()) };
+        Block { io, base: self.base + offset, width, inner: self.inner, along: self.along }
+    }
+
+    /// The same block of the output alone.
+    pub fn rewrite(&mut self) -> Block<'_, T> {
+        let io = self.io.rewrite();
+        Block { io, base: self.base, width: self.width, inner: self.inner, along: self.along }
+    }
+
+    /// Folds the elements of each slice; every lane has the value of its slice.
+    #[inline(always)]
+    pub fn fold(
+        &mut self,
+        start: T::Wide,
+        step: impl Fn(T::Wide, T::Wide, usize) -> T::Wide,
+        meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
+    ) -> Lanes<T::Wide> {
+        let lanes = self.walk::<false>([start; LANES], |sum, x, i| (step(sum, x, i), x));
+        self.met(lanes, meet)
+    }
+
+    /// As [`Block::fold`] with sums, of what replaces the elements.
+    #[inline(always)]
+    pub fn map_sum(
+        &mut self,
+        start: T::Wide,
+        f: impl Fn(T::Wide, usize) -> T::Wide,
+        add: impl Fn(T::Wide, T::Wide) -> T::Wide,
+    ) -> Lanes<T::Wide> {
+        let lanes = self.walk::<true>([start; LANES], |sum, x, i| {
+            let y = f(x, i);
+            (add(sum, y), y)
+        });
+        self.met(lanes, add)
+    }
+
+    /// Replaces every element.
+    #[inline(always)]
+    pub fn map(&mut self, f: impl Fn(T::Wide, usize) -> T::Wide) {
+        self.walk::<true>([T::Wide::default(); LANES], |none, x, i| (none, f(x, i)));
+    }
+
+    /// Where the lanes share a slice, folds them in halves.
+    #[inline(always)]
+    fn met<W: Plain>(&self, lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
+        if self.along { met(lanes, meet) } else { lanes }
+    }
+
+    /// Visits every element: `f` has the state of its lane, the element and the lane, and gives
+    /// the new state and, with `STORE`, what replaces the element.
+    #[inline(always)]
+    fn walk<const STORE: bool>(
+        &mut self,
+        mut lanes: Lanes<T::Wide>,
+        f: impl Fn(T::Wide, T::Wide, usize) -> (T::Wide, T::Wide),
+    ) -> Lanes<T::Wide> {
+        let whole = self.width - self.width % LANES;
+        let rest = self.width - whole;
+        for run in 0..volume(self.inner) {
+            let start = self.base + position(self.inner, run);
+            for at in (start..start + whole).step_by(LANES) {
+                let mut x: [T; LANES] = self.io.load(at);
+                for i in 0..LANES {
+                    let (state, y) = f(lanes[i], x[i].widen(), i);
+                    lanes[i] = state;
+                    x[i] = narrow(y);
+                }
+                if STORE {
+                    self.io.store(at, x);
+                }
+            }
+            if rest > 0 {
+                let mut x: [T; LANES] = self.io.load_some(start + whole, rest);
+                for i in 0..LANES {
+                    let (state, y) = f(lanes[i], x[i].widen(), i);
+                    lanes[i] = if i < rest { state } else { lanes[i] };
+                    x[i] = narrow(y);
+                }
+                if STORE {
+                    self.io.store_some(start + whole, x, rest);
+                }
+            }
+        }
+        lanes
+    }
+}
+
+#[inline(always)]
+fn narrow<T: Stored>(value: T::Wide) -> T {
+    crate::base::num::Wide::narrow(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The slice that each element belongs to, by index: its position with the slice's axes at 0.
+    fn reference(sizes: &[usize], axes: &[usize]) -> Vec<usize> {
+        let count: usize = sizes.iter().product();
+        let slice = |i: usize| {
+            let (mut rest, mut at, mut stride) = (i, 0, 1);
+            for axis in (0..sizes.len()).rev() {
+                if !axes.contains(&axis) {
+                    at += rest % sizes[axis] * stride;
+                }
+                rest /= sizes[axis];
+                stride *= sizes[axis];
+            }
+            at
+        };
+        (0..count).map(slice).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Every element becomes the sum of its slice.
+        #[test]
+        fn slices_are_those_of_the_definition(
+            axes in proptest::collection::vec((prop_oneof![1usize..5, 15usize..18], any::<bool>()), 0..5),
+        ) {
+            let sizes: Vec<usize> = axes.iter().map(|a| a.0).collect();
+            let chosen: Vec<usize> = (0..axes.len()).filter(|i| axes[*i].1).collect();
+            let slice = reference(&sizes, &chosen);
+            let from: Vec<i64> = (0..slice.len()).map(|i| (i * i % 101) as i64).collect();
+            let mut to = vec![0; from.len()];
+            let slices = Slices::new(&sizes, &chosen);
+            slices.blocks(&Threads::new(2), &InOut::separate(&from, &mut to), |block| {
+                let sum = block.fold(0, |sum, x, _| sum + x, |a, b| a + b);
+                block.map(|_, lane| sum[lane]);
+            });
+            let mut sums = vec![0; from.len()];
+            for (x, slice) in from.iter().zip(&slice) {
+                sums[*slice] += x;
+            }
+            let expected: Vec<i64> = slice.iter().map(|s| sums[*s]).collect();
+            prop_assert_eq!(to, expected);
+            prop_assert_eq!(slices.len(), chosen.iter().map(|a| sizes[*a]).product::<usize>());
+        }
+    }
+
+    #[test]
+    fn axes_merge() {
+        let plain = |sizes: &[usize], axes: &[usize]| {
+            let s = Slices::new(sizes, axes);
+            (s.outer, s.inner, s.last, s.along)
+        };
+        assert_eq!(plain(&[2, 3, 4, 5], &[2, 3]), (vec![(6, 20)], vec![], 20, true));
+        assert_eq!(plain(&[2, 3, 1, 5], &[1]), (vec![(2, 15)], vec![(3, 5)], 5, false));
+        assert_eq!(plain(&[2, 3, 4], &[0, 2]), (vec![(3, 4)], vec![(2, 12)], 4, true));
+        assert_eq!(plain(&[1], &[]), (vec![], vec![], 1, true));
+        assert!(Slices::new(&[2, 0], &[1]).is_empty());
+    }
+}

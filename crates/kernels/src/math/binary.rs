@@ -1,0 +1,547 @@
+//! Functions of two elements, each written once for all types.
+//!
+//! Rows are compiled for the types that networks compute in. Elements of other types are
+//! converted to one of those and back, block by block in the cache.
+
+use crate::base::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
+use crate::base::par::{Slice, Threads};
+use crate::math::arithmetic::Arithmetic;
+use crate::math::broadcast::Broadcast;
+use crate::math::convert::{Decoder, Element, Encoder};
+use crate::multiversion;
+use std::mem::MaybeUninit;
+
+/// Elements computed together where there are wide vectors: so many that each group stays a loop.
+/// Of fewer, the compiler makes vectors of one element of each group, which are slow to store.
+const MANY: usize = 64;
+
+/// Elements computed together elsewhere.
+const FEW: usize = 16;
+
+/// Elements converted at a time.
+const BLOCK: usize = 128;
+
+/// A function of two elements of one type.
+pub trait Formula<T: Plain, U: Plain> {
+    /// The value for one pair.
+    fn apply(a: T, b: T) -> U;
+}
+
+/// Declares functions of two elements: a formula over the wide type, and what it gives.
+macro_rules! formulas {
+    ($(#[$doc:meta])* $enum:ident, $module:ident, $narrow:ident, $out:ident;
+     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr;)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $enum {
+            $($(#[$vdoc])* $name,)*
+        }
+
+        mod $module {
+            $(pub struct $name;)*
+        }
+
+        $(impl<T: Lane> Formula<T, formulas!(@ $out, T)> for $module::$name {
+            #[inline(always)]
+            fn apply(a: T, b: T) -> formulas!(@ $out, T) {
+                let ($a, $b) = (a.widen(), b.widen());
+                $narrow($body)
+            }
+        })*
+
+        impl $enum {
+            /// Applies the function to every pair of elements.
+            ///
+            /// # Panics
+            /// When the operands are not those of the plan.
+            pub fn run<T: Element<Lane: Lane>>(
+                self,
+                threads: &Threads,
+                plan: &Broadcast<2>,
+                operands: Operands<'_, T, formulas!(@ $out, T)>,
+            ) {
+                operands.check(plan);
+                run(threads, plan, &operands.untyped(), self.row());
+            }
+
+            /// The function for a row.
+            fn row<T: Lane>(self) -> RowFn<T, formulas!(@ $out, T)> {
+                match self {
+                    $($enum::$name => T::row::<formulas!(@ $out, T), $module::$name>,)*
+                }
+            }
+        }
+    };
+    (@ same, $t:ident) => { $t };
+    (@ truth, $t:ident) => { Bool };
+}
+
+/// A type that rows are computed in.
+pub trait Lane: Stored<Wide: Arithmetic> {
+    #[doc(hidden)]
+    #[allow(clippy::missing_safety_doc)]
+    unsafe fn row<U: Plain, F: Formula<Self, U>>(row: Row<Self, U>);
+}
+
+impl Lane for f32 {
+    unsafe fn row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+        vector_row::<U, F>(row);
+    }
+}
+
+macro_rules! scalar_rows {
+    ($($t:ty)*) => {
+        $(impl Lane for $t {
+            unsafe fn row<U: Plain, F: Formula<$t, U>>(row: Row<$t, U>) {
+                // SAFETY: the caller's promise.
+                unsafe { lanes::<FEW, $t, U, F>(row) }
+            }
+        })*
+    };
+}
+
+scalar_rows!(f64 i32 i64 u64 Bool);
+
+/// Two inputs and an output. The output may lie where an input does, if that input is walked
+/// from its first element to its last.
+pub struct Operands<'a, T, U> {
+    a: *const T,
+    b: *const T,
+    lens: [usize; 2],
+    out: &'a mut [U],
+}
+
+impl<'a, T: Plain, U: Plain> Operands<'a, T, U> {
+    /// Inputs and output apart from each other.
+    pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out }
+    }
+
+    fn check(&self, plan: &Broadcast<2>) {
+        let out = &self.out;
+        assert_eq!(out.len(), plan.count(), "the output is not that of the plan");
+        let same = |p: *const T| p.addr() == out.as_ptr().addr() && !out.is_empty();
+        assert!((!same(self.a) || plan.is_dense(0)) && (!same(self.b) || plan.is_dense(1)));
+        let within = (0..2).all(|k| plan.reach(k) <= self.lens[k]);
+        assert!(within, "an operand is not that of the plan");
+    }
+}
+
+impl<'a, T: Plain> Operands<'a, T, T> {
+    /// The output overwrites the first input.
+    pub fn over_first(a: &'a mut [T], b: &'a [T]) -> Operands<'a, T, T> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: a }
+    }
+
+    /// The output overwrites the second input.
+    pub fn over_second(a: &'a [T], b: &'a mut [T]) -> Operands<'a, T, T> {
+        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: b }
+    }
+}
+
+impl<T: Element, U: Element> Operands<'_, T, U> {
+    fn untyped(self) -> Untyped<T::Lane, U::Lane> {
+        Untyped {
+            inputs: [self.a.cast(), self.b.cast()],
+            size: size_of::<T>(),
+            decode: T::WAYS.map(|(decode, _)| decode),
+            out: Slice::new(bytes_mut(self.out)),
+            out_size: size_of::<U>(),
+            encode: U::WAYS.map(|(_, encode)| encode),
+        }
+    }
+}
+
+/// Operands as bytes, and how to read and write them.
+struct Untyped<T, U> {
+    inputs: [*const u8; 2],
+    size: usize,
+    decode: Option<Decoder<T>>,
+    out: Slice<u8>,
+    out_size: usize,
+    encode: Option<Encoder<U>>,
+}
+
+// SAFETY: the inputs are only read, and rows write disjoint parts of the output.
+unsafe impl<T, U> Sync for Untyped<T, U> {}
+
+/// One row: where it begins in each operand, how far a step moves, and its length.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Row<T, U> {
+    a: *const T,
+    b: *const T,
+    out: *mut U,
+    len: usize,
+    steps: [usize; 2],
+}
+
+/// Computes a row that lies within its operands, and whose part of the output nobody else uses.
+type RowFn<T, U> = unsafe fn(Row<T, U>);
+
+fn run<T: Lane, U: Plain>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    operands: &Untyped<T, U>,
+    row: RowFn<T, U>,
+) {
+    if operands.decode.is_none()
+        && let Some((len @ 1..=SHORT, strides)) = plan.row()
+    {
+        return short_rows(threads, plan, (len, strides), operands, row);
+    }
+    let steps = plan.steps();
+    plan.rows(threads, |first, len, at| {
+        // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
+        // rows write disjoint parts of the output. Where the output lies over an input, element
+        // `i` is written after element `i` of that input has been read, as both are dense.
+        unsafe {
+            let [a, b] = [0, 1].map(|k| operands.inputs[k].add(at[k] * operands.size));
+            let out = operands.out.at(first * operands.out_size);
+            match operands.decode {
+                None => row(Row { a: a.cast(), b: b.cast(), out: out.cast(), len, steps }),
+                Some(decode) => operands.blocks(decode, row, Row { a, b, out, len, steps }),
+            }
+        }
+    });
+}
+
+/// Elements up to which several rows are computed as one: to begin with one takes as long as some dozens.
+const SHORT: usize = 24;
+
+/// Elements of several rows, at most.
+const SOME: usize = 512;
+
+/// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around them.
+/// They are laid side by side where they are not.
+fn short_rows<T: Lane, U: Plain>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    (len, strides): (usize, [usize; 2]),
+    operands: &Untyped<T, U>,
+    row: RowFn<T, U>,
+) {
+    plan.some_rows(threads, SOME / len, |first, rows, starts| {
+        let mut rooms = [MaybeUninit::<[T; SOME]>::uninit(); 2];
+        let [room_a, room_b] = &mut rooms;
+        // SAFETY: as in `run`; rows of the plan are written one behind the other.
+        unsafe {
+            let [a, b] = [(0, room_a), (1, room_b)].map(|(k, room)| {
+                let from = operands.inputs[k].cast::<T>().add(starts[k]);
+                let (step, stride) = (plan.steps()[k], strides[k]);
+                match (step, stride) {
+                    (1, stride) if stride == len => return from,
+                    (1, 0) => repeat(from, len, rows, room.as_mut_ptr().cast()),
+                    _ => beside(from, (len, step), (rows, stride), room.as_mut_ptr().cast()),
+                }
+                room.as_ptr().cast()
+            });
+            let out = operands.out.at(first * operands.out_size).cast();
+            row(Row { a, b, out, len: rows * len, steps: [1, 1] });
+        }
+    });
+}
+
+/// Writes a row of `len` elements `rows` times.
+///
+/// # Safety
+/// There are these elements, and room for as many rows.
+unsafe fn repeat<T: Plain>(from: *const T, len: usize, rows: usize, to: *mut T) {
+    let (mut done, all) = (len, rows * len);
+    // SAFETY: the caller's promise; what is copied again has been written.
+    unsafe {
+        from.copy_to_nonoverlapping(to, len);
+        while done < all {
+            let more = done.min(all - done);
+            to.copy_to_nonoverlapping(to.add(done), more);
+            done += more;
+        }
+    }
+}
+
+/// Writes rows of `len` elements, `step` from one to the next, which are `stride` apart.
+///
+/// # Safety
+/// There are these elements, and room for them.
+unsafe fn beside<T: Plain>(
+    from: *const T,
+    (len, step): (usize, usize),
+    (rows, stride): (usize, usize),
+    to: *mut T,
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, to) = (from.add(row * stride), to.add(row * len));
+            for i in 0..len {
+                *to.add(i) = *from.add(i * step);
+            }
+        }
+    }
+}
+
+impl<T: Lane, U: Plain> Untyped<T, U> {
+    /// Computes a row through blocks of another type.
+    ///
+    /// # Safety
+    /// That of [`RowFn`].
+    unsafe fn blocks(&self, decode: Decoder<T>, row: RowFn<T, U>, bytes: Row<u8, u8>) {
+        let (mut a, mut b) = ([T::default(); BLOCK], [T::default(); BLOCK]);
+        let mut results = [U::default(); BLOCK];
+        let steps = bytes.steps;
+        for start in (0..bytes.len).step_by(BLOCK) {
+            let len = BLOCK.min(bytes.len - start);
+            // SAFETY: the caller's promise; an operand that does not move has one element.
+            unsafe {
+                let read = |from: *const u8, step: usize, to: &mut [T; BLOCK]| {
+                    let to = &mut to[..if step == 0 { 1 } else { len }];
+                    let from = from.add(start * step * self.size);
+                    decode(std::slice::from_raw_parts(from, to.len() * self.size), to);
+                };
+                read(bytes.a, steps[0], &mut a);
+                read(bytes.b, steps[1], &mut b);
+                let out = bytes.out.add(start * self.out_size);
+                let to = if self.encode.is_some() { results.as_mut_ptr() } else { out.cast() };
+                row(Row { a: a.as_ptr(), b: b.as_ptr(), out: to, len, steps });
+                if let Some(encode) = self.encode {
+                    let out = std::slice::from_raw_parts_mut(out, len * self.out_size);
+                    encode(&results[..len], out);
+                }
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn vector_row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+        // SAFETY: the promise of `Lane::row`, which alone calls this.
+        unsafe { lanes::<MANY, f32, U, F>(row) }
+    }
+}
+
+/// # Safety
+/// The row lies within its operands, and nobody else uses its part of the output.
+#[inline(always)]
+unsafe fn lanes<const LANES: usize, T: Plain, U: Plain, F: Formula<T, U>>(row: Row<T, U>) {
+    let Row { a, b, out, len, steps } = row;
+    // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
+    // is only what is inlined here.
+    unsafe {
+        let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
+        let whole = len - len % LANES;
+        match steps {
+            [1, 1] => {
+                for i in (0..whole).step_by(LANES) {
+                    let (x, y) = (load(a, i), load(b, i));
+                    for k in 0..LANES {
+                        *out.add(i + k) = F::apply(x[k], y[k]);
+                    }
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(*a.add(i), *b.add(i));
+                }
+            }
+            [1, _] => {
+                let y = *b;
+                for i in (0..whole).step_by(LANES) {
+                    let x = load(a, i);
+                    for k in 0..LANES {
+                        *out.add(i + k) = F::apply(x[k], y);
+                    }
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(*a.add(i), y);
+                }
+            }
+            [_, 1] => {
+                let x = *a;
+                for i in (0..whole).step_by(LANES) {
+                    let y = load(b, i);
+                    for k in 0..LANES {
+                        *out.add(i + k) = F::apply(x, y[k]);
+                    }
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(x, *b.add(i));
+                }
+            }
+            _ => {
+                let value = F::apply(*a, *b);
+                for i in 0..len {
+                    *out.add(i) = value;
+                }
+            }
+        }
+    }
+}
+
+/// The same type, from the wide type.
+#[inline(always)]
+fn same<T: Stored>(value: T::Wide) -> T {
+    value.narrow()
+}
+
+/// A truth value.
+#[inline(always)]
+fn truth(value: bool) -> Bool {
+    Bool(u8::from(value))
+}
+
+formulas! {
+    /// A function of two elements that gives one of their type. Integers wrap.
+    Binary, binary, same, same;
+    /// Sum.
+    Add |a, b| a.add(b);
+    /// Difference.
+    Subtract |a, b| a.sub(b);
+    /// Product.
+    Multiply |a, b| a.mul(b);
+    /// Quotient; of integers rounded down.
+    Divide |a, b| a.div(b);
+    /// Quotient; of integers rounded towards zero.
+    DivideTruncated |a, b| a.div_trunc(b);
+    /// Remainder with the sign of the dividend.
+    Mod |a, b| a.rem(b);
+    /// Remainder with the sign of the divisor.
+    FloorMod |a, b| a.rem_floor(b);
+    /// Power.
+    Power |a, b| a.pow(b);
+    /// The larger.
+    Maximum |a, b| if a < b { b } else { a };
+    /// The smaller.
+    Minimum |a, b| if b < a { b } else { a };
+    /// Square of the difference.
+    SquaredDifference |a, b| { let d = a.sub(b); d.mul(d) };
+    /// `a`, multiplied by `b` where it is below 0.
+    PRelu |a, b| if a < a.sub(a) { a.mul(b) } else { a };
+    /// Bits in both.
+    And |a, b| T::Wide::of_bits(a.bits() & b.bits());
+    /// Bits in either.
+    Or |a, b| T::Wide::of_bits(a.bits() | b.bits());
+    /// Bits in one of them.
+    Xor |a, b| T::Wide::of_bits(a.bits() ^ b.bits());
+    /// Bits moved up.
+    ShiftLeft |a, b| a.shift_left(b);
+    /// Bits moved down; the sign stays.
+    ShiftRight |a, b| a.shift_right(b);
+}
+
+formulas! {
+    /// A function of two elements that gives a truth value.
+    Comparison, comparison, truth, truth;
+    /// Whether both are equal.
+    Equal |a, b| a == b;
+    /// Whether they differ.
+    NotEqual |a, b| a != b;
+    /// Whether the first is smaller.
+    Less |a, b| a < b;
+    /// Whether the first is not larger.
+    LessEqual |a, b| a <= b;
+    /// Whether the first is larger.
+    Greater |a, b| a > b;
+    /// Whether the first is not smaller.
+    GreaterEqual |a, b| a >= b;
+    /// Whether both are true.
+    And |a, b| a.truth() && b.truth();
+    /// Whether one is true.
+    Or |a, b| a.truth() || b.truth();
+    /// Whether just one is true.
+    Xor |a, b| a.truth() != b.truth();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::num::f16;
+
+    fn apply<T: Element<Lane: Lane>>(op: Binary, a: &[T], b: &[T]) -> Vec<T> {
+        let count = a.len().max(b.len());
+        let mut out = vec![T::default(); count];
+        let plan = Broadcast::new(&[count], [&[a.len()], &[b.len()]]);
+        op.run(&Threads::new(2), &plan, Operands::separate(a, b, &mut out));
+        out
+    }
+
+    #[test]
+    fn integers_wrap_in_their_own_width() {
+        assert_eq!(apply(Binary::Add, &[100i8, -128], &[100, -1]), [-56, 127]);
+        assert_eq!(apply(Binary::Multiply, &[i64::MAX], &[3]), [i64::MAX.wrapping_mul(3)]);
+        assert_eq!(apply(Binary::Subtract, &[0u8, 5], &[1]), [255, 4]);
+        assert_eq!(apply(Binary::Power, &[3u8, 2], &[5, 9]), [243, 0]);
+        assert_eq!(apply(Binary::Power, &[-1i32, 2], &[-3, -1]), [-1, 0]);
+        assert_eq!(apply(Binary::ShiftLeft, &[1i8, 3], &[7, 9]), [-128, 0]);
+        assert_eq!(apply(Binary::ShiftRight, &[-8i8, 8], &[1, 100]), [-4, 0]);
+        assert_eq!(apply(Binary::SquaredDifference, &[i32::MIN], &[1]), [1]);
+    }
+
+    #[test]
+    fn division_has_two_signs() {
+        let (a, b) = ([7, -7, 7, -7], [2, 2, -2, -2]);
+        assert_eq!(apply(Binary::Divide, &a, &b), [3, -4, -4, 3]);
+        assert_eq!(apply(Binary::DivideTruncated, &a, &b), [3, -3, -3, 3]);
+        assert_eq!(apply(Binary::Mod, &a, &b), [1, -1, 1, -1]);
+        assert_eq!(apply(Binary::FloorMod, &a, &b), [1, 1, -1, -1]);
+        let real = |v: [i32; 4]| v.map(|x| x as f32);
+        assert_eq!(apply(Binary::FloorMod, &real(a), &real(b)), [1.0, 1.0, -1.0, -1.0]);
+        assert_eq!(apply(Binary::Divide, &[i64::MIN], &[-1]), [i64::MIN]);
+    }
+
+    #[test]
+    fn narrow_floats_are_computed_in_f32() {
+        let h = |v: f32| f16::from_f32(v);
+        assert_eq!(apply(Binary::Multiply, &[h(300.0)], &[h(300.0)]), [h(f32::INFINITY)]);
+        let many: Vec<f16> = (0..100).map(|i| h(i as f32)).collect();
+        let doubled = apply(Binary::Add, &many, &many);
+        assert!(doubled.iter().zip(&many).all(|(d, v)| d.to_f32() == 2.0 * v.to_f32()));
+        let many = vec![h(1.5); 300];
+        assert_eq!(apply(Binary::Subtract, &[h(4.0)], &many), vec![h(2.5); 300]);
+    }
+
+    /// Rows that follow each other, that are the same, whose elements are, and that lie anywhere.
+    #[test]
+    fn short_rows_are_computed_together() {
+        let sizes: [[&[usize]; 3]; 6] = [
+            [&[500, 3], &[500, 3], &[3]],
+            [&[90, 7], &[90, 1], &[90, 7]],
+            [&[4, 5, 60, 16], &[5, 1, 16], &[4, 1, 60, 1]],
+            [&[3, 40, 24], &[3, 1, 24], &[40, 1]],
+            [&[600, 2], &[600, 1], &[2]],
+            [&[7, 30, 5], &[7, 30, 5], &[7, 1, 5]],
+        ];
+        for [result, a, b] in sizes {
+            let numbers = |sizes: &[usize], factor: f32| -> Vec<f32> {
+                (0..sizes.iter().product()).map(|i| i as f32 * factor).collect()
+            };
+            let (x, y) = (numbers(a, 0.5), numbers(b, 0.37));
+            let mut found = vec![f32::NAN; result.iter().product()];
+            let plan = Broadcast::new(result, [a, b]);
+            Binary::Subtract.run(&Threads::new(2), &plan, Operands::separate(&x, &y, &mut found));
+            for (i, found) in found.iter().enumerate() {
+                let place = |sizes: &[usize]| {
+                    let (mut rest, mut at, mut stride) = (i, 0, 1);
+                    let missing = result.len() - sizes.len();
+                    for axis in (0..result.len()).rev() {
+                        let own = axis.checked_sub(missing).map_or(1, |axis| sizes[axis]);
+                        at += rest % result[axis] % own * stride;
+                        (rest, stride) = (rest / result[axis], stride * own);
+                    }
+                    at
+                };
+                assert_eq!(*found, x[place(a)] - y[place(b)], "{result:?} {a:?} {b:?} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn comparisons_and_in_place() {
+        let (a, b) = ([1f32, f32::NAN, 3.0], [2f32, f32::NAN, 3.0]);
+        let plan = Broadcast::new(&[3], [&[3], &[3]]);
+        let mut out = [Bool(9); 3];
+        Comparison::Equal.run(Threads::single(), &plan, Operands::separate(&a, &b, &mut out));
+        assert_eq!(out.map(|b| b.0), [0, 0, 1]);
+        let mut data = vec![1f32; 40];
+        let plan = Broadcast::new(&[40], [&[40], &[1]]);
+        Binary::Add.run(Threads::single(), &plan, Operands::over_first(&mut data, &[2.0]));
+        assert_eq!(data, vec![3f32; 40]);
+    }
+}

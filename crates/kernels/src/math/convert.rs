@@ -1,0 +1,154 @@
+//! Converts between stored types, through a wide type and small blocks in the cache.
+//!
+//! Stored values are read from and written to bytes, which need not be aligned: constants lie
+//! wherever the file has them.
+
+use crate::base::num::{Bool, Plain, Stored, Wide, bf16, f16};
+use crate::base::par::Threads;
+use crate::multiversion;
+
+/// Elements converted at a time.
+const BLOCK: usize = 512;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 32 << 10;
+
+/// Widens the stored values in some bytes.
+pub type Decoder<W> = fn(&[u8], &mut [W]);
+
+/// Narrows values to bytes.
+pub type Encoder<W> = fn(&[W], &mut [u8]);
+
+/// The way from stored elements to those of another type and back; `None` if it is the same.
+pub type Ways<W> = Option<(Decoder<W>, Encoder<W>)>;
+
+/// A type of elements, and the one that they are computed in: kernels are compiled for few types,
+/// and elements of others are converted to one of them and back.
+pub trait Element: Stored {
+    /// The type itself or, where networks hardly compute in it, its wide type.
+    type Lane: Stored;
+    /// The way there and back.
+    const WAYS: Ways<Self::Lane>;
+}
+
+macro_rules! elements {
+    (own $($t:ty)*) => {
+        $(impl Element for $t {
+            type Lane = $t;
+            const WAYS: Ways<$t> = None;
+        })*
+    };
+    (wide $($t:ty)*) => {
+        $(impl Element for $t {
+            type Lane = <$t as Stored>::Wide;
+            const WAYS: Ways<Self::Lane> =
+                Some((decode::<$t>, encode::<Self::Lane, $t>));
+        })*
+    };
+}
+
+elements!(own f32 f64 i32 i64 u64 Bool);
+elements!(wide f16 bf16 u8 u16 u32 i8 i16);
+
+multiversion! {
+    /// Widens each value.
+    ///
+    /// # Panics
+    /// When there are too few bytes.
+    pub fn decode<S: Stored>(from: &[u8], to: &mut [S::Wide]) {
+        assert!(from.len() >= size_of_val(to) / size_of::<S::Wide>() * size_of::<S>());
+        let from: *const S = from.as_ptr().cast();
+        for (i, to) in to.iter_mut().enumerate() {
+            // SAFETY: within the bytes; every bit pattern is a value of a Plain type.
+            *to = unsafe { from.add(i).read_unaligned() }.widen();
+        }
+    }
+}
+
+multiversion! {
+    /// Narrows each value.
+    ///
+    /// # Panics
+    /// When there is too little space.
+    pub fn encode<W: Wide, D: Stored>(from: &[W], to: &mut [u8]) {
+        assert!(to.len() >= from.len() * size_of::<D>());
+        let to: *mut D = to.as_mut_ptr().cast();
+        for (i, from) in from.iter().enumerate() {
+            // SAFETY: within the bytes.
+            unsafe { to.add(i).write_unaligned(from.narrow()) };
+        }
+    }
+}
+
+/// Converts `to.len() / to_size` elements of `from_size` bytes to elements of `to_size` bytes.
+///
+/// # Panics
+/// When there are too few bytes.
+pub fn convert<W: Wide>(
+    threads: &Threads,
+    (from, from_size, decode): (&[u8], usize, Decoder<W>),
+    (to, to_size, encode): (&mut [u8], usize, Encoder<W>),
+) {
+    threads.chunks(to, BLOCK * to_size, GRAIN, |first, part| {
+        let mut wide = [W::default(); BLOCK];
+        let mut at = first * BLOCK * from_size;
+        for to in part.chunks_mut(BLOCK * to_size) {
+            let count = to.len() / to_size;
+            let wide = &mut wide[..count];
+            decode(&from[at..at + count * from_size], wide);
+            encode(wide, to);
+            at += count * from_size;
+        }
+    });
+}
+
+/// Reads `to.len()` elements of `size` bytes.
+///
+/// # Panics
+/// When there are too few bytes.
+pub fn decode_all<L: Plain>(
+    threads: &Threads,
+    (from, size, decode): (&[u8], usize, Decoder<L>),
+    to: &mut [L],
+) {
+    threads.chunks(to, 1, GRAIN, |first, to| {
+        decode(&from[first * size..][..to.len() * size], to);
+    });
+}
+
+/// Writes `to.len() / size` elements of `size` bytes.
+///
+/// # Panics
+/// When there are fewer.
+pub fn encode_all<L: Plain>(
+    threads: &Threads,
+    from: &[L],
+    (to, size, encode): (&mut [u8], usize, Encoder<L>),
+) {
+    threads.chunks(to, size, GRAIN * size, |first, to| {
+        encode(&from[first..][..to.len() / size], to);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_converted_whole() {
+        let threads = Threads::new(2);
+        let values: Vec<i32> = (-50_000..50_001).collect();
+        let from: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let mut narrow = vec![0; values.len()];
+        convert(&threads, (&from, 4, decode::<i32>), (&mut narrow, 1, encode::<_, i8>));
+        assert!(values.iter().zip(&narrow).all(|(a, b)| *a as u8 == *b));
+        // One byte off: nothing is aligned.
+        let mut halves = vec![0; 2 * values.len() + 1];
+        convert(&threads, (&from, 4, decode::<i32>), (&mut halves[1..], 2, encode::<_, f16>));
+        let bits = |v: &i32| f16::from_f64(f64::from(*v)).to_le_bytes();
+        assert_eq!(halves[1..], values.iter().flat_map(bits).collect::<Vec<u8>>());
+        let mut back = vec![0; 2 * values.len()];
+        convert(&threads, (&halves[1..], 2, decode::<f16>), (&mut back, 2, encode::<_, bf16>));
+        assert_eq!(back[2 * 50_256..][..2], bf16::from_f32(256.0).to_le_bytes());
+    }
+}

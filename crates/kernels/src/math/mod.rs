@@ -1,0 +1,13 @@
+//! Functions of single elements, and the arithmetic that they are written in.
+
+pub mod arithmetic;
+pub mod binary;
+pub mod broadcast;
+pub mod convert;
+pub mod inverse;
+pub mod quantize;
+pub mod range;
+pub mod real;
+pub mod select;
+pub mod sub_byte;
+pub mod unary;

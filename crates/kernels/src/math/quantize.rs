@@ -1,0 +1,545 @@
+//! Quantisation that is only simulated: elements are rounded to the values that a narrow type
+//! would hold, and stay what they are. f16 and bf16 are computed in f32.
+
+use crate::base::num::{F8E4M3, F8E5M2, Wide};
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::base::simd::Vector;
+use crate::math::broadcast::Broadcast;
+use crate::math::real::{Real, StoredReal};
+use crate::multiversion;
+
+/// Elements computed together: a loop of vectors, not unrolled.
+const LANES: usize = 64;
+
+/// The same where each has limits of its own, as rows of channels do: few are longer.
+const TOGETHER: usize = 8;
+
+/// What happens to the elements that share parameters.
+trait Rounding<R>: Copy {
+    fn apply(self, x: R) -> R;
+}
+
+/// To one of a number of levels between two limits, and from there to between two others.
+#[derive(Clone, Copy)]
+struct Levels<R> {
+    low: R,
+    high: R,
+    to_low: R,
+    to_high: R,
+    /// Steps between the limits.
+    steps: R,
+}
+
+impl<R> Levels<R> {
+    /// Between limits, low and high, and others.
+    #[inline(always)]
+    fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> Levels<R> {
+        Levels { low, high, to_low, to_high, steps }
+    }
+}
+
+impl<R: Real> Rounding<R> for Levels<R> {
+    #[inline(always)]
+    fn apply(self, x: R) -> R {
+        let Levels { low, high, to_low, to_high, steps } = self;
+        let (least, most) = if high < low { (high, low) } else { (low, high) };
+        let level = ((x - low) / (high - low) * steps).round_even();
+        let inside = level / steps * (to_high - to_low) + to_low;
+        let below = if x > most { to_high } else { inside };
+        if x <= least { to_low } else { below }
+    }
+}
+
+/// The same in f32 for elements that are about to be integers: by a factor in place of the divisions, so
+/// that a value between two levels may go to the other one. NaN goes to the first level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToLevel {
+    low: f32,
+    factor: f32,
+    most: f32,
+}
+
+impl ToLevel {
+    /// To one of `levels` levels between two limits, `low` below `high`; none otherwise.
+    pub fn new(low: f32, high: f32, levels: usize) -> Option<ToLevel> {
+        let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
+        let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
+        (low < high && factor.is_normal()).then_some(ToLevel { low, factor, most })
+    }
+
+    /// The level of an element as a byte.
+    #[inline(always)]
+    pub(crate) fn byte(self, x: f32) -> u8 {
+        // SAFETY: a whole number between 0 and 255.
+        unsafe { self.level(x).to_int_unchecked::<i32>() as u8 }
+    }
+
+    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    pub(crate) fn clamps(self, low: f32, high: f32) -> bool {
+        clamps([low, high].map(|x| (x - self.low) * self.factor), self.most)
+    }
+
+    /// The level of an element: a whole number from 0 on.
+    #[inline(always)]
+    pub(crate) fn level(self, x: f32) -> f32 {
+        // The comparison gives 0 for NaN.
+        ((x - self.low) * self.factor).round_ties_even().max(0.0).min(self.most)
+    }
+}
+
+impl ToLevel {
+    /// The levels of vectors before they are rounded to whole ones.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    pub(crate) unsafe fn scaled<V: Vector>(self, x: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
+            within_levels(scaled, self.most)
+        }
+    }
+}
+
+/// Whether numbers are rounded to the first level and to the last.
+fn clamps([low, high]: [f32; 2], most: f32) -> bool {
+    low <= 0.25 && high >= most - 0.25
+}
+
+/// Numbers between 0 and the last level; 0 for NaN.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+pub(crate) unsafe fn within_levels<V: Vector>(scaled: V, most: f32) -> V {
+    // SAFETY: the caller's promise.
+    unsafe { scaled.larger(V::zero()).smaller(V::splat(most)) }
+}
+
+/// Numbers from 0 to 2^22, rounded to whole ones, ties to even.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
+    /// Added to such a number, it leaves no bits behind the point.
+    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+    // SAFETY: the caller's promise.
+    unsafe { x.add(V::splat(WHOLE)).add(V::splat(-WHOLE)) }
+}
+
+multiversion! {
+    /// The level of each element.
+    pub(crate) fn to_levels(to: ToLevel, values: &[f32], levels: &mut [u8]) {
+        for (value, level) in values.iter().zip(levels) {
+            *level = to.byte(*value);
+        }
+    }
+}
+
+multiversion! {
+    /// Gives each element the value of its level: `level · scale + low`.
+    pub(crate) fn to_values(to: ToLevel, scale: f32, low: f32, values: &mut [f32]) {
+        for value in values {
+            *value = to.level(*value) * scale + low;
+        }
+    }
+}
+
+/// How elements are rounded to levels of their own in each column, as [`ToLevel`] does, and what the
+/// values of these are.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnLevels<'a> {
+    /// For each column: what is added to an element, the factor of that, the distance between values
+    /// and the value of the first level.
+    pub(crate) parts: [&'a [f32]; 4],
+    /// The last level.
+    pub(crate) most: f32,
+}
+
+impl<'a> ColumnLevels<'a> {
+    /// The parameters of columns with these limits, low and high of the input and of the output, and
+    /// as many levels; none where [`ToLevel::new`] gives none.
+    pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
+        let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
+            let to = ToLevel::new(low, high, levels)?;
+            let scale = (f64::from(to_high) - f64::from(to_low)) / f64::from(to.most);
+            Some([-to.low, to.factor, scale as f32, to_low])
+        });
+        let columns: Vec<[f32; 4]> = columns.collect::<Option<_>>()?;
+        Some((0..4).flat_map(|part| columns.iter().map(move |of| of[part])).collect())
+    }
+
+    /// The levels of columns by their [`ColumnLevels::parameters`], from 0 to `most`.
+    pub fn new(parameters: &'a [f32], most: f32) -> ColumnLevels<'a> {
+        let mut parts = [&parameters[..0]; 4];
+        let columns = parameters.len() / 4;
+        for (part, all) in parts.iter_mut().zip(parameters.chunks_exact(columns.max(1))) {
+            *part = all;
+        }
+        ColumnLevels { parts, most }
+    }
+
+    /// The parameters of columns that are all alike, with values `scale` apart from `low` on.
+    pub fn alike(to: ToLevel, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
+        let parts = [-to.low, to.factor, scale, low];
+        parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
+    }
+
+    /// Columns that there are parameters for.
+    pub(crate) fn columns(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).min().unwrap_or_default()
+    }
+
+    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    pub(crate) fn clamps(&self, low: f32, high: f32) -> bool {
+        let [add, factor, ..] = self.parts;
+        let scaled = |i: usize| [low, high].map(|x| (x + add[i]) * factor[i]);
+        (0..self.columns()).all(|i| clamps(scaled(i), self.most))
+    }
+
+    /// The level of an element of a column.
+    #[inline(always)]
+    fn level(&self, x: f32, add: f32, factor: f32) -> f32 {
+        ((x + add) * factor).round_ties_even().max(0.0).min(self.most)
+    }
+
+    /// Those of the columns from `first` on.
+    pub(crate) fn after(self, first: usize) -> ColumnLevels<'a> {
+        ColumnLevels { parts: self.parts.map(|part| &part[first..]), ..self }
+    }
+
+    /// Those of some columns from `first` on, if there are so many.
+    pub(crate) fn some(self, first: usize, columns: usize) -> Option<ColumnLevels<'a>> {
+        let has_all = self.columns() >= first + columns;
+        let part = |part: &'a [f32]| &part[first..first + columns];
+        has_all.then(|| ColumnLevels { parts: self.parts.map(part), ..self })
+    }
+}
+
+multiversion! {
+    /// The level of each element of a row of columns.
+    fn to_column_levels(of: ColumnLevels<'_>, values: &[f32], levels: &mut [u8]) {
+        let [add, factor, ..] = of.parts;
+        for ((value, level), (add, factor)) in values.iter().zip(levels).zip(add.iter().zip(factor)) {
+            *level = of.level(*value, *add, *factor) as u8;
+        }
+    }
+}
+
+multiversion! {
+    /// Gives each element of lines of `len` columns the value of its level.
+    pub(crate) fn to_column_values(levels: ColumnLevels<'_>, len: usize, lines: &mut [f32]) {
+        let [add, factor, scale, low] = levels.parts.map(|part| &part[..len]);
+        for line in lines.chunks_exact_mut(len.max(1)) {
+            for (j, x) in line.iter_mut().enumerate() {
+                *x = levels.level(*x, add[j], factor[j]) * scale[j] + low[j];
+            }
+        }
+    }
+}
+
+/// How levels are found: those of all elements alike, or of each column.
+#[derive(Clone, Copy, Debug)]
+pub enum ToLevels<'a> {
+    /// In one way.
+    Alike(ToLevel),
+    /// Each column in its own.
+    Columns(ColumnLevels<'a>),
+}
+
+impl ToLevels<'_> {
+    /// Writes the levels of a row of elements, of columns from `first` on.
+    pub(crate) fn row(self, first: usize, values: &[f32], levels: &mut [u8]) {
+        match self {
+            ToLevels::Alike(to) => to_levels(to, values, levels),
+            ToLevels::Columns(columns) => to_column_levels(columns.after(first), values, levels),
+        }
+    }
+}
+
+/// What results become.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Values.
+    Values(&'a mut [f32]),
+    /// Levels, after all steps.
+    Levels(&'a mut [u8], ToLevels<'a>),
+}
+
+impl Output<'_> {
+    /// Elements that there is room for.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Output::Values(to) => to.len(),
+            Output::Levels(to, _) => to.len(),
+        }
+    }
+}
+
+/// The limits of elements, each repeated to their shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a, T> {
+    /// Limits of the input, low and high.
+    pub input: [&'a [T]; 2],
+    /// Limits of the output, low and high.
+    pub output: [&'a [T]; 2],
+}
+
+/// Rounds elements to `levels` values. `plan` walks over the four limits.
+///
+/// # Panics
+/// When the limits or the elements are not those of the plan.
+pub fn fake_quantize<T: StoredReal>(
+    threads: &Threads,
+    plan: &Broadcast<4>,
+    levels: usize,
+    limits: Limits<'_, T>,
+    io: &InOut<'_, T>,
+) {
+    let steps = T::Wide::of(levels.saturating_sub(1) as f64);
+    let Limits { input: [low, high], output: [to_low, to_high] } = limits;
+    let limits = [low, high, to_low, to_high];
+    if plan.steps() == [0; 4] {
+        return rows(threads, plan, limits, io, |limits| Levels::new(limits, steps));
+    }
+    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
+    plan.rows(threads, |first, len, at| {
+        let own = std::array::from_fn(|k| &limits[k][at[k]..]);
+        // SAFETY: rows are disjoint.
+        let io = unsafe { io.part(first..first + len) };
+        round_each(io, own, plan.steps().map(|step| step == 1), steps);
+    });
+}
+
+/// Rounds an element by the limits at a place.
+#[inline(always)]
+fn round_one<T: StoredReal>(x: T, limits: &[[T; TOGETHER]; 4], at: usize, steps: T::Wide) -> T {
+    let [low, high, to_low, to_high] = limits;
+    let own = [low[at].widen(), high[at].widen(), to_low[at].widen(), to_high[at].widen()];
+    Levels::new(own, steps).apply(x.widen()).narrow()
+}
+
+multiversion! {
+    /// Rounds elements by limits of which some are those of each element.
+    fn round_each<T: StoredReal>(
+        io: InOut<'_, T>,
+        limits: [&[T]; 4],
+        of_each: [bool; 4],
+        steps: T::Wide,
+    ) {
+        let mut io = io;
+        let (len, mut at) = (io.len(), 0);
+        // Loops, not closures: what is not inlined here is not compiled for the instruction set.
+        let mut own = [[limits[0][0]; TOGETHER]; 4];
+        for k in 0..4 {
+            own[k] = [limits[k][0]; TOGETHER];
+        }
+        while at < len {
+            let count = TOGETHER.min(len - at);
+            for k in 0..4 {
+                if of_each[k] {
+                    own[k][..count].copy_from_slice(&limits[k][at..][..count]);
+                }
+            }
+            if count == TOGETHER {
+                let mut x: [T; TOGETHER] = io.load(at);
+                for j in 0..TOGETHER {
+                    x[j] = round_one(x[j], &own, j, steps);
+                }
+                io.store(at, x);
+            } else {
+                for j in 0..count {
+                    let [x]: [T; 1] = io.load(at + j);
+                    io.store(at + j, [round_one(x, &own, j, steps)]);
+                }
+            }
+            at += count;
+        }
+    }
+}
+
+/// An 8-bit floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float8 {
+    /// 4 exponent and 3 mantissa bits.
+    E4M3,
+    /// 5 exponent and 2 mantissa bits.
+    E5M2,
+}
+
+/// To a value of a type, after scaling and shifting, which are taken back.
+#[derive(Clone, Copy)]
+struct Scaled<R> {
+    to: Float8,
+    scale: R,
+    shift: R,
+}
+
+impl<R: Real + Wide> Rounding<R> for Scaled<R> {
+    #[inline(always)]
+    fn apply(self, x: R) -> R {
+        let value: f32 = (x * self.scale - self.shift).narrow();
+        let rounded = match self.to {
+            Float8::E4M3 => F8E4M3::new(value.clamp(-448.0, 448.0)).to_f32(),
+            Float8::E5M2 => F8E5M2::new(value.clamp(-57344.0, 57344.0)).to_f32(),
+        };
+        (R::of(rounded.into()) + self.shift) / self.scale
+    }
+}
+
+/// Rounds `x * scale - shift` to the nearest value of a type, and takes scale and shift back.
+/// What is too large becomes the largest finite value. `plan` walks over scale and shift; without
+/// a shift it is 0.
+///
+/// # Panics
+/// When scale, shift or the elements are not those of the plan.
+pub fn fake_convert<T: StoredReal>(
+    threads: &Threads,
+    plan: &Broadcast<2>,
+    to: Float8,
+    (scale, shift): (&[T], Option<&[T]>),
+    io: &InOut<'_, T>,
+) {
+    let params = [scale, shift.unwrap_or(scale)];
+    rows(threads, plan, params, io, |[scale, own]| {
+        let shift = if shift.is_some() { own } else { T::Wide::of(0.0) };
+        Scaled { to, scale, shift }
+    });
+}
+
+/// Rounds every row, by parameters that are widened once where the whole row shares them.
+fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
+    threads: &Threads,
+    plan: &Broadcast<P>,
+    params: [&[T]; P],
+    io: &InOut<'_, T>,
+    rounding: impl Fn([T::Wide; P]) -> F + Sync,
+) {
+    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
+    let steps = plan.steps();
+    plan.rows(threads, |first, len, at| {
+        let width = if steps == [0; P] { len } else { 1 };
+        for i in (0..len).step_by(width.max(1)) {
+            let own = std::array::from_fn(|k| params[k][at[k] + i * steps[k]].widen());
+            // SAFETY: rows are disjoint.
+            round(unsafe { io.part(first + i..first + i + width) }, rounding(own));
+        }
+    });
+}
+
+multiversion! {
+    fn round<T: StoredReal, F: Rounding<T::Wide>>(io: InOut<'_, T>, f: F) {
+        let mut io = io;
+        let (len, mut at) = (io.len(), 0);
+        while at + LANES <= len {
+            let mut x: [T; LANES] = io.load(at);
+            for x in &mut x {
+                *x = f.apply(x.widen()).narrow();
+            }
+            io.store(at, x);
+            at += LANES;
+        }
+        while at < len {
+            let [x]: [T; 1] = io.load(at);
+            io.store(at, [f.apply(x.widen()).narrow()]);
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantized(x: &[f32], sizes: &[usize], limits: [&[f32]; 4], shape: &[usize]) -> Vec<f32> {
+        let mut to = vec![0.0; x.len()];
+        let plan = Broadcast::new(sizes, [shape; 4]);
+        let [a, b, c, d] = limits;
+        let limits = Limits { input: [a, b], output: [c, d] };
+        fake_quantize(&Threads::new(2), &plan, 5, limits, &InOut::separate(x, &mut to));
+        to
+    }
+
+    #[test]
+    fn levels() {
+        let x = [-3.0, -1.0, -0.9, -0.25, 0.0, 0.26, 0.25, 0.75, 1.0, 1.1, f32::INFINITY];
+        let expected = [10.0, 10.0, 10.0, 14.0, 14.0, 16.0, 14.0, 18.0, 18.0, 18.0, 18.0];
+        assert_eq!(quantized(&x, &[11], [&[-1.0], &[1.0], &[10.0], &[18.0]], &[1]), expected);
+        // Swapped limits, and limits that are the same.
+        assert_eq!(
+            quantized(&[-0.5, 3.0], &[2], [&[1.0], &[-1.0], &[0.0], &[4.0]], &[]),
+            [3.0, 4.0]
+        );
+        assert_eq!(
+            quantized(&[0.5, 0.6], &[2], [&[0.5], &[0.5], &[0.0], &[1.0]], &[1]),
+            [0.0, 1.0]
+        );
+        assert!(quantized(&[f32::NAN], &[1], [&[0.0], &[1.0], &[0.0], &[1.0]], &[])[0].is_nan());
+    }
+
+    #[test]
+    fn limits_of_channels() {
+        let x = vec![0.6; 2 * 3 * 40];
+        let (low, high) = ([0.0; 3], [1.0, 2.0, 4.0]);
+        let limits: [&[f32]; 4] = [&low, &high, &low, &high];
+        for (sizes, shape, inner) in [([2, 3, 40], &[3, 1][..], 40), ([2, 40, 3], &[3][..], 1)] {
+            for (i, y) in quantized(&x, &sizes, limits, shape).iter().enumerate() {
+                assert_eq!(*y, [0.5, 0.5, 1.0][i / inner % 3]);
+            }
+        }
+    }
+
+    /// The definition, one by one, where rows are longer than what is computed together.
+    #[test]
+    fn limits_of_columns() {
+        let low: Vec<f32> = (0..21).map(|j| -0.3 - j as f32).collect();
+        let high: Vec<f32> = (0..21).map(|j| 0.7 + 2.0 * j as f32).collect();
+        let x: Vec<f32> = (0..4 * 21).map(|i| (i * 29 % 101) as f32 * 0.7 - 30.0).collect();
+        let found = quantized(&x, &[4, 21], [&low, &high, &high, &low], &[21]);
+        for (i, x) in x.iter().enumerate() {
+            let (low, high) = (low[i % 21], high[i % 21]);
+            let level = |x: f32| ((x - low) / (high - low) * 4.0).round_ties_even() / 4.0;
+            let level = level(x.clamp(low, high));
+            assert!((found[i] - (level * (low - high) + high)).abs() < 1e-5, "{x}");
+        }
+    }
+
+    /// Each column has its own level, which those that cannot be told by a factor do not.
+    #[test]
+    fn levels_of_columns() {
+        let limits: Vec<[f32; 4]> =
+            (0..37).map(|j| [-1.0 - j as f32, 3.0, -0.5, j as f32 + 1.0]).collect();
+        let parameters = ColumnLevels::parameters(&limits, 16).unwrap();
+        let x: Vec<f32> = (0..3 * 37).map(|i| (i * 29 % 101) as f32 * 0.7 - 41.0).collect();
+        let mut found = x.clone();
+        to_column_values(ColumnLevels::new(&parameters, 15.0), 37, &mut found);
+        for (i, (found, x)) in found.iter().zip(x).enumerate() {
+            let [low, high, to_low, to_high] = limits[i % 37].map(f64::from);
+            let level = (f64::from(x).clamp(low, high) - low) / (high - low) * 15.0;
+            let exact = level.round_ties_even() / 15.0 * (to_high - to_low) + to_low;
+            assert!((f64::from(*found) - exact).abs() < 1e-5, "{x}: {found} {exact}");
+        }
+        assert!(ColumnLevels::parameters(&[[1.0, 1.0, 0.0, 1.0]], 16).is_none());
+        assert!(ColumnLevels::parameters(&limits, 1).is_none());
+    }
+
+    #[test]
+    fn narrow_floats() {
+        let x = [1.0f32, 1.0625, 1.07, 1000.0, -1e6, 1e-9];
+        for (to, scale, shift, expected) in [
+            (Float8::E4M3, 1.0, None, [1.0, 1.0, 1.125, 448.0, -448.0, 0.0]),
+            (Float8::E5M2, 1.0, None, [1.0, 1.0, 1.0, 1024.0, -57344.0, 0.0]),
+            (Float8::E4M3, 2.0, Some(1.0), [1.0, 1.0625, 1.0625, 224.5, -223.5, 0.0]),
+        ] {
+            let mut found = x;
+            let (plan, io) = (Broadcast::new(&[6], [&[1], &[1]]), InOut::in_place(&mut found));
+            let shift = shift.map(|s| [s]);
+            let params = (&[scale][..], shift.as_ref().map(|s| &s[..]));
+            fake_convert(Threads::single(), &plan, to, params, &io);
+            assert_eq!(found, expected);
+        }
+    }
+}

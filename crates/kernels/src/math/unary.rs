@@ -1,0 +1,419 @@
+//! Functions of one element, each written once as a formula over [`Real`].
+
+use crate::base::num::Stored;
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::math::convert::{Decoder, Encoder};
+use crate::math::real::Real;
+use crate::multiversion;
+use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
+
+/// Elements that are worth a second thread, for a function of some arithmetic.
+const GRAIN: usize = 8 << 10;
+
+/// Elements of other types computed at a time.
+const BLOCK: usize = 512;
+
+/// A function of one element.
+trait Formula: Copy + Send + Sync {
+    fn apply<R: Real>(self, x: R) -> R;
+}
+
+/// Declares the functions: a name, parameters, and the formula, in which `R` is f32 or f64.
+macro_rules! formulas {
+    ($($(#[$doc:meta])* $name:ident { $($p:ident),* } |$x:ident| $body:expr;)*) => {
+        /// A function of one element.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[allow(missing_docs)] // the parameters are those of the formula
+        pub enum Unary {
+            $($(#[$doc])* $name { $($p: f64),* },)*
+        }
+
+        mod formula {
+            $(#[derive(Clone, Copy)]
+            pub struct $name { $(pub $p: f64),* })*
+        }
+
+        $(impl Formula for formula::$name {
+            #[inline(always)]
+            fn apply<R: Real>(self, $x: R) -> R {
+                $(let $p = R::of(self.$p);)*
+                $body
+            }
+        })*
+
+        /// Applies a function to every f32.
+        pub fn unary_f32(threads: &Threads, function: Unary, io: &InOut<'_, f32>) {
+            match function {
+                $(Unary::$name { $($p),* } => {
+                    let f = formula::$name { $($p),* };
+                    // SAFETY: the ranges are disjoint.
+                    threads.ranges(io.len(), GRAIN, |r| map_f32(f, unsafe { io.part(r) }));
+                })*
+            }
+        }
+
+        /// Applies a function to every f64.
+        pub fn unary_f64(threads: &Threads, function: Unary, io: &InOut<'_, f64>) {
+            match function {
+                $(Unary::$name { $($p),* } => {
+                    let f = formula::$name { $($p),* };
+                    // SAFETY: the ranges are disjoint.
+                    threads.ranges(io.len(), GRAIN, |r| map_f64(f, unsafe { io.part(r) }));
+                })*
+            }
+        }
+    };
+}
+
+multiversion! {
+    fn map_f32<F: Formula>(f: F, io: InOut<'_, f32>) {
+        let mut io = io;
+        match io.slices() {
+            Err(run) => {
+                for x in run {
+                    *x = f.apply(*x);
+                }
+            }
+            Ok((from, to)) => {
+                for (y, x) in to.iter_mut().zip(from) {
+                    *y = f.apply(*x);
+                }
+            }
+        }
+    }
+}
+
+fn map_f64<F: Formula>(f: F, mut io: InOut<'_, f64>) {
+    for at in 0..io.len() {
+        let [x] = io.load(at);
+        io.store(at, [f.apply(x)]);
+    }
+}
+
+formulas! {
+    /// Magnitude.
+    Abs {} |x| x.abs();
+    /// Inverse cosine.
+    Acos {} |x| x.via_f64(libm::acos);
+    /// Inverse hyperbolic cosine.
+    Acosh {} |x| x.via_f64(libm::acosh);
+    /// Inverse sine.
+    Asin {} |x| x.via_f64(libm::asin);
+    /// Inverse hyperbolic sine.
+    Asinh {} |x| x.via_f64(libm::asinh);
+    /// Inverse tangent.
+    Atan {} |x| x.via_f64(libm::atan);
+    /// Inverse hyperbolic tangent.
+    Atanh {} |x| x.via_f64(libm::atanh);
+    /// Rounded up.
+    Ceil {} |x| x.ceil();
+    /// Kept between two bounds; NaN stays.
+    Clamp { low, high } |x| {
+        let x = if x < low { low } else { x };
+        if x > high { high } else { x }
+    };
+    /// Cosine.
+    Cos {} |x| x.via_f64(libm::cos);
+    /// Hyperbolic cosine.
+    Cosh {} |x| x.via_f64(libm::cosh);
+    /// `alpha (e^x - 1)` below 0.
+    Elu { alpha } |x| if x > R::of(0.0) { x } else { alpha * (x.exp() - R::of(1.0)) };
+    /// Error function.
+    Erf {} |x| x.erf();
+    /// Inverse of the error function.
+    ErfInv {} |x| x.via_f64(erf_inv);
+    /// e to the power.
+    Exp {} |x| x.exp();
+    /// Rounded down.
+    Floor {} |x| x.floor();
+    /// `x Phi(x)` with the error function.
+    GeluErf {} |x| x.gelu();
+    /// `x Phi(x)` with the hyperbolic tangent.
+    GeluTanh {} |x| {
+        let inner = (x * x * x).fma(R::of(0.044715), x) * R::of(FRAC_2_SQRT_PI / SQRT_2);
+        R::of(0.5) * x * (R::of(1.0) + inner.tanh())
+    };
+    /// `max(0, min(1, alpha x + beta))`.
+    HardSigmoid { alpha, beta } |x| {
+        x.fma(alpha, beta).greatest(R::of(0.0)).least(R::of(1.0))
+    };
+    /// `min(max(x + 3, 0), 6) / 6`.
+    HSigmoid {} |x| gate(x);
+    /// `x min(max(x + 3, 0), 6) / 6`.
+    HSwish {} |x| x * gate(x);
+    /// The value itself.
+    Identity {} |x| x;
+    /// Natural logarithm.
+    Log {} |x| x.ln();
+    /// `x tanh(ln(1 + e^x))`.
+    Mish {} |x| {
+        let e = x.exp();
+        let n = e * (e + R::of(2.0));
+        if x > R::of(20.0) { x } else { x * (n / (n + R::of(2.0))) }
+    };
+    /// The other sign.
+    Negative {} |x| -x;
+    /// `alpha x` below 0.
+    LeakyRelu { alpha } |x| if x < R::of(0.0) { alpha * x } else { x };
+    /// 0 below 0.
+    Relu {} |x| if x > R::of(0.0) { x } else { R::of(0.0) };
+    /// Rounded to nearest, ties to even.
+    RoundEven {} |x| x.round_even();
+    /// Rounded to nearest, ties away from zero.
+    RoundAway {} |x| x.round_away();
+    /// `lambda x` above 0, `lambda alpha (e^x - 1)` below.
+    Selu { alpha, lambda } |x| {
+        lambda * if x > R::of(0.0) { x } else { alpha * (x.exp() - R::of(1.0)) }
+    };
+    /// `1 / (1 + e^-x)`.
+    Sigmoid {} |x| x.sigmoid();
+    /// -1, 0 or 1; NaN stays.
+    Sign {} |x| {
+        let zero = if x.is_nan() { x } else { R::of(0.0) };
+        let positive = if x > R::of(0.0) { R::of(1.0) } else { zero };
+        if x < R::of(0.0) { R::of(-1.0) } else { positive }
+    };
+    /// Sine.
+    Sin {} |x| x.via_f64(libm::sin);
+    /// Hyperbolic sine.
+    Sinh {} |x| x.via_f64(libm::sinh);
+    /// `ln(1 + e^x)`.
+    SoftPlus {} |x| {
+        let e = x.exp();
+        let small = e * (R::of(1.0) - R::of(0.5) * e);
+        let value = if e < R::of(1e-4) { small } else { (R::of(1.0) + e).ln() };
+        if x > R::of(20.0) { x } else { value }
+    };
+    /// `x / (1 + |x|)`.
+    SoftSign {} |x| x / (R::of(1.0) + x.abs());
+    /// Square root.
+    Sqrt {} |x| x.sqrt();
+    /// `x / (1 + e^-x)`.
+    Silu {} |x| x / x.one_and_exp_of_minus();
+    /// `x / (1 + e^(-beta x))`.
+    Swish { beta } |x| x / (beta * x).one_and_exp_of_minus();
+    /// Tangent.
+    Tan {} |x| x.via_f64(libm::tan);
+    /// Hyperbolic tangent.
+    Tanh {} |x| x.tanh();
+}
+
+/// `min(max(x + 3, 0), 6) / 6`, by a product, which takes half as long; 6 times the nearest number to 1/6
+/// rounds to 1.
+#[inline(always)]
+fn gate<R: Real>(x: R) -> R {
+    (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * R::of(1.0 / 6.0)
+}
+
+/// Inverse of erf: a starting value by Winitzki, then Newton's method.
+fn erf_inv(y: f64) -> f64 {
+    if y.abs() >= 1.0 || y.is_nan() {
+        return if y.abs() == 1.0 { y * f64::INFINITY } else { f64::NAN };
+    }
+    const A: f64 = 0.147;
+    let log = libm::log1p(-y * y);
+    let half = 2.0 / (std::f64::consts::PI * A) + log / 2.0;
+    let mut x = (libm::sqrt(libm::sqrt(half * half - log / A) - half)).copysign(y);
+    for _ in 0..3 {
+        // erfc keeps its digits where erf is close to 1.
+        let error = match x.abs() < 0.5 {
+            true => libm::erf(x) - y,
+            false => x.signum() * ((1.0 - y.abs()) - libm::erfc(x.abs())),
+        };
+        x -= error / (FRAC_2_SQRT_PI * libm::exp(-x * x));
+    }
+    x
+}
+
+/// Applies a function to values that are stored in another type and computed in f32.
+///
+/// # Panics
+/// When the lengths do not fit each other.
+pub fn unary_via_f32(
+    threads: &Threads,
+    function: Unary,
+    (from, from_size, decode): (&[u8], usize, Decoder<f32>),
+    (to, to_size, encode): (&mut [u8], usize, Encoder<f32>),
+) {
+    let alone = Threads::single();
+    threads.chunks(to, BLOCK * to_size, GRAIN * to_size, |first, part| {
+        let mut block = [0f32; BLOCK];
+        let mut at = first * BLOCK * from_size;
+        for to in part.chunks_mut(BLOCK * to_size) {
+            let block = &mut block[..to.len() / to_size];
+            decode(&from[at..at + block.len() * from_size], block);
+            unary_f32(alone, function, &InOut::in_place(block));
+            encode(block, to);
+            at += block.len() * from_size;
+        }
+    });
+}
+
+/// Applies a function to integers: computed in f64 and rounded, ties away from zero.
+pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], to: &mut [T]) {
+    let alone = Threads::single();
+    threads.chunks(to, BLOCK, GRAIN, |first, part| {
+        let from = &from[first * BLOCK..][..part.len()];
+        let mut block = [0f64; BLOCK];
+        for (from, to) in from.chunks(BLOCK).zip(part.chunks_mut(BLOCK)) {
+            let block = &mut block[..to.len()];
+            for (wide, x) in block.iter_mut().zip(from) {
+                *wide = f64::from_wide(x.widen());
+            }
+            unary_f64(alone, function, &InOut::in_place(block));
+            for (to, wide) in to.iter_mut().zip(block) {
+                *to = T::from_f64(wide.round());
+            }
+        }
+    });
+}
+
+/// The nearest f64 to a wide value.
+trait FromWide {
+    fn from_wide<W: crate::base::num::Wide>(wide: W) -> Self;
+}
+
+impl FromWide for f64 {
+    #[inline(always)]
+    fn from_wide<W: crate::base::num::Wide>(wide: W) -> f64 {
+        wide.narrow::<f64>()
+    }
+}
+
+/// A function of an integer, computed in its own width; it wraps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntUnary {
+    /// Magnitude.
+    Abs,
+    /// All bits inverted.
+    Not,
+    /// The other sign.
+    Negative,
+    /// 0 below 0.
+    Relu,
+    /// -1, 0 or 1.
+    Sign,
+}
+
+/// Applies a function to signed integers.
+pub fn unary_int<T: Stored<Wide = i64>>(
+    threads: &Threads,
+    function: IntUnary,
+    from: &[T],
+    to: &mut [T],
+) {
+    let apply: fn(i64) -> i64 = match function {
+        IntUnary::Abs => i64::wrapping_abs,
+        IntUnary::Not => |x| !x,
+        IntUnary::Negative => i64::wrapping_neg,
+        IntUnary::Relu => |x| x.max(0),
+        IntUnary::Sign => i64::signum,
+    };
+    threads.chunks(to, 1, GRAIN, |first, part| {
+        for (to, from) in part.iter_mut().zip(&from[first..]) {
+            *to = T::from_i64(apply(from.widen()));
+        }
+    });
+}
+
+/// Tests every value, widened to f64.
+pub fn test<T: Stored>(threads: &Threads, from: &[T], to: &mut [u8], test: fn(f64) -> bool) {
+    threads.chunks(to, 1, GRAIN, |first, part| {
+        for (to, x) in part.iter_mut().zip(&from[first..]) {
+            *to = u8::from(test(f64::from_wide(x.widen())));
+        }
+    });
+}
+
+/// Keeps integers between two bounds.
+pub fn clamp_int<T: Stored + PartialOrd>(
+    threads: &Threads,
+    (low, high): (T, T),
+    from: &[T],
+    to: &mut [T],
+) {
+    threads.chunks(to, 1, GRAIN, |first, part| {
+        for (to, x) in part.iter_mut().zip(&from[first..]) {
+            let x = if *x < low { low } else { *x };
+            *to = if x > high { high } else { x };
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::num::f16;
+    use crate::math::convert::{decode, encode};
+    use std::f64::consts::FRAC_1_SQRT_2;
+
+    fn apply(function: Unary, values: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; values.len()];
+        unary_f32(&Threads::new(2), function, &InOut::separate(values, &mut out));
+        out
+    }
+
+    /// f64 formulas are the reference; libm's functions are independent of ours.
+    #[test]
+    fn f32_agrees_with_f64() {
+        let values: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.0037).collect();
+        for (function, exact) in [
+            (Unary::Exp {}, (|x| libm::exp(x)) as fn(f64) -> f64),
+            (Unary::GeluErf {}, |x| 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2)),
+            (Unary::Mish {}, |x| x * libm::tanh(libm::log1p(libm::exp(x)))),
+            (Unary::SoftPlus {}, |x| libm::log1p(libm::exp(x))),
+            (Unary::Silu {}, |x| x / (1.0 + libm::exp(-x))),
+            (Unary::Swish { beta: 1.5 }, |x| x / (1.0 + libm::exp(-1.5 * x))),
+            (Unary::Sigmoid {}, |x| 1.0 / (1.0 + libm::exp(-x))),
+            (Unary::Elu { alpha: 0.3 }, |x| if x > 0.0 { x } else { 0.3 * libm::expm1(x) }),
+            (Unary::HSwish {}, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        ] {
+            for (x, y) in values.iter().zip(apply(function, &values)) {
+                let e = exact(f64::from(*x));
+                let allowed = 4e-7 * e.abs().max(1.0);
+                assert!((f64::from(y) - e).abs() <= allowed, "{function:?}({x}) = {y}, not {e}");
+            }
+        }
+    }
+
+    /// Where exp(-x) is no finite f32, and where HSwish is the identity.
+    #[test]
+    fn gates_close_and_open() {
+        let closed = apply(Unary::Silu {}, &[-88.38, -89.0, -1e30]);
+        assert!(closed.iter().all(|y| *y == 0.0), "{closed:?}");
+        assert_eq!(apply(Unary::Sigmoid {}, &[f32::NEG_INFINITY, f32::INFINITY]), [0.0, 1.0]);
+        assert!(apply(Unary::Sigmoid {}, &[f32::NAN])[0].is_nan());
+        let open = [3.0, 3.1, 17.3, 1e30];
+        assert_eq!(apply(Unary::HSwish {}, &open), open);
+        assert_eq!(apply(Unary::HSigmoid {}, &[-3.0, 3.0, 7.1]), [0.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn erf_inverse_inverts() {
+        for i in -999..1000 {
+            let y = f64::from(i) / 1000.0;
+            let error = libm::erf(erf_inv(y)) - y;
+            assert!(error.abs() < 1e-14, "erf(erf_inv({y})) is off by {error}");
+        }
+        assert_eq!(erf_inv(1.0), f64::INFINITY);
+        assert_eq!(erf_inv(-1.0), f64::NEG_INFINITY);
+        assert!(erf_inv(1.5).is_nan());
+    }
+
+    #[test]
+    fn other_types() {
+        let threads = Threads::new(1);
+        let mut out = [0i8; 4];
+        unary_int(&threads, IntUnary::Abs, &[-128, -3, 0, 5], &mut out);
+        assert_eq!(out, [-128, 3, 0, 5]);
+        unary_via_f64(&threads, Unary::Sqrt {}, &[0i8, 2, 8, 121], &mut out);
+        assert_eq!(out, [0, 1, 3, 11]);
+        let halves: Vec<u8> =
+            [-1.5f32, 2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
+        let mut bytes = [0u8; 4];
+        let to = (&mut bytes[..], 2, encode::<f32, f16> as Encoder<f32>);
+        unary_via_f32(&threads, Unary::Negative {}, (&halves, 2, decode::<f16>), to);
+        assert_eq!(f16::from_le_bytes([bytes[0], bytes[1]]).to_f32(), 1.5);
+    }
+}

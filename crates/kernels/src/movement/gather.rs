@@ -1,0 +1,251 @@
+//! Slices of a tensor by index.
+
+use crate::base::num::Plain;
+use crate::base::par::{Slice, Threads};
+use crate::movement::indices::{OutOfRange, Row, Rows, normal};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How data and indices lie: `batch` independent gathers, in each `outer` slices of `size`
+/// entries of `inner` elements, of which `count` are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatherPlan {
+    /// Gathers that have indices of their own.
+    pub batch: usize,
+    /// Slices that share indices.
+    pub outer: usize,
+    /// Entries to choose from.
+    pub size: usize,
+    /// Entries chosen.
+    pub count: usize,
+    /// Elements of an entry.
+    pub inner: usize,
+}
+
+/// Bytes that are worth a second thread.
+const GRAIN: usize = 64 << 10;
+
+impl GatherPlan {
+    /// Copies the chosen entries. Indices below 0 count from the end; one that is out of range chooses
+    /// zeros.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the plan is for.
+    pub fn run<T: Plain>(&self, threads: &Threads, data: &[T], indices: &[i64], out: &mut [T]) {
+        let GatherPlan { batch, outer, size, count, inner } = *self;
+        assert_eq!(out.len(), batch * outer * count * inner);
+        assert_eq!(data.len(), batch * outer * size * inner);
+        assert_eq!(indices.len(), batch * count);
+        if out.is_empty() {
+            return;
+        }
+        if batch * count * inner == 1
+            && let Ok(index) = normal(indices[0], size)
+        {
+            return column(threads, data, (size, index), out);
+        }
+        let grain = GRAIN / size_of::<T>() / inner;
+        let shared = Slice::new(out);
+        threads.ranges(batch * outer * count, grain, |entries| {
+            let mut entry = entries.start;
+            while entry < entries.end {
+                let (slice, first) = (entry / count, entry % count);
+                let some = (count - first).min(entries.end - entry);
+                let from = &data[slice * size * inner..][..size * inner];
+                let indices = &indices[slice / outer * count + first..][..some];
+                // SAFETY: entries are disjoint parts of the output.
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(shared.at(entry * inner), some * inner)
+                };
+                take(from, indices, (size, inner), to);
+                entry += some;
+            }
+        });
+    }
+}
+
+/// Copies element `index` of each `size` elements.
+fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
+    // A whole cache line is read for each element.
+    let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
+    threads.chunks(out, 1, grain, |first, out| {
+        let from = &data[first * size..][..out.len() * size];
+        for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
+            *to = row[index];
+        }
+    });
+}
+
+/// Copies the entries of one slice that the indices choose.
+fn take<T: Plain>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: &mut [T]) {
+    if inner == 1 {
+        for (to, index) in to.iter_mut().zip(indices) {
+            *to = normal(*index, size).map_or_else(|_| T::default(), |i| from[i]);
+        }
+        return;
+    }
+    for (to, index) in to.chunks_exact_mut(inner).zip(indices) {
+        match normal(*index, size) {
+            Ok(index) => to.copy_from_slice(&from[index * inner..][..inner]),
+            Err(_) => to.fill(T::default()),
+        }
+    }
+}
+
+/// Copies an element for each of the `indices` of a tensor of `sizes`: the one that lies in the data
+/// where the index does, but for `axis`, along which it has the index. The other sizes are at most
+/// those of the data.
+///
+/// # Errors
+/// Naming the first index that is out of range.
+///
+/// # Panics
+/// When there are not as many indices as elements of the output.
+pub fn along<T: Plain, I: Copy + Sync + Into<i64>>(
+    threads: &Threads,
+    (data, sizes, axis): (&[T], &[usize], usize),
+    (indices, index_sizes): (&[I], &[usize]),
+    out: &mut [T],
+) -> Result<(), OutOfRange> {
+    assert_eq!(out.len(), indices.len());
+    let rows = Rows::new((sizes, axis), index_sizes);
+    let wrong = AtomicBool::new(false);
+    threads.chunks(out, 1, GRAIN / size_of::<T>(), |first, out| {
+        let mut done = 0;
+        while done < out.len() {
+            let at = first + done;
+            let some = (rows.len() - at % rows.len()).min(out.len() - done);
+            let row = rows.row(at / rows.len()).from(at % rows.len());
+            if !take_row(data, row, &indices[at..][..some], &mut out[done..][..some]) {
+                wrong.store(true, Ordering::Relaxed);
+            }
+            done += some;
+        }
+    });
+    let first = || indices.iter().find_map(|i| normal((*i).into(), sizes[axis]).err());
+    wrong.into_inner().then(first).flatten().map_or(Ok(()), Err)
+}
+
+/// Copies the elements that a row of indices means; whether all are in range.
+#[inline(always)]
+fn take_row<T: Plain, I: Copy + Into<i64>>(
+    data: &[T],
+    row: Row,
+    indices: &[I],
+    out: &mut [T],
+) -> bool {
+    let mut valid = true;
+    for (i, (to, index)) in out.iter_mut().zip(indices).enumerate() {
+        match normal((*index).into(), row.size) {
+            Ok(index) => *to = data[row.at(i, index)],
+            Err(_) => valid = false,
+        }
+    }
+    valid
+}
+
+/// Copies runs of `inner` elements that begin at `positions`, one after the other.
+///
+/// # Panics
+/// When the output is not of that size, or a run reaches beyond the data.
+pub fn at_positions<T: Plain>(
+    threads: &Threads,
+    data: &[T],
+    (positions, inner): (&[usize], usize),
+    out: &mut [T],
+) {
+    assert_eq!(out.len(), positions.len() * inner);
+    threads.chunks(out, inner, GRAIN / size_of::<T>(), |first, out| {
+        let positions = &positions[first..];
+        match inner {
+            1 => runs::<T, 1>(data, positions, out),
+            2 => runs::<T, 2>(data, positions, out),
+            4 => runs::<T, 4>(data, positions, out),
+            _ => {
+                for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
+                    to.copy_from_slice(&data[*position..][..inner]);
+                }
+            }
+        }
+    });
+}
+
+/// Copies runs of `N` elements, too short to call a function for each.
+fn runs<T: Plain, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
+    for (to, position) in out.as_chunks_mut::<N>().0.iter_mut().zip(positions) {
+        *to = data[*position..].as_chunks::<N>().0[0];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_copied_from_their_positions() {
+        let data: Vec<u16> = (0..9).collect();
+        let mut out = [0; 6];
+        at_positions(Threads::single(), &data, (&[7, 0], 2), &mut out[..4]);
+        at_positions(Threads::single(), &data, (&[5, 8], 1), &mut out[4..]);
+        assert_eq!(out, [7, 8, 0, 1, 5, 8]);
+        at_positions(Threads::single(), &data, (&[5, 8], 0), &mut []);
+        let mut out = [0; 8];
+        at_positions(Threads::single(), &data, (&[5, 1], 4), &mut out);
+        assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
+    }
+
+    /// Along each axis, with sizes below those of the data, against element by element.
+    #[test]
+    fn elements_along_an_axis() {
+        let sizes = [4, 50, 70];
+        let data: Vec<u32> = (0..4 * 50 * 70).collect();
+        for (axis, index_sizes) in [(0, [9, 50, 70]), (1, [3, 60, 70]), (2, [4, 50, 300])] {
+            let [_, rows, columns] = index_sizes;
+            let (size, count) = (sizes[axis] as i32, index_sizes.iter().product::<usize>());
+            let mut indices: Vec<i32> =
+                (0..count as i32).map(|i| i * 31 % (2 * size) - size).collect();
+            let expected = indices.iter().enumerate().map(|(i, index)| {
+                let mut at = [i / columns / rows, i / columns % rows, i % columns];
+                at[axis] = index.rem_euclid(size) as usize;
+                data[(at[0] * 50 + at[1]) * 70 + at[2]]
+            });
+            let expected: Vec<u32> = expected.collect();
+            let found = |threads: &Threads, indices: &[i32]| {
+                let mut out = vec![0; count];
+                let from = (&data[..], &sizes[..], axis);
+                along(threads, from, (indices, &index_sizes), &mut out).map(|()| out)
+            };
+            assert_eq!(found(Threads::single(), &indices).as_ref(), Ok(&expected));
+            assert_eq!(found(&Threads::new(3), &indices), Ok(expected));
+            (indices[77], indices[99]) = (size, -size - 1);
+            let wrong = OutOfRange { index: size.into(), size: sizes[axis] };
+            assert_eq!(found(&Threads::new(3), &indices), Err(wrong));
+        }
+        let nothing =
+            along::<u8, i64>(Threads::single(), (&[], &[2, 0], 1), (&[], &[2, 0]), &mut []);
+        assert_eq!(nothing, Ok(()));
+    }
+
+    #[test]
+    fn entries_are_chosen_per_batch() {
+        let plan = GatherPlan { batch: 2, outer: 1, size: 3, count: 2, inner: 2 };
+        let data: Vec<u8> = (0..12).collect();
+        let mut out = [0; 8];
+        plan.run(Threads::single(), &data, &[2, -3, 1, -2], &mut out);
+        assert_eq!(out, [4, 5, 0, 1, 8, 9, 8, 9]);
+        let plan = GatherPlan { batch: 1, outer: 2, size: 2, count: 3, inner: 1 };
+        let mut out = [0; 6];
+        plan.run(Threads::single(), &[1u32, 2, 3, 4], &[1, 1, 0], &mut out);
+        assert_eq!(out, [2, 2, 1, 4, 4, 3]);
+        let plan = GatherPlan { batch: 1, outer: 3, size: 2, count: 1, inner: 1 };
+        plan.run(Threads::single(), &[1u32, 2, 3, 4, 5, 6], &[1], &mut out[..3]);
+        assert_eq!(out[..3], [2, 4, 6]);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_zero() {
+        let plan = GatherPlan { batch: 1, outer: 1, size: 2, count: 3, inner: 1 };
+        let mut out = [9; 3];
+        plan.run(Threads::single(), &[1u8, 2], &[2, 1, i64::MIN], &mut out);
+        assert_eq!(out, [0, 2, 0]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Tensors of one value in which some places are marked with another.
+
+use crate::base::num::Plain;
+use crate::base::par::Threads;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// A tensor `[outer, depth, inner]` of `off`, in which each of `[outer, inner]` places marks one
+/// of `depth` elements with `on`; a place that is not one of them marks nothing.
+///
+/// # Panics
+/// When there are not as many places.
+pub fn one_hot<T: Plain>(
+    threads: &Threads,
+    places: &[Option<usize>],
+    (depth, inner): (usize, usize),
+    (on, off): (T, T),
+    out: &mut [T],
+) {
+    out_slices(threads, depth * inner, out, |slice, part| {
+        part.fill(off);
+        for (i, place) in places[slice * inner..][..inner].iter().enumerate() {
+            if let Some(place) = place.filter(|p| *p < depth) {
+                part[place * inner + i] = on;
+            }
+        }
+    });
+}
+
+/// Matrices of `columns` columns and as many rows as fit `matrix` elements, with `one` on the
+/// diagonal that begins at column `diagonal`, or at row `-diagonal`.
+pub fn eye<T: Plain>(
+    threads: &Threads,
+    (matrix, columns): (usize, usize),
+    diagonal: i64,
+    one: T,
+    out: &mut [T],
+) {
+    out_slices(threads, matrix, out, |_, part| {
+        part.fill(T::default());
+        for (row, part) in part.chunks_exact_mut(columns).enumerate() {
+            let column = usize::try_from((row as i64).saturating_add(diagonal));
+            if let Some(place) = column.ok().and_then(|column| part.get_mut(column)) {
+                *place = one;
+            }
+        }
+    });
+}
+
+/// Calls `f` with each slice of `size` elements and its number.
+fn out_slices<T: Plain>(
+    threads: &Threads,
+    size: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) + Sync,
+) {
+    threads.chunks(out, size, GRAIN, |first, part| {
+        for (i, slice) in part.chunks_exact_mut(size).enumerate() {
+            f(first + i, slice);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_marked() {
+        let mut out = [0u8; 12];
+        let places = [Some(0), Some(1), None, Some(2), Some(9), Some(0)];
+        one_hot(Threads::single(), &places, (2, 3), (7, 1), &mut out);
+        assert_eq!(out, [7, 1, 1, 1, 7, 1, 1, 1, 7, 1, 1, 1]);
+        one_hot(Threads::single(), &[], (0, 3), (7, 1), &mut out[..0]);
+    }
+
+    #[test]
+    fn diagonals_shift() {
+        let eye = |diagonal: i64| {
+            let mut out = [9u8; 12];
+            eye(Threads::single(), (6, 3), diagonal, 1, &mut out);
+            assert_eq!(out[..6], out[6..]);
+            out[..6].to_vec()
+        };
+        assert_eq!(eye(0), [1, 0, 0, 0, 1, 0]);
+        assert_eq!(eye(2), [0, 0, 1, 0, 0, 0]);
+        assert_eq!(eye(-1), [0, 0, 0, 1, 0, 0]);
+        assert_eq!(eye(i64::MIN), [0; 6]);
+        assert_eq!(eye(i64::MAX), [0; 6]);
+    }
+}

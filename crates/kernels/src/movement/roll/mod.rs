@@ -1,0 +1,291 @@
+//! Roll: every output row is two whole runs of an input row.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod rep_movs;
+
+use crate::base::isa::core_cache;
+use crate::base::par::{Slice, Threads};
+use crate::movement::copy::gcd;
+use std::ops::Range;
+
+/// Outputs beyond this size leave the cache before anyone reads them, so they are written past
+/// it. Measured where a core has 2 MB of cache for itself.
+const STREAM_BYTES: usize = 3 << 20;
+
+/// Bytes that are worth a second thread.
+const GRAIN_BYTES: usize = 64 << 10;
+
+/// Bytes of a piece where there are more than one for each thread.
+const PIECE_BYTES: usize = 160 << 10;
+
+/// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
+const SHORT: usize = 4 << 10;
+
+/// Bytes of a line.
+const LINE: usize = 64;
+
+/// A roll whose axes have been merged as far as they move together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollPlan {
+    /// Outer axes, outermost first: size and shift.
+    outer: Vec<(usize, usize)>,
+    /// Bytes of a row: the innermost rolled axis with everything inside it.
+    row: usize,
+    /// Bytes by which a row is rotated towards its end.
+    shift: usize,
+}
+
+impl RollPlan {
+    /// The roll of a tensor of `sizes`, with elements of `element` bytes, by `shifts`, one for
+    /// each axis, towards larger indices.
+    pub fn new(sizes: &[usize], shifts: &[i64], element: usize) -> RollPlan {
+        let reduce = |(&size, &shift): (&usize, &i64)| match i64::try_from(size) {
+            Ok(0) | Err(_) => (size, 0),
+            Ok(n) => (size, shift.rem_euclid(n) as usize),
+        };
+        let axes: Vec<(usize, usize)> = sizes.iter().zip(shifts).map(reduce).collect();
+        let rolled = axes.iter().rposition(|(_, shift)| *shift != 0);
+        let Some(last) = rolled else {
+            let row = sizes.iter().product::<usize>() * element;
+            return RollPlan { outer: Vec::new(), row, shift: 0 };
+        };
+        let inside: usize = sizes[last + 1..].iter().product::<usize>() * element;
+        let mut outer: Vec<(usize, usize)> = Vec::new();
+        for &(size, shift) in axes[..last].iter().filter(|(size, _)| *size != 1) {
+            match outer.last_mut() {
+                Some((merged, 0)) if shift == 0 => *merged *= size,
+                _ => outer.push((size, shift)),
+            }
+        }
+        RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
+    }
+
+    /// The largest number of bytes such that whole, aligned runs of so many are moved.
+    pub fn granularity(&self) -> usize {
+        gcd(self.row, self.shift)
+    }
+
+    /// The same roll of elements of `element` bytes in place of runs of `run` bytes, which divides
+    /// [`RollPlan::granularity`].
+    pub fn in_runs(&self, run: usize, element: usize) -> RollPlan {
+        let scale = |bytes: usize| bytes / run * element;
+        RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
+    }
+
+    /// Where output row `row` comes from, and how many rows from there on come one after the
+    /// other.
+    fn source(&self, row: usize) -> (usize, usize) {
+        let (mut rest, mut stride, mut source, mut count) = (row, 1, 0, usize::MAX);
+        for &(size, shift) in self.outer.iter().rev() {
+            let i = rest % size;
+            rest /= size;
+            source += (if i >= shift { i - shift } else { i + size - shift }) * stride;
+            if stride == 1 {
+                count = if i < shift { shift - i } else { size - i };
+            }
+            stride *= size;
+        }
+        (source, count)
+    }
+
+    /// Rolls `from` into `to`.
+    ///
+    /// # Panics
+    /// When the slices are not of the size the plan is for.
+    pub fn run(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len());
+        if to.is_empty() {
+            return;
+        }
+        let rows: usize = self.outer.iter().map(|(size, _)| size).product();
+        assert_eq!(rows * self.row, to.len());
+        let stream = to.len() > STREAM_BYTES;
+        #[cfg(target_arch = "x86_64")]
+        if !stream && rep_movs::pays(self) {
+            return in_lines(threads, to, |to, range| {
+                // SAFETY: the machine has AVX-512, both are of the size of the plan, and the ranges
+                // are disjoint.
+                unsafe { rep_movs::roll(self, from.as_ptr(), to.at(0), range) };
+            });
+        }
+        #[cfg(target_arch = "x86_64")]
+        if avx512::can(self) {
+            return in_lines(threads, to, |to, range| {
+                // SAFETY: both are of the size of the plan, and the ranges are disjoint.
+                unsafe { avx512::roll(self, from.as_ptr(), to.at(0), range, stream) };
+            });
+        }
+        self.run_portable(threads, from, to, stream);
+    }
+
+    /// As [`RollPlan::run`], on any machine.
+    fn run_portable(&self, threads: &Threads, from: &[u8], to: &mut [u8], stream: bool) {
+        if !stream && self.row <= SHORT {
+            return threads.chunks(to, self.row, GRAIN_BYTES, |first, to| {
+                portable::rotate(self, from, first, to);
+            });
+        }
+        in_lines(threads, to, |to, range| {
+            // SAFETY: the ranges lie within `to` and are disjoint.
+            let part = unsafe { std::slice::from_raw_parts_mut(to.at(range.start), range.len()) };
+            portable::write(self, from, range.start, part, stream);
+        });
+    }
+
+    /// Divides output bytes `range` into those that come from neighbouring rows.
+    fn batches(&self, range: Range<usize>) -> impl Iterator<Item = Batch> {
+        let mut start = range.start;
+        std::iter::from_fn(move || {
+            let row = start / self.row;
+            let inside = start - row * self.row;
+            let (source, count) = self.source(row);
+            let len = count.saturating_mul(self.row).saturating_sub(inside).min(range.end - start);
+            let batch = Batch { start, len, from: source * self.row + inside, inside };
+            start += len;
+            (len > 0).then_some(batch)
+        })
+    }
+}
+
+/// Output bytes whose rows are, one after the other, rotated rows of the source.
+struct Batch {
+    /// The first of them.
+    start: usize,
+    /// How many they are.
+    len: usize,
+    /// Where the first one would come from if its row were not rotated.
+    from: usize,
+    /// Bytes of its row before the first one.
+    inside: usize,
+}
+
+/// A mask: the lowest `count` bits, all for 64 and more.
+#[cfg(target_arch = "x86_64")]
+fn low(count: usize) -> u64 {
+    if count < 64 { (1 << count) - 1 } else { u64::MAX }
+}
+
+/// Calls `f` with ranges of bytes of `to` that begin where cache lines do, but for the first.
+fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>) + Sync) {
+    let before = to.as_ptr().align_offset(LINE).min(to.len());
+    let (len, out) = (to.len(), Slice::new(to));
+    let lines = (len - before).div_ceil(LINE).max(1);
+    let piece = lines.div_ceil(threads.count()).min(PIECE_BYTES / LINE);
+    let grain = piece.max(GRAIN_BYTES / LINE);
+    let some = |lines: Range<usize>| {
+        let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
+        f(out, start..(before + lines.end * LINE).min(len));
+    };
+    // Where input and output do not fit the cache of a core, it holds what was written last of both.
+    match len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
+        true => threads.ranges_back(lines, grain, some),
+        false => threads.ranges(lines, grain, some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition: element by element, index by index.
+    fn reference(sizes: &[usize], shifts: &[i64], from: &[u8], element: usize) -> Vec<u8> {
+        let mut to = vec![0; from.len()];
+        for i in 0..from.len() / element.max(1) {
+            let (mut rest, mut stride, mut target) = (i, 1, 0);
+            for (&size, &shift) in sizes.iter().zip(shifts).rev() {
+                let index = (rest % size) as i128 + i128::from(shift);
+                target += index.rem_euclid(size as i128) as usize * stride;
+                rest /= size;
+                stride *= size;
+            }
+            let (i, target) = (i * element, target * element);
+            to[target..target + element].copy_from_slice(&from[i..i + element]);
+        }
+        to
+    }
+
+    fn check(sizes: &[usize], shifts: &[i64], element: usize, threads: &Threads) {
+        let len = sizes.iter().product::<usize>() * element;
+        let from: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
+        let expected = reference(sizes, shifts, &from, element);
+        let plan = RollPlan::new(sizes, shifts, element);
+        // Outputs begin at a line and beside one.
+        for offset in [0, 24] {
+            let mut to = vec![0; len + 2 * LINE];
+            let first = to.as_ptr().align_offset(LINE) + offset;
+            plan.run(threads, &from, &mut to[first..][..len]);
+            assert!(to[first..][..len] == expected, "{sizes:?} by {shifts:?}");
+            let (before, after) = (&to[..first], &to[first + len..]);
+            assert!(before.iter().chain(after).all(|byte| *byte == 0), "written beside the output");
+        }
+        for stream in [false, true].into_iter().filter(|_| len > 0) {
+            let mut to = vec![0; len];
+            plan.run_portable(threads, &from, &mut to, stream);
+            assert!(to == expected, "{sizes:?} by {shifts:?}, portable");
+        }
+        #[cfg(target_arch = "x86_64")]
+        if len > 0 && crate::base::isa::isa() >= crate::base::isa::Isa::Avx512 {
+            let mut to = vec![0; len];
+            for range in [0..len / 3, len / 3..len - len / 5, len - len / 5..len] {
+                // SAFETY: the machine has AVX-512, and both are of the size of the plan.
+                unsafe { rep_movs::roll(&plan, from.as_ptr(), to.as_mut_ptr(), range) };
+            }
+            assert!(to == expected, "{sizes:?} by {shifts:?}, strings");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn agrees_with_the_definition(
+            axes in proptest::collection::vec((0usize..7, any::<i64>()), 0..5),
+            element in proptest::sample::select(vec![1usize, 2, 4, 8]),
+        ) {
+            let (sizes, shifts): (Vec<usize>, Vec<i64>) = axes.into_iter().unzip();
+            check(&sizes, &shifts, element, &Threads::new(2));
+        }
+    }
+
+    #[test]
+    fn large_tensors_are_streamed_and_divided() {
+        let threads = Threads::new(3);
+        check(&[5, 300, 700], &[1, -299, 13], 4, &threads);
+        check(&[900, 1001], &[0, 500], 4, &threads);
+        check(&[9, 5000, 97], &[1, 7, -3], 1, &threads);
+        check(&[4_000_003], &[i64::MIN], 1, &threads);
+    }
+
+    #[test]
+    fn what_one_cache_does_not_hold_is_gone_through_from_the_end() {
+        for count in [1, 2, 3] {
+            let threads = Threads::new(count);
+            check(&[3, 7, 100, 300], &[1, 0, 0, 0], 4, &threads);
+            check(&[3, 7, 100, 300], &[1, 3, 5, 7], 4, &threads);
+            check(&[3, 7, 997, 31], &[2, 3, -5, 0], 4, &threads);
+        }
+    }
+
+    #[test]
+    fn short_rows_are_rotated_in_lines() {
+        let threads = Threads::new(2);
+        for element in [1, 2, 4, 8] {
+            check(&[3, 20, 96], &[1, -3, 5], element, &threads);
+            check(&[700, 37], &[0, 36], element, &threads);
+            check(&[41, 9, 130], &[-1, 0, 64], element, &threads);
+            check(&[3, 300, 97], &[1, -7, 90], element, &threads);
+        }
+    }
+
+    #[test]
+    fn axes_merge() {
+        let plan = RollPlan::new(&[2, 3, 8, 5, 7], &[0, 0, 3, 0, 0], 4);
+        assert_eq!(plan, RollPlan { outer: vec![(6, 0)], row: 8 * 140, shift: 3 * 140 });
+        let plan = RollPlan::new(&[2, 3], &[2, -3], 4);
+        assert_eq!(plan, RollPlan { outer: vec![], row: 24, shift: 0 });
+    }
+}

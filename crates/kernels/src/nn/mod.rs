@@ -1,0 +1,11 @@
+//! Layers of neural networks, convolutions apart.
+
+pub mod attention;
+pub mod col2im;
+pub mod ctc;
+pub mod interpolate;
+pub mod norm;
+pub mod pool;
+pub mod recurrent;
+pub mod rope;
+pub mod softmax;

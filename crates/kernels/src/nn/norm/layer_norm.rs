@@ -1,0 +1,461 @@
+//! Normalisations: elements of a slice less their mean, over a measure of their size. Means
+//! first, then squares of what is left of the elements, in f32 or f64.
+
+use crate::base::num::Loose;
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::base::simd::{SIDE, turn};
+use crate::base::slices::{Block, LANES, Lanes, Slices, each, met};
+use crate::gemm::{Step, apply_steps, apply_to_rows};
+use crate::math::real::{Real, StoredReal};
+use crate::multiversion;
+
+/// What a slice is divided by, from the sum of its squares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Divisor {
+    /// Nothing.
+    One,
+    /// `sqrt(sum / count + eps)`.
+    DeviationInside(f64),
+    /// `sqrt(sum / count) + eps`.
+    DeviationOutside(f64),
+    /// `sqrt(sum + eps)`.
+    NormPlus(f64),
+    /// `sqrt(max(sum, eps))`.
+    NormAtLeast(f64),
+}
+
+impl Divisor {
+    #[inline(always)]
+    pub(crate) fn of<R: Real>(self, sum: R, count: R) -> R {
+        match self {
+            Divisor::One => R::of(1.0),
+            Divisor::DeviationInside(eps) => (sum / count + R::of(eps)).sqrt(),
+            Divisor::DeviationOutside(eps) => (sum / count).sqrt() + R::of(eps),
+            Divisor::NormPlus(eps) => (sum + R::of(eps)).sqrt(),
+            Divisor::NormAtLeast(eps) => {
+                let eps = R::of(eps);
+                if sum < eps { eps.sqrt() } else { sum.sqrt() }
+            }
+        }
+    }
+}
+
+/// How slices are normalised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Normalization {
+    /// Whether the mean is subtracted.
+    pub center: bool,
+    /// What is divided by after that.
+    pub divisor: Divisor,
+}
+
+/// Normalises every slice.
+pub fn normalize<T: StoredReal>(
+    threads: &Threads,
+    slices: &Slices,
+    form: Normalization,
+    io: &InOut<'_, T>,
+) {
+    slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
+}
+
+/// Normalises rows of `columns` elements; `steps` are then applied to each.
+///
+/// # Panics
+/// When the length is not that of whole rows.
+pub fn normalize_rows(
+    threads: &Threads,
+    columns: usize,
+    form: Normalization,
+    steps: &[Step<'_>],
+    io: &InOut<'_, f32>,
+) {
+    let rows = io.len() / columns.max(1);
+    assert_eq!(rows * columns, io.len(), "a row is not whole");
+    if columns.is_multiple_of(LANES) && columns > 0 && form.divisor != Divisor::One {
+        let together = if columns <= SHORT { TOGETHER } else { FEW };
+        let grain = GRAIN.div_ceil(together * columns);
+        return threads.ranges(rows.div_ceil(together), grain, |groups| {
+            for first in groups.map(|group| group * together) {
+                let count = together.min(rows - first);
+                // SAFETY: the rows of different groups are disjoint.
+                let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
+                normalize_some(&mut io, columns, form);
+                apply_to_rows(steps, first, columns, io.output(0..count * columns));
+            }
+        });
+    }
+    let slices = Slices::of_rows(rows, columns);
+    slices.blocks(threads, io, |block| {
+        normalize_block(block, form, columns);
+        apply_steps(steps, block.place(0) / columns, 0, block.line());
+    });
+}
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Rows that are normalised side by side: each alone would wait for its sums. Their lanes meet in
+/// one go for all of them.
+const TOGETHER: usize = SIDE;
+
+/// As many of longer rows, which fill the first cache.
+const FEW: usize = 4;
+
+/// Elements of a row that is short.
+const SHORT: usize = 256;
+
+multiversion! {
+    /// Up to [`TOGETHER`] rows of whole groups of [`LANES`], with the bits of [`normalize_block`].
+    fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, form: Normalization) {
+        let rows = io.len() / columns;
+        let from: &[f32] = match io.slices() {
+            Err(run) => run,
+            Ok((from, _)) => from,
+        };
+        let mut moments = [(0f32, 0f32); TOGETHER];
+        match rows {
+            TOGETHER => moments = row_moments::<TOGETHER>(from, columns, form),
+            FEW => moments[..FEW].copy_from_slice(&row_moments::<FEW>(from, columns, form)),
+            _ => {
+                for (of, row) in moments.iter_mut().zip(from.chunks_exact(columns)) {
+                    [*of] = row_moments::<1>(row, columns, form);
+                }
+            }
+        }
+        for row in 0..rows {
+            let (mean, scale) = moments[row];
+            for at in (row * columns..(row + 1) * columns).step_by(LANES) {
+                let mut x: [f32; LANES] = io.load(at);
+                for i in 0..LANES {
+                    x[i] = (x[i] - mean) * scale;
+                }
+                io.store(at, x);
+            }
+        }
+    }
+}
+
+/// What to subtract from the elements of each of `R` rows, and what to multiply them by.
+#[inline(always)]
+fn row_moments<const R: usize>(
+    from: &[f32],
+    columns: usize,
+    form: Normalization,
+) -> [(f32, f32); R] {
+    let count = columns as f32;
+    let mut means = [0f32; R];
+    if form.center {
+        let mut sums = [[0f32; LANES]; R];
+        for at in (0..columns).step_by(LANES) {
+            for r in 0..R {
+                let x = &from[r * columns + at..][..LANES];
+                for i in 0..LANES {
+                    sums[r][i] += x[i];
+                }
+            }
+        }
+        means = totals(&sums);
+        for r in 0..R {
+            means[r] /= count;
+        }
+    }
+    let mut squares = [[0f32; LANES]; R];
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &from[r * columns + at..][..LANES];
+            for i in 0..LANES {
+                let d = x[i] - means[r];
+                squares[r][i] += d * d;
+            }
+        }
+    }
+    let mut scales = totals(&squares);
+    for r in 0..R {
+        scales[r] = 1.0 / form.divisor.of(scales[r], count);
+    }
+    let mut moments = [(0f32, 0f32); R];
+    for r in 0..R {
+        moments[r] = (means[r], scales[r]);
+    }
+    moments
+}
+
+/// What the lanes of each row have together, as [`met`] adds them.
+#[inline(always)]
+fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
+    let mut totals = [0f32; R];
+    if R != SIDE {
+        for r in 0..R {
+            totals[r] = met(lanes[r], |a, b| a + b)[0];
+        }
+        return totals;
+    }
+    let mut turned = turn(Loose::of(lanes.as_flattened()), LANES);
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            for r in 0..SIDE {
+                turned[i][r] += turned[i + half][r];
+            }
+        }
+        half /= 2;
+    }
+    totals.copy_from_slice(&turned[0]);
+    totals
+}
+
+multiversion! {
+    fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, form: Normalization, count: usize) {
+        let (mean, scale) = moments(block, form, count);
+        match form.divisor {
+            Divisor::One => block.map(|x, i| x - mean[i]),
+            _ => block.map(|x, i| (x - mean[i]) * scale[i]),
+        }
+    }
+}
+
+/// What to subtract from the elements, and what to multiply them by.
+#[inline(always)]
+fn moments<T: StoredReal>(
+    block: &mut Block<'_, T>,
+    form: Normalization,
+    count: usize,
+) -> (Lanes<T::Wide>, Lanes<T::Wide>) {
+    let (zero, one, count) = (T::Wide::of(0.0), T::Wide::of(1.0), T::Wide::of(count as f64));
+    let mut mean = [zero; LANES];
+    if form.center {
+        mean = each(block.fold(zero, |sum, x, _| sum + x, |a, b| a + b), |sum| sum / count);
+    }
+    if form.divisor == Divisor::One {
+        return (mean, [one; LANES]);
+    }
+    let square = |sum, x, i: usize| {
+        let d = x - mean[i];
+        sum + d * d
+    };
+    let squares = block.fold(zero, square, |a, b| a + b);
+    (mean, each(squares, |sum| one / form.divisor.of(sum, count)))
+}
+
+/// Divides each element by itself: 1 for all but 0.
+pub fn divide_by_itself<T: StoredReal>(io: &mut InOut<'_, T>) {
+    for i in 0..io.len() {
+        let [x]: [T; 1] = io.load(i);
+        let is_zero = x.widen() == T::Wide::of(0.0);
+        io.store(i, [T::from_f32(if is_zero { 0.0 } else { 1.0 })]);
+    }
+}
+
+/// Channels of a tensor: `outer` times `channels` runs of `inner` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Size of the axes before the channels.
+    pub outer: usize,
+    /// Number of channels.
+    pub channels: usize,
+    /// Size of the axes after the channels.
+    pub inner: usize,
+}
+
+/// Normalises groups of neighbouring channels, then scales and shifts each channel.
+///
+/// # Panics
+/// When there is not one scale and one shift for each channel, or a group is not whole.
+pub fn normalize_groups<T: StoredReal>(
+    threads: &Threads,
+    Channels { outer, channels, inner }: Channels,
+    (groups, eps): (usize, f64),
+    (scale, shift): (&[T], &[T]),
+    io: &InOut<'_, T>,
+) {
+    assert!(scale.len() == channels && shift.len() == channels && channels % groups == 0);
+    let size = channels / groups;
+    let slices = Slices::of_rows(outer * groups, size * inner);
+    slices.blocks(threads, io, |block| {
+        let first = block.place(0) / inner % channels;
+        let (scale, shift) = (&scale[first..first + size], &shift[first..first + size]);
+        group_block(block, eps, inner, scale, shift);
+    });
+}
+
+multiversion! {
+    fn group_block<T: StoredReal>(
+        block: &mut Block<'_, T>,
+        eps: f64,
+        inner: usize,
+        scale: &[T],
+        shift: &[T],
+    ) {
+        let form = Normalization { center: true, divisor: Divisor::DeviationInside(eps) };
+        let (mean, factor) = moments(block, form, scale.len() * inner);
+        for (channel, (scale, shift)) in scale.iter().zip(shift).enumerate() {
+            let (scale, shift) = (factor[0] * scale.widen(), shift.widen());
+            block.part(channel * inner, inner).map(|x, _| (x - mean[0]) * scale + shift);
+        }
+    }
+}
+
+/// What is known of each channel of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a, T> {
+    /// Factors of the normalised elements.
+    pub gamma: &'a [T],
+    /// What is added after that.
+    pub beta: &'a [T],
+    /// Means.
+    pub mean: &'a [T],
+    /// Variances.
+    pub variance: &'a [T],
+}
+
+/// Normalises every channel by a mean and a variance that are known.
+///
+/// # Panics
+/// When there is not one of each number for each channel.
+pub fn normalize_batch<T: StoredReal>(
+    threads: &Threads,
+    Channels { outer, channels, inner }: Channels,
+    batch: Batch<'_, T>,
+    eps: f64,
+    io: &InOut<'_, T>,
+) {
+    let lists = [batch.gamma, batch.beta, batch.mean, batch.variance];
+    assert!(lists.iter().all(|list| list.len() == channels));
+    let slices = Slices::new(&[outer * channels, inner], &[1]);
+    slices.blocks(threads, io, |block| {
+        let channel: [usize; LANES] = std::array::from_fn(|i| block.place(i) / inner % channels);
+        let mean = each(channel, |c| batch.mean[c].widen());
+        let shift = each(channel, |c| batch.beta[c].widen());
+        let scale = each(channel, |c| {
+            batch.gamma[c].widen() / (batch.variance[c].widen() + T::Wide::of(eps)).sqrt()
+        });
+        batch_block(block, mean, scale, shift);
+    });
+}
+
+multiversion! {
+    fn batch_block<T: StoredReal>(
+        block: &mut Block<'_, T>,
+        mean: Lanes<T::Wide>,
+        scale: Lanes<T::Wide>,
+        shift: Lanes<T::Wide>,
+    ) {
+        block.map(|x, i| (x - mean[i]) * scale[i] + shift[i]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::num::bf16;
+
+    fn run(sizes: &[usize], axes: &[usize], form: Normalization, from: &[f32]) -> Vec<f32> {
+        let mut to = vec![0.0; from.len()];
+        let slices = Slices::new(sizes, axes);
+        normalize(&Threads::new(2), &slices, form, &InOut::separate(from, &mut to));
+        to
+    }
+
+    fn values(count: usize) -> Vec<f32> {
+        (0..count).map(|i| (i * 37 % 101) as f32 * 0.25 + 1000.0).collect()
+    }
+
+    /// Mean 0 and variance 1, with every slice the same affine function of its elements.
+    #[test]
+    fn slices_become_standard() {
+        let sizes = [3, 19, 5, 4];
+        let from = values(3 * 19 * 5 * 4);
+        let form = Normalization { center: true, divisor: Divisor::DeviationInside(1e-9) };
+        for axes in [&[3][..], &[1], &[2, 3], &[0, 2], &[1, 3], &[0, 1, 2, 3]] {
+            let to = run(&sizes, axes, form, &from);
+            let slices = Slices::new(&sizes, axes);
+            let squares: Vec<f32> = to.iter().map(|y| y * y).collect();
+            for (moment, expected) in [(to, 0.0), (squares, 1.0)] {
+                let mut sums = moment.clone();
+                slices.blocks(Threads::single(), &InOut::separate(&moment, &mut sums), |b| {
+                    let sum = b.fold(0.0, |sum, x, _| sum + x, |a, b| a + b);
+                    b.map(|_, i| sum[i] / slices.len() as f32);
+                });
+                assert!(sums.iter().all(|m| (m - expected).abs() < 1e-4), "{axes:?} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_the_same_bits() {
+        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1)] {
+            let from = values(rows * columns);
+            for center in [true, false] {
+                let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
+                let mut to = from.clone();
+                normalize_rows(&Threads::new(2), columns, form, &[], &InOut::in_place(&mut to));
+                assert_eq!(to, run(&[rows, columns], &[1], form, &from), "{rows} {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn divisors() {
+        let form = |center, divisor| Normalization { center, divisor };
+        let run = |f| run(&[2], &[0], f, &[3.0, 5.0]);
+        assert_eq!(run(form(true, Divisor::One)), [-1.0, 1.0]);
+        assert_eq!(run(form(true, Divisor::DeviationInside(3.0))), [-0.5, 0.5]);
+        assert_eq!(run(form(true, Divisor::DeviationOutside(3.0))), [-0.25, 0.25]);
+        assert_eq!(run(form(false, Divisor::NormPlus(30.0))), [0.375, 0.625]);
+        assert_eq!(run(form(false, Divisor::NormAtLeast(64.0))), [0.375, 0.625]);
+    }
+
+    #[test]
+    fn all_but_0_divided_by_itself_is_1() {
+        let from: Vec<f32> = (0..40).map(|i| (i % 3) as f32 - 1.0).collect();
+        let mut to = vec![9.0; 40];
+        divide_by_itself(&mut InOut::separate(&from, &mut to));
+        assert!(to.iter().zip(&from).all(|(y, x)| *y == if *x == 0.0 { 0.0 } else { 1.0 }));
+    }
+
+    #[test]
+    fn groups_and_batches() {
+        let threads = Threads::new(2);
+        // Two groups of two channels of two elements.
+        let from = [1.0, 3.0, 5.0, 7.0, -2.0, -2.0, 2.0, 2.0f64];
+        let mut to = [0.0; 8];
+        let shape = Channels { outer: 1, channels: 4, inner: 2 };
+        let io = InOut::separate(&from, &mut to);
+        let (scale, shift) = ([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 1.0, 0.0]);
+        normalize_groups(&threads, shape, (2, 4.0), (&scale, &shift), &io);
+        let (third, root) = (1.0 / 3.0, 8f64.sqrt());
+        let low = 1.0 - 6.0 / root;
+        let expected = [-1.0, -third, 2.0 * third, 2.0, low, low, root, root];
+        assert!(to.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{to:?}");
+
+        // Groups of one element are 0, as far from their mean.
+        let mut to = [f64::NAN; 8];
+        let shape = Channels { outer: 2, channels: 4, inner: 1 };
+        normalize_groups(
+            &threads,
+            shape,
+            (4, 4.0),
+            (&scale, &shift),
+            &InOut::separate(&from, &mut to),
+        );
+        assert_eq!(to, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+
+        let b = |v: f32| bf16::from_f32(v);
+        let from: Vec<bf16> = (0..40).map(|i| b(i as f32)).collect();
+        for (outer, inner) in [(20, 1), (1, 20)] {
+            let mut to = vec![b(0.0); 40];
+            let shape = Channels { outer, channels: 2, inner };
+            let (mean, beta) = ([b(1.0), b(2.0)], [b(0.0), b(3.0)]);
+            let batch =
+                Batch { gamma: &[b(2.0); 2], beta: &beta, mean: &mean, variance: &[b(3.0); 2] };
+            normalize_batch(&threads, shape, batch, 1.0, &InOut::separate(&from, &mut to));
+            for (i, y) in to.iter().enumerate() {
+                let c = i / inner % 2;
+                let expected = i as f32 - [1.0, 2.0][c] + [0.0, 3.0][c];
+                assert_eq!(y.to_f32(), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Local response normalisation: elements over a power of the squares around them. f16 and bf16
+//! are computed in f32.
+
+use crate::base::num::Wide;
+use crate::base::par::Threads;
+use crate::math::real::{Real, StoredReal};
+use crate::multiversion;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Elements are divided by `(bias + alpha * sum of squares)^beta`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lrn {
+    /// Sizes of the tensor.
+    pub sizes: Vec<usize>,
+    /// Axes along which squares are summed, each once.
+    pub axes: Vec<usize>,
+    /// Elements to each side that count.
+    pub reach: usize,
+    /// Factor of the sum.
+    pub alpha: f64,
+    /// The power.
+    pub beta: f64,
+    /// What is added to the sum.
+    pub bias: f64,
+}
+
+impl Lrn {
+    /// Normalises `from` into `to`, with space for two numbers for each element.
+    ///
+    /// # Panics
+    /// When a slice is not of the sizes given.
+    pub fn run<T: StoredReal>(
+        &self,
+        threads: &Threads,
+        from: &[T],
+        [sums, next]: [&mut [T::Wide]; 2],
+        to: &mut [T],
+    ) {
+        assert!(from.len() == self.sizes.iter().product() && to.len() == from.len());
+        let (mut sums, mut next) = (sums, next);
+        threads.chunks(sums, 1, GRAIN, |first, part| {
+            for (square, x) in part.iter_mut().zip(&from[first..]) {
+                *square = x.widen() * x.widen();
+            }
+        });
+        for &axis in &self.axes {
+            let inner: usize = self.sizes[axis + 1..].iter().product();
+            let (size, sums_now) = (self.sizes[axis], &*sums);
+            threads.chunks(next, inner, GRAIN, |first, part| {
+                windows(sums_now, first, (size, inner.max(1)), self.reach, part);
+            });
+            (sums, next) = (next, sums);
+        }
+        let (sums, form) = (&*sums, (self.alpha, self.beta, self.bias));
+        threads.chunks(to, 1, GRAIN, |first, part| {
+            let len = part.len();
+            divide(&from[first..first + len], &sums[first..first + len], form, part);
+        });
+    }
+}
+
+/// Sums windows of rows of `inner` elements; `part` begins at row `first`.
+fn windows<R: Real>(
+    from: &[R],
+    first: usize,
+    (size, inner): (usize, usize),
+    reach: usize,
+    part: &mut [R],
+) {
+    for (i, to) in part.chunks_mut(inner).enumerate() {
+        let (line, at) = ((first + i) / size * size, (first + i) % size);
+        to.fill(R::of(0.0));
+        for row in line + at.saturating_sub(reach)..line + size.min(at.saturating_add(reach) + 1) {
+            for (sum, x) in to.iter_mut().zip(&from[row * inner..]) {
+                *sum = *sum + *x;
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn divide<T: StoredReal>(
+        from: &[T],
+        sums: &[T::Wide],
+        form: (f64, f64, f64),
+        to: &mut [T],
+    ) {
+        let (alpha, beta, bias) = (T::Wide::of(form.0), T::Wide::of(form.1), T::Wide::of(form.2));
+        for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
+            let base = bias + alpha * *sum;
+            // Only whole powers exist of what is negative.
+            let power = match form.1.fract() == 0.0 {
+                true => base.via_f64(|base| libm::pow(base, form.1)),
+                false => (base.ln() * beta).exp(),
+            };
+            *to = (x.widen() / power).narrow();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_definition() {
+        let sizes = vec![2, 5, 4, 3];
+        let from: Vec<f32> = (0..120).map(|i| (i * 37 % 23) as f32 * 0.1 - 1.0).collect();
+        let strides = [60, 12, 3, 1];
+        for axes in [vec![], vec![1], vec![2, 3], vec![3]] {
+            let lrn =
+                Lrn { sizes: sizes.clone(), axes, reach: 1, alpha: 0.3, beta: 0.75, bias: 2.0 };
+            let (mut a, mut b, mut to) = (vec![0f32; 120], vec![0f32; 120], vec![0f32; 120]);
+            lrn.run(&Threads::new(2), &from, [&mut a, &mut b], &mut to);
+            for (i, y) in to.iter().enumerate() {
+                let near = |k: &usize| {
+                    (0..4).all(|axis| {
+                        let place = |i: usize| i / strides[axis] % sizes[axis];
+                        place(i).abs_diff(place(*k)) <= usize::from(lrn.axes.contains(&axis))
+                    })
+                };
+                let sum: f32 = (0..120).filter(near).map(|k| from[k] * from[k]).sum();
+                let expected = f64::from(from[i]) / libm::pow(2.0 + 0.3 * f64::from(sum), 0.75);
+                assert!((f64::from(*y) - expected).abs() < 1e-6, "{y} {expected}");
+            }
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Pooling: the largest element or the mean of each window over the spatial axes of a plane.
+//!
+//! A row of the output is made in two passes. The first folds the rows of the input that the
+//! windows look at into one, from neighbour to neighbour; the second folds that line along the
+//! windows, tap by tap where they slide. Rows are divided among threads; the order of each fold
+//! depends on the windows only.
+
+use crate::base::num::{Stored, Wide as _, bf16, f16};
+use crate::base::par::{Slice, Threads};
+use crate::gemm::Window;
+use crate::math::arithmetic::Arithmetic as _;
+use crate::multiversion;
+use crate::reduce::Scale;
+use std::ops::Range;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// The windows along one axis, as far as they lie within the input.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    input: usize,
+    /// Distance between taps.
+    step: usize,
+    windows: Vec<Taps>,
+    /// How they slide, if they do.
+    sliding: Option<Window>,
+}
+
+/// The taps of one window that lie within the input: the position of the first, how many.
+#[derive(Clone, Copy, Debug)]
+struct Taps {
+    first: usize,
+    count: usize,
+}
+
+impl Axis {
+    /// Windows of the same number of taps at the same distance.
+    pub fn sliding(window: &Window) -> Axis {
+        let taps = |output| {
+            let taps = window.taps_within(output);
+            Taps { first: window.position(output, taps.start).unwrap_or(0), count: taps.len() }
+        };
+        let windows = (0..window.output).map(taps).collect();
+        Axis { input: window.input, step: window.dilation, windows, sliding: Some(*window) }
+    }
+
+    /// `output` windows that cover an axis evenly.
+    pub fn adaptive(input: usize, output: usize) -> Axis {
+        let position = |i: usize| i as u128 * input as u128;
+        let taps = |i| {
+            let first = (position(i) / output as u128) as usize;
+            let end = position(i + 1).div_ceil(output as u128) as usize;
+            Taps { first, count: end - first }
+        };
+        Axis { input, step: 1, windows: (0..output).map(taps).collect(), sliding: None }
+    }
+}
+
+impl Taps {
+    fn positions(self, step: usize) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |tap| self.first + tap * step)
+    }
+}
+
+/// What is computed of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// The largest element. A window without one, or of NaN only, gives the lowest finite value.
+    Max,
+    /// The sum divided by this number or, without it, by the number of taps within the input; 0
+    /// where there are none. Integers are rounded to nearest, ties to even.
+    Mean(Option<usize>),
+}
+
+/// Windows over the spatial axes of some planes.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    axes: [Axis; 3],
+    /// Where the windows of the last axis slide: for each tap, the windows that have it within
+    /// the input, and its position in the first of them.
+    spans: Vec<(Range<usize>, usize)>,
+    /// What is below every element, if not the lowest value of the type.
+    lowest: Option<f64>,
+}
+
+impl Pool {
+    /// Windows along three axes, outermost first; axes of one position make them three.
+    pub fn new(axes: [Axis; 3]) -> Pool {
+        let mut spans = Vec::new();
+        if let Some(window) = &axes[2].sliding {
+            let span = |tap| {
+                let windows = window.outputs_within(tap);
+                let first = window.position(windows.start, tap)?;
+                (!windows.is_empty()).then_some((windows, first))
+            };
+            // Of very long windows few taps lie within the input.
+            let last = window.output.saturating_sub(1);
+            let taps = window.taps_within(last).start..window.taps_within(0).end;
+            spans = taps.filter_map(span).collect();
+        }
+        Pool { axes, spans, lowest: None }
+    }
+
+    /// The same for elements that are computed in a wider type than they are stored in, of which
+    /// `lowest` is the lowest finite value.
+    pub fn above(self, lowest: f64) -> Pool {
+        Pool { lowest: Some(lowest), ..self }
+    }
+
+    /// What is below every element.
+    fn lowest<T: Pooled>(&self) -> T::Wide {
+        self.lowest.map_or(T::LOWEST, T::from_f64).widen()
+    }
+
+    /// Elements of a plane of the input and of the output.
+    fn plane(&self) -> (usize, usize) {
+        let product = |size: fn(&Axis) -> usize| self.axes.iter().map(size).product();
+        (product(|a| a.input), product(|a| a.windows.len()))
+    }
+
+    /// Pools planes of `from` into planes of `to`.
+    ///
+    /// # Panics
+    /// When the slices do not hold as many planes.
+    pub fn run<T: Pooled>(&self, threads: &Threads, pooling: Pooling, from: &[T], to: &mut [T]) {
+        match pooling {
+            Pooling::Max => self.fold(threads, Largest(self.lowest::<T>()), from, to),
+            Pooling::Mean(divisor) => {
+                self.fold(threads, Sum(divisor.map(T::Wide::of_count)), from, to);
+            }
+        }
+    }
+
+    fn fold<F, T>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
+    where
+        F: Fold<T::Wide>,
+        T: Pooled,
+    {
+        let row = self.check(from.len(), to.len());
+        threads.chunks(to, row, self.grain() * row, |first, part| {
+            rows(f, self, first, from, part);
+        });
+    }
+
+    /// The length of a row of the output; panics unless the slices hold as many planes.
+    fn check(&self, from: usize, to: usize) -> usize {
+        let (input, output) = self.plane();
+        let planes = to.checked_div(output).unwrap_or(0);
+        assert_eq!((planes * input, planes * output), (if to == 0 { 0 } else { from }, to));
+        self.axes[2].windows.len()
+    }
+
+    /// Rows of the output that are worth a second thread.
+    fn grain(&self) -> usize {
+        let [depth, height, width] = &self.axes;
+        let most = |axis: &Axis| axis.windows.iter().map(|w| w.count).max().unwrap_or(0);
+        let down = most(depth).saturating_mul(most(height)).saturating_mul(width.input);
+        let along = most(width).saturating_mul(width.windows.len());
+        GRAIN.div_ceil(down.saturating_add(along).max(1))
+    }
+
+    /// As [`Pooling::Max`], with the position of each largest element, the first of them, in a
+    /// tensor of all planes; counted anew after `modulus` elements.
+    ///
+    /// # Panics
+    /// As [`Pool::run`].
+    pub fn arg_max<T: Pooled, I: Stored>(
+        &self,
+        threads: &Threads,
+        modulus: usize,
+        from: &[T],
+        (to, indices): (&mut [T], &mut [I]),
+    ) {
+        let row = self.check(from.len(), to.len());
+        assert_eq!(to.len(), indices.len());
+        let rows = to.len().checked_div(row).unwrap_or(0);
+        let (to, indices) = (Slice::new(to), Slice::new(indices));
+        threads.ranges(rows, self.grain(), |range| {
+            // SAFETY: different rows are different elements, all within the slices.
+            let (to, indices) = unsafe {
+                let (at, len) = (range.start * row, range.len() * row);
+                let to = std::slice::from_raw_parts_mut(to.at(at), len);
+                (to, std::slice::from_raw_parts_mut(indices.at(at), len))
+            };
+            let rows = to.chunks_exact_mut(row).zip(indices.chunks_exact_mut(row));
+            for (row, (to, indices)) in range.zip(rows) {
+                self.arg_max_row(row, from, to, |i, at| {
+                    indices[i] = I::from_i64((at % modulus.max(1)) as i64);
+                });
+            }
+        });
+    }
+
+    fn arg_max_row<T: Pooled>(
+        &self,
+        row: usize,
+        from: &[T],
+        to: &mut [T],
+        mut found: impl FnMut(usize, usize),
+    ) {
+        let width = &self.axes[2];
+        let (plane, windows) = self.row(row);
+        for (i, (to, window)) in to.iter_mut().zip(&width.windows).enumerate() {
+            let (mut best, mut place) = (self.lowest::<T>(), plane * self.plane().0);
+            for line in self.lines(plane, windows) {
+                for at in window.positions(width.step) {
+                    let x = from[line + at].widen();
+                    if x > best {
+                        (best, place) = (x, line + at);
+                    }
+                }
+            }
+            *to = best.narrow();
+            found(i, place);
+        }
+    }
+
+    /// The plane of a row of the output, and its windows along the outer axes.
+    fn row(&self, row: usize) -> (usize, (Taps, Taps)) {
+        let [depth, height, _] = &self.axes;
+        let (y, rest) = (row % height.windows.len(), row / height.windows.len());
+        let (z, plane) = (rest % depth.windows.len(), rest / depth.windows.len());
+        (plane, (depth.windows[z], height.windows[y]))
+    }
+
+    /// Where the rows of a plane of the input begin that windows along the outer axes look at.
+    fn lines(&self, plane: usize, windows: (Taps, Taps)) -> impl Iterator<Item = usize> {
+        let [depth, height, width] = &self.axes;
+        let (deep, high, wide) = (depth.input, height.input, width.input);
+        let step = height.step;
+        windows.0.positions(depth.step).flat_map(move |z| {
+            let line = move |y| ((plane * deep + z) * high + y) * wide;
+            windows.1.positions(step).map(line)
+        })
+    }
+}
+
+multiversion! {
+    wide if size_of::<T>() == size_of::<f32>();
+    /// Whole rows of the output, from row `first` on.
+    fn rows<F: Fold<T::Wide>, T: Pooled>(f: F, pool: &Pool, first: usize, from: &[T], to: &mut [T]) {
+        let width = &pool.axes[2];
+        let mut line = vec![f.start(); width.input];
+        let mut folded = vec![f.start(); width.windows.len()];
+        let counts = width.windows.iter().map(|window| T::Wide::of_count(window.count));
+        let counts: Vec<T::Wide> = counts.collect();
+        for (i, to) in to.chunks_exact_mut(folded.len()).enumerate() {
+            let (plane, windows) = pool.row(first + i);
+            line.fill(f.start());
+            for start in pool.lines(plane, windows) {
+                for (sum, x) in line.iter_mut().zip(&from[start..]) {
+                    *sum = f.step(*sum, x.widen());
+                }
+            }
+            folded.fill(f.start());
+            match &width.sliding {
+                Some(window) => slide(f, &pool.spans, window.stride, &line, &mut folded),
+                None => gather(f, &width.windows, &line, &mut folded),
+            }
+            let lines = T::Wide::of_count(windows.0.count * windows.1.count);
+            for ((to, sum), taps) in to.iter_mut().zip(&folded).zip(&counts) {
+                *to = f.finish(*sum, lines.mul(*taps)).narrow();
+            }
+        }
+    }
+}
+
+/// Folds a line along windows that slide: tap by tap, for all windows at once.
+#[inline(always)]
+fn slide<F: Fold<W>, W: Mean>(
+    f: F,
+    spans: &[(Range<usize>, usize)],
+    stride: usize,
+    line: &[W],
+    to: &mut [W],
+) {
+    for (windows, first) in spans {
+        let (to, line) = (&mut to[windows.clone()], &line[*first..]);
+        match stride {
+            1 => to.iter_mut().zip(line).for_each(|(to, x)| *to = f.step(*to, *x)),
+            // Pairs of neighbours can be loaded together.
+            2 => {
+                let (pairs, last) = line.as_chunks::<2>();
+                for (to, pair) in to.iter_mut().zip(pairs) {
+                    *to = f.step(*to, pair[0]);
+                }
+                if let (Some(to), [x]) = (to.get_mut(pairs.len()), last) {
+                    *to = f.step(*to, *x);
+                }
+            }
+            _ => {
+                for (to, x) in to.iter_mut().zip(line.iter().step_by(stride)) {
+                    *to = f.step(*to, *x);
+                }
+            }
+        }
+    }
+}
+
+/// Folds a line along windows that lie anyhow.
+#[inline(always)]
+fn gather<F: Fold<W>, W: Mean>(f: F, windows: &[Taps], line: &[W], to: &mut [W]) {
+    for (to, taps) in to.iter_mut().zip(windows) {
+        for x in &line[taps.first..][..taps.count] {
+            *to = f.step(*to, *x);
+        }
+    }
+}
+
+/// What means need besides reductions.
+pub trait Mean: Scale {
+    /// A count as a number.
+    fn of_count(count: usize) -> Self;
+    /// A sum divided by a count, 0 if that is; integers are rounded to nearest, ties to even.
+    fn mean(self, count: Self) -> Self;
+}
+
+macro_rules! mean {
+    ($($t:ty: |$sum:ident, $n:ident| $mean:expr;)*) => {
+        $(impl Mean for $t {
+            #[inline(always)]
+            fn of_count(count: usize) -> $t {
+                count as $t
+            }
+
+            #[inline(always)]
+            fn mean(self, $n: $t) -> $t {
+                let $sum = self;
+                if $n == Self::ZERO { Self::ZERO } else { $mean }
+            }
+        })*
+    };
+}
+
+mean! {
+    f32: |sum, n| sum / n;
+    f64: |sum, n| sum / n;
+    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64);
+    u64: |sum, n| rounded((sum / n) as i64, sum % n, n) as u64;
+}
+
+/// A quotient that was rounded down, by its remainder rounded to nearest, ties to even.
+#[inline(always)]
+fn rounded(quotient: i64, remainder: u64, divisor: u64) -> i64 {
+    let rest = divisor - remainder;
+    let up = remainder > rest || remainder == rest && quotient & 1 == 1;
+    quotient.wrapping_add(i64::from(up))
+}
+
+/// Stored types that can be pooled.
+pub trait Pooled: Stored<Wide: Mean> {
+    /// The lowest finite value.
+    const LOWEST: Self;
+}
+
+macro_rules! pooled {
+    ($($t:ty),*) => {
+        $(impl Pooled for $t {
+            const LOWEST: $t = <$t>::MIN;
+        })*
+    };
+}
+
+pooled!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
+
+/// What the elements of a window are folded into.
+trait Fold<W: Mean>: Copy + Send + Sync {
+    fn start(self) -> W;
+    fn step(self, sum: W, x: W) -> W;
+    fn finish(self, sum: W, taps: W) -> W;
+}
+
+/// The largest element above a lowest.
+#[derive(Clone, Copy)]
+struct Largest<W>(W);
+
+impl<W: Mean> Fold<W> for Largest<W> {
+    #[inline(always)]
+    fn start(self) -> W {
+        self.0
+    }
+
+    #[inline(always)]
+    fn step(self, sum: W, x: W) -> W {
+        if x > sum { x } else { sum }
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: W, _taps: W) -> W {
+        sum
+    }
+}
+
+/// A sum, divided by this number or by that of taps.
+#[derive(Clone, Copy)]
+struct Sum<W>(Option<W>);
+
+impl<W: Mean> Fold<W> for Sum<W> {
+    #[inline(always)]
+    fn start(self) -> W {
+        W::ZERO
+    }
+
+    #[inline(always)]
+    fn step(self, sum: W, x: W) -> W {
+        sum.add(x)
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: W, taps: W) -> W {
+        sum.mean(self.0.unwrap_or(taps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn window() -> impl Strategy<Value = Window> {
+        (1usize..9, 0usize..7, 1usize..4, 1usize..5, 1usize..4, -3isize..1).prop_map(
+            |(input, output, taps, stride, dilation, start)| Window {
+                input,
+                output,
+                taps,
+                stride,
+                dilation,
+                start,
+            },
+        )
+    }
+
+    /// The elements that each window sees, by index.
+    fn seen(planes: usize, axes: &[Window; 3]) -> Vec<Vec<usize>> {
+        let places = |axis: Window, output: usize| -> Vec<usize> {
+            (0..axis.taps).filter_map(|tap| axis.position(output, tap)).collect()
+        };
+        let [depth, height, width] = *axes;
+        let mut all = Vec::new();
+        for i in 0..planes * depth.output * height.output * width.output {
+            let (x, rest) = (i % width.output, i / width.output);
+            let (y, rest) = (rest % height.output, rest / height.output);
+            let (z, plane) = (rest % depth.output, rest / depth.output);
+            let mut window = Vec::new();
+            for z in places(depth, z) {
+                for y in places(height, y) {
+                    let line = ((plane * depth.input + z) * height.input + y) * width.input;
+                    window.extend(places(width, x).iter().map(|x| line + x));
+                }
+            }
+            all.push(window);
+        }
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn windows_are_those_of_the_definition(planes in 1usize..4, axes in [window(), window(), window()]) {
+            let pool = Pool::new([0, 1, 2].map(|i| Axis::sliding(&axes[i])));
+            let size: usize = planes * axes.iter().map(|a| a.input).product::<usize>();
+            let from: Vec<f32> = (0..size).map(|i| (i * 37 % 101) as f32).collect();
+            let windows = seen(planes, &axes);
+            let threads = Threads::new(2);
+            let (mut max, mut mean) = (vec![0f32; windows.len()], vec![0f32; windows.len()]);
+            pool.run(&threads, Pooling::Mean(None), &from, &mut mean);
+            pool.run(&threads, Pooling::Max, &from, &mut max);
+            let (mut same, mut places) = (max.clone(), vec![-1i32; max.len()]);
+            pool.arg_max(&threads, usize::MAX, &from, (&mut same, &mut places));
+            prop_assert_eq!(&same, &max);
+            for (i, window) in windows.iter().enumerate() {
+                let values = window.iter().map(|at| from[*at]);
+                let count = window.len().max(1) as f32;
+                prop_assert_eq!(mean[i], values.clone().sum::<f32>() / count);
+                prop_assert_eq!(max[i], values.clone().fold(f32::MIN, f32::max));
+                let first = window.iter().find(|at| from[**at] == max[i]);
+                prop_assert!(first.is_none_or(|at| *at == places[i] as usize));
+            }
+        }
+    }
+
+    #[test]
+    fn other_types_and_fixed_divisors() {
+        let window = Window { input: 4, output: 3, taps: 2, stride: 2, dilation: 1, start: -1 };
+        let pool = Pool::new([Window::NONE, Window::NONE, window].map(|w| Axis::sliding(&w)));
+        let run = |pooling| {
+            let mut to = [0i8; 3];
+            pool.run(Threads::single(), pooling, &[-5, 3, -6, 100], &mut to);
+            to
+        };
+        assert_eq!(run(Pooling::Max), [-5, 3, 100]);
+        assert_eq!(run(Pooling::Mean(None)), [-5, -2, 100]);
+        assert_eq!(run(Pooling::Mean(Some(2))), [-2, -2, 50]);
+    }
+
+    #[test]
+    fn adaptive_windows_cover_the_axis() {
+        let axes = [(1, 1), (1, 1), (5, 3)].map(|(input, output)| Axis::adaptive(input, output));
+        let (mut to, mut places) = ([0f64; 3], [0i64; 3]);
+        let from = [1., 2., 3., 4., 5.];
+        let pool = Pool::new(axes);
+        pool.run(Threads::single(), Pooling::Mean(None), &from, &mut to);
+        assert_eq!(to, [1.5, 3., 4.5]);
+        pool.arg_max(Threads::single(), 4, &from, (&mut to, &mut places));
+        assert_eq!((to, places), ([2., 4., 5.], [1, 3, 0]));
+    }
+}

@@ -1,0 +1,504 @@
+//! Recurrent networks: the products of the data with their weights for all steps at once, then
+//! step after step those of the hidden state. Directions and, where there are several, sequences
+//! are independent of each other and run on different threads.
+
+use crate::base::num::Plain;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::{InOut, ScratchPool};
+use crate::gemm::{Left, Precision, Product, Right, plain};
+use crate::math::real::Real;
+use crate::math::unary::{Unary, unary_f32, unary_f64};
+use crate::multiversion;
+use std::ops::Range;
+
+/// Multiply-adds that are worth a second thread.
+const GRAIN: usize = 1 << 16;
+
+/// What a step computes. Gates lie side by side in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// `h = f(…)`.
+    Rnn,
+    /// Update `z`, reset `r`, hidden `n`: `h = (1 - z) n + z h`, where `n` sees `r h`.
+    Gru,
+    /// The same, where `n` sees `r (h Rᵀ + b)`, with a fourth bias.
+    LinearGru,
+    /// Forget `f`, input `i`, cell `n`, output `o`: `c = f c + i n`, `h = o act(c)`.
+    Lstm,
+}
+
+impl Cell {
+    /// Number of gates.
+    pub fn gates(self) -> usize {
+        match self {
+            Cell::Rnn => 1,
+            Cell::Gru | Cell::LinearGru => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    /// Number of biases for each element of the hidden state.
+    pub fn biases(self) -> usize {
+        self.gates() + usize::from(self == Cell::LinearGru)
+    }
+
+    /// How many gates each product with the hidden state gives, one after the other.
+    pub fn products(self) -> &'static [usize] {
+        match self {
+            Cell::Rnn => &[1],
+            Cell::Gru => &[2, 1],
+            Cell::LinearGru => &[3],
+            Cell::Lstm => &[4],
+        }
+    }
+}
+
+/// f32, with weights as [`Right`] has them, or f64, with rows of weights for each term.
+pub trait Number: Real + Plain {
+    /// Weights, transposed.
+    type Matrix<'a>: Copy + Send + Sync;
+
+    /// `c = a b` for `m` rows, `n` columns and `k` terms.
+    fn product(
+        crew: (&Threads, &ScratchPool),
+        a: &[Self],
+        mnk: (usize, usize, usize),
+        b: Self::Matrix<'_>,
+        c: &mut [Self],
+    );
+
+    /// Applies a function to every value on the calling thread.
+    fn apply(function: Unary, values: &mut [Self]);
+}
+
+impl Number for f32 {
+    type Matrix<'a> = Right<'a>;
+
+    fn product(
+        (threads, scratch): (&Threads, &ScratchPool),
+        values: &[f32],
+        (m, n, k): (usize, usize, usize),
+        b: Right<'_>,
+        c: &mut [f32],
+    ) {
+        let a = Left::Rows { values, stride: k };
+        let precision = Precision::F32;
+        Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(threads, scratch, c);
+    }
+
+    fn apply(function: Unary, values: &mut [f32]) {
+        unary_f32(Threads::single(), function, &InOut::in_place(values));
+    }
+}
+
+impl Number for f64 {
+    type Matrix<'a> = &'a [f64];
+
+    fn product(
+        (threads, _): (&Threads, &ScratchPool),
+        a: &[f64],
+        mnk: (usize, usize, usize),
+        b: &[f64],
+        c: &mut [f64],
+    ) {
+        plain(threads, mnk, a, b, c);
+    }
+
+    fn apply(function: Unary, values: &mut [f64]) {
+        unary_f64(Threads::single(), function, &InOut::in_place(values));
+    }
+}
+
+/// A cell and the sizes of what it goes through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recurrence {
+    /// What a step computes.
+    pub cell: Cell,
+    /// The functions of the specification: f, g, h. A cell with fewer does not use the last.
+    pub functions: [Unary; 3],
+    /// How far from 0 the arguments of f and g may be, if that is limited.
+    pub clip: Option<f64>,
+    /// Number of sequences.
+    pub batch: usize,
+    /// Steps of the longest sequence.
+    pub steps: usize,
+    /// Elements of the data in a step.
+    pub width: usize,
+    /// Elements of the hidden state.
+    pub hidden: usize,
+    /// Whether each direction is backwards.
+    pub directions: &'static [bool],
+}
+
+/// What a [`Recurrence`] reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a, 'm, R: Number> {
+    /// `[batch, steps, width]`.
+    pub x: &'a [R],
+    /// `[batch, directions, hidden]`.
+    pub hidden: &'a [R],
+    /// The same; empty unless the cell has a state.
+    pub cell: &'a [R],
+    /// Steps of each sequence, at most [`Recurrence::steps`].
+    pub lengths: &'a [usize],
+    /// For each direction `width` rows of all gates.
+    pub weights: &'a [R::Matrix<'m>],
+    /// For each direction and each of [`Cell::products`] `hidden` rows of its gates.
+    pub recurrent: &'a [R::Matrix<'m>],
+    /// `[directions, biases, hidden]`.
+    pub biases: &'a [R],
+    /// `[batch, steps]`, by which the update gate is lowered; or empty.
+    pub scores: &'a [R],
+}
+
+/// What a [`Recurrence`] writes.
+#[derive(Debug)]
+pub struct Outputs<'a, R> {
+    /// The hidden state after each step, `[batch, directions, steps, hidden]`; or empty.
+    pub every: &'a mut [R],
+    /// The hidden state at the end, `[batch, directions, hidden]`.
+    pub hidden: &'a mut [R],
+    /// The cell state at the end; empty unless the cell has a state.
+    pub cell: &'a mut [R],
+}
+
+impl Recurrence {
+    /// Floating-point operations of the products, as if every sequence were of full length.
+    pub fn flops(&self) -> u64 {
+        let rows = self.hidden * self.cell.gates();
+        let factors = [2, self.directions.len(), self.batch, self.steps, rows];
+        factors.iter().map(|n| *n as u64).product::<u64>() * (self.width + self.hidden) as u64
+    }
+
+    /// Takes all steps. A sequence without any ends in a state of 0.
+    ///
+    /// # Panics
+    /// When a slice is too short, or a length exceeds the steps.
+    pub fn run<R: Number>(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        operands: &Operands<'_, '_, R>,
+        outputs: Outputs<'_, R>,
+    ) {
+        self.check(operands, &outputs);
+        let (rows, columns) = (self.batch * self.steps, self.cell.gates() * self.hidden);
+        let mut projected = scratch.take::<R>(self.directions.len() * rows * columns);
+        let parts = projected.chunks_mut((rows * columns).max(1));
+        for (weights, part) in operands.weights.iter().zip(parts) {
+            let mnk = (rows, columns, self.width);
+            R::product((threads, scratch), operands.x, mnk, *weights, part);
+        }
+        let work = self.directions.len() * rows * columns * self.hidden;
+        let threads = if work < GRAIN { Threads::single() } else { threads };
+        let walk = Walk {
+            of: self,
+            operands,
+            projected: &projected,
+            every: (!outputs.every.is_empty()).then(|| Slice::new(outputs.every)),
+            hidden: Slice::new(outputs.hidden),
+            cell: Slice::new(outputs.cell),
+        };
+        self.divide(threads, scratch, &walk);
+    }
+
+    fn check<R: Number>(&self, o: &Operands<'_, '_, R>, outputs: &Outputs<'_, R>) {
+        let Recurrence { batch, steps, hidden, .. } = *self;
+        let states = batch * self.directions.len() * hidden;
+        let cells = if self.cell == Cell::Lstm { states } else { 0 };
+        assert!(o.x.len() == batch * steps * self.width && o.hidden.len() == states);
+        assert!(o.cell.len() == cells && outputs.cell.len() == cells);
+        assert!(outputs.hidden.len() == states);
+        assert!(outputs.every.is_empty() || outputs.every.len() == states * steps);
+        assert!(o.lengths.len() == batch && o.lengths.iter().all(|len| *len <= steps));
+        assert!(o.scores.is_empty() || o.scores.len() == batch * steps);
+        assert_eq!(o.weights.len(), self.directions.len());
+        assert_eq!(o.recurrent.len(), self.directions.len() * self.cell.products().len());
+        assert_eq!(o.biases.len(), self.directions.len() * self.cell.biases() * hidden);
+    }
+
+    /// Elements that a sequence needs while it is walked through: states, gates, and what the
+    /// second product of a GRU takes and gives.
+    fn room(&self) -> usize {
+        (4 + self.cell.gates()) * self.hidden
+    }
+
+    /// Divides directions and sequences among the threads. One sequence in one direction leaves
+    /// them its products.
+    fn divide<R: Number>(&self, threads: &Threads, scratch: &ScratchPool, walk: &Walk<'_, '_, R>) {
+        let directions = self.directions.len();
+        let parts = threads.count().div_ceil(directions).min(self.batch).max(1);
+        let size = self.batch.div_ceil(parts);
+        let room = size * self.room();
+        if directions * parts == 1 {
+            let mut space = scratch.take::<R>(room);
+            return walk.sequences((threads, scratch), 0, 0..self.batch, &mut space);
+        }
+        let mut space = scratch.take::<R>(room * threads.count());
+        let space = Slice::new(&mut space);
+        threads.run(directions * parts, &|task, worker| {
+            // SAFETY: no two threads are the same worker at a time.
+            let space = unsafe { std::slice::from_raw_parts_mut(space.at(worker * room), room) };
+            let first = task / directions * size;
+            let rows = first.min(self.batch)..(first + size).min(self.batch);
+            let alone = (Threads::single(), &ScratchPool::default());
+            walk.sequences(alone, task % directions, rows, space);
+        });
+    }
+}
+
+/// A run of a [`Recurrence`], of which each thread walks through a part.
+struct Walk<'w, 'm, R: Number> {
+    of: &'w Recurrence,
+    operands: &'w Operands<'w, 'm, R>,
+    /// The products of the data with the weights: `[directions, batch, steps, gates, hidden]`.
+    projected: &'w [R],
+    every: Option<Slice<R>>,
+    hidden: Slice<R>,
+    cell: Slice<R>,
+}
+
+/// The buffers of some sequences, a run of `hidden` elements for each of them and each gate.
+struct State<'a, R> {
+    h: &'a mut [R],
+    c: &'a mut [R],
+    /// The hidden state times the reset gate.
+    reset: &'a mut [R],
+    /// The gates of the first product, and of the second.
+    gates: [&'a mut [R]; 2],
+}
+
+/// Where a sequence is in a step.
+struct Place<'a, R> {
+    x: &'a [R],
+    biases: &'a [R],
+    score: R,
+}
+
+impl<R: Number> Walk<'_, '_, R> {
+    /// Takes some sequences through all their steps in one direction.
+    fn sequences(
+        &self,
+        crew: (&Threads, &ScratchPool),
+        direction: usize,
+        rows: Range<usize>,
+        space: &mut [R],
+    ) {
+        let (hidden, count) = (self.of.hidden, rows.len());
+        let products = self.of.cell.products();
+        let (h, rest) = space.split_at_mut(count * hidden);
+        let (c, rest) = rest.split_at_mut(count * hidden);
+        let (reset, rest) = rest.split_at_mut(count * hidden);
+        let (first, rest) = rest.split_at_mut(count * products[0] * hidden);
+        let second = &mut rest[..products.get(1).map_or(0, |gates| count * gates * hidden)];
+        let mut state = State { h, c, reset, gates: [first, second] };
+        self.begin(direction, rows.clone(), &mut state);
+        let lengths = &self.operands.lengths[rows.clone()];
+        for step in 0..lengths.iter().copied().max().unwrap_or(0) {
+            for (i, gates) in products.iter().enumerate() {
+                let mnk = (count, gates * hidden, hidden);
+                let from = if i == 0 { &*state.h } else { &*state.reset };
+                let matrix = self.operands.recurrent[direction * products.len() + i];
+                R::product(crew, from, mnk, matrix, state.gates[i]);
+                let last = i + 1 == products.len();
+                for at in (0..count).filter(|at| step < lengths[*at]) {
+                    self.step(direction, (rows.start + at, at), step, last, &mut state);
+                }
+            }
+        }
+        self.end(direction, rows, &state);
+    }
+
+    fn begin(&self, direction: usize, rows: Range<usize>, state: &mut State<'_, R>) {
+        let hidden = self.of.hidden;
+        for (at, row) in rows.enumerate() {
+            let (from, to) = (self.state(row, direction), at * hidden..(at + 1) * hidden);
+            if self.operands.lengths[row] == 0 {
+                state.h[to.clone()].fill(R::default());
+                state.c[to].fill(R::default());
+                continue;
+            }
+            state.h[to.clone()].copy_from_slice(&self.operands.hidden[from..from + hidden]);
+            if self.of.cell == Cell::Lstm {
+                state.c[to].copy_from_slice(&self.operands.cell[from..from + hidden]);
+            }
+        }
+    }
+
+    /// Where the state of a sequence lies in the inputs and outputs.
+    fn state(&self, row: usize, direction: usize) -> usize {
+        (row * self.of.directions.len() + direction) * self.of.hidden
+    }
+
+    /// Takes one sequence, number `row` of all and number `at` here, through what follows a
+    /// product.
+    fn step(
+        &self,
+        direction: usize,
+        (row, at): (usize, usize),
+        step: usize,
+        last: bool,
+        state: &mut State<'_, R>,
+    ) {
+        let Recurrence { hidden, steps, batch, cell, .. } = *self.of;
+        let (columns, biases) = (cell.gates() * hidden, cell.biases() * hidden);
+        let backwards = self.of.directions[direction];
+        let time = if backwards { self.operands.lengths[row] - 1 - step } else { step };
+        let place = Place {
+            x: &self.projected[((direction * batch + row) * steps + time) * columns..][..columns],
+            biases: &self.operands.biases[direction * biases..][..biases],
+            score: self.operands.scores.get(row * steps + time).copied().unwrap_or_default(),
+        };
+        let run = at * hidden..(at + 1) * hidden;
+        let [first, second] = &mut state.gates;
+        let own = cell.products()[0] * hidden;
+        let first = &mut first[at * own..][..own];
+        let h = &mut state.h[run.clone()];
+        match cell {
+            Cell::Rnn => self.rnn(&place, first, h),
+            Cell::Lstm => self.lstm(&place, first, &mut state.c[run], h),
+            Cell::LinearGru => self.linear_gru(&place, first, h),
+            Cell::Gru if last => self.gru(&place, first, &mut second[run], h),
+            Cell::Gru => self.reset(&place, first, &mut state.reset[run], h),
+        }
+        if let (Some(every), true) = (self.every, last) {
+            let to = self.state(row, direction) * steps + time * hidden;
+            // SAFETY: as in `end`.
+            unsafe { slice(every, to, hidden) }.copy_from_slice(h);
+        }
+    }
+
+    /// `f(clip(x + (g + b)))` in place of the values of some gates.
+    fn activate(
+        &self,
+        function: Unary,
+        place: &Place<'_, R>,
+        gates: Range<usize>,
+        values: &mut [R],
+    ) {
+        let run = gates.start * self.of.hidden..gates.end * self.of.hidden;
+        add(&place.x[run.clone()], &place.biases[run], values);
+        if let Some(bound) = self.of.clip {
+            R::apply(Unary::Clamp { low: -bound, high: bound }, values);
+        }
+        R::apply(function, values);
+    }
+
+    fn rnn(&self, place: &Place<'_, R>, gates: &mut [R], h: &mut [R]) {
+        self.activate(self.of.functions[0], place, 0..1, gates);
+        h.copy_from_slice(gates);
+    }
+
+    fn lstm(&self, place: &Place<'_, R>, gates: &mut [R], c: &mut [R], h: &mut [R]) {
+        let [f, g, act] = self.of.functions;
+        let (forget_input, rest) = gates.split_at_mut(2 * h.len());
+        let (new, output) = rest.split_at_mut(h.len());
+        self.activate(f, place, 0..2, forget_input);
+        self.activate(g, place, 2..3, new);
+        self.activate(f, place, 3..4, output);
+        let (forget, input) = forget_input.split_at(h.len());
+        remember(forget, input, new, c);
+        h.copy_from_slice(c);
+        R::apply(act, h);
+        multiply(output, h);
+    }
+
+    /// What comes between the two products of a GRU.
+    fn reset(&self, place: &Place<'_, R>, gates: &mut [R], reset: &mut [R], h: &[R]) {
+        self.activate(self.of.functions[0], place, 0..2, gates);
+        reset.copy_from_slice(h);
+        multiply(&gates[h.len()..], reset);
+    }
+
+    fn gru(&self, place: &Place<'_, R>, gates: &[R], new: &mut [R], h: &mut [R]) {
+        self.activate(self.of.functions[1], place, 2..3, new);
+        blend(place.score, &gates[..h.len()], new, h);
+    }
+
+    fn linear_gru(&self, place: &Place<'_, R>, gates: &mut [R], h: &mut [R]) {
+        let [f, g, _] = self.of.functions;
+        let (gates, new) = gates.split_at_mut(2 * h.len());
+        self.activate(f, place, 0..2, gates);
+        let (update, reset) = gates.split_at(h.len());
+        shift_and_scale(&place.biases[3 * h.len()..], reset, new);
+        self.activate(g, place, 2..3, new);
+        blend(place.score, update, new, h);
+    }
+
+    /// Writes the states at the end, and 0 for the steps that sequences do not have.
+    fn end(&self, direction: usize, rows: Range<usize>, state: &State<'_, R>) {
+        let Recurrence { hidden, steps, .. } = *self.of;
+        for (at, row) in rows.enumerate() {
+            let (to, run) = (self.state(row, direction), at * hidden..(at + 1) * hidden);
+            // SAFETY: the runs of a sequence and direction belong to this task alone, and `check`
+            // has shown that the outputs hold those of all.
+            unsafe {
+                slice(self.hidden, to, hidden).copy_from_slice(&state.h[run.clone()]);
+                if self.of.cell == Cell::Lstm {
+                    slice(self.cell, to, hidden).copy_from_slice(&state.c[run]);
+                }
+                if let Some(every) = self.every {
+                    let length = self.operands.lengths[row];
+                    let rest = (steps - length) * hidden;
+                    slice(every, to * steps + length * hidden, rest).fill(R::default());
+                }
+            }
+        }
+    }
+}
+
+/// A run of a shared slice.
+///
+/// # Safety
+/// The run lies within the slice, and nobody else uses it.
+unsafe fn slice<'a, R>(shared: Slice<R>, at: usize, len: usize) -> &'a mut [R] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(shared.at(at), len) }
+}
+
+multiversion! {
+    /// `y = (y + b) + x`.
+    fn add<R: Real>(x: &[R], b: &[R], y: &mut [R]) {
+        for ((y, x), b) in y.iter_mut().zip(x).zip(b) {
+            *y = (*y + *b) + *x;
+        }
+    }
+}
+
+multiversion! {
+    /// `y = y x`.
+    fn multiply<R: Real>(x: &[R], y: &mut [R]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = *y * *x;
+        }
+    }
+}
+
+multiversion! {
+    /// `y = (y + b) x`.
+    fn shift_and_scale<R: Real>(b: &[R], x: &[R], y: &mut [R]) {
+        for ((y, b), x) in y.iter_mut().zip(b).zip(x) {
+            *y = (*y + *b) * *x;
+        }
+    }
+}
+
+multiversion! {
+    /// `c = f c + i n`.
+    fn remember<R: Real>(f: &[R], i: &[R], n: &[R], c: &mut [R]) {
+        for (((c, f), i), n) in c.iter_mut().zip(f).zip(i).zip(n) {
+            *c = f.fma(*c, *i * *n);
+        }
+    }
+}
+
+multiversion! {
+    /// `h = (1 - z') n + z' h` with `z' = (1 - score) z`.
+    fn blend<R: Real>(score: R, z: &[R], n: &[R], h: &mut [R]) {
+        let share = R::of(1.0) - score;
+        for ((h, z), n) in h.iter_mut().zip(z).zip(n) {
+            let z = share * *z;
+            *h = (R::of(1.0) - z).fma(*n, z * *h);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Softmax and its logarithm along an axis. The largest element of a slice is subtracted first,
+//! so that nothing overflows.
+
+use crate::base::num::Wide;
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::base::slices::{Block, GRAIN, LANES, Lanes, Slices, each, met};
+use crate::math::real::{Real, StoredReal};
+use crate::multiversion;
+
+/// Softmax of every slice.
+pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+    if let Some((count, width @ 1..=NARROW)) = slices.rows() {
+        return threads.ranges(count, GRAIN / width, |rows| {
+            // SAFETY: no two ranges have a row in common.
+            let part = unsafe { io.part(rows.start * width..rows.end * width) };
+            narrow_rows(part, width);
+        });
+    }
+    slices.blocks(threads, io, |block| softmax_block(block));
+}
+
+/// The logarithm of the softmax of every slice.
+pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+    slices.blocks(threads, io, |block| log_softmax_block(block));
+}
+
+#[inline(always)]
+fn largest<T: StoredReal>(block: &mut Block<'_, T>) -> Lanes<T::Wide> {
+    let larger = |a, b| if b > a { b } else { a };
+    block.fold(T::Wide::of(f64::NEG_INFINITY), |a, x, _| larger(a, x), larger)
+}
+
+multiversion! {
+    fn softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
+        let top = largest(block);
+        let zero = T::Wide::default();
+        let power = |x: T::Wide, i: usize| (x - top[i]).weight();
+        // Only a type that holds them exactly keeps the powers; others compute them twice.
+        if size_of::<T>() == size_of::<T::Wide>() {
+            let sum = block.map_sum(zero, power, |a, b| a + b);
+            let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
+            block.rewrite().map(|y, i| y * scale[i]);
+        } else {
+            let sum = block.fold(zero, |sum, x, i| sum + power(x, i), |a, b| a + b);
+            let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
+            block.map(|x, i| power(x, i) * scale[i]);
+        }
+    }
+}
+
+/// Rows up to this long are computed in groups of whole lanes.
+const NARROW: usize = 4 * LANES;
+
+multiversion! {
+    /// Softmax of rows of `width` elements.
+    fn narrow_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
+        let mut io = io;
+        let mut rows = [[T::Wide::default(); NARROW]; TOGETHER];
+        let columns = width.next_multiple_of(LANES);
+        let count = io.len() / width;
+        for first in (0..count).step_by(TOGETHER) {
+            let some = TOGETHER.min(count - first);
+            for (row, line) in rows.iter_mut().take(some).enumerate() {
+                for at in (0..width).step_by(LANES) {
+                    let len = LANES.min(width - at);
+                    let x: [T; LANES] = io.load_some((first + row) * width + at, len);
+                    for i in 0..LANES {
+                        let outside = T::Wide::of(f64::NEG_INFINITY);
+                        line[at + i] = if i < len { x[i].widen() } else { outside };
+                    }
+                }
+            }
+            some_rows::<T::Wide, TOGETHER>(rows.as_flattened_mut(), (columns, NARROW));
+            for (row, line) in rows.iter().take(some).enumerate() {
+                for at in (0..width).step_by(LANES) {
+                    let mut y = [T::default(); LANES];
+                    for i in 0..LANES {
+                        y[i] = Wide::narrow(line[at + i]);
+                    }
+                    let len = LANES.min(width - at);
+                    io.store_some((first + row) * width + at, y, len);
+                }
+            }
+        }
+    }
+}
+
+/// Rows that are computed side by side: each alone would wait for itself.
+const TOGETHER: usize = 4;
+
+multiversion! {
+    /// Softmax of rows in place, each of whole groups of [`LANES`], with the bits of [`softmax`].
+    ///
+    /// # Panics
+    /// When there is something beyond whole groups.
+    pub(crate) fn softmax_rows(rows: &mut [f32], columns: usize) {
+        assert!(columns > 0 && columns.is_multiple_of(LANES) && rows.len().is_multiple_of(columns));
+        let whole = rows.len() / columns / TOGETHER * TOGETHER;
+        let (groups, rest) = rows.split_at_mut(whole * columns);
+        for group in groups.chunks_exact_mut(TOGETHER * columns) {
+            some_rows::<f32, TOGETHER>(group, (columns, columns));
+        }
+        for row in rest.chunks_exact_mut(columns) {
+            some_rows::<f32, 1>(row, (columns, columns));
+        }
+    }
+}
+
+/// Softmax of the first `columns` elements of rows that are `stride` apart.
+#[inline(always)]
+fn some_rows<W: Real, const R: usize>(rows: &mut [W], (columns, stride): (usize, usize)) {
+    let larger = |a, b| if b > a { b } else { a };
+    let mut tops = [[W::of(f64::NEG_INFINITY); LANES]; R];
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &rows[r * stride + at..][..LANES];
+            for i in 0..LANES {
+                tops[r][i] = larger(tops[r][i], x[i]);
+            }
+        }
+    }
+    let mut sums = [[W::default(); LANES]; R];
+    for top in &mut tops {
+        *top = met(*top, larger);
+    }
+    for at in (0..columns).step_by(LANES) {
+        for r in 0..R {
+            let x = &mut rows[r * stride + at..][..LANES];
+            for i in 0..LANES {
+                x[i] = Real::weight(x[i] - tops[r][i]);
+                sums[r][i] = sums[r][i] + x[i];
+            }
+        }
+    }
+    for r in 0..R {
+        let sum = met(sums[r], |a, b| a + b);
+        let scale = W::of(1.0) / sum[0];
+        for x in &mut rows[r * stride..][..columns] {
+            *x = *x * scale;
+        }
+    }
+}
+
+multiversion! {
+    fn log_softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
+        let top = largest(block);
+        let zero = T::Wide::default();
+        let sum = block.fold(zero, |sum, x, i| sum + (x - top[i]).weight(), |a, b| a + b);
+        let log = each(sum, |sum| sum.ln());
+        block.map(|x, i| x - top[i] - log[i]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::num::f16;
+
+    fn run<T: StoredReal>(sizes: &[usize], axis: usize, from: &[T], log: bool) -> Vec<T> {
+        let mut to = vec![T::default(); from.len()];
+        let (slices, io) = (Slices::new(sizes, &[axis]), InOut::separate(from, &mut to));
+        match log {
+            false => softmax(&Threads::new(2), &slices, &io),
+            true => log_softmax(&Threads::new(2), &slices, &io),
+        }
+        to
+    }
+
+    #[test]
+    fn agrees_with_the_definition() {
+        let sizes = [3, 37, 21];
+        let from: Vec<f32> = (0..3 * 37 * 21).map(|i| (i * 37 % 101) as f32 * 0.7 - 20.0).collect();
+        for axis in 0..3 {
+            let inner: usize = sizes[axis + 1..].iter().product();
+            let (soft, log) = (run(&sizes, axis, &from, false), run(&sizes, axis, &from, true));
+            for (i, (soft, log)) in soft.iter().zip(&log).enumerate() {
+                let first = i - i / inner % sizes[axis] * inner;
+                let slice = (0..sizes[axis]).map(|k| f64::from(from[first + k * inner]));
+                let sum: f64 = slice.map(libm::exp).sum();
+                let exact = f64::from(from[i]) - libm::log(sum);
+                assert!((f64::from(*log) - exact).abs() < 1e-5, "{log} {exact}");
+                assert!((f64::from(*soft) / libm::exp(exact) - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_the_same_bits() {
+        for (count, columns) in [(1, 16), (4, 64), (11, 48)] {
+            let number = |i: usize| match i % 29 {
+                7 => f32::NEG_INFINITY,
+                _ => (i * 37 % 101) as f32 * 0.7 - 20.0,
+            };
+            let from: Vec<f32> = (0..count * columns).map(number).collect();
+            let mut rows = from.clone();
+            softmax_rows(&mut rows, columns);
+            assert_eq!(rows, run(&[count, columns], 1, &from, false));
+        }
+    }
+
+    #[test]
+    fn weights_are_normal_numbers_or_zero() {
+        let from: Vec<f32> = (0..64).map(|i| if i == 5 { 1.0 } else { -86.0 - i as f32 }).collect();
+        let weights = run(&[64], 0, &from, false);
+        assert!(weights.iter().all(|&w| w == 0.0 || w >= f32::MIN_POSITIVE));
+        assert!(weights[0] > 0.0 && weights[63] == 0.0);
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(run(&[2], 0, &[1e30f32, -1e30], false), [1.0, 0.0]);
+        assert_eq!(run(&[2], 0, &[0.0, f64::NEG_INFINITY], true), [0.0, f64::NEG_INFINITY]);
+        assert!(run(&[2], 0, &[f32::NEG_INFINITY; 2], false).iter().all(|y| y.is_nan()));
+        assert!(run(&[3], 0, &[1.0, f32::NAN, 2.0], false).iter().all(|y| y.is_nan()));
+        let quarter = f16::from_f32(0.25);
+        assert_eq!(run(&[4, 1], 0, &[f16::from_f32(60000.0); 4], false), [quarter; 4]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Cumulative sums along an axis: one chain of additions in the wide type for each line.
+
+use crate::base::num::{Stored, Wide as _};
+use crate::base::par::{Slice, Threads};
+use crate::math::arithmetic::Arithmetic;
+
+/// Lines that are summed side by side.
+const TILE: usize = 64;
+
+/// Additions that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+/// Which sums, along the middle one of three axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CumSum {
+    /// Sizes before the axis, of the axis, and behind it.
+    pub sizes: [usize; 3],
+    /// Whether an element does not count in its own sum.
+    pub exclusive: bool,
+    /// Whether sums begin at the end.
+    pub reverse: bool,
+}
+
+impl CumSum {
+    /// Sums `from` into `to`; integers wrap.
+    ///
+    /// # Panics
+    /// When a slice is not of the sizes given.
+    pub fn run<T: Stored>(&self, threads: &Threads, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic,
+    {
+        let [outer, size, inner] = self.sizes;
+        assert!(from.len() == outer * size * inner && to.len() == from.len());
+        let (tiles, to) = (inner.div_ceil(TILE), Slice::new(to));
+        let grain = GRAIN.div_ceil(size.max(1) * TILE.min(inner.max(1)));
+        threads.ranges(outer * tiles, grain, |range| {
+            for tile in range {
+                let (line, first) = (tile / tiles * size, tile % tiles * TILE);
+                let width = TILE.min(inner - first);
+                let mut sums = [T::Wide::default(); TILE];
+                for step in 0..size {
+                    let row = if self.reverse { size - 1 - step } else { step };
+                    let at = (line + row) * inner + first;
+                    // SAFETY: tiles are disjoint parts of the output.
+                    let to = unsafe { std::slice::from_raw_parts_mut(to.at(at), width) };
+                    self.step(&from[at..at + width], &mut sums, to);
+                }
+            }
+        });
+    }
+
+    /// Adds a row to the sums.
+    #[inline(always)]
+    fn step<T: Stored>(&self, from: &[T], sums: &mut [T::Wide], to: &mut [T])
+    where
+        T::Wide: Arithmetic,
+    {
+        for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
+            let next = sum.add(x.widen());
+            *to = if self.exclusive { *sum } else { next }.narrow();
+            *sum = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_lines() {
+        let from: Vec<i32> = (0..2 * 3 * 70).map(|i| i * i % 101).collect();
+        for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
+            for sizes in [[2, 3, 70], [6, 70, 1], [1, 420, 1], [1, 5, 84]] {
+                let mut to = vec![0; from.len()];
+                CumSum { sizes, exclusive, reverse }.run(&Threads::new(2), &from, &mut to);
+                let [_, size, inner] = sizes;
+                for (i, sum) in to.iter().enumerate() {
+                    let (own, first) = (i / inner % size, i - i / inner % size * inner);
+                    let counts = |k: &usize| match reverse {
+                        false => *k < own || *k == own && !exclusive,
+                        true => *k > own || *k == own && !exclusive,
+                    };
+                    let expected: i32 =
+                        (0..size).filter(counts).map(|k| from[first + k * inner]).sum();
+                    assert_eq!(*sum, expected, "{sizes:?} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_wrap() {
+        let mut to = [0u8; 2];
+        let plan = CumSum { sizes: [1, 2, 1], exclusive: false, reverse: false };
+        plan.run(Threads::single(), &[200, 100], &mut to);
+        assert_eq!(to, [200, 44]);
+    }
+}

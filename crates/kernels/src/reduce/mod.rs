@@ -1,0 +1,459 @@
+//! Reductions along axes.
+//!
+//! A sum along a row uses sixteen lanes that are added in a fixed tree; a sum over rows adds row
+//! after row, and many rows in eight blocks whose sums are added in order. Which of these runs
+//! depends on the sizes only, so the bits are the same everywhere.
+
+pub mod cum_sum;
+mod fold;
+pub mod segment;
+
+use crate::base::num::{Stored, Wide as _};
+use crate::base::par::Threads;
+use crate::base::slices::position;
+use crate::math::arithmetic::Arithmetic;
+use crate::multiversion;
+pub use fold::Scale;
+use fold::{And, Fold, L1, L2, Max, Min, Or, Prod, StoredScale, Sum};
+use std::marker::PhantomData;
+
+/// What is computed from the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Sum; integers wrap.
+    Sum,
+    /// Sum divided by the number of elements; integers truncate.
+    Mean,
+    /// Product; integers wrap.
+    Prod,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Sum of magnitudes.
+    L1,
+    /// Square root of the sum of squares.
+    L2,
+    /// Whether all are true.
+    And,
+    /// Whether one is true.
+    Or,
+}
+
+/// Axes of the input, outermost first: size, and whether it is reduced. Neighbours alternate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReducePlan {
+    groups: Vec<(usize, bool)>,
+}
+
+/// Lanes of a sum along a row.
+const LANES: usize = 16;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 16 << 10;
+
+impl ReducePlan {
+    /// The reduction of a tensor of `sizes` along `axes`.
+    pub fn new(sizes: &[usize], axes: &[usize]) -> ReducePlan {
+        let mut groups: Vec<(usize, bool)> = Vec::new();
+        for (axis, &size) in sizes.iter().enumerate() {
+            let reduced = axes.contains(&axis);
+            match groups.last_mut() {
+                _ if size == 1 => {}
+                Some((merged, last)) if *last == reduced => *merged *= size,
+                _ => groups.push((size, reduced)),
+            }
+        }
+        ReducePlan { groups }
+    }
+
+    /// Elements of the output.
+    pub fn count(&self) -> usize {
+        self.groups.iter().filter(|g| !g.1).map(|g| g.0).product()
+    }
+
+    /// Elements that each output element is made of.
+    pub fn reduced(&self) -> usize {
+        self.groups.iter().filter(|g| g.1).map(|g| g.0).product()
+    }
+
+    /// Reduces.
+    ///
+    /// # Panics
+    /// When the slices are not of the sizes the plan is for.
+    pub fn run<T: Stored>(&self, threads: &Threads, reduction: Reduction, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        match reduction {
+            Reduction::Sum => self.reduce(threads, Sum(1), from, to),
+            Reduction::Mean => self.reduce(threads, Sum(self.reduced()), from, to),
+            Reduction::Prod => self.reduce(threads, Prod, from, to),
+            Reduction::Max => self.reduce(threads, Max, from, to),
+            Reduction::Min => self.reduce(threads, Min, from, to),
+            Reduction::L1 => self.reduce(threads, L1, from, to),
+            Reduction::L2 => self.reduce(threads, L2, from, to),
+            Reduction::And => self.reduce(threads, And, from, to),
+            Reduction::Or => self.reduce(threads, Or, from, to),
+        }
+    }
+
+    fn reduce<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        assert_eq!(to.len(), self.count());
+        assert_eq!(from.len(), self.count() * self.reduced());
+        if self.reduced() == 0 {
+            to.fill(f.empty::<T::Wide>().narrow());
+            return;
+        }
+        match self.groups[..] {
+            // Along rows.
+            [(row, true)] | [(_, false), (row, true)] => {
+                threads.chunks(to, 1, GRAIN.div_ceil(row), |first, part| {
+                    for (i, to) in part.iter_mut().enumerate() {
+                        *to = along(f, &from[(first + i) * row..][..row]);
+                    }
+                });
+            }
+            // Over rows, which are as long as the output or a part of it.
+            [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
+                let over = if rows < MANY { over_few } else { over_many };
+                for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
+                    over(threads, f, from, to);
+                }
+            }
+            _ => self.general(threads, f, from, to),
+        }
+    }
+
+    /// Sizes and strides of the axes that are reduced, or of the others, innermost first.
+    fn axes(&self, reduced: bool) -> Vec<(usize, usize)> {
+        let mut stride = 1;
+        let mut axes = Vec::new();
+        for &(size, is_reduced) in self.groups.iter().rev() {
+            if is_reduced == reduced {
+                axes.push((size, stride));
+            }
+            stride *= size;
+        }
+        axes
+    }
+
+    /// Any order of axes: element by element.
+    fn general<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic + Scale,
+    {
+        let (kept, reduced) = (self.axes(false), self.axes(true));
+        let count = self.reduced();
+        threads.chunks(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
+            for (i, to) in part.iter_mut().enumerate() {
+                let base = place(&kept, first + i);
+                let mut sum = f.start();
+                for k in 0..count {
+                    sum = f.step(sum, from[base + place(&reduced, k)].widen());
+                }
+                *to = f.finish(sum).narrow();
+            }
+        });
+    }
+}
+
+/// As [`position`], once for the reductions of all types.
+#[inline(never)]
+fn place(axes: &[(usize, usize)], i: usize) -> usize {
+    position(axes, i)
+}
+
+multiversion! {
+    wide if !T::Wide::IS_INTEGER;
+    /// One row: a lane for every sixteenth element, folded in halves. The largest of a row of integers takes
+    /// two to five times as long where the compiler is told of AVX-512.
+    fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
+        let mut lanes = [f.start::<T::Wide>(); LANES];
+        let mut groups = row.chunks_exact(LANES);
+        for group in &mut groups {
+            for (lane, x) in lanes.iter_mut().zip(group) {
+                *lane = f.step(*lane, x.widen());
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(groups.remainder()) {
+            *lane = f.step(*lane, x.widen());
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = f.meet(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        f.finish(lanes[0]).narrow()
+    }
+}
+
+/// Columns of the sums over long rows.
+const WIDE: usize = 4 * LANES;
+
+/// Rows from which on their sums are made in blocks.
+const MANY: usize = 32;
+
+/// Blocks of many rows: threads that have written some of the rows read the same ones.
+const BLOCKS: usize = 8;
+
+/// Elements of blocks that are worth a second thread. They are half in the cache of either.
+const BLOCK_GRAIN: usize = 8 << 10;
+
+/// Reduces rows as long as the output, divided by columns.
+fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
+    let len = to.len();
+    // A cache line, until that makes many parts.
+    let columns = if len < 8 * WIDE { LANES } else { WIDE };
+    threads.chunks(to, columns, GRAIN.div_ceil(from.len() / len), |first, part| {
+        let mut sums = [f.start::<T::Wide>(); WIDE];
+        for (i, to) in part.chunks_mut(columns).enumerate() {
+            let sums = &mut sums[..to.len()];
+            over(f, Rows::of(from, len), (first + i) * columns, sums);
+            for (to, sum) in to.iter_mut().zip(sums) {
+                *to = f.finish(*sum).narrow();
+            }
+        }
+    });
+}
+
+/// Reduces rows as long as the output in blocks, and then those.
+fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
+    let len = to.len();
+    let rows = (from.len() / len).div_ceil(BLOCKS);
+    let blocks = from.len().div_ceil(rows * len);
+    let mut sums = vec![f.start::<T::Wide>(); blocks * len];
+    threads.chunks(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
+        let from = from.chunks(rows * len).skip(first);
+        for (block, sums) in from.zip(part.chunks_mut(len)) {
+            over_block(f, Rows::of(block, len), 0, sums);
+        }
+    });
+    join(f, &mut sums, to);
+}
+
+/// Rows of which some columns are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, T> {
+    first: *const T,
+    stride: usize,
+    count: usize,
+    borrow: PhantomData<&'a [T]>,
+}
+
+impl<'a, T> Rows<'a, T> {
+    /// Rows of `len` elements, one behind the other.
+    fn of(rows: &'a [T], len: usize) -> Rows<'a, T> {
+        // SAFETY: all of them are borrowed.
+        unsafe { Rows::new(rows.as_ptr(), len, rows.len() / len) }
+    }
+
+    /// `count` rows, `stride` elements apart.
+    ///
+    /// # Safety
+    /// The columns that are asked for are valid and not written while these rows are there.
+    pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> Rows<'a, T> {
+        Rows { first, stride, count, borrow: PhantomData }
+    }
+
+    /// `len` columns of a row, from `start` on.
+    #[inline(always)]
+    fn columns(self, row: usize, start: usize, len: usize) -> &'a [T] {
+        assert!(row < self.count && start + len <= self.stride);
+        // SAFETY: the promise of `new`.
+        unsafe { std::slice::from_raw_parts(self.first.add(row * self.stride + start), len) }
+    }
+}
+
+/// The sums of columns from `start` on.
+fn over_block<F: Fold, T: StoredScale>(
+    f: F,
+    rows: Rows<'_, T>,
+    start: usize,
+    sums: &mut [T::Wide],
+) {
+    for (i, sums) in sums.chunks_mut(WIDE).enumerate() {
+        over(f, rows, start + i * WIDE, sums);
+    }
+}
+
+/// Adds up columns from `start` on, row after row.
+pub(crate) fn add_rows(rows: Rows<'_, f32>, start: usize, sums: &mut [f32]) {
+    over_block(Sum(1), rows, start, sums);
+}
+
+/// The means of columns of `count` elements from the sums of blocks of them, which are added in
+/// order and overwritten.
+pub(crate) fn means(count: usize, sums: &mut [f32], means: &mut [f32]) {
+    join(Sum(count), sums, means);
+}
+
+/// What the sums of blocks come to: too few for code of their own for each instruction set.
+fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
+    let (all, rest) = sums.split_at_mut(to.len());
+    for block in rest.chunks_exact(all.len()) {
+        for (sum, part) in all.iter_mut().zip(block) {
+            *sum = f.meet(*sum, *part);
+        }
+    }
+    for (to, sum) in to.iter_mut().zip(all) {
+        *to = f.finish(*sum).narrow();
+    }
+}
+
+multiversion! {
+    /// The sums of some columns from `start` on, at most [`WIDE`].
+    fn over<F: Fold, T: StoredScale>(
+        f: F, rows: Rows<'_, T>, start: usize, sums: &mut [T::Wide]
+    ) {
+        match sums.len() {
+            WIDE => columns::<F, T, WIDE>(f, rows, start, sums),
+            LANES => columns::<F, T, LANES>(f, rows, start, sums),
+            _ => {
+                sums.fill(f.start());
+                for row in 0..rows.count {
+                    let row = rows.columns(row, start, sums.len());
+                    for (sum, x) in sums.iter_mut().zip(row) {
+                        *sum = f.step(*sum, x.widen());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// As many columns as there are registers for.
+#[inline(always)]
+fn columns<F: Fold, T: StoredScale, const N: usize>(
+    f: F,
+    rows: Rows<'_, T>,
+    start: usize,
+    to: &mut [T::Wide],
+) {
+    let mut sums = [f.start::<T::Wide>(); N];
+    for row in 0..rows.count {
+        let row = rows.columns(row, start, N);
+        for i in 0..N {
+            sums[i] = f.step(sums[i], row[i].widen());
+        }
+    }
+    to.copy_from_slice(&sums);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sums by index, in f64.
+    fn reference(sizes: &[usize], axes: &[usize], from: &[f32]) -> Vec<f64> {
+        let kept: Vec<usize> = (0..sizes.len()).filter(|a| !axes.contains(a)).collect();
+        let count = kept.iter().map(|a| sizes[*a]).product();
+        let mut to = vec![0.0; count];
+        for (i, x) in from.iter().enumerate() {
+            let (mut rest, mut index) = (i, vec![0; sizes.len()]);
+            for axis in (0..sizes.len()).rev() {
+                index[axis] = rest % sizes[axis];
+                rest /= sizes[axis];
+            }
+            let target = kept.iter().fold(0, |at, a| at * sizes[*a] + index[*a]);
+            to[target] += f64::from(*x);
+        }
+        to
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn sums_agree_with_the_definition(
+            axes in proptest::collection::vec((1usize..9, any::<bool>()), 0..5),
+        ) {
+            let sizes: Vec<usize> = axes.iter().map(|a| a.0).collect();
+            let reduced: Vec<usize> = (0..axes.len()).filter(|i| axes[*i].1).collect();
+            let count: usize = sizes.iter().product();
+            let from: Vec<f32> = (0..count).map(|i| ((i * 37 % 101) as f32) * 0.25).collect();
+            let plan = ReducePlan::new(&sizes, &reduced);
+            let mut to = vec![0f32; plan.count()];
+            plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
+            // Quarters below 2^22 are added exactly.
+            let expected = reference(&sizes, &reduced, &from);
+            prop_assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b));
+        }
+    }
+
+    /// Columns by cache lines, by four of them, and what is left; rows one by one and in blocks.
+    #[test]
+    fn sums_of_many_columns_agree_with_the_definition() {
+        for (rows, len) in [7, 31, 32, 49, 65]
+            .into_iter()
+            .flat_map(|rows| [2, 16, 24, 100, 511, 512, 560, 601].map(|len| (rows, len)))
+        {
+            let from: Vec<f32> = (0..rows * len).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
+            let mut to = vec![0f32; len];
+            let plan = ReducePlan::new(&[rows, len], &[0]);
+            plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
+            let expected = reference(&[rows, len], &[0], &from);
+            let same = to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b);
+            assert!(same, "{rows} rows of {len}");
+        }
+    }
+
+    /// An eighth of the rows after the other, however many threads there are.
+    #[test]
+    fn many_rows_are_added_in_blocks() {
+        for (rows, len) in [(31, 20), (32, 20), (196, 70), (1000, 3)] {
+            let from: Vec<f32> = (0..rows * len).map(|i| ((i * 37 % 101) as f32).sqrt()).collect();
+            let mut expected = vec![0f32; len];
+            for block in from.chunks(if rows < 32 { rows } else { rows.div_ceil(8) } * len) {
+                for (column, sum) in expected.iter_mut().enumerate() {
+                    *sum += block.iter().skip(column).step_by(len).sum::<f32>();
+                }
+            }
+            for threads in 1..4 {
+                let mut to = vec![0f32; len];
+                let plan = ReducePlan::new(&[rows, len], &[0]);
+                plan.run(&Threads::new(threads), Reduction::Sum, &from, &mut to);
+                assert_eq!(to, expected, "{rows} rows of {len}, {threads} threads");
+            }
+        }
+    }
+
+    #[test]
+    fn each_reduction() {
+        let run = |r, v: &[i32]| {
+            let mut to = [0];
+            ReducePlan::new(&[v.len()], &[0]).run(Threads::single(), r, v, &mut to);
+            to[0]
+        };
+        let v = [3, -4, 0, 5];
+        assert_eq!(run(Reduction::Mean, &v), 1);
+        assert_eq!(run(Reduction::Prod, &v), 0);
+        assert_eq!((run(Reduction::Max, &v), run(Reduction::Min, &v)), (5, -4));
+        assert_eq!((run(Reduction::L1, &v), run(Reduction::L2, &[3, -4, 1])), (12, 5));
+        assert_eq!((run(Reduction::And, &v), run(Reduction::Or, &v)), (0, 1));
+        assert_eq!(run(Reduction::Sum, &[i32::MAX, 1]), i32::MIN);
+    }
+
+    #[test]
+    fn empty_axes_give_the_start() {
+        let mut to = [7f32; 2];
+        let plan = ReducePlan::new(&[2, 0], &[1]);
+        plan.run(Threads::single(), Reduction::Prod, &[], &mut to);
+        assert_eq!(to, [1.0, 1.0]);
+        plan.run(Threads::single(), Reduction::Max, &[], &mut to);
+        assert_eq!(to, [f32::MIN; 2]);
+        ReducePlan::new(&[1, 2], &[1]).run(
+            Threads::single(),
+            Reduction::Max,
+            &[f32::NEG_INFINITY; 2],
+            &mut to[..1],
+        );
+        assert_eq!(to[0], f32::NEG_INFINITY);
+    }
+}

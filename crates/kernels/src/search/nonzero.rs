@@ -1,0 +1,118 @@
+//! The positions of elements that are not 0.
+
+use crate::base::num::{Plain, Stored};
+use crate::base::par::{Slice, Threads};
+
+/// Elements that are counted at a time.
+const CHUNK: usize = 16 << 10;
+
+/// The number of elements of each chunk that are not 0, for [`positions`].
+pub fn count<T: Plain>(threads: &Threads, data: &[T]) -> Vec<usize> {
+    let mut counts = vec![0; data.len().div_ceil(CHUNK)];
+    threads.chunks(&mut counts, 1, 1, |first, counts| {
+        for (i, count) in counts.iter_mut().enumerate() {
+            let chunk = data[(first + i) * CHUNK..].iter().take(CHUNK);
+            *count = chunk.filter(|v| **v != T::default()).count();
+        }
+    });
+    counts
+}
+
+/// Writes the index along each axis of every element that is not 0: a row for each axis.
+///
+/// # Panics
+/// When the counts are not those of [`count`], or a slice is not of the size they say.
+pub fn positions<T: Plain, I: Stored>(
+    threads: &Threads,
+    sizes: &[usize],
+    data: &[T],
+    counts: &[usize],
+    out: &mut [I],
+) {
+    let total: usize = counts.iter().sum();
+    assert_eq!(data.len(), sizes.iter().product());
+    assert_eq!(out.len(), sizes.len() * total);
+    let first = |chunk: usize| counts[..chunk].iter().sum::<usize>();
+    let out = Slice::new(out);
+    threads.ranges(counts.len(), 1, |chunks| {
+        for chunk in chunks {
+            let mut at = first(chunk);
+            let end = at + counts[chunk];
+            let start = chunk * CHUNK;
+            if let [_] = sizes {
+                // SAFETY: the part of this chunk, within the one row.
+                let out = unsafe { std::slice::from_raw_parts_mut(out.at(at), end - at) };
+                along_one_axis(&data[start..], start, out);
+                continue;
+            }
+            for (i, value) in data[start..].iter().enumerate().take(CHUNK) {
+                if *value == T::default() {
+                    continue;
+                }
+                assert!(at < end);
+                let mut rest = start + i;
+                for (axis, size) in sizes.iter().enumerate().skip(1).rev() {
+                    // SAFETY: a row has `total` elements, and no other chunk writes this one.
+                    unsafe { *out.at(axis * total + at) = I::from_i64((rest % size) as i64) };
+                    rest /= size;
+                }
+                if !sizes.is_empty() {
+                    // SAFETY: as above; what is left is the index along the first axis.
+                    unsafe { *out.at(at) = I::from_i64(rest as i64) };
+                }
+                at += 1;
+            }
+        }
+    });
+}
+
+/// Writes the index of each element that is not 0 until `out` is full, without a branch for each;
+/// the first element has index `start`.
+fn along_one_axis<T: Plain, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
+    let mut at = 0;
+    for (i, value) in data.iter().enumerate() {
+        let Some(slot) = out.get_mut(at) else { break };
+        *slot = I::from_i64((start + i) as i64);
+        at += usize::from(*value != T::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_row_major() {
+        let sizes = [300, 150];
+        let data: Vec<f32> =
+            (0..300 * 150).map(|i| if i % 7 == 3 { f32::NAN } else { -0.0 }).collect();
+        let threads = Threads::new(2);
+        let counts = count(&threads, &data);
+        let total: usize = counts.iter().sum();
+        let mut out = vec![0i32; 2 * total];
+        positions(&threads, &sizes, &data, &counts, &mut out);
+        let expected: Vec<usize> = (0..data.len()).filter(|i| data[*i] != 0.0).collect();
+        let found = (0..total).map(|i| out[i] as usize * 150 + out[total + i] as usize);
+        assert!(found.eq(expected.iter().copied()));
+    }
+
+    #[test]
+    fn one_axis_of_several_chunks() {
+        let data: Vec<u8> = (0..40_000).map(|i| u8::from(i % 3 == 1 || i > 30_000)).collect();
+        let threads = Threads::new(2);
+        let counts = count(&threads, &data);
+        let expected: Vec<i64> = (0..40_000).filter(|i| data[*i as usize] != 0).collect();
+        let mut out = vec![0i64; counts.iter().sum()];
+        positions(&threads, &[data.len()], &data, &counts, &mut out);
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn nothing_and_no_elements() {
+        let mut out: [i64; 0] = [];
+        for data in [&[0u8, 0][..], &[]] {
+            let counts = count(Threads::single(), data);
+            positions(Threads::single(), &[data.len()], data, &counts, &mut out);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A total order of values: for sorting and searching, where comparisons must not contradict
+//! each other.
+
+use crate::base::num::Wide;
+
+/// Wide types whose values have a place in a total order.
+pub trait Order: Wide {
+    /// A number that is larger for larger values: -0 is 0, and NaN lies above everything.
+    fn rank(self) -> u64;
+}
+
+macro_rules! float_order {
+    ($t:ty, $sign:expr) => {
+        impl Order for $t {
+            #[inline(always)]
+            fn rank(self) -> u64 {
+                if self.is_nan() {
+                    return u64::MAX;
+                }
+                // Adding 0 makes 0 of -0.
+                let bits = (self + 0.0).to_bits();
+                (if bits & $sign != 0 { !bits } else { bits | $sign }).into()
+            }
+        }
+    };
+}
+
+float_order!(f32, 1 << 31);
+float_order!(f64, 1 << 63);
+
+impl Order for i64 {
+    #[inline(always)]
+    fn rank(self) -> u64 {
+        (self as u64) ^ 1 << 63
+    }
+}
+
+impl Order for u64 {
+    #[inline(always)]
+    fn rank(self) -> u64 {
+        self
+    }
+}
+
+/// The positions of `(number, position)` pairs in the order of the numbers, equal ones by position.
+pub fn sorted(pairs: impl Iterator<Item = (u64, usize)>) -> Vec<usize> {
+    let mut keys: Vec<u128> = pairs.map(|(number, position)| key(number, position)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(position).collect()
+}
+
+/// One number that is ordered as a pair, and compared without a branch.
+#[inline(always)]
+pub fn key(number: u64, position: usize) -> u128 {
+    u128::from(number) << 64 | position as u128
+}
+
+/// The position in a [`key`].
+#[inline(always)]
+pub fn position(key: u128) -> usize {
+    key as u64 as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_rise_with_values() {
+        let rising = |ranks: &[u64]| ranks.windows(2).all(|w| w[0] < w[1]);
+        let inf = f64::INFINITY;
+        assert!(rising(&[-inf, -2.0, -1e-300, 0.0, 1e-300, 3.0, inf, f64::NAN].map(Order::rank)));
+        let inf = f32::INFINITY;
+        assert!(rising(&[-inf, -2.0, -1e-40, 0.0, 1e-40, 3.0, inf, -f32::NAN].map(Order::rank)));
+        assert!(rising(&[i64::MIN, -1, 0, 1, i64::MAX].map(Order::rank)));
+        assert!(rising(&[0, 1, u64::MAX].map(Order::rank)));
+        assert_eq!((-0.0f32).rank(), 0.0f32.rank());
+    }
+
+    #[test]
+    fn equal_numbers_are_ordered_by_position() {
+        let pairs = [(7, 4), (u64::MAX, 0), (7, 1), (0, 9)];
+        assert_eq!(sorted(pairs.into_iter()), [9, 1, 4, 0]);
+    }
+}

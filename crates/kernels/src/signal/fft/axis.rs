@@ -1,0 +1,211 @@
+//! Transforms along an axis, of some lines side by side.
+
+use super::number::{Beside, Complex, Number};
+use super::{Fft, Work};
+use crate::base::par::{Slice, Threads};
+use crate::math::real::{Real, StoredReal};
+use std::ops::{Deref, Range};
+
+/// Multiplications that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Elements of a line from which on lines are transformed one by one: side by side they are more than
+/// caches hold.
+const LONG: usize = 1 << 15;
+
+/// What is done with the lines of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// [`Fft::forward`].
+    Forward,
+    /// [`Fft::inverse`].
+    Inverse,
+    /// [`Fft::hermitian`].
+    Hermitian,
+}
+
+/// A transform along one axis: `outer` times `input` runs of `inner` elements become as many of
+/// `output`. Lines are cut or filled with zeros to the length of the transform.
+pub struct AxisTransform {
+    /// Size of the axes before.
+    pub outer: usize,
+    /// Size of the axis.
+    pub input: usize,
+    /// Size of the axis afterwards, at most the length of the transform.
+    pub output: usize,
+    /// Size of the axes after.
+    pub inner: usize,
+    /// The transform.
+    pub fft: Fft,
+    /// What is done with each line.
+    pub direction: Direction,
+}
+
+/// Where complex numbers lie: as they are computed, or as a tensor holds them.
+#[derive(Clone, Copy)]
+pub enum Elements<C, T> {
+    /// In f64.
+    Complex(C),
+    /// Pairs of real and imaginary part.
+    Pairs(T),
+    /// Real parts alone.
+    Reals(T),
+}
+
+impl<S, C: Deref<Target = [Complex]>, T: Deref<Target = [S]>> Elements<C, T> {
+    fn len(&self) -> usize {
+        match self {
+            Elements::Complex(all) => all.len(),
+            Elements::Pairs(all) => all.len() / 2,
+            Elements::Reals(all) => all.len(),
+        }
+    }
+}
+
+/// What is read.
+type Given<'a, T> = Elements<&'a [Complex], &'a [T]>;
+
+/// What is written, by several threads, each its own elements.
+type Shared<T> = Elements<Slice<Complex>, Slice<T>>;
+
+impl<T: StoredReal> Given<'_, T> {
+    /// Reads every `step`th element of some lines, which begin at `starts`.
+    fn read<N: Number>(&self, starts: &[usize], step: usize, to: &mut [N]) {
+        let wide = |x: T| x.widen().to_f64();
+        match *self {
+            Elements::Complex(all) => each(starts, step, to, |at| all[at]),
+            Elements::Pairs(all) => each(starts, step, to, |at| {
+                let pair = &all[2 * at..2 * at + 2];
+                Complex { re: wide(pair[0]), im: wide(pair[1]) }
+            }),
+            Elements::Reals(all) => {
+                each(starts, step, to, |at| Complex { re: wide(all[at]), im: 0.0 });
+            }
+        }
+    }
+}
+
+/// Sets what some lines have at each place.
+#[inline(always)]
+fn each<N: Number>(
+    starts: &[usize],
+    step: usize,
+    to: &mut [N],
+    element: impl Fn(usize) -> Complex,
+) {
+    for (i, to) in to.iter_mut().enumerate() {
+        for (lane, start) in starts.iter().enumerate().take(N::LANES) {
+            to.set(lane, element(start + i * step));
+        }
+    }
+}
+
+impl<T: StoredReal> Elements<&mut [Complex], &mut [T]> {
+    fn shared(self) -> Shared<T> {
+        match self {
+            Elements::Complex(all) => Shared::Complex(Slice::new(all)),
+            Elements::Pairs(all) => Shared::Pairs(Slice::new(all)),
+            Elements::Reals(all) => Shared::Reals(Slice::new(all)),
+        }
+    }
+}
+
+impl<T: StoredReal> Shared<T> {
+    /// Writes every `step`th element of some lines, which begin at `starts`.
+    ///
+    /// # Safety
+    /// There are such elements, and no other thread uses them.
+    unsafe fn write<N: Number>(self, starts: &[usize], step: usize, from: &[N]) {
+        for (i, from) in from.iter().enumerate() {
+            for (lane, start) in starts.iter().enumerate().take(N::LANES) {
+                let (at, x) = (start + i * step, from.get(lane));
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match self {
+                        Shared::Complex(to) => *to.at(at) = x,
+                        Shared::Pairs(to) => {
+                            *to.at(2 * at) = T::from_f64(x.re);
+                            *to.at(2 * at + 1) = T::from_f64(x.im);
+                        }
+                        Shared::Reals(to) => *to.at(at) = T::from_f64(x.re),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl AxisTransform {
+    /// Number of elements afterwards.
+    pub fn count(&self) -> usize {
+        self.outer * self.output * self.inner
+    }
+
+    /// Transforms every line.
+    ///
+    /// # Panics
+    /// When a slice is of another size.
+    pub fn run<T: StoredReal>(
+        &self,
+        threads: &Threads,
+        from: Elements<&[Complex], &[T]>,
+        to: Elements<&mut [Complex], &mut [T]>,
+    ) {
+        assert!(from.len() == self.outer * self.input * self.inner && to.len() == self.count());
+        assert!(self.output <= self.fft.len());
+        if self.count() == 0 {
+            return;
+        }
+        let to = to.shared();
+        let lines = self.outer * self.inner;
+        let together = if self.fft.len() > LONG { 1 } else { Beside::LANES };
+        let groups = lines.div_ceil(together);
+        let grain = GRAIN.div_ceil(self.fft.cost() * together);
+        threads.ranges(groups, grain, |groups| {
+            let (mut one, mut some) = (Work::default(), Work::default());
+            for first in groups.map(|group| group * together) {
+                let last = lines.min(first + together);
+                // SAFETY: lines are disjoint, and these are within the axes.
+                unsafe {
+                    // A single one would take as long as all of them.
+                    match last - first {
+                        1 => self.lines::<T, Complex>(first..last, (from, to), &mut one),
+                        _ => self.lines::<T, Beside>(first..last, (from, to), &mut some),
+                    }
+                }
+            }
+        });
+    }
+
+    /// Transforms some lines, at most as many as lie side by side.
+    ///
+    /// # Safety
+    /// They are lines of the transform, and no other thread uses these of the result.
+    unsafe fn lines<T: StoredReal, N: Number>(
+        &self,
+        lines: Range<usize>,
+        (from, to): (Given<'_, T>, Shared<T>),
+        work: &mut Work<N>,
+    ) {
+        let AxisTransform { input, output, inner, ref fft, .. } = *self;
+        let start = |line: usize, size: usize| line / inner * size * inner + line % inner;
+        let count = lines.len();
+        let [mut before, mut after] = [[0; Beside::LANES]; 2];
+        for (i, line) in lines.enumerate() {
+            (before[i], after[i]) = (start(line, input), start(line, output));
+        }
+        work.resize(fft.len());
+        let given = match self.direction {
+            Direction::Hermitian => input.min(fft.len() / 2 + 1),
+            _ => input.min(fft.len()),
+        };
+        from.read(&before[..count], inner, &mut work.from[..given]);
+        match self.direction {
+            Direction::Forward => fft.forward(&work.from, &mut work.to),
+            Direction::Inverse => fft.inverse(&mut work.from, &mut work.to),
+            Direction::Hermitian => fft.hermitian(work),
+        }
+        // SAFETY: the caller's promise.
+        unsafe { to.write(&after[..count], inner, &work.to[..output]) };
+    }
+}

@@ -1,0 +1,171 @@
+//! What a transform is computed with: a complex number, or one of each of several lines, side by side.
+//! Each line is computed alike, so that it does not matter which lie beside it.
+
+use crate::base::num::Plain;
+
+/// A complex number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Complex {
+    /// Real part.
+    pub re: f64,
+    /// Imaginary part.
+    pub im: f64,
+}
+
+// SAFETY: two f64 without padding.
+unsafe impl Plain for Complex {}
+
+impl Complex {
+    /// `exp(-2πi · part / whole)`.
+    pub(super) fn root(part: usize, whole: usize) -> Complex {
+        let angle = -2.0 * std::f64::consts::PI * (part as f64 / whole as f64);
+        Complex { re: libm::cos(angle), im: libm::sin(angle) }
+    }
+}
+
+/// Complex numbers of [`Number::LANES`] lines.
+pub trait Number: Copy + Default {
+    /// Lines.
+    const LANES: usize;
+    /// That of a line.
+    fn get(&self, lane: usize) -> Complex;
+    /// Sets that of a line.
+    fn set(&mut self, lane: usize, value: Complex);
+    /// Sums.
+    fn add(self, b: Self) -> Self;
+    /// Differences.
+    fn sub(self, b: Self) -> Self;
+    /// Products with a number.
+    fn mul(self, b: Complex) -> Self;
+    /// Products with a real number.
+    fn scaled(self, factor: f64) -> Self;
+    /// Products with `-i`.
+    fn turned(self) -> Self;
+    /// Complex conjugates.
+    fn conjugate(self) -> Self;
+    /// Real and imaginary parts exchanged, which turns a transform into its inverse.
+    fn swapped(self) -> Self;
+}
+
+impl Number for Complex {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn get(&self, _lane: usize) -> Complex {
+        *self
+    }
+
+    #[inline(always)]
+    fn set(&mut self, _lane: usize, value: Complex) {
+        *self = value;
+    }
+
+    #[inline(always)]
+    fn add(self, b: Complex) -> Complex {
+        Complex { re: self.re + b.re, im: self.im + b.im }
+    }
+
+    #[inline(always)]
+    fn sub(self, b: Complex) -> Complex {
+        Complex { re: self.re - b.re, im: self.im - b.im }
+    }
+
+    #[inline(always)]
+    fn mul(self, b: Complex) -> Complex {
+        Complex { re: self.re * b.re - self.im * b.im, im: self.re * b.im + self.im * b.re }
+    }
+
+    #[inline(always)]
+    fn scaled(self, factor: f64) -> Complex {
+        Complex { re: self.re * factor, im: self.im * factor }
+    }
+
+    #[inline(always)]
+    fn turned(self) -> Complex {
+        Complex { re: self.im, im: -self.re }
+    }
+
+    #[inline(always)]
+    fn conjugate(self) -> Complex {
+        Complex { im: -self.im, ..self }
+    }
+
+    #[inline(always)]
+    fn swapped(self) -> Complex {
+        Complex { re: self.im, im: self.re }
+    }
+}
+
+/// Lines side by side.
+const SIDE: usize = 8;
+
+/// A complex number of each of some lines.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+pub struct Beside {
+    re: [f64; SIDE],
+    im: [f64; SIDE],
+}
+
+impl Beside {
+    /// What `f` gives for the parts of each line.
+    #[inline(always)]
+    fn of(f: impl Fn(usize) -> (f64, f64)) -> Beside {
+        let mut all = Beside::default();
+        for i in 0..SIDE {
+            (all.re[i], all.im[i]) = f(i);
+        }
+        all
+    }
+}
+
+impl Number for Beside {
+    const LANES: usize = SIDE;
+
+    #[inline(always)]
+    fn get(&self, lane: usize) -> Complex {
+        Complex { re: self.re[lane], im: self.im[lane] }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, lane: usize, value: Complex) {
+        (self.re[lane], self.im[lane]) = (value.re, value.im);
+    }
+
+    #[inline(always)]
+    fn add(self, b: Beside) -> Beside {
+        Beside::of(|i| (self.re[i] + b.re[i], self.im[i] + b.im[i]))
+    }
+
+    #[inline(always)]
+    fn sub(self, b: Beside) -> Beside {
+        Beside::of(|i| (self.re[i] - b.re[i], self.im[i] - b.im[i]))
+    }
+
+    #[inline(always)]
+    fn mul(self, b: Complex) -> Beside {
+        let Beside { re, im } = self;
+        Beside::of(|i| (re[i] * b.re - im[i] * b.im, re[i] * b.im + im[i] * b.re))
+    }
+
+    #[inline(always)]
+    fn scaled(self, factor: f64) -> Beside {
+        Beside::of(|i| (self.re[i] * factor, self.im[i] * factor))
+    }
+
+    #[inline(always)]
+    fn turned(self) -> Beside {
+        Beside::of(|i| (self.im[i], -self.re[i]))
+    }
+
+    #[inline(always)]
+    fn conjugate(self) -> Beside {
+        Beside::of(|i| (self.re[i], -self.im[i]))
+    }
+
+    #[inline(always)]
+    fn swapped(self) -> Beside {
+        Beside { re: self.im, im: self.re }
+    }
+}

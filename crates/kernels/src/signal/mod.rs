@@ -1,0 +1,4 @@
+//! Fourier transforms.
+
+pub mod fft;
+pub mod stft;

@@ -1,0 +1,182 @@
+//! Conversions between RGB and YUV 4:2:0, with the coefficients of BT.601 in video range.
+
+use crate::base::par::{Slice, Threads};
+use crate::math::real::Real;
+use crate::nn::interpolate::Pixel;
+
+/// A batch of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Images {
+    /// Number of images.
+    pub batch: usize,
+    /// Rows, an even number.
+    pub height: usize,
+    /// Columns, an even number.
+    pub width: usize,
+    /// Whether blue comes first.
+    pub bgr: bool,
+}
+
+/// Where the elements of a plane lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// The first.
+    pub start: usize,
+    /// From one image to the next.
+    pub image: usize,
+    /// From one row to the next.
+    pub row: usize,
+    /// From one column to the next.
+    pub column: usize,
+}
+
+impl Plane {
+    fn at(&self, image: usize, row: usize, column: usize) -> usize {
+        self.start + image * self.image + row * self.row + column * self.column
+    }
+
+    /// Whether every place of `batch` images of `rows` by `columns` lies within `len` elements.
+    fn fits(&self, (batch, rows, columns): (usize, usize, usize), len: usize) -> bool {
+        batch * rows * columns == 0 || self.at(batch - 1, rows - 1, columns - 1) < len
+    }
+}
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+fn load<T: Pixel, W: Real>(value: T) -> W {
+    W::of(value.load().to_f64())
+}
+
+/// Clipped to 0 to 255, as a NaN is to 0.
+fn save<T: Pixel, W: Real>(value: W) -> T {
+    T::save(T::Sum::of(value.greatest(W::of(0.0)).least(W::of(255.0)).to_f64()))
+}
+
+impl Images {
+    /// Elements of an image on each axis.
+    fn luma(&self) -> (usize, usize, usize) {
+        (self.batch, self.height, self.width)
+    }
+
+    fn chroma(&self) -> (usize, usize, usize) {
+        (self.batch, self.height / 2, self.width / 2)
+    }
+
+    /// The colours of planes `y`, `u` and `v`, computed in `W`.
+    ///
+    /// # Panics
+    /// When the output is of another size, or a plane reaches beyond its slice.
+    pub fn colours<T: Pixel, W: Real>(
+        &self,
+        threads: &Threads,
+        [(y, y_at), (u, u_at), (v, v_at)]: [(&[T], Plane); 3],
+        out: &mut [T],
+    ) {
+        let Images { batch, height, width, bgr } = *self;
+        assert_eq!(out.len(), batch * height * width * 3);
+        threads.chunks(out, 3 * width, GRAIN, |first, rows| {
+            for (i, to) in rows.chunks_mut(3 * width).enumerate() {
+                let (image, row) = ((first + i) / height, (first + i) % height);
+                for (x, to) in to.chunks_mut(3).enumerate() {
+                    let y = load(y[y_at.at(image, row, x)]);
+                    let u = load(u[u_at.at(image, row / 2, x / 2)]);
+                    let v = load(v[v_at.at(image, row / 2, x / 2)]);
+                    let rgb = colour::<W>(y, u, v).map(save);
+                    to.copy_from_slice(&if bgr { [rgb[2], rgb[1], rgb[0]] } else { rgb });
+                }
+            }
+        });
+    }
+
+    /// The planes of colours, computed in `W`. Four elements share a `u` and a `v`, those of
+    /// their mean.
+    ///
+    /// # Panics
+    /// When the input is of another size, or a plane reaches beyond its slice.
+    pub fn planes<T: Pixel, W: Real>(
+        &self,
+        threads: &Threads,
+        from: &[T],
+        (y, y_at): (&mut [T], Plane),
+        (uv, u_at): (&mut [T], Plane),
+    ) {
+        let Images { batch, height, width, bgr } = *self;
+        assert_eq!(from.len(), batch * height * width * 3);
+        assert!(y_at.fits(self.luma(), y.len()));
+        let v_at = Plane { start: u_at.start + 1, ..u_at };
+        assert!(v_at.fits(self.chroma(), uv.len()));
+        let (y, uv) = (Slice::new(y), Slice::new(uv));
+        let grain = GRAIN.div_ceil(2 * width.max(1));
+        threads.ranges(batch * height / 2, grain, |pairs| {
+            for pair in pairs {
+                let (image, row) = (pair / (height / 2), pair % (height / 2));
+                for x in 0..width / 2 {
+                    let mut mean = [W::of(0.0); 3];
+                    for (dy, dx) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                        let (row, column) = (2 * row + dy, 2 * x + dx);
+                        let at = 3 * ((image * height + row) * width + column);
+                        let mut rgb: [W; 3] = std::array::from_fn(|c| load(from[at + c]));
+                        if bgr {
+                            rgb.reverse();
+                        }
+                        mean = std::array::from_fn(|c| mean[c] + rgb[c] * W::of(0.25));
+                        // SAFETY: within the plane, as checked above; each element of it is
+                        // written once.
+                        unsafe { *y.at(y_at.at(image, row, column)) = save(luma(rgb)) };
+                    }
+                    let [u, v] = chroma(mean).map(save);
+                    // SAFETY: as above.
+                    unsafe {
+                        *uv.at(u_at.at(image, row, x)) = u;
+                        *uv.at(v_at.at(image, row, x)) = v;
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn colour<W: Real>(y: W, u: W, v: W) -> [W; 3] {
+    let c = W::of;
+    let (y, u, v) = (c(1.164) * (y - c(16.0)), u - c(128.0), v - c(128.0));
+    [y + c(1.596) * v, y - c(0.391) * u - c(0.813) * v, y + c(2.018) * u]
+}
+
+fn luma<W: Real>([r, g, b]: [W; 3]) -> W {
+    let c = W::of;
+    c(0.257) * r + c(0.504) * g + c(0.098) * b + c(16.0)
+}
+
+fn chroma<W: Real>([r, g, b]: [W; 3]) -> [W; 2] {
+    let c = W::of;
+    let u = c(-0.148) * r - c(0.291) * g + c(0.439) * b + c(128.0);
+    [u, c(0.439) * r - c(0.368) * g - c(0.071) * b + c(128.0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grey_stays_and_colours_come_back() {
+        let images = Images { batch: 2, height: 2, width: 4, bgr: true };
+        let luma = Plane { start: 0, image: 12, row: 4, column: 1 };
+        let u = Plane { start: 8, image: 12, row: 4, column: 2 };
+        let v = Plane { start: 9, ..u };
+        // One colour for each square of four.
+        let colours = [[0u8, 0, 0], [255, 255, 255], [200, 30, 90], [10, 120, 240]];
+        let image: Vec<u8> = (0..16).flat_map(|i| colours[i / 8 * 2 + i % 4 / 2]).collect();
+        let mut planes = [7; 24];
+        let (mut y, mut uv) = (vec![0; 24], vec![0; 24]);
+        images.planes::<u8, f32>(Threads::single(), &image, (&mut y, luma), (&mut uv, u));
+        for i in 0..24 {
+            planes[i] = if i % 12 < 8 { y[i] } else { uv[i] };
+        }
+        assert_eq!(planes[..12], [16, 16, 235, 235, 16, 16, 235, 235, 128, 128, 128, 128]);
+        let mut back = vec![0; 48];
+        let planes = [(&planes[..], luma), (&planes[..], u), (&planes[..], v)];
+        images.colours::<u8, f32>(&Threads::new(2), planes, &mut back);
+        assert!(image.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 2), "{back:?}");
+    }
+}

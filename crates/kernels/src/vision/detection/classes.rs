@@ -1,0 +1,199 @@
+//! Suppression class by class, and what is kept of an image over all its classes.
+
+use super::boxes::{Rect, descending, ranked};
+use super::greedy::Greedy;
+use super::suppression::Kept;
+use crate::base::par::Threads;
+use crate::math::real::Real;
+use std::cmp::Ordering;
+
+/// The boxes and scores of the classes of an image.
+pub type Image<'a> = Vec<(&'a [Rect], &'a [f32])>;
+
+/// How the boxes of a class are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Choice {
+    /// What is not suppressed, of the scores of at least `score`.
+    Greedy {
+        /// Which overlaps suppress.
+        greedy: Greedy,
+        /// Lower scores are not considered.
+        score: f32,
+    },
+    /// Scores are lowered all at once by the overlaps with better boxes.
+    Matrix(Matrix),
+}
+
+/// Matrix NMS.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Matrix {
+    /// Only higher scores are considered.
+    pub score: f32,
+    /// Only higher scores remain after they are lowered.
+    pub after: f32,
+    /// The factor of a Gaussian; without it scores fall linearly.
+    pub sigma: Option<f32>,
+    /// 1 where the last pixel belongs to the box, else 0.
+    pub edge: f32,
+}
+
+impl Matrix {
+    fn select(&self, boxes: &[Rect], scores: &[f32], candidates: usize) -> Vec<(usize, f32)> {
+        let mut order = ranked(scores, |s| s > self.score);
+        order.truncate(candidates);
+        // The greatest overlap of each candidate with a better one.
+        let mut greatest: Vec<f32> = Vec::with_capacity(order.len());
+        let mut kept = Vec::new();
+        for (n, &i) in order.iter().enumerate() {
+            let ious = order[..n].iter().map(|&j| boxes[i].iou(boxes[j], self.edge));
+            let (mut most, mut decay) = (0.0f32, 1.0f32);
+            for (iou, before) in ious.zip(&greatest) {
+                most = most.max(iou);
+                decay = decay.min(self.decay(iou, *before));
+            }
+            greatest.push(most);
+            if decay * scores[i] > self.after {
+                kept.push((i, decay * scores[i]));
+            }
+        }
+        kept
+    }
+
+    fn decay(&self, iou: f32, before: f32) -> f32 {
+        match self.sigma {
+            Some(sigma) => Real::exp((before * before - iou * iou) * sigma),
+            None => (1.0 - iou) / (1.0 - before),
+        }
+    }
+}
+
+/// The order of what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By class, then by score.
+    Class,
+    /// By score.
+    Score,
+    /// As it comes.
+    Any,
+}
+
+/// What is kept of a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ByClass {
+    /// How the boxes of a class are chosen.
+    pub choice: Choice,
+    /// At most so many candidates of a class.
+    pub candidates: usize,
+    /// At most so many boxes of an image.
+    pub results: usize,
+    /// The class that is left out.
+    pub background: Option<usize>,
+    /// The order.
+    pub order: Order,
+    /// Whether images are mixed.
+    pub across: bool,
+}
+
+impl ByClass {
+    /// The boxes that are kept, and how many of each image.
+    ///
+    /// # Panics
+    /// When a class has fewer boxes than scores.
+    pub fn run(&self, threads: &Threads, images: &[Image<'_>]) -> (Vec<Kept>, Vec<usize>) {
+        let mut lists: Vec<Vec<Kept>> = vec![Vec::new(); images.len()];
+        threads.chunks(&mut lists, 1, 1, |first, part| {
+            for (i, list) in part.iter_mut().enumerate() {
+                *list = self.image(first + i, &images[first + i]);
+            }
+        });
+        let counts = lists.iter().map(Vec::len).collect();
+        let mut all = lists.concat();
+        let place = |k: &Kept| (k.batch, k.class);
+        match (self.order, self.across) {
+            (Order::Class, true) => sort(&mut all, &|a, b| a.class.cmp(&b.class)),
+            (Order::Class, false) => sort(&mut all, &|a, b| place(a).cmp(&place(b))),
+            (Order::Score, true) => sort(&mut all, &|a, b| descending(a.score, b.score)),
+            (Order::Score, false) | (Order::Any, _) => {}
+        }
+        (all, counts)
+    }
+
+    /// The best of an image, by score, class and box.
+    fn image(&self, batch: usize, classes: &Image<'_>) -> Vec<Kept> {
+        let mut all = Vec::new();
+        for (class, (boxes, scores)) in classes.iter().enumerate() {
+            if Some(class) == self.background {
+                continue;
+            }
+            let kept = match &self.choice {
+                Choice::Matrix(matrix) => matrix.select(boxes, scores, self.candidates),
+                Choice::Greedy { greedy, score } => {
+                    let order = ranked(scores, |s| s >= *score).into_iter().take(self.candidates);
+                    let kept = greedy.keep(boxes, order, usize::MAX).into_iter();
+                    kept.map(|i| (i, scores[i])).collect()
+                }
+            };
+            all.extend(kept.into_iter().map(|(index, score)| Kept { batch, class, index, score }));
+        }
+        let place = |k: &Kept| (k.class, k.index);
+        sort(&mut all, &|a, b| descending(a.score, b.score).then(place(a).cmp(&place(b))));
+        all.truncate(self.results);
+        all
+    }
+}
+
+/// Sorts; what is equal stays in order: images, scores, classes, boxes.
+fn sort(all: &mut [Kept], order: &dyn Fn(&Kept, &Kept) -> Ordering) {
+    all.sort_by(order);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: ByClass = ByClass {
+        choice: Choice::Greedy { greedy: Greedy { overlap: 0.3, eta: 1.0, edge: 0.0 }, score: 0.2 },
+        candidates: 9,
+        results: 9,
+        background: None,
+        order: Order::Any,
+        across: false,
+    };
+
+    fn run(by_class: ByClass) -> (Vec<(usize, usize, usize)>, Vec<usize>) {
+        let unit = Rect::new(0.0, 0.0, 1.0, 1.0);
+        let boxes = [unit, unit.map(|v| v + 5.0), unit];
+        let (a, b) = ([0.5, 0.4, 0.9], [0.3, 0.8, 0.1]);
+        let images = [vec![(&boxes[..], &a[..]), (&boxes[..], &b[..])], vec![(&boxes[..], &b[..])]];
+        let (kept, counts) = by_class.run(&Threads::new(2), &images);
+        (kept.iter().map(|k| (k.batch, k.class, k.index)).collect(), counts)
+    }
+
+    #[test]
+    fn orders_and_limits() {
+        let kept = vec![(0, 0, 2), (0, 1, 1), (0, 0, 1), (0, 1, 0), (1, 0, 1), (1, 0, 0)];
+        assert_eq!(run(ALL), (kept, vec![4, 2]));
+        let classes = ByClass { order: Order::Class, across: true, ..ALL };
+        let kept = vec![(0, 0, 2), (0, 0, 1), (1, 0, 1), (1, 0, 0), (0, 1, 1), (0, 1, 0)];
+        assert_eq!(run(classes), (kept, vec![4, 2]));
+        let scores = ByClass { order: Order::Score, across: true, results: 2, ..ALL };
+        assert_eq!(run(scores), (vec![(0, 0, 2), (0, 1, 1), (1, 0, 1), (1, 0, 0)], vec![2, 2]));
+        let one = ByClass { background: Some(0), candidates: 1, ..ALL };
+        assert_eq!(run(one), (vec![(0, 1, 1)], vec![1, 0]));
+    }
+
+    #[test]
+    fn matrix_lowers_scores() {
+        let boxes: Vec<Rect> =
+            (0..3).map(|i| Rect::new(i as f32, 0.0, i as f32 + 2.0, 1.0)).collect();
+        let linear = Matrix { score: 0.1, after: 0.0, sigma: None, edge: 0.0 };
+        let kept = linear.select(&boxes, &[0.9, 0.6, 0.3], 9);
+        let expected = [(0, 0.9), (1, 0.4), (2, 0.3)];
+        for (found, expected) in kept.iter().zip(expected) {
+            assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-6, "{kept:?}");
+        }
+        let gaussian = Matrix { sigma: Some(2.0), after: 0.5, ..linear };
+        assert_eq!(gaussian.select(&boxes, &[0.9, 0.6, 0.3], 9), [(0, 0.9)]);
+    }
+}

@@ -1,0 +1,13 @@
+//! Object detection: prior boxes, decoding, and suppression of boxes that overlap. All of it is
+//! computed in f32.
+
+pub mod boxes;
+pub mod classes;
+mod columns;
+pub mod decoded;
+pub mod greedy;
+pub mod priors;
+pub mod pyramid;
+pub mod rotated;
+pub mod suppression;
+pub mod yolo;
