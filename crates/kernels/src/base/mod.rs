@@ -8,3 +8,4 @@ pub mod par;
 pub mod scratch;
 pub mod simd;
 pub mod slices;
+pub mod strides;

@@ -1,7 +1,7 @@
 //! Walks over operands of different shapes as if each had the shape of the result.
 
 use crate::base::par::Threads;
-use crate::movement::copy::dense_strides;
+use crate::base::strides::dense_strides;
 use std::ops::Range;
 
 /// The axes of a result with, for each of `N` operands, the distance that a step along the axis

@@ -2,6 +2,7 @@
 
 use crate::base::num::Plain;
 use crate::base::par::{Slice, Threads};
+pub use crate::base::strides::{dense_strides, gcd};
 use std::ops::Range;
 
 /// One axis of a copy: its size, and how far one step along it moves in the source and in the
@@ -217,20 +218,6 @@ pub fn run_together<T: Plain>(threads: &Threads, copies: &[(&CopyPlan, &[T])], t
             unsafe { plan.run_part(start(range.start)..start(range.end), from, to) };
         }
     });
-}
-
-/// The greatest common divisor; that of a number and 0 is the number.
-pub fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Strides of a row-major array, in elements.
-pub fn dense_strides(sizes: &[usize]) -> Vec<isize> {
-    let mut strides = vec![1; sizes.len()];
-    for i in (1..sizes.len()).rev() {
-        strides[i - 1] = strides[i] * sizes[i] as isize;
-    }
-    strides
 }
 
 fn axes<'a>(

@@ -1,7 +1,7 @@
 //! From indices to positions in a row-major tensor.
 
 use crate::base::par::Threads;
-use crate::movement::copy::dense_strides;
+use crate::base::strides::dense_strides;
 
 /// Indices that are worth a second thread.
 const GRAIN: usize = 16 << 10;

@@ -4,7 +4,7 @@
 //! All implementations compute the same function of each lane, rounded once, so that kernels
 //! written over [`Vector`] give the same bits in each.
 
-use crate::base::num::{Loose, f16, f16_to_f32};
+use crate::base::num::{f16, f16_to_f32};
 
 /// A vector register of f32 lanes.
 ///
@@ -324,42 +324,6 @@ mod neon;
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
 
-/// Elements of the square blocks that [`turn`] transposes, along each side.
-pub const SIDE: usize = 16;
+mod transpose;
 
-/// Sixteen rows of sixteen elements, `stride` apart, transposed.
-///
-/// # Panics
-/// When the rows are not within `from`.
-#[inline(always)]
-pub fn turn(from: &[Loose], stride: usize) -> [[f32; SIDE]; SIDE] {
-    assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
-    #[cfg(target_arch = "x86_64")]
-    if crate::base::isa::isa() >= crate::base::isa::Isa::Avx512 {
-        // SAFETY: the instruction set is there, and the rows have been shown to be within.
-        return unsafe { x86::turn(from.as_ptr().cast(), stride) };
-    }
-    let mut turned = [[0f32; SIDE]; SIDE];
-    for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
-        for (i, x) in row.iter().take(SIDE).enumerate() {
-            turned[i][j] = x.get();
-        }
-    }
-    turned
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_transposed() {
-        let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
-        let turned = turn(Loose::of(&from), 19);
-        for (i, row) in turned.iter().enumerate() {
-            for (j, x) in row.iter().enumerate() {
-                assert_eq!(*x, from[j * 19 + i]);
-            }
-        }
-    }
-}
+pub use transpose::{SIDE, turn};

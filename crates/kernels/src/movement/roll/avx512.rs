@@ -5,9 +5,9 @@
 //! distances: the first bytes of a row are those at the end of its source, the others lie before
 //! them. Which bytes of a line are which is one mask.
 
-use super::{Batch, LINE, RollPlan, SHORT, low};
+use super::plan::{Batch, LINE, RollPlan, SHORT, low};
 use crate::base::isa::is_intel;
-use crate::movement::copy::gcd;
+use crate::base::strides::gcd;
 use std::arch::x86_64::*;
 use std::ops::Range;
 

@@ -2,14 +2,17 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod plan;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod rep_movs;
 
 use crate::base::isa::core_cache;
 use crate::base::par::{Slice, Threads};
-use crate::movement::copy::gcd;
+use plan::{LINE, SHORT};
 use std::ops::Range;
+
+pub use plan::RollPlan;
 
 /// Outputs beyond this size leave the cache before anyone reads them, so they are written past
 /// it. Measured where a core has 2 MB of cache for itself.
@@ -21,76 +24,7 @@ const GRAIN_BYTES: usize = 64 << 10;
 /// Bytes of a piece where there are more than one for each thread.
 const PIECE_BYTES: usize = 160 << 10;
 
-/// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
-const SHORT: usize = 4 << 10;
-
-/// Bytes of a line.
-const LINE: usize = 64;
-
-/// A roll whose axes have been merged as far as they move together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RollPlan {
-    /// Outer axes, outermost first: size and shift.
-    outer: Vec<(usize, usize)>,
-    /// Bytes of a row: the innermost rolled axis with everything inside it.
-    row: usize,
-    /// Bytes by which a row is rotated towards its end.
-    shift: usize,
-}
-
 impl RollPlan {
-    /// The roll of a tensor of `sizes`, with elements of `element` bytes, by `shifts`, one for
-    /// each axis, towards larger indices.
-    pub fn new(sizes: &[usize], shifts: &[i64], element: usize) -> RollPlan {
-        let reduce = |(&size, &shift): (&usize, &i64)| match i64::try_from(size) {
-            Ok(0) | Err(_) => (size, 0),
-            Ok(n) => (size, shift.rem_euclid(n) as usize),
-        };
-        let axes: Vec<(usize, usize)> = sizes.iter().zip(shifts).map(reduce).collect();
-        let rolled = axes.iter().rposition(|(_, shift)| *shift != 0);
-        let Some(last) = rolled else {
-            let row = sizes.iter().product::<usize>() * element;
-            return RollPlan { outer: Vec::new(), row, shift: 0 };
-        };
-        let inside: usize = sizes[last + 1..].iter().product::<usize>() * element;
-        let mut outer: Vec<(usize, usize)> = Vec::new();
-        for &(size, shift) in axes[..last].iter().filter(|(size, _)| *size != 1) {
-            match outer.last_mut() {
-                Some((merged, 0)) if shift == 0 => *merged *= size,
-                _ => outer.push((size, shift)),
-            }
-        }
-        RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
-    }
-
-    /// The largest number of bytes such that whole, aligned runs of so many are moved.
-    pub fn granularity(&self) -> usize {
-        gcd(self.row, self.shift)
-    }
-
-    /// The same roll of elements of `element` bytes in place of runs of `run` bytes, which divides
-    /// [`RollPlan::granularity`].
-    pub fn in_runs(&self, run: usize, element: usize) -> RollPlan {
-        let scale = |bytes: usize| bytes / run * element;
-        RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
-    }
-
-    /// Where output row `row` comes from, and how many rows from there on come one after the
-    /// other.
-    fn source(&self, row: usize) -> (usize, usize) {
-        let (mut rest, mut stride, mut source, mut count) = (row, 1, 0, usize::MAX);
-        for &(size, shift) in self.outer.iter().rev() {
-            let i = rest % size;
-            rest /= size;
-            source += (if i >= shift { i - shift } else { i + size - shift }) * stride;
-            if stride == 1 {
-                count = if i < shift { shift - i } else { size - i };
-            }
-            stride *= size;
-        }
-        (source, count)
-    }
-
     /// Rolls `from` into `to`.
     ///
     /// # Panics
@@ -134,38 +68,6 @@ impl RollPlan {
             portable::write(self, from, range.start, part, stream);
         });
     }
-
-    /// Divides output bytes `range` into those that come from neighbouring rows.
-    fn batches(&self, range: Range<usize>) -> impl Iterator<Item = Batch> {
-        let mut start = range.start;
-        std::iter::from_fn(move || {
-            let row = start / self.row;
-            let inside = start - row * self.row;
-            let (source, count) = self.source(row);
-            let len = count.saturating_mul(self.row).saturating_sub(inside).min(range.end - start);
-            let batch = Batch { start, len, from: source * self.row + inside, inside };
-            start += len;
-            (len > 0).then_some(batch)
-        })
-    }
-}
-
-/// Output bytes whose rows are, one after the other, rotated rows of the source.
-struct Batch {
-    /// The first of them.
-    start: usize,
-    /// How many they are.
-    len: usize,
-    /// Where the first one would come from if its row were not rotated.
-    from: usize,
-    /// Bytes of its row before the first one.
-    inside: usize,
-}
-
-/// A mask: the lowest `count` bits, all for 64 and more.
-#[cfg(target_arch = "x86_64")]
-fn low(count: usize) -> u64 {
-    if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
 
 /// Calls `f` with ranges of bytes of `to` that begin where cache lines do, but for the first.
@@ -279,13 +181,5 @@ mod tests {
             check(&[41, 9, 130], &[-1, 0, 64], element, &threads);
             check(&[3, 300, 97], &[1, -7, 90], element, &threads);
         }
-    }
-
-    #[test]
-    fn axes_merge() {
-        let plan = RollPlan::new(&[2, 3, 8, 5, 7], &[0, 0, 3, 0, 0], 4);
-        assert_eq!(plan, RollPlan { outer: vec![(6, 0)], row: 8 * 140, shift: 3 * 140 });
-        let plan = RollPlan::new(&[2, 3], &[2, -3], 4);
-        assert_eq!(plan, RollPlan { outer: vec![], row: 24, shift: 0 });
     }
 }

@@ -1,6 +1,6 @@
 //! Rolling without masked loads: short rows in overlapping steps, long ones as runs.
 
-use super::{LINE, RollPlan};
+use super::plan::{LINE, RollPlan};
 use crate::multiversion;
 use std::ops::Range;
 

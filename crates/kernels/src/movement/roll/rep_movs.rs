@@ -3,7 +3,7 @@
 //! Rows that are rotated by less than a line, in either direction, are moved many at a time as if they
 //! were not divided; the few bytes that come from the other end of their row are written after that.
 
-use super::{Batch, LINE, RollPlan, SHORT, low};
+use super::plan::{Batch, LINE, RollPlan, SHORT, low};
 use crate::base::isa::{Isa, isa, moves_strings_fast};
 use std::arch::x86_64::*;
 use std::ops::Range;

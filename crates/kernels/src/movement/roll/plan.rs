@@ -1,0 +1,120 @@
+//! What a roll comes to: merged axes, and rows that lie one after the other in the source.
+
+use crate::base::strides::gcd;
+use std::ops::Range;
+
+/// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
+pub(super) const SHORT: usize = 4 << 10;
+
+/// Bytes of a line.
+pub(super) const LINE: usize = 64;
+
+/// A roll whose axes have been merged as far as they move together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollPlan {
+    /// Outer axes, outermost first: size and shift.
+    pub(super) outer: Vec<(usize, usize)>,
+    /// Bytes of a row: the innermost rolled axis with everything inside it.
+    pub(super) row: usize,
+    /// Bytes by which a row is rotated towards its end.
+    pub(super) shift: usize,
+}
+
+impl RollPlan {
+    /// The roll of a tensor of `sizes`, with elements of `element` bytes, by `shifts`, one for
+    /// each axis, towards larger indices.
+    pub fn new(sizes: &[usize], shifts: &[i64], element: usize) -> RollPlan {
+        let reduce = |(&size, &shift): (&usize, &i64)| match i64::try_from(size) {
+            Ok(0) | Err(_) => (size, 0),
+            Ok(n) => (size, shift.rem_euclid(n) as usize),
+        };
+        let axes: Vec<(usize, usize)> = sizes.iter().zip(shifts).map(reduce).collect();
+        let rolled = axes.iter().rposition(|(_, shift)| *shift != 0);
+        let Some(last) = rolled else {
+            let row = sizes.iter().product::<usize>() * element;
+            return RollPlan { outer: Vec::new(), row, shift: 0 };
+        };
+        let inside: usize = sizes[last + 1..].iter().product::<usize>() * element;
+        let mut outer: Vec<(usize, usize)> = Vec::new();
+        for &(size, shift) in axes[..last].iter().filter(|(size, _)| *size != 1) {
+            match outer.last_mut() {
+                Some((merged, 0)) if shift == 0 => *merged *= size,
+                _ => outer.push((size, shift)),
+            }
+        }
+        RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
+    }
+
+    /// The largest number of bytes such that whole, aligned runs of so many are moved.
+    pub fn granularity(&self) -> usize {
+        gcd(self.row, self.shift)
+    }
+
+    /// The same roll of elements of `element` bytes in place of runs of `run` bytes, which divides
+    /// [`RollPlan::granularity`].
+    pub fn in_runs(&self, run: usize, element: usize) -> RollPlan {
+        let scale = |bytes: usize| bytes / run * element;
+        RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
+    }
+
+    /// Where output row `row` comes from, and how many rows from there on come one after the
+    /// other.
+    fn source(&self, row: usize) -> (usize, usize) {
+        let (mut rest, mut stride, mut source, mut count) = (row, 1, 0, usize::MAX);
+        for &(size, shift) in self.outer.iter().rev() {
+            let i = rest % size;
+            rest /= size;
+            source += (if i >= shift { i - shift } else { i + size - shift }) * stride;
+            if stride == 1 {
+                count = if i < shift { shift - i } else { size - i };
+            }
+            stride *= size;
+        }
+        (source, count)
+    }
+
+    /// Divides output bytes `range` into those that come from neighbouring rows.
+    pub(super) fn batches(&self, range: Range<usize>) -> impl Iterator<Item = Batch> {
+        let mut start = range.start;
+        std::iter::from_fn(move || {
+            let row = start / self.row;
+            let inside = start - row * self.row;
+            let (source, count) = self.source(row);
+            let len = count.saturating_mul(self.row).saturating_sub(inside).min(range.end - start);
+            let batch = Batch { start, len, from: source * self.row + inside, inside };
+            start += len;
+            (len > 0).then_some(batch)
+        })
+    }
+}
+
+/// Output bytes whose rows are, one after the other, rotated rows of the source.
+pub(super) struct Batch {
+    /// The first of them.
+    pub(super) start: usize,
+    /// How many they are.
+    pub(super) len: usize,
+    /// Where the first one would come from if its row were not rotated.
+    pub(super) from: usize,
+    /// Bytes of its row before the first one.
+    pub(super) inside: usize,
+}
+
+/// A mask: the lowest `count` bits, all for 64 and more.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn low(count: usize) -> u64 {
+    if count < 64 { (1 << count) - 1 } else { u64::MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_merge() {
+        let plan = RollPlan::new(&[2, 3, 8, 5, 7], &[0, 0, 3, 0, 0], 4);
+        assert_eq!(plan, RollPlan { outer: vec![(6, 0)], row: 8 * 140, shift: 3 * 140 });
+        let plan = RollPlan::new(&[2, 3], &[2, -3], 4);
+        assert_eq!(plan, RollPlan { outer: vec![], row: 24, shift: 0 });
+    }
+}
