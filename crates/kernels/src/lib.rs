@@ -36,7 +36,7 @@ pub use nn::{attention, col2im, ctc, interpolate, pool, recurrent, rope, softmax
 
 pub mod conv;
 
-pub mod integers;
+pub mod quantized;
 
 mod vision;
 pub use vision::{color, detection, grid_sample, roi};

@@ -5,16 +5,16 @@
 mod binary;
 mod deformable;
 mod depthwise;
-mod narrow;
-mod plain;
+mod naive;
 mod pool;
+mod small_ic;
 mod transposed;
 pub(crate) mod winograd;
 
 pub use binary::binary;
 pub use deformable::{Deformable, Places};
 pub use depthwise::Map;
-pub use plain::{Definition, Direction, plain};
+pub use naive::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
@@ -28,7 +28,7 @@ use crate::gemm::{
 };
 use crate::math::quantize::Output;
 use crate::reduce;
-use narrow::narrow;
+use small_ic::narrow;
 
 /// A convolution: what slides over what.
 #[derive(Clone, Debug, PartialEq)]

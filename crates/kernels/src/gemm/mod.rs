@@ -4,58 +4,45 @@
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
 //! and rows and columns are computed independently.
 
-mod ahead;
-mod compressed;
-mod decode;
-mod divide;
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod emulated;
-mod epilogue;
 #[cfg(target_arch = "x86_64")]
-mod image;
-#[cfg(target_arch = "x86_64")]
-mod laid;
-mod micro;
-mod once;
+pub(crate) mod amx;
+mod dequant;
+mod driver;
+mod gemv;
+mod grouped;
+mod im2col;
+mod microkernel;
+mod naive;
+mod output;
 mod pack;
-mod pairs;
-mod plain;
+mod post_ops;
 mod precision;
-mod round;
-mod row;
+mod prefetch;
+mod small_m;
 mod source;
-mod staged;
-mod target;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod tiles;
-mod together;
-mod vector;
-mod walk;
-#[cfg(target_arch = "x86_64")]
-mod wide;
-mod windows;
+mod tiling;
 
-pub use compressed::{Code, Compressed, CompressedPanels, Factors};
-pub(crate) use epilogue::{Absorbed, add, add_number, apply_to_rows, finish};
-pub use epilogue::{Step, apply_steps, are_absorbed};
-pub use pack::{Layout, Packed, pack_into, panels_len};
-pub use plain::plain;
-pub use precision::Precision;
-pub(crate) use round::round_all;
-pub use target::Target;
-pub(crate) use target::{Out, pairs};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use tiles::has_tiles;
-pub use together::{Member, are_few, run_together};
-pub use windows::{Place, Window, Windows};
+pub(crate) use amx::kernel::has_tiles;
+pub use dequant::pack::{Code, Compressed, CompressedPanels, Factors};
+pub use grouped::{Member, are_few, run_together};
+pub use im2col::{Place, Window, Windows};
+pub use naive::plain;
+pub use output::Target;
+pub(crate) use output::{Out, pairs};
+pub use pack::b::{Layout, Packed, pack_into, panels_len};
+pub(crate) use pack::bf16::round_all;
+pub(crate) use post_ops::{Absorbed, add, add_number, apply_to_rows, finish};
+pub use post_ops::{Step, apply_steps, are_absorbed};
+pub use precision::Precision;
 
 use crate::base::num::Loose;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use divide::{GRAIN, Tile, Tiles};
-pub(crate) use micro::{most_rows, store};
-use pack::pack_panel;
-use target::SharedTarget;
+pub(crate) use microkernel::{most_rows, store};
+use output::SharedTarget;
+use pack::b::pack_panel;
+use tiling::{GRAIN, Tile, Tiles};
 
 /// Up to this many rows, a B that is packed for later products is not worth it.
 pub const FEW_ROWS: usize = 3;
@@ -272,7 +259,7 @@ impl Product<'_> {
     /// Whether rows are so few that B is read where it lies, or decompressed for some of them at a time.
     fn is_thin(&self) -> bool {
         let most = match self.b {
-            Right::Compressed(_) | Right::CompressedPanels(_) => decode::thin_rows(),
+            Right::Compressed(_) | Right::CompressedPanels(_) => dequant::kernel::thin_rows(),
             Right::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
             _ => return false,
         };
@@ -282,7 +269,7 @@ impl Product<'_> {
 
     /// The panels of B from the one of a column on, if it has been packed.
     fn panels_at(&self, column: usize) -> Option<&[f32]> {
-        let (_, width) = micro::shape();
+        let (_, width) = microkernel::shape();
         self.panels()?.get(column / width * width * self.precision.rows(self.k)..)
     }
 
@@ -301,9 +288,9 @@ impl Product<'_> {
         if let (true, Left::Rows { values, stride }, Right::Plain(b, layout), Some(c)) =
             (tile.is_thin, self.a, self.b, c.values())
         {
-            return vector::tile(self, tile, (values, stride), (b, layout), c);
+            return small_m::tile(self, tile, (values, stride), (b, layout), c);
         }
-        let (_, width) = micro::shape();
+        let (_, width) = microkernel::shape();
         let panel_len = width * self.precision.rows(self.k);
         let panels = match (self.panels_at(tile.columns.0), self.b) {
             (Some(panels), _) => panels,
@@ -320,7 +307,7 @@ impl Product<'_> {
         };
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, tiles::Panels::Packed { panels, later }, c);
+            return self.blocks_of_tiles(tile, amx::kernel::Panels::Packed { panels, later }, c);
         }
         self.blocks(tile, (panels, later), c);
     }

@@ -81,7 +81,7 @@ impl Precision {
     pub(super) fn rows(self, k: usize) -> usize {
         #[cfg(target_arch = "x86_64")]
         if self.has_tiles() {
-            return self.lanes(k).next_multiple_of(super::tiles::PAIRS);
+            return self.lanes(k).next_multiple_of(super::amx::kernel::PAIRS);
         }
         self.lanes(k)
     }

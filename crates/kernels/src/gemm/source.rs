@@ -1,7 +1,7 @@
 //! Where some rows of A lie.
 
-use super::micro::Steps;
-use super::windows::{Groups, Line};
+use super::im2col::{Groups, Line};
+use super::microkernel::Steps;
 use super::{Left, Product};
 use crate::multiversion;
 

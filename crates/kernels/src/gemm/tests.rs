@@ -236,7 +236,7 @@ fn rounded_windows_are_chains() {
         };
         let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
             #[cfg(target_arch = "x86_64")]
-            true if image::suits(&windows, 1) => {
+            true if amx::windows::suits(&windows, 1) => {
                 let run = taps * channels;
                 sum_of_steps(terms, run / run.div_ceil(32))
             }

@@ -6,8 +6,8 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::Shelf;
 use kernels::conv::Input;
-use kernels::integers::{Data, Levels, Operands, Panels, Quantized};
 use kernels::quantize::{Output, ToLevel};
+use kernels::quantized::{Data, Levels, Operands, Panels, Quantized};
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
 /// each channel, and the operands of the steps.

@@ -10,7 +10,7 @@ use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::{Fact, Facts, Op};
 use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
-use kernels::integers::Levels;
+use kernels::quantized::Levels;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! Convolutions of each channel with a kernel of its own, or of groups of few channels: vectors of
 //! channels, which are those of several groups, at neighbouring positions.
 
-mod levels;
 mod line;
+mod source;
 
-pub use levels::Map;
+pub use source::Map;
 
 use super::Convolution;
 use crate::base::par::{Slice, Threads};
@@ -12,8 +12,8 @@ use crate::base::scratch::ScratchPool;
 use crate::gemm::{Absorbed, Step};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
-use levels::{Source, To};
 use line::Row;
+use source::{Source, To};
 use std::ops::Range;
 
 /// Multiply-adds that are worth a second thread.
@@ -88,7 +88,7 @@ pub(super) fn depthwise(
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
     let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
-    let rooms = (input.room(conv), levels::room(conv, &output));
+    let rooms = (input.room(conv), source::room(conv, &output));
     let mut space = scratch.take::<f32>((rooms.0 + rooms.1) * threads.count());
     let space = Slice::new(&mut space);
     let room = |worker: usize| {

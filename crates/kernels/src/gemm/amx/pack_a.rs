@@ -1,0 +1,175 @@
+//! Rows of A in bf16, laid out as the tiles that AMX multiplies.
+
+use crate::gemm::Product;
+use crate::gemm::amx::kernel::{LANES, ROW_BYTES, ROWS, Room, RowBlock, SIDE};
+use crate::gemm::pack::bf16::store_rounded;
+use crate::gemm::source::{Source, Sources};
+
+/// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
+pub(crate) struct Laid {
+    room: Room,
+    rows: (usize, usize),
+    /// Steps along k: lines of a row.
+    steps: usize,
+}
+
+impl Laid {
+    /// Rounds the rows of A in a range.
+    pub(crate) fn new(product: &Product<'_>, rows: (usize, usize)) -> Laid {
+        let steps = product.k.div_ceil(LANES);
+        let count = (rows.1 - rows.0).div_ceil(ROWS);
+        let room = Room::new((rows.1 - rows.0 + count) * steps);
+        let mut laid = Laid { room, rows, steps };
+        if steps == 0 {
+            return laid;
+        }
+        let per_count = product.per_count();
+        let mut sources = Sources::new(product, ROWS);
+        for block in 0..laid.count() {
+            let (mut row, end) = laid.block(block);
+            while row < end {
+                let rows = sources.count(row, end - row);
+                let (a, runs) = sources.find((row, rows));
+                for i in 0..rows {
+                    let to = laid.row(block, row + i);
+                    // SAFETY: `check` has shown that the rows lie within A.
+                    unsafe { to.round((a, per_count), runs, (i, rows), product.k) };
+                }
+                row += rows;
+            }
+        }
+        laid
+    }
+
+    /// The blocks, first rows first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
+        (0..self.count()).map(|i| {
+            let (row, end) = self.block(i);
+            let first = self.room.lines(self.start(i));
+            let second = &first[(SIDE * LANES).min(first.len())..];
+            RowBlock {
+                row,
+                rows: (SIDE.min(end - row), (end - row).saturating_sub(SIDE)),
+                bytes: ROW_BYTES,
+                sources: [first.as_ptr().cast(), second.as_ptr().cast()],
+                row_bytes: ROW_BYTES,
+                step_bytes: step(end - row) * ROW_BYTES,
+                run: (self.steps, 0),
+                runs: 1,
+            }
+        })
+    }
+
+    /// The first line of a block.
+    fn start(&self, i: usize) -> usize {
+        (self.block(i).0 - self.rows.0 + i) * self.steps
+    }
+
+    fn count(&self) -> usize {
+        (self.rows.1 - self.rows.0).div_ceil(ROWS)
+    }
+
+    /// The rows of a block. Even ones: few rows take nearly as long as many.
+    fn block(&self, i: usize) -> (usize, usize) {
+        let (first, end) = self.rows;
+        let at = |i: usize| first + (end - first) * i / self.count();
+        (at(i), at(i + 1))
+    }
+
+    /// Where a row of a block goes.
+    fn row(&mut self, block: usize, row: usize) -> RowLines<'_> {
+        let (first, end) = self.block(block);
+        let line = self.start(block) + row - first;
+        RowLines { lines: self.room.lines_mut(line), step: step(end - first), count: self.steps }
+    }
+}
+
+/// Lines from one step to the next in a block of so many rows: an odd number, so that the lines of a
+/// row do not compete for the same places of a cache.
+fn step(rows: usize) -> usize {
+    rows | 1
+}
+
+/// Every `step`th of some lines: those of one row.
+struct RowLines<'a> {
+    lines: &'a mut [u16],
+    step: usize,
+    count: usize,
+}
+
+impl RowLines<'_> {
+    /// Rounds a row of several that consist of `runs` runs, with zeros behind it. Where it has been
+    /// rounded, each that is counted is a pair.
+    ///
+    /// # Panics
+    /// When neighbours of a run are apart.
+    ///
+    /// # Safety
+    /// The pointers are valid for runs of `k / runs` elements; the machine has AVX512-BF16.
+    unsafe fn round(
+        self,
+        (from, per_count): (Source, usize),
+        runs: usize,
+        at: (usize, usize),
+        k: usize,
+    ) {
+        let len = k / runs;
+        // The last line that is written is within the lines.
+        let last = (self.count - 1) * self.step * LANES;
+        assert!(self.count * LANES >= k && last + LANES <= self.lines.len());
+        let (to, step) = (self.lines.as_mut_ptr(), self.step);
+        // SAFETY: the caller's promise, and up to the end of the last line.
+        unsafe {
+            for run in 0..runs {
+                let from = Elements::new(from.run(run, at), per_count);
+                lay((from, len), to, step, run * len);
+            }
+            lay((Elements::Zeros, self.count * LANES - k), to, step, k);
+        }
+    }
+}
+
+/// What is laid out.
+#[derive(Clone, Copy)]
+pub(crate) enum Elements {
+    Zeros,
+    /// These, rounded.
+    Values(*const f32),
+    /// These, which have been rounded.
+    Rounded(*const u16),
+}
+
+impl Elements {
+    /// Zeros where there is no pointer, else elements, or pairs that have been rounded.
+    pub(crate) fn new(from: *const f32, per_count: usize) -> Elements {
+        match per_count {
+            _ if from.is_null() => Elements::Zeros,
+            1 => Elements::Values(from),
+            _ => Elements::Rounded(from.cast()),
+        }
+    }
+}
+
+/// Lays out elements from element `at` of a row on, whose lines are `step` apart.
+///
+/// # Safety
+/// The pointer is valid for so many elements, and the row has lines for them; the machine has
+/// AVX512-BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(crate) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usize, at: usize) {
+    let mut done = 0;
+    while done < len {
+        let (line, inside) = ((at + done) / LANES, (at + done) % LANES);
+        let count = (LANES - inside).min(len - done);
+        // SAFETY: the caller's promise; the elements lie within a line.
+        unsafe {
+            let to = to.add(line * step * LANES + inside);
+            match from {
+                Elements::Zeros => to.write_bytes(0, count),
+                Elements::Values(from) => store_rounded(from.add(done), to, count),
+                Elements::Rounded(from) => to.copy_from_nonoverlapping(from.add(done), count),
+            }
+        }
+        done += count;
+    }
+}

@@ -1,0 +1,154 @@
+//! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
+//! and each row of a tile is read where its window begins.
+
+use crate::gemm::amx::kernel::{LANES, ROW_BYTES, Room, RowBlock, SIDE};
+use crate::gemm::amx::pack_a::{Elements, lay};
+use crate::gemm::{Window, Windows};
+
+/// Outputs of a line that make it worth a tile: others are better laid out one by one.
+const FULL: usize = 12;
+
+/// Bytes of the lines that one line of outputs looks at, at most: a file may ask for any padding.
+const MOST: usize = 2 << 20;
+
+/// The lines of the input that the windows of some rows look at, with the zeros around them.
+pub(crate) struct Image<'a> {
+    windows: &'a Windows<'a>,
+    /// Elements for each channel that is counted.
+    per_count: usize,
+    rows: (usize, usize),
+    room: Room,
+    /// The first line, counted from that of the first window of the batch.
+    first: usize,
+}
+
+/// Whether windows are read so: their taps lie side by side, the elements of a run are even steps along
+/// k, outputs fill tiles, and the lines are not many more than are looked at. Each channel that is counted
+/// is so many.
+pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
+    let [depth, height, width] = windows.axes;
+    let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
+    let has_many = width.taps * height.taps > 1;
+    let meets = |axis: Window| axis.stride <= axis.taps && axis.dilation == 1;
+    let fills = width.output >= FULL * width.output.div_ceil(SIDE);
+    let channels = windows.channels.1 * per_count;
+    let run = width.taps * channels;
+    let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
+    // Pairs begin where positions do.
+    let is_whole = channels.is_multiple_of(2) && windows.is_dense();
+    if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
+        return false;
+    }
+    lines(windows, channels).saturating_mul(height.taps * ROW_BYTES) <= MOST
+}
+
+/// Lines of the room that a line of the input takes.
+fn lines(windows: &Windows<'_>, channels: usize) -> usize {
+    let [_, _, width] = windows.axes;
+    (width.reach() * channels).div_ceil(LANES)
+}
+
+/// The first line that the windows of a line of outputs look at, counted over the whole batch.
+fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
+    let [_, height, _] = windows.axes;
+    let (batch, y) = (outputs / height.output, outputs % height.output);
+    batch * height.reach() + y * height.stride
+}
+
+impl<'a> Image<'a> {
+    /// Rounds the lines for a range of outputs.
+    pub(crate) fn new(
+        (windows, per_count): (&'a Windows<'a>, usize),
+        rows: (usize, usize),
+    ) -> Image<'a> {
+        let [_, height, width] = windows.axes;
+        let first = first_line(windows, rows.0 / width.output);
+        let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
+        let room = Room::new(count * lines(windows, windows.channels.1 * per_count));
+        let mut image = Image { windows, per_count, rows, room, first };
+        for line in 0..count {
+            image.round(line);
+        }
+        image
+    }
+
+    /// Channels of a position, and lines of the room that a line takes.
+    fn size(&self) -> (usize, usize) {
+        let channels = self.windows.channels.1 * self.per_count;
+        (channels, lines(self.windows, channels))
+    }
+
+    /// Rounds a line, counted from the first.
+    fn round(&mut self, line: usize) {
+        let [_, height, width] = self.windows.axes;
+        let ((channels, lines), place) = (self.size(), self.windows.place);
+        let (batch, y) =
+            ((self.first + line) / height.reach(), (self.first + line) % height.reach());
+        let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
+        // Positions of the room that lie before the input, and those within.
+        let before = width.start.min(0).unsigned_abs().min(width.reach());
+        let start = width.start.max(0).unsigned_abs();
+        let within = width.input.saturating_sub(start).min(width.reach() - before);
+        let within = if y.is_some() { within } else { 0 };
+        let at = (y.unwrap_or(0) * width.input + start) * place.position;
+        let from = batch * place.image + self.windows.channels.0 + at;
+        let from = &self.windows.input[from.min(self.windows.input.len())..];
+        assert!(from.len() >= within * self.windows.channels.1, "A is too short");
+        let after = before + within;
+        let to = self.room.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
+        let from = Elements::new(from.as_ptr(), self.per_count);
+        // SAFETY: the input has what is read, and the line of the room its positions; `isa` says that
+        // there are tiles.
+        unsafe {
+            lay((Elements::Zeros, before * channels), to, 1, 0);
+            lay((from, within * channels), to, 1, before * channels);
+            let rest = lines * LANES - after * channels;
+            lay((Elements::Zeros, rest), to, 1, after * channels);
+        }
+    }
+
+    /// The blocks, each of one part of a line or two, first rows first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
+        let mut row = self.rows.0;
+        std::iter::from_fn(move || {
+            let first = self.part(row)?;
+            let second = self.part(row + first).unwrap_or(0);
+            let block = self.block(row, (first, second));
+            row += first + second;
+            Some(block)
+        })
+    }
+
+    /// How many rows from one on are a tile: an even part of a line.
+    fn part(&self, row: usize) -> Option<usize> {
+        let [_, _, width] = self.windows.axes;
+        let (parts, x) = (width.output.div_ceil(SIDE), row % width.output);
+        let mut ends = (1..=parts).map(|i| width.output * i / parts);
+        let len = ends.find(|end| *end > x)? - x;
+        (row < self.rows.1).then(|| len.min(self.rows.1 - row))
+    }
+
+    fn block(&self, row: usize, rows: (usize, usize)) -> RowBlock {
+        let [_, height, width] = self.windows.axes;
+        let (channels, lines) = self.size();
+        let position = channels * size_of::<u16>();
+        let run = width.taps * channels;
+        let steps = run.div_ceil(LANES);
+        let source = |row: usize| {
+            let line = first_line(self.windows, row / width.output) - self.first;
+            let first: *const u8 = self.room.lines(line * lines).as_ptr().cast();
+            first.wrapping_add(row % width.output * width.stride * position)
+        };
+        let second = if rows.1 > 0 { source(row + rows.0) } else { source(row) };
+        RowBlock {
+            row,
+            rows,
+            bytes: run / steps * size_of::<u16>(),
+            sources: [source(row), second],
+            row_bytes: width.stride * position,
+            step_bytes: run / steps * size_of::<u16>(),
+            run: (steps, lines * ROW_BYTES),
+            runs: height.taps,
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Products with a compressed matrix: panels become f32 while they are multiplied by few rows, or
+//! once for many.
+
+use crate::base::isa::{Isa, isa};
+use crate::base::par::Slice;
+#[cfg(target_arch = "aarch64")]
+use crate::base::simd::Neon;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::base::simd::Portable;
+#[cfg(target_arch = "x86_64")]
+use crate::base::simd::{Avx2, Avx512, Vector};
+use crate::base::simd::{Integral, prefetch};
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::amx;
+use crate::gemm::dequant::pack::{Code, Form, Stored};
+use crate::gemm::output::SharedTarget;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::pack::bf16::store_pairs;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::precision::has_pairs;
+use crate::gemm::{Left, Product, Right, Tile, finish, microkernel};
+
+/// Rows that are multiplied by an element that has just become f32, at most.
+const TOGETHER: usize = 8;
+
+/// The same where there are few registers, or few rows.
+const FEW: usize = 4;
+
+/// The same for the instruction set in use.
+fn together() -> usize {
+    if isa() >= Isa::Avx512 { TOGETHER } else { FEW }
+}
+
+/// Rows up to which it takes less to compute elements again for some rows at a time than to write them.
+pub(crate) fn thin_rows() -> usize {
+    3 * together()
+}
+
+/// Most columns of a panel.
+const WIDTH: usize = 32;
+
+/// The columns of a block, side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Panel<'a> {
+    form: Form,
+    bytes: &'a [u8],
+}
+
+impl<'a> Panel<'a> {
+    /// # Panics
+    /// When it is too short.
+    pub(crate) fn new(form: Form, bytes: &'a [u8]) -> Panel<'a> {
+        assert!(bytes.len() >= form.len() && form.width <= WIDTH, "the panel is too short");
+        Panel { form, bytes }
+    }
+
+    /// Writes the elements as rows of f32.
+    pub(crate) fn widen(self, to: &mut [f32]) {
+        assert!(to.len() >= self.form.terms * self.form.width);
+        let to = to.as_mut_ptr();
+        // SAFETY: there is room for all rows.
+        unsafe { self.read(Task::Widen(to)) }
+    }
+
+    /// Writes the elements rounded to bf16, as rows of pairs, with zeros behind the last.
+    ///
+    /// # Panics
+    /// Unless the machine has an instruction for it.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn round(self, to: &mut [f32]) {
+        let Form { terms, width, .. } = self.form;
+        assert!(has_pairs() && to.len() >= terms.div_ceil(2) * width);
+        to[terms / 2 * width..].fill(0.0);
+        // SAFETY: there is room for all pairs; `has_pairs` says that there is the instruction.
+        unsafe { round(self, to.as_mut_ptr()) }
+    }
+
+    /// Sums of rows of A times the panel; `to` has as many rows.
+    ///
+    /// # Panics
+    /// When rows are too short, or more than [`together`] says.
+    fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
+        let rows = to.len();
+        assert!(rows > 0 && rows <= together());
+        assert!(a.len() >= (rows - 1) * stride + self.form.terms);
+        let mut sums = [[0f32; WIDTH]; TOGETHER];
+        // Rows that are not there are the last one again.
+        let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
+        let a = std::array::from_fn(row);
+        let task = match rows {
+            1 => Task::One(a[0], &mut sums),
+            ..=FEW => Task::Few(a, &mut sums),
+            _ => Task::Many(a, &mut sums),
+        };
+        // SAFETY: the rows have an element for each term.
+        unsafe { self.read(task) };
+        to.copy_from_slice(&sums[..rows]);
+    }
+
+    /// # Safety
+    /// The pointers of the task are valid for all terms.
+    unsafe fn read(self, task: Task<'_>) {
+        // SAFETY: the caller's promise; `isa` is what the machine has.
+        unsafe {
+            match isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 | Isa::Amx => avx512(self, task),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2(self, task),
+                _ => portable(self, task),
+            }
+        }
+    }
+}
+
+/// What is done with the elements of a panel.
+enum Task<'a> {
+    /// They are written as f32.
+    Widen(*mut f32),
+    /// They are multiplied by a row.
+    One(*const f32, &'a mut [[f32; WIDTH]; TOGETHER]),
+    /// They are multiplied by the first rows.
+    Few([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+    /// They are multiplied by all rows.
+    Many([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+}
+
+/// # Safety
+/// As [`Panel::read`], with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+unsafe fn avx512(panel: Panel<'_>, task: Task<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { perform::<Avx512, 2>(panel, task) }
+}
+
+/// # Safety
+/// As [`Panel::read`], with AVX512-BF16 and room for all pairs.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+unsafe fn round(panel: Panel<'_>, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut pairs = Pairs { to, even: [Avx512::zero(); 2] };
+        decode(panel, &mut pairs);
+        if panel.form.terms % 2 == 1 {
+            pairs.take(panel.form.terms, [Avx512::zero(); 2]);
+        }
+    }
+}
+
+/// # Safety
+/// As [`Panel::read`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2(panel: Panel<'_>, task: Task<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { perform::<Avx2, 2>(panel, task) }
+}
+
+/// # Safety
+/// As [`Panel::read`].
+unsafe fn portable(panel: Panel<'_>, task: Task<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        perform::<Neon, 4>(panel, task);
+        #[cfg(not(target_arch = "aarch64"))]
+        perform::<Portable, 2>(panel, task);
+    }
+}
+
+/// # Safety
+/// As [`Panel::read`], where the instruction set of `V` is available and panels have `P` vectors.
+#[inline(always)]
+unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match task {
+            Task::Widen(to) => decode::<V, P>(panel, &mut Rows { to }),
+            Task::One(a, to) => {
+                let mut sums = Sums::<V, 1, P> { a: [a], sums: [[V::zero(); P]] };
+                decode(panel, &mut sums);
+                sums.store(to);
+            }
+            Task::Few([a, b, c, d, ..], to) => {
+                let (a, sums) = ([a, b, c, d], [[V::zero(); P]; FEW]);
+                let mut sums = Sums::<V, FEW, P> { a, sums };
+                decode(panel, &mut sums);
+                sums.store(to);
+            }
+            Task::Many(a, to) => {
+                // Others have no registers for so many.
+                assert!(V::LANES == 16);
+                let mut sums = Sums::<V, TOGETHER, P> { a, sums: [[V::zero(); P]; TOGETHER] };
+                decode(panel, &mut sums);
+                sums.store(to);
+            }
+        }
+    }
+}
+
+/// What takes the rows of a panel in turn.
+trait Sink<V, const P: usize> {
+    /// # Safety
+    /// There is room, or an element, for the term; the instruction set of `V` is available.
+    unsafe fn take(&mut self, term: usize, row: [V; P]);
+}
+
+/// Memory for all rows.
+struct Rows {
+    to: *mut f32,
+}
+
+impl<V: Integral, const P: usize> Sink<V, P> for Rows {
+    #[inline(always)]
+    unsafe fn take(&mut self, term: usize, row: [V; P]) {
+        for p in 0..P {
+            // SAFETY: the caller's promise.
+            unsafe { row[p].store(self.to.add((term * P + p) * V::LANES)) };
+        }
+    }
+}
+
+/// Memory for pairs of rows, rounded to bf16.
+#[cfg(target_arch = "x86_64")]
+struct Pairs {
+    to: *mut f32,
+    /// The row that has come and waits for the next.
+    even: [Avx512; 2],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Sink<Avx512, 2> for Pairs {
+    #[inline(always)]
+    unsafe fn take(&mut self, term: usize, row: [Avx512; 2]) {
+        if term.is_multiple_of(2) {
+            self.even = row;
+            return;
+        }
+        for p in 0..2 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = self.to.add((term / 2 * 2 + p) * Avx512::LANES);
+                store_pairs(self.even[p].0, row[p].0, to);
+            }
+        }
+    }
+}
+
+/// Sums of products with rows of A.
+struct Sums<V, const R: usize, const P: usize> {
+    a: [*const f32; R],
+    sums: [[V; P]; R],
+}
+
+impl<V: Integral, const R: usize, const P: usize> Sums<V, R, P> {
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn store(self, to: &mut [[f32; WIDTH]; TOGETHER]) {
+        const { assert!(R <= TOGETHER && P * V::LANES <= WIDTH) };
+        for i in 0..R {
+            for p in 0..P {
+                // SAFETY: within a row.
+                unsafe { self.sums[i][p].store(to[i].as_mut_ptr().add(p * V::LANES)) };
+            }
+        }
+    }
+}
+
+impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
+    #[inline(always)]
+    unsafe fn take(&mut self, term: usize, row: [V; P]) {
+        for i in 0..R {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let x = V::splat(*self.a[i].add(term));
+                for p in 0..P {
+                    self.sums[i][p] = x.fma(row[p], self.sums[i][p]);
+                }
+            }
+        }
+    }
+}
+
+/// Gives all rows of a panel to a sink, in order.
+///
+/// # Safety
+/// The sink takes as many terms; the instruction set of `V` is available.
+#[inline(always)]
+unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match panel.form.is_exact {
+            true => decode_as::<V, P, true>(panel, sink),
+            false => decode_as::<V, P, false>(panel, sink),
+        }
+    }
+}
+
+/// # Safety
+/// As [`decode`].
+#[inline(always)]
+unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
+    panel: Panel<'_>,
+    sink: &mut impl Sink<V, P>,
+) {
+    let Form { code, terms, group, .. } = panel.form;
+    // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
+    // promise.
+    unsafe {
+        let mut from = panel.bytes.as_ptr().add(panel.form.elements());
+        if code == Code::F16 {
+            for term in 0..terms {
+                let mut row = [V::zero(); P];
+                for p in 0..P {
+                    row[p] = V::load_halves(from.add(2 * p * V::LANES));
+                }
+                sink.take(term, row);
+                from = next(from, 2 * P * V::LANES);
+            }
+            return;
+        }
+        let mut scales = panel.bytes.as_ptr().cast::<f32>();
+        let mut zeros = panel.bytes.as_ptr().add(panel.form.zeros());
+        for first in (0..panel.form.groups()).map(|i| i * group) {
+            let scale = Scales::<V, P, EXACT>::load(scales, zeros);
+            scales = scales.add(P * V::LANES);
+            zeros = zeros.add(P * V::LANES);
+            if matches!(code, Code::U8 | Code::I8) {
+                for term in first..first + group {
+                    let mut row = [V::zero(); P];
+                    for p in 0..P {
+                        row[p] = scale.apply(V::load_bytes(from.add(p * V::LANES)), p);
+                    }
+                    sink.take(term, row);
+                    from = next(from, P * V::LANES);
+                }
+                continue;
+            }
+            for term in (first..first + group).step_by(2) {
+                let (mut low, mut high) = ([V::zero(); P], [V::zero(); P]);
+                for p in 0..P {
+                    let [even, odd] = V::load_nibbles(from.add(p * V::LANES));
+                    (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
+                }
+                sink.take(term, low);
+                // The last of an odd number has none beside it.
+                if term + 1 < terms {
+                    sink.take(term + 1, high);
+                }
+                from = next(from, P * V::LANES);
+            }
+        }
+    }
+}
+
+/// The scales of a group, and what is added to elements: before they are scaled, or after if that is
+/// exact.
+#[derive(Clone, Copy)]
+struct Scales<V, const P: usize, const EXACT: bool> {
+    scale: [V; P],
+    add: [V; P],
+}
+
+impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
+    /// # Safety
+    /// There are scales and zero points for all lanes; the instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn load(scales: *const f32, zeros: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut scale, mut add) = ([V::zero(); P], [V::zero(); P]);
+            for p in 0..P {
+                scale[p] = V::load(scales.add(p * V::LANES));
+                add[p] = V::load_bytes(zeros.add(p * V::LANES)).mul(V::splat(-1.0));
+                if EXACT {
+                    add[p] = add[p].mul(scale[p]);
+                }
+            }
+            Scales { scale, add }
+        }
+    }
+
+    /// What elements of vector `p` stand for.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn apply(&self, elements: V, p: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match EXACT {
+                true => elements.fma(self.scale[p], self.add[p]),
+                false => elements.add(self.add[p]).mul(self.scale[p]),
+            }
+        }
+    }
+}
+
+/// Bytes ahead of those that are read that are asked for: nobody else does so as soon as it pays.
+const AHEAD: usize = 4096;
+
+/// What is so many bytes further on, within a panel or at its end.
+///
+/// # Safety
+/// It is.
+#[inline(always)]
+unsafe fn next(from: *const u8, bytes: usize) -> *const u8 {
+    prefetch(from.wrapping_add(AHEAD).cast());
+    // SAFETY: the caller's promise.
+    unsafe { from.add(bytes) }
+}
+
+impl Product<'_> {
+    /// B, if it is compressed.
+    pub(crate) fn compressed(&self) -> Option<Stored<'_>> {
+        match &self.b {
+            Right::Compressed(matrix) => Some(Stored::Plain(matrix)),
+            Right::CompressedPanels(panels) => Some(Stored::Panels(panels)),
+            _ => None,
+        }
+    }
+
+    /// Computes one tile of C with a compressed B.
+    pub(crate) fn decoded(&self, tile: Tile, b: Stored<'_>, scratch: &mut [f32], c: SharedTarget) {
+        let (_, width) = microkernel::shape();
+        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
+        if let (true, Left::Rows { values, stride }, Some(c)) = (tile.is_thin, self.a, c.values()) {
+            for first in firsts {
+                let panel = b.panel(first, scratch);
+                // SAFETY: the columns are this tile's own.
+                unsafe { self.few_rows(tile, (first, panel), values, stride, c) };
+            }
+            // SAFETY: within C and within this tile.
+            return unsafe {
+                finish(
+                    self.steps,
+                    tile.rows.0..tile.rows.1,
+                    tile.columns.0..tile.columns.1,
+                    self.c_stride,
+                    c,
+                )
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.precision.has_tiles() {
+            return self.blocks_of_tiles(tile, amx::kernel::Panels::Compressed(b, scratch), c);
+        }
+        let panel = width * self.precision.rows(self.k);
+        let (panels, room) = scratch.split_at_mut(firsts.len() * panel);
+        for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
+            b.write(first, self.precision, room, to);
+        }
+        self.blocks(tile, (panels, &[]), c);
+    }
+
+    /// The sums of all rows of a tile for the columns of a panel.
+    ///
+    /// # Safety
+    /// While this runs nobody else touches these elements of C.
+    unsafe fn few_rows(
+        &self,
+        tile: Tile,
+        (first, panel): (usize, Panel<'_>),
+        a: &[f32],
+        stride: usize,
+        c: Slice<f32>,
+    ) {
+        let columns = (tile.columns.1 - first).min(panel.form.width);
+        let mut sums = [[0f32; WIDTH]; TOGETHER];
+        for row in (tile.rows.0..tile.rows.1).step_by(together()) {
+            let rows = (tile.rows.1 - row).min(together());
+            panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
+            for (i, sums) in sums[..rows].iter().enumerate() {
+                // SAFETY: `check` has shown that it is within C, and the caller's promise.
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(c.at((row + i) * self.c_stride + first), columns)
+                };
+                to.copy_from_slice(&sums[..columns]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

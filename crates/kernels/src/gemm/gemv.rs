@@ -1,0 +1,176 @@
+//! Products of one row by packed panels: several panels at a time, since the sums of one would wait for
+//! each other, and since each panel is read in less time than it takes to begin with it.
+
+use super::microkernel;
+#[cfg(target_arch = "x86_64")]
+use super::microkernel::bf16_dp::Native16;
+use super::output::{Out, SharedTarget};
+use super::precision::Unit;
+use super::prefetch::SOON;
+use super::tiling::Tile;
+use super::{Absorbed, LONG_PANEL, Product, finish};
+use crate::base::isa::{Isa, isa};
+use crate::base::simd::{Vector, prefetch};
+
+/// Whether a row whose operands are rounded as `unit` has them, if it is there, is multiplied so.
+pub(super) fn suits(unit: Option<Unit>) -> bool {
+    unit.is_none_or(|unit| unit == Unit::Pairs && isa() > Isa::Portable)
+}
+
+/// Panels at a time, at most.
+const TOGETHER: usize = 4;
+
+/// A row and some panels: `c[j] = sum over k of a[k] * b[k][j]`, adding along k in order, from 0.
+struct Row {
+    a: *const f32,
+    /// Lanes of the row: elements, or pairs of them.
+    k: usize,
+    /// The first panel, and elements from each to the next.
+    b: *const f32,
+    apart: usize,
+    /// Memory that is asked for meanwhile: as many panels, as far apart.
+    later: *const f32,
+    out: Out,
+}
+
+impl Product<'_> {
+    /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a
+    /// later tile, or for what comes soon of panels that are long.
+    ///
+    /// # Safety
+    /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the tile.
+    pub(super) unsafe fn one_row(
+        &self,
+        tile: Tile,
+        (a, unit): (*const f32, Option<Unit>),
+        (panels, later): (&[f32], &[f32]),
+        c: SharedTarget,
+    ) {
+        let (_, width) = microkernel::shape();
+        let ((row, _), (left, right)) = (tile.rows, tile.columns);
+        let (then, rest) = Absorbed::of(self.steps);
+        let (lanes, apart) = (self.lanes(), width * self.lanes());
+        let mut column = left;
+        while column < right {
+            let count = (right - column).div_ceil(width).min(TOGETHER);
+            let first = (column - left) / width * apart;
+            let own = &panels[first..][..count * apart];
+            let later = match later.get(first..first + own.len()) {
+                _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(SOON),
+                Some(later) => later.as_ptr(),
+                // What is there anyway: addresses without memory take long to look up.
+                None => own.as_ptr(),
+            };
+            let columns = (count * width).min(right - column);
+            // SAFETY: the caller's promise; `check` has shown that columns lie within B and C.
+            unsafe {
+                let offset = row * self.c_stride + column;
+                let out = c.block(offset, (self.c_stride, columns), then.at(row, column));
+                let row = Row { a, k: lanes, b: own.as_ptr(), apart, later, out };
+                run(&row, unit, count);
+            }
+            column += columns;
+        }
+        if let Some(c) = c.values() {
+            // SAFETY: within C and within this tile.
+            unsafe { finish(rest, row..row + 1, left..right, self.c_stride, c) };
+        }
+    }
+}
+
+/// Multiplies by `panels` panels, at most [`TOGETHER`], of operands that are rounded as `unit` has them.
+///
+/// # Safety
+/// The pointers are valid for the row and the panels.
+unsafe fn run(row: &Row, unit: Option<Unit>, panels: usize) {
+    // SAFETY: the caller's promise; `isa` is what the machine has.
+    unsafe {
+        match isa() {
+            #[cfg(target_arch = "x86_64")]
+            _ if unit.is_some() => avx512_in_pairs(row, panels),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ if unit.is_some() => unreachable!("pairs have no instruction here"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Amx => avx512(row, panels),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2(row, panels),
+            _ => portable(row, panels),
+        }
+    }
+}
+
+/// The sums of some panels of `W` vectors in `P` vectors.
+///
+/// # Safety
+/// As [`run`], where the instruction set of `V` is available.
+#[inline(always)]
+unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::zero(); P]; 1];
+        let (mut b, mut later) = (row.b, row.later);
+        for k in 0..row.k {
+            let a = V::splat(*row.a.add(k));
+            for p in 0..P {
+                let column = V::load(b.add(p / W * row.apart + p % W * V::LANES));
+                sums[0][p] = a.fma(column, sums[0][p]);
+            }
+            for panel in 0..P / W {
+                prefetch(later.wrapping_add(panel * row.apart));
+            }
+            b = b.add(W * V::LANES);
+            later = later.wrapping_add(W * V::LANES);
+        }
+        microkernel::store(&row.out, sums);
+    }
+}
+
+macro_rules! panels {
+    ($vector:ty, $width:literal, $row:ident, $panels:ident) => {
+        match $panels {
+            1 => kernel::<$vector, $width, { $width }>($row),
+            2 => kernel::<$vector, $width, { 2 * $width }>($row),
+            3 => kernel::<$vector, $width, { 3 * $width }>($row),
+            _ => kernel::<$vector, $width, { 4 * $width }>($row),
+        }
+    };
+}
+
+/// # Safety
+/// As [`run`], with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn avx512(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { panels!(crate::base::simd::Avx512, 2, row, panels) }
+}
+
+/// # Safety
+/// As [`run`], with AVX512-BF16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { panels!(Native16, 2, row, panels) }
+}
+
+/// # Safety
+/// As [`run`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { panels!(crate::base::simd::Avx2, 2, row, panels) }
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn portable(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise; what every machine has.
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        panels!(crate::base::simd::Neon, 4, row, panels);
+        #[cfg(not(target_arch = "aarch64"))]
+        panels!(crate::base::simd::Portable, 2, row, panels);
+    }
+}

@@ -1,0 +1,104 @@
+//! Operands rounded to bf16 and multiplied in f32, where that is faster than pairs of them.
+//!
+//! Neighbours along k have changed places, so that the chain of multiply-adds is that of pairs:
+//! `fma(a0, b0, fma(a1, b1, sum))`. Sums below the normal numbers are 0, as they are there, because
+//! the machine is told to flush them while it computes the chains.
+
+use crate::base::isa::{Isa, isa};
+use crate::base::simd::{Avx2, Avx512};
+use crate::gemm::microkernel::{self, Block, MAX_ROWS, Then, store_rows};
+use crate::gemm::output::Out;
+use std::arch::asm;
+use std::mem::MaybeUninit;
+
+/// Most columns of a panel.
+const WIDTH: usize = 32;
+
+/// Sums of a block, before they are finished.
+#[repr(C, align(64))]
+struct Sums([f32; MAX_ROWS * WIDTH]);
+
+/// Computes a block, as [`microkernel::run`].
+///
+/// # Safety
+/// The pointers of the block are valid for its size.
+pub(crate) unsafe fn run(block: &Block, rows: usize) {
+    let mut sums = MaybeUninit::<Sums>::uninit();
+    let to = sums.as_mut_ptr().cast::<f32>();
+    let computed = |width: usize| Block {
+        out: Out { to, rounds: false, stride: width, columns: width, then: Then::NOTHING },
+        ..*block
+    };
+    // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any
+    // block, and as many are read as have been written.
+    unsafe {
+        match isa() {
+            Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
+                flushing(|| microkernel::avx512_half(&computed(WIDTH / 2), rows));
+                write_half(to, &block.out, rows);
+            }
+            Isa::Avx512 | Isa::Amx => {
+                flushing(|| microkernel::avx512(&computed(WIDTH), rows));
+                write(to, &block.out, rows);
+            }
+            Isa::Avx2 if block.out.columns <= WIDTH / 4 => {
+                flushing(|| microkernel::avx2_half(&computed(WIDTH / 4), rows));
+                write_avx2_half(to, &block.out, rows);
+            }
+            Isa::Avx2 => {
+                flushing(|| microkernel::avx2(&computed(WIDTH / 2), rows));
+                write_avx2(to, &block.out, rows);
+            }
+            Isa::Portable => unreachable!("the portable kernels multiply pairs"),
+        }
+    }
+}
+
+/// Calls a function while results below the normal numbers become 0. The blocks are not inlined,
+/// so that nothing else is computed under that setting.
+fn flushing(compute: impl FnOnce()) {
+    /// The bit of MXCSR that says so.
+    const FLUSH: u32 = 1 << 15;
+    let mut before = 0u32;
+    // SAFETY: a control register of this thread, which has its value back afterwards; `compute` does
+    // not unwind.
+    unsafe {
+        asm!("stmxcsr [{}]", in(reg) &mut before, options(nostack, preserves_flags));
+        let flush = before | FLUSH;
+        asm!("ldmxcsr [{}]", in(reg) &flush, options(nostack, preserves_flags));
+        compute();
+        asm!("ldmxcsr [{}]", in(reg) &before, options(nostack, preserves_flags));
+    }
+}
+
+/// # Safety
+/// As [`store_rows`], with AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn write(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Avx512, 2>(sums, out, rows) }
+}
+
+/// # Safety
+/// As [`store_rows`], with AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn write_half(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Avx512, 1>(sums, out, rows) }
+}
+
+/// # Safety
+/// As [`store_rows`], with AVX2.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn write_avx2(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Avx2, 2>(sums, out, rows) }
+}
+
+/// # Safety
+/// As [`store_rows`], with AVX2.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn write_avx2_half(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Avx2, 1>(sums, out, rows) }
+}

@@ -1,0 +1,152 @@
+//! Where the result of a product goes: as it is, or rounded to bf16 for products that read it so.
+
+use super::microkernel::Then;
+use super::prefetch::LINE;
+use crate::base::num::bf16;
+use crate::base::par::Slice;
+use crate::base::simd::prefetch;
+
+/// Where the elements of a result go.
+#[derive(Debug)]
+pub enum Target<'a> {
+    /// As they are.
+    Values(&'a mut [f32]),
+    /// Each rounded to bf16, as a product that reads it would round it.
+    Rounded(&'a mut [bf16]),
+}
+
+impl Target<'_> {
+    /// Elements that there is room for.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Target::Values(to) => to.len(),
+            Target::Rounded(to) => to.len(),
+        }
+    }
+
+    /// The same from an element on, none where there is none.
+    pub(crate) fn after(&mut self, first: usize) -> Target<'_> {
+        match self {
+            Target::Values(to) => Target::Values(to.get_mut(first..).unwrap_or_default()),
+            Target::Rounded(to) => Target::Rounded(to.get_mut(first..).unwrap_or_default()),
+        }
+    }
+
+    /// The same for several threads, for as long as the borrow lasts; the caller keeps to that.
+    pub(super) fn shared(&mut self) -> SharedTarget {
+        match self {
+            Target::Values(to) => SharedTarget::Values(Slice::new(to)),
+            Target::Rounded(to) => SharedTarget::Rounded(Slice::new(to)),
+        }
+    }
+}
+
+/// A [`Target`] of which threads write disjoint parts.
+#[derive(Clone, Copy)]
+pub(crate) enum SharedTarget {
+    Values(Slice<f32>),
+    Rounded(Slice<bf16>),
+}
+
+impl SharedTarget {
+    /// The elements as they are, where nothing rounds them.
+    pub(super) fn values(self) -> Option<Slice<f32>> {
+        match self {
+            SharedTarget::Values(to) => Some(to),
+            SharedTarget::Rounded(_) => None,
+        }
+    }
+
+    /// Where a block goes whose first element is `offset`.
+    ///
+    /// # Safety
+    /// `offset` is within the target, and no other thread uses what is written through it.
+    pub(super) unsafe fn block(
+        self,
+        offset: usize,
+        (stride, columns): (usize, usize),
+        then: Then,
+    ) -> Out {
+        // SAFETY: the caller's promise.
+        let (to, rounds) = unsafe {
+            match self {
+                SharedTarget::Values(to) => (to.at(offset), false),
+                SharedTarget::Rounded(to) => (to.at(offset).cast(), true),
+            }
+        };
+        Out { to, rounds, stride, columns, then }
+    }
+}
+
+/// Where sums go, and what is done to them before.
+#[derive(Clone, Copy)]
+pub(crate) struct Out {
+    /// The first element, which is bf16 where sums are rounded.
+    pub(crate) to: *mut f32,
+    /// Whether sums are rounded to bf16 when all is done; only where vectors [round](crate::base::simd::Vector::ROUNDS).
+    pub(crate) rounds: bool,
+    /// Distance between rows.
+    pub(crate) stride: usize,
+    /// Elements of a row, at most those that are computed.
+    pub(crate) columns: usize,
+    /// What is done to the sums.
+    pub(crate) then: Then,
+}
+
+impl Out {
+    /// Asks for where some rows of sums go, and for what is added to them: it comes while they are
+    /// computed.
+    pub(super) fn ask(&self, rows: usize) {
+        let (add, stride) = self.then.add;
+        let element = if self.rounds { size_of::<u16>() } else { size_of::<f32>() };
+        ask(self.to, (rows, self.stride * element), self.columns * element);
+        // Often they are added to where they go.
+        if !add.is_null() && add != self.to.cast_const() {
+            let bytes = self.columns * size_of::<f32>();
+            ask(add, (rows, stride * size_of::<f32>()), bytes);
+        }
+    }
+
+    /// Where vector `p` of row `i` goes, of so many lanes.
+    #[inline(always)]
+    pub(super) fn at(&self, i: usize, p: usize, lanes: usize) -> *mut f32 {
+        self.to.wrapping_add(i * self.stride + p * lanes)
+    }
+
+    /// The same where sums are rounded.
+    #[inline(always)]
+    pub(super) fn rounded_at(&self, i: usize, p: usize, lanes: usize) -> *mut u16 {
+        self.to.cast::<u16>().wrapping_add(i * self.stride + p * lanes)
+    }
+
+    /// The same from a row on.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn below(&self, row: usize) -> Out {
+        let (add, stride) = self.then.add;
+        let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
+        let to = match self.rounds {
+            true => self.rounded_at(row, 0, 0).cast(),
+            false => self.at(row, 0, 0),
+        };
+        Out { to, then: Then { add: (add, stride), ..self.then }, ..*self }
+    }
+}
+
+/// Asks for some rows, so many bytes apart, of so many bytes each.
+fn ask(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
+    const BYTES: usize = LINE * size_of::<f32>();
+    let lines = bytes.div_ceil(BYTES);
+    for row in 0..rows {
+        let row = first.wrapping_byte_add(row * stride);
+        for line in 0..lines {
+            prefetch(row.wrapping_byte_add(line * BYTES));
+        }
+    }
+}
+
+/// Elements that have been rounded, as the pairs that products read; none unless they are whole pairs.
+pub(crate) fn pairs(elements: &[bf16]) -> Option<&[f32]> {
+    // SAFETY: all bits are a number.
+    let (before, pairs, after) = unsafe { elements.align_to() };
+    (before.is_empty() && after.is_empty()).then_some(pairs)
+}

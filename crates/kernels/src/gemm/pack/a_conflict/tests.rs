@@ -1,0 +1,76 @@
+use crate::base::aligned_buf::Shelf;
+use crate::base::num::Loose;
+use crate::gemm::*;
+
+/// What a product gives whose element `i` of row `row` is `of(row, i)`, against one chain of
+/// multiply-adds for each element.
+fn is_chains(
+    (m, n, k): (usize, usize, usize),
+    a: Left<'_>,
+    of: impl Fn(usize, usize) -> f32,
+    what: &str,
+) {
+    let threads = Threads::new(2);
+    let b: Vec<f32> = (0..k * n).map(|i| (i * 29 % 83) as f32 / 41.0 - 1.0).collect();
+    let layout = Layout::Rows { stride: n };
+    let shelf = (&threads, Shelf::apart());
+    let packed = Packed::new(shelf, Loose::of(&b), layout, (k, n), Precision::F32);
+    let mut c = vec![f32::NAN; m * n];
+    let b_as = Right::Packed(&packed);
+    let product =
+        Product { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, steps: &[] };
+    product.run(&threads, &ScratchPool::default(), &mut c);
+    for (i, found) in c.iter().enumerate() {
+        let (row, column) = (i / n, i % n);
+        let chain = (0..k).fold(0f32, |sum, p| of(row, p).mul_add(b[p * n + column], sum));
+        assert_eq!(*found, chain, "{what}: {row} {column}");
+    }
+}
+
+fn values(len: usize) -> Vec<f32> {
+    (0..len).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect()
+}
+
+/// Any number of rows, pages apart; also where they are not whole lines.
+#[test]
+fn rows_that_lie_pages_apart_are_chains() {
+    let all = values(30 * 2048);
+    for (m, stride, k) in [8, 9, 13, 14, 23, 30].iter().flat_map(|m| {
+        [(1024, 1024), (2048, 2048), (1024, 1008), (1024, 1003)].map(|s| (*m, s.0, s.1))
+    }) {
+        let a = Left::Rows { values: &all, stride };
+        is_chains((m, 45, k), a, |row, i| all[row * stride + i], &format!("{m} {stride} {k}"));
+    }
+}
+
+/// Runs in any order, which are rows of whole pages.
+#[test]
+fn runs_that_lie_pages_apart_are_chains() {
+    let (m, run) = (25, 1024);
+    let all = values(9 * run);
+    let runs: Vec<u32> = (0..2 * m as u32).map(|i| i * 5 % 9).collect();
+    let of = |row: usize, i: usize| all[runs[2 * row + i / run] as usize * run + i % run];
+    is_chains((m, 33, 2 * run), Left::Runs { values: &all, runs: &runs, run }, of, "runs");
+}
+
+/// Windows whose positions are pages apart, with taps outside the input.
+#[test]
+fn windows_that_lie_pages_apart_are_chains() {
+    let (channels, width) = (512, 21);
+    let input = values(2 * width * channels);
+    let zeros = vec![0.0; channels];
+    let window = |input, taps, stride, start| {
+        let output = (input + 1 - taps + 1) / stride;
+        Window { input, output, taps, stride, dilation: 1, start }
+    };
+    let axes = [Window::NONE, window(2, 2, 1, 0), window(width, 3, 2, -1)];
+    let place = Place::channels_last(2 * width, channels);
+    let windows = Windows { input: &input, axes, place, channels: (0, channels), zeros: &zeros };
+    let (m, k) = (axes[1].output * axes[2].output, 6 * channels);
+    let of = |row: usize, i: usize| {
+        let (tap, y, x) = (i / channels, row / axes[2].output, row % axes[2].output);
+        let at = axes[1].position(y, tap / 3).zip(axes[2].position(x, tap % 3));
+        at.map_or(0.0, |(y, x)| input[(y * width + x) * channels + i % channels])
+    };
+    is_chains((m, 40, k), Left::Windows(&windows), of, "windows");
+}

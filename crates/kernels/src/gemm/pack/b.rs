@@ -1,0 +1,233 @@
+//! B packed into panels: the columns of a block side by side, for each k one row of them.
+
+use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::num::Loose;
+use crate::base::par::{Slice, Threads};
+use crate::base::simd::{SIDE, turn};
+use crate::gemm::dequant::pack::{Compressed, Stored};
+use crate::gemm::microkernel;
+use crate::gemm::pack::bf16::{pair_rows, widen_rows};
+use crate::gemm::precision::{Precision, Unit};
+
+/// Where B lies before it is packed.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout {
+    /// `K` rows of `N` elements, `stride` elements apart.
+    Rows {
+        /// Distance between rows.
+        stride: usize,
+    },
+    /// `N` columns of `K` elements, `stride` elements apart: B transposed.
+    Columns {
+        /// Distance between columns.
+        stride: usize,
+    },
+    /// The weights of a convolution: for each of `N` outputs, for each channel its taps. The rows
+    /// of B are taps of channels, `K = taps * channels`.
+    Kernel {
+        /// Taps of a kernel.
+        taps: usize,
+    },
+}
+
+impl Layout {
+    /// Elements from the start of B to its end.
+    pub(crate) fn reach(self, k: usize, n: usize) -> usize {
+        match self {
+            _ if k * n == 0 => 0,
+            Layout::Rows { stride } => (k - 1) * stride + n,
+            Layout::Columns { stride } => (n - 1) * stride + k,
+            Layout::Kernel { .. } => n * k,
+        }
+    }
+}
+
+/// A matrix B of `k` rows and `n` columns, packed for the instruction set in use.
+pub struct Packed {
+    data: Lines,
+    k: usize,
+    n: usize,
+    width: usize,
+    precision: Precision,
+}
+
+impl Packed {
+    /// Packs a matrix of `k` rows and `n` columns, and puts it on a shelf.
+    ///
+    /// # Panics
+    /// When the slice is too short.
+    pub fn new(
+        (threads, shelf): (&Threads, &Shelf),
+        b: &[Loose],
+        layout: Layout,
+        (k, n): (usize, usize),
+        precision: Precision,
+    ) -> Packed {
+        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
+        pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
+        Packed { data, k, n, width: microkernel::shape().1, precision }
+    }
+
+    /// Packs a matrix that is stored in fewer bits.
+    ///
+    /// # Panics
+    /// As [`CompressedPanels::new`](crate::gemm::CompressedPanels::new).
+    pub fn decompressed(
+        (threads, shelf): (&Threads, &Shelf),
+        matrix: &Compressed<'_>,
+        precision: Precision,
+    ) -> Packed {
+        matrix.check();
+        let ((k, n), matrix) = (matrix.size, Stored::Plain(matrix));
+        let (_, width) = microkernel::shape();
+        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
+        let len = width * precision.rows(k);
+        each_panel(threads, data.elements_mut::<f32>(), len, |panel, to| {
+            let mut room = vec![0f32; matrix.panel_room(precision)];
+            matrix.write(panel * width, precision, &mut room, to);
+        });
+        Packed { data, k, n, width, precision }
+    }
+
+    /// Whether it has `k` rows and `n` columns, rounded so.
+    pub(crate) fn is(&self, k: usize, n: usize, precision: Precision) -> bool {
+        (self.k, self.n, self.precision) == (k, n, precision)
+    }
+
+    /// The panels, one after the other.
+    pub(crate) fn panels(&self) -> &[f32] {
+        assert_eq!(self.width, microkernel::shape().1, "packed for another instruction set");
+        self.data.elements()
+    }
+}
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packed({}x{})", self.k, self.n)
+    }
+}
+
+/// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
+pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
+    n.next_multiple_of(microkernel::shape().1) * precision.rows(k)
+}
+
+/// Packs a matrix into memory of [`panels_len`] elements.
+///
+/// # Panics
+/// When a slice is too short.
+pub fn pack_into(
+    threads: &Threads,
+    b: &[Loose],
+    layout: Layout,
+    (k, n): (usize, usize),
+    precision: Precision,
+    to: &mut [f32],
+) {
+    let (_, width) = microkernel::shape();
+    let len = width * precision.rows(k);
+    assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
+    let to = &mut to[..n.div_ceil(width) * len];
+    each_panel(threads, to, len, |panel, to| {
+        pack_panel(b, layout, (k, n), (panel * width, width), precision, to);
+    });
+}
+
+/// Has threads write panels of `len` elements each, one behind the other.
+pub(crate) fn each_panel<T: Send + Sync>(
+    threads: &Threads,
+    panels: &mut [T],
+    len: usize,
+    write: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let count = panels.len().checked_div(len).unwrap_or_default();
+    let out = Slice::new(panels);
+    threads.ranges(count, 1 + (1 << 15) / (len + 1), |range| {
+        for panel in range {
+            // SAFETY: panels are disjoint parts of the buffer.
+            write(panel, unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) });
+        }
+    });
+}
+
+/// Elements of a panel before it is rounded, with the zeros that fill it up.
+pub(crate) fn unrounded(k: usize, width: usize, precision: Precision) -> usize {
+    precision.per_lane() * precision.rows(k) * width
+}
+
+/// Rounds the rows of a panel.
+pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
+    match precision.unit() {
+        None => to.copy_from_slice(rows),
+        Some(Unit::Wide) => widen_rows(rows, width, to),
+        Some(Unit::Tiles | Unit::Pairs) => pair_rows(rows, width, to),
+    }
+}
+
+/// Packs columns `first..first + width` of B; columns beyond `n` are 0.
+pub(crate) fn pack_panel(
+    b: &[Loose],
+    layout: Layout,
+    (k, n): (usize, usize),
+    (first, width): (usize, usize),
+    precision: Precision,
+    to: &mut [f32],
+) {
+    if precision != Precision::F32 {
+        let mut rows = vec![0f32; unrounded(k, width, precision)];
+        pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
+        return round_rows(&rows, width, precision, to);
+    }
+    let columns = width.min(n - first);
+    match layout {
+        Layout::Rows { stride } => {
+            for (i, to) in to.chunks_exact_mut(width).take(k).enumerate() {
+                let row = &b[i * stride + first..][..columns];
+                for (to, x) in to.iter_mut().zip(row) {
+                    *to = x.get();
+                }
+                to[columns..].fill(0.0);
+            }
+        }
+        Layout::Columns { stride } => {
+            transpose(&b[first * stride..], stride, columns, k, to, width, |i| i);
+        }
+        Layout::Kernel { taps } => {
+            let channels = k / taps.max(1);
+            let row = |i: usize| i % taps * channels + i / taps;
+            transpose(&b[first * k..], k, columns, k, to, width, row);
+        }
+    }
+}
+
+/// Writes `columns` columns of `k` elements as rows of `width`, in square blocks; element `i` of a
+/// column goes to row `row(i)`.
+fn transpose(
+    from: &[Loose],
+    stride: usize,
+    columns: usize,
+    k: usize,
+    to: &mut [f32],
+    width: usize,
+    row: impl Fn(usize) -> usize,
+) {
+    if columns < width {
+        to.fill(0.0);
+    }
+    for j in (0..columns).step_by(SIDE) {
+        let side = SIDE.min(columns - j);
+        let mut i = 0;
+        while side == SIDE && i + SIDE <= k {
+            let block = turn(&from[j * stride + i..], stride);
+            for (p, column) in block.iter().enumerate() {
+                to[row(i + p) * width + j..][..SIDE].copy_from_slice(column);
+            }
+            i += SIDE;
+        }
+        for i in i..k {
+            for j in j..j + side {
+                to[row(i) * width + j] = from[j * stride + i].get();
+            }
+        }
+    }
+}

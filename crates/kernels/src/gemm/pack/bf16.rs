@@ -1,0 +1,303 @@
+//! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one by
+//! one in f32, as the machine multiplies them.
+
+use crate::gemm::microkernel::Steps;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::precision::has_pairs;
+use crate::gemm::precision::{Precision, Unit, unit};
+use crate::gemm::source::Source;
+use crate::multiversion;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+use std::cell::Cell;
+#[cfg(target_arch = "x86_64")]
+use std::mem::transmute;
+
+/// The bits of a number as bf16.
+#[inline(always)]
+pub(crate) fn round(value: f32) -> u32 {
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let tiny = value.abs() < f32::MIN_POSITIVE;
+    let number = if tiny { bits >> 16 & 0x8000 } else { nearest };
+    if value.is_nan() { bits >> 16 | 0x40 } else { number }
+}
+
+multiversion! {
+    /// Makes pairs of rows of `width` elements: one row of pairs for each two.
+    pub(crate) fn pair_rows(rows: &[f32], width: usize, pairs: &mut [f32]) {
+        for (rows, pairs) in rows.chunks_exact(2 * width).zip(pairs.chunks_exact_mut(width)) {
+            let (even, odd) = rows.split_at(width);
+            for ((pair, even), odd) in pairs.iter_mut().zip(even).zip(odd) {
+                *pair = f32::from_bits(round(*even) | round(*odd) << 16);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Makes rows for products one by one: those of a pair change places.
+    pub(crate) fn widen_rows(rows: &[f32], width: usize, to: &mut [f32]) {
+        for (rows, to) in rows.chunks_exact(2 * width).zip(to.chunks_exact_mut(2 * width)) {
+            let ((even, odd), (first, second)) = (rows.split_at(width), to.split_at_mut(width));
+            for i in 0..width {
+                first[i] = widen(odd[i]);
+                second[i] = widen(even[i]);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// The same for the elements of a row.
+    fn widen_each(from: &[f32], to: &mut [f32]) {
+        for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(2)) {
+            (to[0], to[1]) = (widen(from[1]), widen(from[0]));
+        }
+    }
+}
+
+/// A number rounded to bf16.
+#[inline(always)]
+fn widen(value: f32) -> f32 {
+    f32::from_bits(round(value) << 16)
+}
+
+multiversion! {
+    fn round_each(from: &[f32], to: &mut [u16]) {
+        for (from, to) in from.iter().zip(to) {
+            *to = round(*from) as u16;
+        }
+    }
+}
+
+/// Rounds an even number of elements to as many lanes as they take.
+pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
+    match unit() {
+        Unit::Wide => {
+            assert!(from.len() == lanes.len() && from.len().is_multiple_of(2));
+            widen_each(from, lanes);
+        }
+        Unit::Tiles | Unit::Pairs => {
+            assert_eq!(from.len(), 2 * lanes.len());
+            // SAFETY: there is room for all, two in each lane.
+            unsafe { round_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
+        }
+    }
+}
+
+thread_local! {
+    /// Room for the rows of a thread: fresh memory for each tile would take longer than the rows.
+    static ROOM: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+}
+
+/// Some rows of A in the lanes that are multiplied.
+pub(crate) struct Rounded {
+    rows: Vec<f32>,
+    first: [*const f32; 1],
+    k: usize,
+    unit: Unit,
+    /// Lanes from one row to the next: an odd number of cache lines, so that rows do not compete
+    /// for the same places of a cache.
+    stride: usize,
+}
+
+impl Rounded {
+    /// Room for `rows` rows of `k` elements.
+    pub(crate) fn new(k: usize, rows: usize) -> Rounded {
+        let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
+        let mut room = ROOM.take();
+        if room.len() < rows * stride {
+            room.resize(rows * stride, 0.0);
+        }
+        Rounded { rows: room, first: [std::ptr::null()], k, unit: unit(), stride }
+    }
+
+    /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
+    /// last element.
+    ///
+    /// # Panics
+    /// When neighbours of a run are apart, or there are too many rows.
+    ///
+    /// # Safety
+    /// The pointers are valid for runs of `k / runs` elements.
+    pub(crate) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
+        let len = self.k / runs;
+        assert!(rows * self.stride <= self.rows.len());
+        for row in 0..rows {
+            for run in 0..runs {
+                // SAFETY: the caller's promise; a row is its runs.
+                unsafe {
+                    let from = from.run(run, (row, rows));
+                    self.round_part(from, len, row, run * len);
+                }
+            }
+            self.fill_up(row);
+        }
+        self.first = [self.rows.as_ptr()];
+        Source::Line(self.first.as_ptr(), Steps { row: self.stride, inner: 1 })
+    }
+
+    /// Rounds elements of a row from element `at` on; they are 0 if there is no pointer to them.
+    ///
+    /// # Safety
+    /// The pointer is valid for so many elements.
+    unsafe fn round_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
+        let to = &mut self.rows[row * self.stride..][..self.stride];
+        if self.unit == Unit::Wide {
+            // SAFETY: the caller's promise.
+            let from = (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from, len) });
+            return widen_part(from, len, to, at);
+        }
+        assert!(at + len <= 2 * to.len());
+        // SAFETY: the caller's promise; there is room for the row, two elements in each lane.
+        unsafe {
+            let to = to.as_mut_ptr().cast::<u16>().add(at);
+            if from.is_null() {
+                to.write_bytes(0, len);
+            } else {
+                round_run(from, len, to);
+            }
+        }
+    }
+
+    /// Writes the zero behind a row that is not whole pairs.
+    fn fill_up(&mut self, row: usize) {
+        if self.k.is_multiple_of(2) {
+            return;
+        }
+        let to = &mut self.rows[row * self.stride..][..self.stride];
+        match self.unit {
+            Unit::Wide => to[self.k - 1] = 0.0,
+            // The second of the last pair is in the upper half of its lane.
+            Unit::Tiles | Unit::Pairs => {
+                let last = &mut to[self.k / 2];
+                *last = f32::from_bits(last.to_bits() & 0xffff);
+            }
+        }
+    }
+}
+
+/// Rounds elements from element `at` of a row on, where those of a pair change places.
+fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
+    let Some(from) = from else {
+        return (at..at + len).for_each(|i| to[i ^ 1] = 0.0);
+    };
+    let even = if at.is_multiple_of(2) { len / 2 * 2 } else { 0 };
+    widen_each(&from[..even], &mut to[at..at + even]);
+    (even..len).for_each(|i| to[(at + i) ^ 1] = widen(from[i]));
+}
+
+impl Drop for Rounded {
+    fn drop(&mut self) {
+        ROOM.set(std::mem::take(&mut self.rows));
+    }
+}
+
+/// Rounds `len` elements.
+///
+/// # Safety
+/// Both pointers are valid for so many.
+unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
+    // SAFETY: the caller's promise; what is referred to has been written.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if has_pairs() {
+            return round_natively(from, len, to);
+        }
+        to.write_bytes(0, len);
+        round_each(std::slice::from_raw_parts(from, len), std::slice::from_raw_parts_mut(to, len));
+    }
+}
+
+/// Rounds `len` elements.
+///
+/// # Safety
+/// The machine has AVX512-BF16; the pointers are valid.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
+    // SAFETY: the caller's promise; what is beyond the elements is masked.
+    unsafe {
+        for i in (0..len).step_by(LANES) {
+            store_rounded(from.add(i), to.add(i), LANES.min(len - i));
+        }
+    }
+}
+
+/// Elements that are rounded at a time.
+#[cfg(target_arch = "x86_64")]
+const LANES: usize = 32;
+
+/// Rounds up to [`LANES`] elements, at least one.
+///
+/// # Safety
+/// As [`round_natively`], for so many elements.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(crate) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize) {
+    let mask = u32::MAX >> (LANES - count);
+    // SAFETY: the caller's promise; what the masks leave out is neither read nor written.
+    unsafe {
+        let (low, high) = match count {
+            LANES => (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(LANES / 2))),
+            _ => (
+                _mm512_maskz_loadu_ps(mask as u16, from),
+                _mm512_maskz_loadu_ps((mask >> 16) as u16, from.wrapping_add(LANES / 2)),
+            ),
+        };
+        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
+        match count {
+            LANES => _mm512_storeu_si512(to.cast(), rounded),
+            _ => _mm512_mask_storeu_epi16(to.cast(), mask, rounded),
+        }
+    }
+}
+
+/// Rounds two rows to pairs.
+///
+/// # Safety
+/// As [`round_natively`], with room for all lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(crate) unsafe fn store_pairs(even: __m512, odd: __m512, to: *mut f32) {
+    /// For each pair its halves, in the order that they have where one row is behind the other.
+    static HALVES: [u16; LANES] = {
+        let mut halves = [0; LANES];
+        let mut i = 0;
+        while i < LANES {
+            halves[i] = (i / 2 + i % 2 * LANES / 2) as u16;
+            i += 1;
+        }
+        halves
+    };
+    // SAFETY: the caller's promise; a vector is as long as the table.
+    unsafe {
+        let halves = _mm512_loadu_si512(HALVES.as_ptr().cast());
+        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(odd, even));
+        _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi16(halves, rounded));
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_rounding_are_the_same() {
+        if !has_pairs() {
+            return;
+        }
+        for high in 0..=u16::MAX {
+            let bits =
+                [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| u32::from(high) << 16 | low);
+            let from = bits.map(f32::from_bits);
+            let mut native = [0u16; 6];
+            // SAFETY: `has_pairs` has been asked, and both are of the same length.
+            unsafe { round_natively(from.as_ptr(), from.len(), native.as_mut_ptr()) };
+            assert_eq!(native, from.map(|x| round(x) as u16), "{from:?}");
+        }
+    }
+}

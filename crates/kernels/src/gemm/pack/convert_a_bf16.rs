@@ -1,0 +1,124 @@
+//! Rounding A before the tiles, where they would round the same elements again and again: those
+//! under the windows of a convolution, and rows that meet columns of B in turn. Windows that have been
+//! rounded get zeros at the ends of lines.
+
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
+use crate::gemm::pack::bf16::round_all;
+use crate::gemm::precision::Precision;
+use crate::gemm::{Left, Place, Product, Window, Windows};
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 1 << 15;
+
+/// Positions with the zeros for each of a line, at most: a file may ask for any padding.
+const MOST: usize = 4;
+
+impl Product<'_> {
+    /// Whether rounding A first pays if there are `across` tiles side by side. Pairs must not
+    /// reach from one run into the next.
+    pub(crate) fn rounds_first(&self, across: usize) -> bool {
+        let (len, run) = match self.a {
+            Left::Rows { stride, .. } => (self.m * stride, stride),
+            Left::Runs { values, run, .. } => (values.len(), run),
+            Left::Windows(windows) if !windows.reads_all() => return false,
+            Left::Windows(windows) => (windows.input.len(), windows.place.position),
+            Left::Rounded(Left::Windows(windows)) => {
+                let [_, _, width] = windows.axes;
+                let gains = windows.reads_all() && padded(width) != width;
+                return gains && !self.precision.has_tiles();
+            }
+            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return false,
+        };
+        let is_read_again = self.m * self.k * across >= 2 * len;
+        let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
+        // Rows that become tiles are read once for each tile of C.
+        self.precision == Precision::Bf16 && !self.precision.has_tiles() && is_even && is_read_again
+    }
+
+    /// Rounds A and calls `then` with the product of what it has become.
+    pub(crate) fn round_first(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        then: impl FnOnce(&Product<'_>),
+    ) {
+        let values = match self.a {
+            Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
+            Left::Runs { values, .. } => values,
+            Left::Windows(of) | Left::Rounded(&Left::Windows(of)) => {
+                return self.round_windows(of, threads, scratch, then);
+            }
+            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return then(self),
+        };
+        let per_lane = self.precision.per_lane();
+        let mut lanes = scratch.take::<f32>(values.len() / per_lane);
+        let shared = Slice::new(&mut lanes);
+        let per_pair = 2 / per_lane;
+        threads.ranges(values.len() / 2, GRAIN, |pairs| {
+            // SAFETY: the ranges are disjoint.
+            let to = unsafe {
+                let start = shared.at(pairs.start * per_pair);
+                std::slice::from_raw_parts_mut(start, pairs.len() * per_pair)
+            };
+            round_all(&values[2 * pairs.start..2 * pairs.end], to);
+        });
+        let a = match self.a {
+            Left::Runs { runs, run, .. } => {
+                Left::Runs { values: &lanes, runs, run: run / per_lane }
+            }
+            Left::Rows { stride, .. } => Left::Rows { values: &lanes, stride: stride / per_lane },
+            other => other,
+        };
+        then(&Product { a: Left::Rounded(&a), ..*self });
+    }
+
+    /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows that
+    /// reach beyond a line need a pointer for each.
+    fn round_windows(
+        &self,
+        of: &Windows<'_>,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        then: impl FnOnce(&Product<'_>),
+    ) {
+        let [depth, height, own] = of.axes;
+        let width = padded(own);
+        let is_rounded = matches!(self.a, Left::Rounded(_));
+        let per_lane = if is_rounded { 1 } else { self.precision.per_lane() };
+        let position = of.place.position / per_lane;
+        let (line, lines) = (width.input * position, depth.input * height.input);
+        let batch = of.input.len() / of.place.image.max(1);
+        let before = (width.start - own.start).unsigned_abs() * position;
+        let mut lanes = scratch.take::<f32>(batch * lines * line);
+        threads.chunks(&mut lanes, line, GRAIN / per_lane, |first, part| {
+            for (i, to) in part.chunks_exact_mut(line.max(1)).enumerate() {
+                let (batch, y) = ((first + i) / lines, (first + i) % lines);
+                let len = own.input * of.place.position;
+                let (left, rest) = to.split_at_mut(before);
+                let (inside, right) = rest.split_at_mut(own.input * position);
+                let from = &of.input[batch * of.place.image + y * len..][..len];
+                left.fill(0.0);
+                match is_rounded {
+                    true => inside.copy_from_slice(from),
+                    false => round_all(from, inside),
+                }
+                right.fill(0.0);
+            }
+        });
+        let windows = Windows {
+            input: &lanes,
+            axes: [depth, height, width],
+            place: Place { image: lines * line, position, channel: 1 },
+            channels: (0, of.channels.1 / per_lane),
+            zeros: of.zeros,
+        };
+        then(&Product { a: Left::Rounded(&Left::Windows(&windows)), ..*self });
+    }
+}
+
+/// Windows over lines that hold the zeros at their ends, unless these are far more.
+fn padded(width: Window) -> Window {
+    let wide = width.with_zeros();
+    if wide.input <= width.input.saturating_mul(MOST) { wide } else { width }
+}

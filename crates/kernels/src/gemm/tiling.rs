@@ -1,0 +1,171 @@
+//! The division of C into tiles. It has no influence on the result.
+
+use super::{FEW_ROWS, Product, Right, microkernel};
+
+/// Bytes of packed B that stay in the cache of one core while rows of A pass by, beside those that
+/// are asked for meanwhile.
+const CACHE: usize = 192 << 10;
+
+/// The same on machines with tiles, for B that is packed on the way: rows of A are copied for each
+/// tile of C.
+const TILES_CACHE: usize = 1 << 20;
+
+/// Bytes of rows of A that stay in the cache of one core on machines with tiles, while B passes by.
+const TILES_ROWS: usize = 640 << 10;
+
+/// The same while B is decompressed for them, which takes longer than to read it.
+const DECODED_ROWS: usize = 2 * TILES_ROWS;
+
+/// Multiply-adds that are worth a second thread.
+pub(super) const GRAIN: usize = 1 << 16;
+
+/// Blocks of rows that make it worth reading B once more.
+const MANY_BLOCKS: usize = 4;
+
+/// Columns of B for each row of A up to which it takes a thread less to read all of B than rows of
+/// A that another thread has written.
+const COLUMNS_OF_A_ROW: usize = 8;
+
+/// Tiles for each thread, so that one that is done sooner can help.
+const TILES_PER_THREAD: usize = 4;
+
+/// The same for few rows, whose tiles take little longer than to begin with them.
+const FEW_TILES_PER_THREAD: usize = 2;
+
+/// Tiles for each thread, for so many rows.
+pub(super) fn tiles_per_thread(rows: usize) -> usize {
+    if rows <= FEW_ROWS { FEW_TILES_PER_THREAD } else { TILES_PER_THREAD }
+}
+
+/// A part of C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) rows: (usize, usize),
+    pub(crate) columns: (usize, usize),
+    /// Few rows, with B as it lies.
+    pub(super) is_thin: bool,
+}
+
+/// Tiles of columns whose panels of B fit the cache, and as many groups of rows as keep the
+/// threads busy. Tiles that follow each other are one thread's, as long as nobody helps it.
+pub(super) struct Tiles {
+    m: usize,
+    n: usize,
+    /// Rows of a tile.
+    rows: usize,
+    /// Tiles side by side.
+    across: usize,
+    /// Tiles one below the other that come before those of the next columns.
+    group: usize,
+    is_thin: bool,
+}
+
+impl Tiles {
+    pub(super) fn new(product: &Product<'_>, threads: usize) -> Tiles {
+        let Product { m, n, k, precision, .. } = *product;
+        let is_thin = product.is_thin();
+        let (most, width) = (microkernel::most_rows(precision), microkernel::shape().1);
+        let row = precision.rows(k).max(1) * size_of::<f32>();
+        let (panels, panel) = (n.div_ceil(width), width * row);
+        let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
+        let rows = |bytes: usize| bytes / row / most * most;
+        let (rows, together) = match (precision.has_tiles(), is_packed) {
+            (false, _) => (m, CACHE / panel),
+            (_, true) => (rows(TILES_ROWS), panels),
+            (_, false) if product.compressed().is_some() => (rows(DECODED_ROWS), panels),
+            (_, false) => (rows(TILES_ROWS), TILES_CACHE / panel),
+        };
+        let rows = rows.max(most).min(m).max(1);
+        let tiles =
+            Tiles { m, n, rows, across: panels.div_ceil(together.max(1)), group: 1, is_thin };
+        if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
+            return tiles;
+        }
+        // Each thread its rows, which it finds in its own cache where it has computed them itself,
+        // unless it would read much of B for few of them, or pack B for itself.
+        let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
+        let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
+        let is_tall = n <= COLUMNS_OF_A_ROW * m && product.reads_once();
+        let blocks = m / (threads * most);
+        if is_packed && (blocks >= MANY_BLOCKS || (is_small || is_tall) && blocks > 0) {
+            return tiles.by_rows(threads, blocks);
+        }
+        tiles.by_columns(threads, most, precision.has_tiles())
+    }
+
+    /// Even parts of the rows for each thread, of so many blocks.
+    fn by_rows(self, threads: usize, blocks: usize) -> Tiles {
+        let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across).max(1);
+        let wanted = wanted.max(self.m.div_ceil(threads * self.rows));
+        let rows = self.m.div_ceil(threads * wanted);
+        let down = self.m.div_ceil(rows);
+        let group = if down.is_multiple_of(wanted) { wanted } else { down };
+        Tiles { rows, group, ..self }
+    }
+
+    /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
+    /// are too few of them, rows are divided too, unless they are copied for each tile.
+    fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
+        let wanted = threads * tiles_per_thread(self.m);
+        // Few rows are divided by columns alone, so that what is asked for of the next columns comes
+        // all the time.
+        let are_few = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
+        let least = if are_few { wanted.min(self.panels()) } else { 1 };
+        let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
+        let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
+        let rows = match copies_rows || self.is_thin {
+            true => self.rows,
+            false => self.m.div_ceil(down).next_multiple_of(most),
+        };
+        Tiles { rows, across, group: self.m.div_ceil(rows), ..self }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.m.div_ceil(self.rows) * self.across
+    }
+
+    /// Tiles side by side.
+    pub(super) fn across(&self) -> usize {
+        self.across
+    }
+
+    /// Panels of B.
+    fn panels(&self) -> usize {
+        self.n.div_ceil(microkernel::shape().1)
+    }
+
+    /// Where the columns of a tile begin: threads that have as many tiles have as many panels, but
+    /// for one.
+    fn column(&self, tile: usize) -> usize {
+        self.panels() * tile / self.across * microkernel::shape().1
+    }
+
+    /// A tile; behind the last, one that begins where B ends, and where the next B may lie.
+    pub(super) fn get(&self, tile: usize) -> Tile {
+        if tile >= self.count() {
+            let end = self.column(self.across);
+            return Tile { rows: (self.m, self.m), columns: (end, end), is_thin: self.is_thin };
+        }
+        let (group, tile) = (tile / (self.group * self.across), tile % (self.group * self.across));
+        let row = (group * self.group + tile % self.group) * self.rows;
+        let across = tile / self.group;
+        Tile {
+            rows: (row, (row + self.rows).min(self.m)),
+            columns: (self.column(across), self.column(across + 1).min(self.n)),
+            is_thin: self.is_thin,
+        }
+    }
+
+    /// Elements of scratch memory that a tile needs.
+    pub(super) fn room(&self, product: &Product<'_>) -> usize {
+        // Nothing lies side by side where B has no columns.
+        let panels = self.panels().div_ceil(self.across.max(1));
+        match (product.b, product.compressed()) {
+            (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),
+            (Right::Plain(..), _) if !self.is_thin => {
+                panels * microkernel::shape().1 * product.precision.rows(product.k)
+            }
+            _ => 0,
+        }
+    }
+}
