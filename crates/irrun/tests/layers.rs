@@ -25,10 +25,10 @@ const KERNELS: Layers = Layers {
         &["gemm"],
         &["nn"],
         &["conv"],
-        &["integers"],
+        &["quantized"],
         &["vision", "signal", "random"],
     ],
-    unsettled: &["gemm", "conv", "integers"],
+    unsettled: &["gemm", "conv", "quantized"],
 };
 
 #[test]
