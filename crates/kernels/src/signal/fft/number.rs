@@ -1,10 +1,8 @@
 //! What a transform is computed with: a complex number, or one of each of several lines, side by side.
 //! Each line is computed alike, so that it does not matter which lie beside it.
 
-use crate::base::num::Plain;
-
 /// A complex number.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Complex {
     /// Real part.
@@ -12,9 +10,6 @@ pub struct Complex {
     /// Imaginary part.
     pub im: f64,
 }
-
-// SAFETY: two f64 without padding.
-unsafe impl Plain for Complex {}
 
 impl Complex {
     /// `exp(-2πi · part / whole)`.
