@@ -1,7 +1,7 @@
 //! `roll SIZES ELEMENT SHIFTS THREADS SECONDS`: medians of Roll and of a copy of the same bytes by
 //! the same threads, by turns between the same warm buffers; JSON on one line.
 
-use kernels::Lines;
+use kernels::AlignedBuf;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ fn main() {
     let bytes = sizes.iter().product::<usize>() * element;
     let plan = RollPlan::new(&sizes, &shifts, element);
     // In large pages from some size on, as the runtime and numpy have them.
-    let (mut from, mut to) = (Lines::zeroed(bytes), Lines::zeroed(bytes));
+    let (mut from, mut to) = (AlignedBuf::zeroed(bytes), AlignedBuf::zeroed(bytes));
     for (i, byte) in from.elements_mut::<u8>().iter_mut().enumerate() {
         *byte = (i * 31 % 251) as u8;
     }

@@ -9,7 +9,7 @@
 #![allow(clippy::needless_range_loop)]
 
 mod base;
-pub use base::aligned_buf::{Lines, Memory, Shelf, prefer_large_heap};
+pub use base::aligned_buf::{AlignedBuf, Allocation, WeightArena, prefer_large_heap};
 pub use base::scratch::{InOut, Scratch, ScratchPool};
 pub use base::{isa, num, par, simd, slices};
 

@@ -6,12 +6,12 @@ use kernels::conv::{Convolution, Input};
 use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
 use kernels::isa::{Isa, force};
 use kernels::multiversion;
-use kernels::num::{Loose, bf16};
+use kernels::num::{UnalignedF32, bf16};
 use kernels::par::Threads;
 use kernels::slices::Slices;
 use kernels::softmax::softmax;
 use kernels::unary::{Unary, unary_f32};
-use kernels::{InOut, ScratchPool, Shelf};
+use kernels::{InOut, ScratchPool, WeightArena};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * seed).sin()).collect()
@@ -35,7 +35,13 @@ fn products(precision: Precision) -> Vec<f32> {
     let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let layout = Layout::Rows { stride: n };
-    let packed = Packed::new((threads, Shelf::apart()), Loose::of(&b), layout, (k, n), precision);
+    let packed = Packed::new(
+        (threads, WeightArena::unpooled()),
+        UnalignedF32::of(&b),
+        layout,
+        (k, n),
+        precision,
+    );
     let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
     let mut c = vec![0.0; (m + 2) * n];
     let (many, few) = c.split_at_mut(m * n);
@@ -47,7 +53,7 @@ fn products(precision: Precision) -> Vec<f32> {
         n,
         k,
         a,
-        b: Right::Plain(Loose::of(&b), layout),
+        b: Right::Plain(UnalignedF32::of(&b), layout),
         c_stride: n,
         precision,
         steps: &[],
@@ -69,7 +75,7 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let own = |len, seed| numbers(len, seed).iter().map(exact).collect::<Vec<f32>>();
         let values = own(33 * 33 * inputs, 0.53);
         let given = own(outputs * inputs / groups * 9, 0.29);
-        let filters = conv.filters((threads, Shelf::apart()), &given);
+        let filters = conv.filters((threads, WeightArena::unpooled()), &given);
         let channels_first = conv.reads_channels_first();
         let input = Input { channels_first, ..Input::channels_last(&values) };
         let steps = [Step::Apply(Unary::Relu {})];

@@ -2,11 +2,11 @@
 //! unit tests change the instruction set that weights are packed for.
 
 use kernels::gemm::{Layout, Packed, Precision, Right};
-use kernels::num::Loose;
+use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
 use kernels::unary::Unary;
-use kernels::{ScratchPool, Shelf};
+use kernels::{ScratchPool, WeightArena};
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()
@@ -173,8 +173,8 @@ impl Network {
         let pack = |from: &[f32], first: usize, rows: usize, k: usize| {
             let layout = Layout::Columns { stride: k };
             Packed::new(
-                (Threads::single(), Shelf::apart()),
-                Loose::of(&from[first * k..]),
+                (Threads::single(), WeightArena::unpooled()),
+                UnalignedF32::of(&from[first * k..]),
                 layout,
                 (k, rows),
                 Precision::F32,
@@ -191,7 +191,7 @@ impl Network {
             .collect();
         let plain = self.products().into_iter().map(|(first, _)| {
             Right::Plain(
-                Loose::of(&recurrent[first * hidden..]),
+                UnalignedF32::of(&recurrent[first * hidden..]),
                 Layout::Columns { stride: hidden },
             )
         });

@@ -1,6 +1,6 @@
-//! Memory that begins at cache lines, in large pages where that pays.
+//! Buffers aligned to cache lines, in large pages where that pays.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -61,21 +61,21 @@ fn out_of_memory(bytes: usize) -> ! {
 }
 
 /// Memory from the heap that begins at a cache line.
-pub struct Memory {
+pub struct Allocation {
     start: *mut u8,
     allocated: *mut u8,
     layout: Layout,
 }
 
 // SAFETY: it owns plain bytes, and gives no access to them but by a pointer.
-unsafe impl Send for Memory {}
+unsafe impl Send for Allocation {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for Allocation {}
 
-impl Memory {
+impl Allocation {
     /// Zeroed bytes, if there are as many.
-    pub fn zeroed(bytes: usize) -> Option<Memory> {
-        let memory = Memory::aligned(bytes, LINE)?;
+    pub fn zeroed(bytes: usize) -> Option<Allocation> {
+        let memory = Allocation::aligned(bytes, LINE)?;
         if bytes >= LARGE {
             prefer_large_pages(memory.start, bytes);
         }
@@ -83,21 +83,20 @@ impl Memory {
     }
 
     /// The same for what lasts and is read again and again. From half a megabyte on it is whole
-    /// large pages: small ones are more than processors remember the places of, and looking one up
-    /// takes as long as reading some lines.
-    pub fn lasting(bytes: usize) -> Option<Memory> {
+    /// large pages: 4 KB pages overflow the TLB, and a page walk takes as long as reading some lines.
+    pub fn lasting(bytes: usize) -> Option<Allocation> {
         if bytes < LASTING {
-            return Memory::zeroed(bytes);
+            return Allocation::zeroed(bytes);
         }
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE)?;
-        let memory = Memory::aligned(bytes, LARGE_PAGE)?;
+        let memory = Allocation::aligned(bytes, LARGE_PAGE)?;
         prefer_large_pages(memory.start, bytes);
         Some(memory)
     }
 
     /// Asked for the alignment itself, the allocator would write zeros to memory that comes zeroed
     /// from the system.
-    fn aligned(bytes: usize, align: usize) -> Option<Memory> {
+    fn aligned(bytes: usize, align: usize) -> Option<Allocation> {
         let layout = Layout::from_size_align(bytes.checked_add(align)?, align_of::<u64>()).ok()?;
         // SAFETY: the layout has a size above 0.
         let allocated = unsafe { alloc_zeroed(layout) };
@@ -106,7 +105,7 @@ impl Memory {
         }
         // SAFETY: the layout has room for that many more bytes.
         let start = unsafe { allocated.add(allocated.align_offset(align)) };
-        Some(Memory { start, allocated, layout })
+        Some(Allocation { start, allocated, layout })
     }
 
     /// Where it begins.
@@ -115,7 +114,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and dropped once.
         unsafe { dealloc(self.allocated, self.layout) };
@@ -123,36 +122,36 @@ impl Drop for Memory {
 }
 
 /// Elements that begin at a cache line, owned.
-pub struct Lines {
+pub struct AlignedBuf {
     start: *mut u8,
     bytes: usize,
-    /// What they lie in, side by side with others.
-    _of: Option<Arc<Memory>>,
+    /// The allocation, which other buffers may share.
+    _of: Option<Arc<Allocation>>,
 }
 
 // SAFETY: they own plain bytes.
-unsafe impl Send for Lines {}
+unsafe impl Send for AlignedBuf {}
 // SAFETY: as above; they are written through an exclusive borrow alone.
-unsafe impl Sync for Lines {}
+unsafe impl Sync for AlignedBuf {}
 
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines { start: std::ptr::without_provenance_mut(LINE), bytes: 0, _of: None }
+impl Default for AlignedBuf {
+    fn default() -> AlignedBuf {
+        AlignedBuf { start: std::ptr::without_provenance_mut(LINE), bytes: 0, _of: None }
     }
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for AlignedBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lines({})", self.bytes)
+        write!(f, "AlignedBuf({})", self.bytes)
     }
 }
 
-impl Lines {
+impl AlignedBuf {
     /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
     /// a vector of the standard library finds none.
-    pub fn zeroed(bytes: usize) -> Lines {
-        let memory = Memory::zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes));
-        Lines { start: memory.start(), bytes, _of: Some(Arc::new(memory)) }
+    pub fn zeroed(bytes: usize) -> AlignedBuf {
+        let memory = Allocation::zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes));
+        AlignedBuf { start: memory.start(), bytes, _of: Some(Arc::new(memory)) }
     }
 
     /// Bytes of all elements.
@@ -166,80 +165,80 @@ impl Lines {
     }
 
     /// The memory as elements.
-    pub fn elements<T: Plain>(&self) -> &[T] {
+    pub fn elements<T: Pod>(&self) -> &[T] {
         // SAFETY: `bytes` bytes from a cache line on are these lines' own, they are initialised,
         // and every bit pattern is a value.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.bytes / size_of::<T>()) }
     }
 
     /// The memory as elements, for writing.
-    pub fn elements_mut<T: Plain>(&mut self) -> &mut [T] {
+    pub fn elements_mut<T: Pod>(&mut self) -> &mut [T] {
         // SAFETY: as above, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes / size_of::<T>()) }
     }
 }
 
-/// Where what lasts is put, such as packed weights: side by side, in large pages, once it is more
-/// than some hundred KB. A board is given back when nothing on it is left.
+/// Where packed weights and whatever else lasts are allocated. From half a megabyte on, all
+/// allocations share chunks of large pages. A chunk is freed with the last buffer in it.
 #[derive(Default)]
-pub struct Shelf {
-    board: Mutex<Board>,
-    gives_apart: bool,
+pub struct WeightArena {
+    chunk: Mutex<Chunk>,
+    unpooled: bool,
 }
 
-/// What is taken from next.
+/// The chunk that the next buffer is taken from.
 #[derive(Default)]
-struct Board {
-    memory: Option<Arc<Memory>>,
+struct Chunk {
+    memory: Option<Arc<Allocation>>,
     /// Where the free part begins, and its bytes.
     at: usize,
     free: usize,
-    /// Bytes of all that has been put on the shelf.
+    /// Bytes of all buffers so far.
     total: usize,
 }
 
-/// Bytes of a board; what needs more lies apart. Large pages that are never touched cost nothing.
-const BOARD: usize = 8 * LARGE_PAGE;
+/// Bytes of a chunk; larger buffers have one of their own. Untouched large pages cost nothing.
+const CHUNK: usize = 8 * LARGE_PAGE;
 
-impl Shelf {
-    /// One that gives each thing memory of its own, for what is used once.
-    pub fn apart() -> &'static Shelf {
-        static APART: LazyLock<Shelf> =
-            LazyLock::new(|| Shelf { gives_apart: true, ..Shelf::default() });
-        &APART
+impl WeightArena {
+    /// One that gives each buffer an allocation of its own, for what is used once.
+    pub fn unpooled() -> &'static WeightArena {
+        static UNPOOLED: LazyLock<WeightArena> =
+            LazyLock::new(|| WeightArena { unpooled: true, ..WeightArena::default() });
+        &UNPOOLED
     }
 
     /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
     /// a vector of the standard library finds none.
-    pub fn lines(&self, bytes: usize) -> Lines {
-        if self.gives_apart {
-            return Lines::zeroed(bytes);
+    pub fn alloc(&self, bytes: usize) -> AlignedBuf {
+        if self.unpooled {
+            return AlignedBuf::zeroed(bytes);
         }
-        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        board.total += bytes;
-        match board.total < LASTING {
-            true => Lines::zeroed(bytes),
-            false => board.lines(bytes),
+        let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
+        chunk.total += bytes;
+        match chunk.total < LASTING {
+            true => AlignedBuf::zeroed(bytes),
+            false => chunk.alloc(bytes),
         }
     }
 }
 
-impl Board {
-    fn lines(&mut self, bytes: usize) -> Lines {
+impl Chunk {
+    fn alloc(&mut self, bytes: usize) -> AlignedBuf {
         let room = bytes.next_multiple_of(LINE);
-        let new = |len| Memory::lasting(len).unwrap_or_else(|| out_of_memory(len));
-        if room > BOARD {
+        let new = |len| Allocation::lasting(len).unwrap_or_else(|| out_of_memory(len));
+        if room > CHUNK {
             let memory = new(room);
-            return Lines { start: memory.start(), bytes, _of: Some(Arc::new(memory)) };
+            return AlignedBuf { start: memory.start(), bytes, _of: Some(Arc::new(memory)) };
         }
         if self.memory.is_none() || self.free < room {
-            let memory = Some(Arc::new(new(BOARD)));
-            *self = Board { memory, at: 0, free: BOARD, total: self.total };
+            let memory = Some(Arc::new(new(CHUNK)));
+            *self = Chunk { memory, at: 0, free: CHUNK, total: self.total };
         }
         let of = self.memory.clone();
         let start = of.as_ref().map_or_else(std::ptr::null_mut, |m| m.start());
-        // SAFETY: the board has so much room behind what was taken before.
-        let lines = Lines { start: unsafe { start.add(self.at) }, bytes, _of: of };
+        // SAFETY: the chunk has so much room behind what was taken before.
+        let lines = AlignedBuf { start: unsafe { start.add(self.at) }, bytes, _of: of };
         (self.at, self.free) = (self.at + room, self.free - room);
         lines
     }
@@ -251,15 +250,15 @@ mod tests {
 
     #[test]
     fn a_shelf_gives_disjoint_zeroed_lines() {
-        let shelf = Shelf::default();
-        let sizes = [0, 1, 63, 64, 65, LASTING, 3, LARGE_PAGE + 5, BOARD - 7, BOARD + 1, 100];
-        let mut all: Vec<Lines> = sizes.iter().map(|bytes| shelf.lines(*bytes)).collect();
+        let arena = WeightArena::default();
+        let sizes = [0, 1, 63, 64, 65, LASTING, 3, LARGE_PAGE + 5, CHUNK - 7, CHUNK + 1, 100];
+        let mut all: Vec<AlignedBuf> = sizes.iter().map(|bytes| arena.alloc(*bytes)).collect();
         for (mark, lines) in (1u8..).zip(&mut all) {
             assert_eq!(lines.elements::<u8>().as_ptr() as usize % LINE, 0);
             assert!(lines.elements::<u8>().iter().all(|byte| *byte == 0));
             lines.elements_mut().fill(mark);
         }
-        drop(shelf);
+        drop(arena);
         for ((mark, size), lines) in (1u8..).zip(sizes).zip(&all) {
             assert_eq!(lines.len(), size);
             assert!(lines.elements::<u8>().iter().all(|byte| *byte == mark), "{size}");
@@ -268,19 +267,19 @@ mod tests {
 
     #[test]
     fn a_board_ends_with_what_lies_on_it() {
-        let shelf = Shelf::default();
-        let (one, two) = (shelf.lines(LASTING), shelf.lines(10));
-        let board = Arc::downgrade(one._of.as_ref().unwrap());
-        drop((shelf, one));
-        assert!(board.upgrade().is_some());
+        let arena = WeightArena::default();
+        let (one, two) = (arena.alloc(LASTING), arena.alloc(10));
+        let chunk = Arc::downgrade(one._of.as_ref().unwrap());
+        drop((arena, one));
+        assert!(chunk.upgrade().is_some());
         drop(two);
-        assert!(board.upgrade().is_none());
+        assert!(chunk.upgrade().is_none());
     }
 
     #[test]
     fn what_there_is_no_memory_for_is_refused() {
-        assert!(Memory::zeroed(usize::MAX).is_none());
-        assert!(Memory::lasting(usize::MAX - 5).is_none());
-        assert!(Memory::zeroed(isize::MAX as usize - 100).is_none());
+        assert!(Allocation::zeroed(usize::MAX).is_none());
+        assert!(Allocation::lasting(usize::MAX - 5).is_none());
+        assert!(Allocation::zeroed(isize::MAX as usize - 100).is_none());
     }
 }

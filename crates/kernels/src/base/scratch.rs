@@ -1,7 +1,7 @@
 //! Memory that kernels borrow: operands that may coincide, and scratch space.
 
-use crate::base::aligned_buf::Lines;
-use crate::base::num::Plain;
+use crate::base::aligned_buf::AlignedBuf;
+use crate::base::num::Pod;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -23,7 +23,7 @@ unsafe impl<T: Send + Sync> Send for InOut<'_, T> {}
 // SAFETY: as above; writing through a shared reference is `unsafe`.
 unsafe impl<T: Send + Sync> Sync for InOut<'_, T> {}
 
-impl<'a, T: Plain> InOut<'a, T> {
+impl<'a, T: Pod> InOut<'a, T> {
     /// An input and an output apart from each other.
     ///
     /// # Panics
@@ -106,7 +106,7 @@ impl<'a, T: Plain> InOut<'a, T> {
     /// # Panics
     /// When they are not within the length, or more than `N`.
     #[inline(always)]
-    pub fn load_some<const N: usize>(&self, at: usize, len: usize) -> [T; N] {
+    pub fn load_masked<const N: usize>(&self, at: usize, len: usize) -> [T; N] {
         assert!(len <= N && at + len <= self.len);
         let mut values = [T::default(); N];
         // SAFETY: within the input and the array.
@@ -119,7 +119,7 @@ impl<'a, T: Plain> InOut<'a, T> {
     /// # Panics
     /// When they are not within the length, or more than `N`.
     #[inline(always)]
-    pub fn store_some<const N: usize>(&mut self, at: usize, values: [T; N], len: usize) {
+    pub fn store_masked<const N: usize>(&mut self, at: usize, values: [T; N], len: usize) {
         assert!(len <= N && at + len <= self.len);
         // SAFETY: within the output, which is borrowed exclusively, and the array.
         unsafe { self.to.add(at).copy_from_nonoverlapping(values.as_ptr(), len) };
@@ -145,23 +145,23 @@ impl<'a, T: Plain> InOut<'a, T> {
 /// Buffers for intermediate values, kept from one use to the next.
 #[derive(Default)]
 pub struct ScratchPool {
-    free: RefCell<Vec<Lines>>,
+    free: RefCell<Vec<AlignedBuf>>,
 }
 
 impl ScratchPool {
     /// A buffer of `len` elements with arbitrary contents, aligned to a cache line.
-    pub fn take<T: Plain>(&self, len: usize) -> Scratch<'_, T> {
+    pub fn take<T: Pod>(&self, len: usize) -> Scratch<'_, T> {
         let bytes = len * size_of::<T>();
         let mut free = self.free.borrow_mut();
         let fit = |i: &usize| free.get(*i).is_some_and(|b| b.len() >= bytes);
         let best = (0..free.len()).filter(fit).min_by_key(|i| free[*i].len());
         let mut buffer = match best.or_else(|| free.len().checked_sub(1)) {
             Some(i) => free.swap_remove(i),
-            None => Lines::default(),
+            None => AlignedBuf::default(),
         };
         if buffer.len() < bytes {
             // Growing would copy.
-            buffer = Lines::zeroed(bytes);
+            buffer = AlignedBuf::zeroed(bytes);
         }
         Scratch { pool: self, buffer, len, element: PhantomData }
     }
@@ -170,12 +170,12 @@ impl ScratchPool {
 /// A borrowed scratch buffer; goes back to its pool when dropped.
 pub struct Scratch<'p, T> {
     pool: &'p ScratchPool,
-    buffer: Lines,
+    buffer: AlignedBuf,
     len: usize,
     element: PhantomData<T>,
 }
 
-impl<T: Plain> Deref for Scratch<'_, T> {
+impl<T: Pod> Deref for Scratch<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -183,7 +183,7 @@ impl<T: Plain> Deref for Scratch<'_, T> {
     }
 }
 
-impl<T: Plain> DerefMut for Scratch<'_, T> {
+impl<T: Pod> DerefMut for Scratch<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.buffer.elements_mut()[..self.len]
     }

@@ -6,7 +6,7 @@
 //! slices lie side by side, and each of sixteen lanes takes a slice of its own. Which of the two
 //! it is depends on the axes only, so the bits are the same for any number of threads.
 
-use crate::base::num::{Plain, Stored};
+use crate::base::num::{Pod, Stored};
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 
@@ -101,7 +101,7 @@ impl Slices {
     }
 
     /// Calls `f` for every block, on all threads. What blocks write is disjoint.
-    pub fn blocks<T: Plain>(
+    pub fn blocks<T: Pod>(
         &self,
         threads: &Threads,
         io: &InOut<'_, T>,
@@ -212,7 +212,7 @@ impl<T: Stored> Block<'_, T> {
 
     /// Where the lanes share a slice, folds them in halves.
     #[inline(always)]
-    fn met<W: Plain>(&self, lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
+    fn met<W: Pod>(&self, lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
         if self.along { met(lanes, meet) } else { lanes }
     }
 
@@ -240,14 +240,14 @@ impl<T: Stored> Block<'_, T> {
                 }
             }
             if rest > 0 {
-                let mut x: [T; LANES] = self.io.load_some(start + whole, rest);
+                let mut x: [T; LANES] = self.io.load_masked(start + whole, rest);
                 for i in 0..LANES {
                     let (state, y) = f(lanes[i], x[i].widen(), i);
                     lanes[i] = if i < rest { state } else { lanes[i] };
                     x[i] = narrow(y);
                 }
                 if STORE {
-                    self.io.store_some(start + whole, x, rest);
+                    self.io.store_masked(start + whole, x, rest);
                 }
             }
         }

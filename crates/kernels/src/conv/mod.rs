@@ -18,8 +18,8 @@ pub use naive::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
 
-use crate::base::aligned_buf::{Lines, Shelf};
-use crate::base::num::{Loose, bf16};
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::num::{UnalignedF32, bf16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
@@ -55,11 +55,11 @@ pub enum Filters<'a> {
     /// One packed matrix for each group.
     Panels(Vec<Packed>),
     /// For each tap one element for each channel, where few channels are a group.
-    Channels(Lines),
+    Channels(AlignedBuf),
     /// A packed matrix for each way to write the input, where few channels are read and all is rounded.
     Narrow(Vec<Packed>),
     /// Transformed, with fewer multiplications.
-    Winograd(Lines),
+    Winograd(AlignedBuf),
 }
 
 /// What is convolved.
@@ -203,11 +203,11 @@ impl Convolution {
     }
 
     /// Lays out filters, given for each output channel, for each input channel of its group, tap
-    /// by tap, and puts them on a shelf.
+    /// by tap, and puts them on a arena.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
         match self.is_winograd() {
             true => Filters::Winograd(winograd::filters(self, to, filters)),
             false => self.direct_filters(to, filters),
@@ -215,13 +215,13 @@ impl Convolution {
     }
 
     /// The same for [`Self::run_directly`].
-    fn direct_filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
+    fn direct_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if let Some(repeated) = self.repeated() {
             return repeated.direct_filters(to, filters);
         }
         if let Some(each) = depthwise::each(self) {
-            let mut turned = to.1.lines(taps * each * self.outputs * size_of::<f32>());
+            let mut turned = to.1.alloc(taps * each * self.outputs * size_of::<f32>());
             depthwise::lay_out(self, each, filters, turned.elements_mut());
             return Filters::Channels(turned);
         }
@@ -232,14 +232,15 @@ impl Convolution {
     }
 
     /// A packed matrix for each group.
-    fn packed(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Filters<'static> {
+    fn packed(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         let (inputs, outputs) = self.group();
         let k = taps * inputs;
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
-        let pack =
-            |g: usize| Packed::new(to, Loose::of(group(g)), layout, (k, outputs), self.rounded());
+        let pack = |g: usize| {
+            Packed::new(to, UnalignedF32::of(group(g)), layout, (k, outputs), self.rounded())
+        };
         Filters::Panels((0..self.groups).map(pack).collect())
     }
 
@@ -247,7 +248,7 @@ impl Convolution {
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_laid_out = self.is_by_channels() || self.repeated().is_some();
         match is_laid_out || narrow(self).is_some() || self.is_winograd() {
-            true => self.filters((threads, Shelf::apart()), filters),
+            true => self.filters((threads, WeightArena::unpooled()), filters),
             false => Filters::Plain(filters),
         }
     }
@@ -404,7 +405,7 @@ impl Convolution {
                 let (inputs, outputs) = self.group();
                 let taps = self.taps();
                 let own = &values[group * taps * inputs * outputs..];
-                Right::Plain(Loose::of(own), Layout::Kernel { taps })
+                Right::Plain(UnalignedF32::of(own), Layout::Kernel { taps })
             }
             Filters::Channels(_) | Filters::Narrow(_) | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")

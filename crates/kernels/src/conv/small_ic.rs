@@ -6,8 +6,8 @@
 //! values, or none, get an even number of channels instead.
 
 use super::{Convolution, Input};
-use crate::base::aligned_buf::Shelf;
-use crate::base::num::Loose;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
@@ -87,7 +87,7 @@ impl Narrow<'_> {
     }
 
     /// The filters for each way to write the input.
-    pub(super) fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Vec<Packed> {
+    pub(super) fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Packed> {
         let taps = self.conv.taps();
         let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
         let pack = |form: Form| {
@@ -105,7 +105,7 @@ impl Narrow<'_> {
             }
             let size = (runs * form.run, self.conv.outputs);
             let layout = Layout::Kernel { taps: runs };
-            Packed::new(to, Loose::of(&all), layout, size, Precision::Bf16)
+            Packed::new(to, UnalignedF32::of(&all), layout, size, Precision::Bf16)
         };
         self.forms().into_iter().map(pack).collect()
     }

@@ -5,7 +5,7 @@
 //! those taps, in reverse.
 
 use super::{Convolution, Filters, Input};
-use crate::base::aligned_buf::Shelf;
+use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{Step, Window, apply_steps};
@@ -68,11 +68,11 @@ impl Transposed {
     }
 
     /// Lays out filters for each part, given for each group, for each of its input channels, for
-    /// each of its output channels, tap by tap, and puts them on a shelf.
+    /// each of its output channels, tap by tap, and puts them on a arena.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Vec<Filters<'static>> {
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
         let part = |part: &Part| part.conv.direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }

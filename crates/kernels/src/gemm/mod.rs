@@ -36,7 +36,7 @@ pub(crate) use post_ops::{Absorbed, add, add_number, apply_to_rows, finish};
 pub use post_ops::{Step, apply_steps, are_absorbed};
 pub use precision::Precision;
 
-use crate::base::num::Loose;
+use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 pub(crate) use microkernel::{most_rows, store};
@@ -67,7 +67,7 @@ pub enum Right<'a> {
     /// the B of the next one.
     Panels(&'a [f32]),
     /// As it lies in memory.
-    Plain(&'a [Loose], Layout),
+    Plain(&'a [UnalignedF32], Layout),
     /// As it is stored, in fewer bits.
     Compressed(Compressed<'a>),
     /// The same in panels.

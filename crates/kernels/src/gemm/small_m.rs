@@ -1,9 +1,9 @@
 //! Products with few rows: B is read once, where it lies.
 
 use super::{Layout, Product, Tile, finish};
-use crate::base::num::Loose;
+use crate::base::num::UnalignedF32;
 use crate::base::par::Slice;
-use crate::base::simd::{SIDE, turn};
+use crate::base::simd::{SIDE, transpose_16x16};
 use crate::multiversion;
 
 /// Computes a tile of a product with few rows.
@@ -11,7 +11,7 @@ pub(super) fn tile(
     p: &Product<'_>,
     tile: Tile,
     (a, a_stride): (&[f32], usize),
-    (b, layout): (&[Loose], Layout),
+    (b, layout): (&[UnalignedF32], Layout),
     c: Slice<f32>,
 ) {
     let (left, right) = tile.columns;
@@ -78,7 +78,7 @@ macro_rules! for_rows {
 multiversion! {
     /// Products of rows of `a` with rows of `b`, each a chain along k: the rows of a block are
     /// turned to stand side by side.
-    fn dots(a: Rows<'_>, b: &[Loose], stride: usize, out: &mut [&mut [f32]]) {
+    fn dots(a: Rows<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / SIDE * SIDE;
         for first in (0..whole).step_by(SIDE) {
@@ -100,7 +100,7 @@ multiversion! {
 #[inline(always)]
 fn block_dots<const R: usize>(
     a: [&[f32]; R],
-    b: &[Loose],
+    b: &[UnalignedF32],
     stride: usize,
     first: usize,
     out: &mut [&mut [f32]],
@@ -109,7 +109,7 @@ fn block_dots<const R: usize>(
     let terms = a[0].len();
     let whole = terms / SIDE * SIDE;
     for k in (0..whole).step_by(SIDE) {
-        let block = turn(&b[k..], stride);
+        let block = transpose_16x16(&b[k..], stride);
         for (a, sums) in a.iter().zip(&mut sums) {
             let a = &a[k..][..SIDE];
             for (x, line) in a.iter().zip(&block) {
@@ -136,7 +136,7 @@ const WIDE: usize = 64;
 
 multiversion! {
     /// Sums of rows of `b`, each times an element of a row of `a`, along k in order.
-    fn sums(a: Rows<'_>, b: &[Loose], stride: usize, out: &mut [&mut [f32]]) {
+    fn sums(a: Rows<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / WIDE * WIDE;
         for first in (0..whole).step_by(WIDE) {
@@ -160,7 +160,7 @@ multiversion! {
 #[inline(always)]
 fn wide_sums<const R: usize>(
     a: [&[f32]; R],
-    b: &[Loose],
+    b: &[UnalignedF32],
     stride: usize,
     first: usize,
     out: &mut [&mut [f32]],

@@ -1,6 +1,6 @@
 use super::*;
-use crate::base::aligned_buf::Shelf;
-use crate::base::num::{Loose, bf16};
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::{UnalignedF32, bf16};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
@@ -54,12 +54,12 @@ proptest! {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(Loose::of(&b), rows), &threads), &expected);
-        let packed = Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::F32);
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(UnalignedF32::of(&b), rows), &threads), &expected);
+        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::F32);
         prop_assert_eq!(&product(m, n, k, &a, Right::Packed(&packed), &threads), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(Loose::of(&turned), columns), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(UnalignedF32::of(&turned), columns), &threads), &expected);
     }
 }
 
@@ -80,10 +80,11 @@ fn few_rows_are_chains() {
                     Layout::Kernel { .. } => unreachable!(),
                 };
                 let expected = reference(m, n, k, &a, at);
-                let found = product(m, n, k, &a, Right::Plain(Loose::of(&b), layout), &threads);
+                let found =
+                    product(m, n, k, &a, Right::Plain(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
-                let (to, size) = ((&threads, Shelf::apart()), (k, n));
-                let packed = Packed::new(to, Loose::of(&b), layout, size, Precision::F32);
+                let (to, size) = ((&threads, WeightArena::unpooled()), (k, n));
+                let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
                 for threads in [Threads::single(), &threads] {
                     let found = product(m, n, k, &a, Right::Packed(&packed), threads);
                     assert_eq!(found, expected, "{m} {n} {k} {layout:?}, packed");
@@ -145,7 +146,7 @@ fn rounded_products_below_the_normal_numbers_are_0() {
         numbers.iter().enumerate().map(|(i, x)| x * factor(*x) * row(i)).collect::<Vec<_>>()
     };
     let (a, b) = (tiny(1), tiny(2));
-    let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+    let right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let found = product_of(Precision::Bf16, (m, n, k), &a, right, &threads);
     let expected = rounded_reference(m, n, k, &a, &b);
     assert!(expected.contains(&0.0) && expected.iter().any(|x| *x != 0.0));
@@ -163,12 +164,12 @@ proptest! {
         let expected = rounded_reference(m, n, k, &a, &b);
         let rows = Layout::Rows { stride: n };
         let of = |b: Right<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
-        prop_assert_eq!(&of(Right::Plain(Loose::of(&b), rows)), &expected);
-        let packed = Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::Bf16);
+        prop_assert_eq!(&of(Right::Plain(UnalignedF32::of(&b), rows)), &expected);
+        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::Bf16);
         prop_assert_eq!(&of(Right::Packed(&packed)), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&of(Right::Plain(Loose::of(&turned), columns)), &expected);
+        prop_assert_eq!(&of(Right::Plain(UnalignedF32::of(&turned), columns)), &expected);
         for (c, found) in expected.iter().enumerate() {
             let terms = (0..k).map(|p| f64::from(a[c / n * k + p]) * f64::from(b[p * n + c % n]));
             let (exact, size) = terms.fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
@@ -245,8 +246,13 @@ fn rounded_windows_are_chains() {
         };
         let rows = Layout::Rows { stride: n };
         let threads = Threads::new(3);
-        let packed =
-            Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), Precision::Bf16);
+        let packed = Packed::new(
+            (&threads, WeightArena::unpooled()),
+            UnalignedF32::of(&b),
+            rows,
+            (k, n),
+            Precision::Bf16,
+        );
         for threads in [Threads::single(), &threads] {
             let mut c = vec![0.0; m * n];
             let (a, b) = (Left::Windows(&windows), Right::Packed(&packed));
@@ -301,7 +307,7 @@ fn operands_and_results_may_be_rounded() {
             Step::AddMatrix { values: &more, stride: n },
             Step::Apply(Unary::Relu {}),
         ];
-        let b = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+        let b = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
         let rows = Left::Rows { values: &a, stride: k };
         let product = Product { m, n, k, a: rows, b, c_stride: n, precision, steps: &steps };
         let mut expected = vec![f32::NAN; m * n];
@@ -328,7 +334,7 @@ fn steps_see_rows_and_columns() {
         Step::Apply(Unary::Relu {}),
         Step::AddMatrix { values: &residual, stride: n },
     ];
-    let b_right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+    let b_right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let left = Left::Rows { values: &a, stride: k };
     let precision = Precision::F32;
     let p = Product { m, n, k, a: left, b: b_right, c_stride: n, precision, steps: &steps };
@@ -349,8 +355,13 @@ fn steps_in_registers_are_the_steps() {
         (a[0], a[k], a[2 * k]) = (f32::NAN, f32::INFINITY, -0.0);
         let (bias, residual) = (numbers(n, 13), numbers(m * n, 14));
         let (rows, precision) = (Layout::Rows { stride: n }, Precision::F32);
-        let packed =
-            Packed::new((&threads, Shelf::apart()), Loose::of(&b), rows, (k, n), precision);
+        let packed = Packed::new(
+            (&threads, WeightArena::unpooled()),
+            UnalignedF32::of(&b),
+            rows,
+            (k, n),
+            precision,
+        );
         let plain = product(m, n, k, &a, Right::Packed(&packed), &threads);
         let (add, matrix) =
             (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
@@ -397,7 +408,7 @@ fn factors_multiply_the_columns_of_a() {
         a.iter().enumerate().map(|(i, x)| x * factors[i / (rows * k) * k + i % k]).collect();
     let expected = reference(m, n, k, &scaled, |p, j| b[p * n + j]);
     let left = Left::Scaled { values: &a, stride: k, factors: &factors, rows };
-    let right = Right::Plain(Loose::of(&b), Layout::Rows { stride: n });
+    let right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let mut c = vec![0.0; m * n];
     let precision = Precision::F32;
     Product { m, n, k, a: left, b: right, c_stride: n, precision, steps: &[] }.run(
@@ -423,15 +434,15 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let whole: Vec<f32> = (0..m).flat_map(row).copied().collect();
         let others = [&parts[1][..], &parts[2]];
         let layout = Layout::Rows { stride: n };
-        let shelf = (&threads, Shelf::apart());
-        let packed = Packed::new(shelf, Loose::of(&b), layout, (k, n), precision);
+        let arena = (&threads, WeightArena::unpooled());
+        let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), precision);
         let product = |a, b| {
             let mut c = vec![0.0; m * n];
             let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &[] };
             product.run(&threads, &ScratchPool::default(), &mut c);
             c
         };
-        for right in [Right::Packed(&packed), Right::Plain(Loose::of(&b), layout)] {
+        for right in [Right::Packed(&packed), Right::Plain(UnalignedF32::of(&b), layout)] {
             let beside = Left::Beside { first: &parts[0], others: &others, columns };
             let rows = Left::Rows { values: &whole, stride: k };
             assert_eq!(product(beside, right), product(rows, right), "{columns} {precision:?}");
@@ -468,8 +479,8 @@ fn products_together_are_the_products() {
             .zip(&matrices)
             .map(|(&n, b)| {
                 Packed::new(
-                    (&threads, Shelf::apart()),
-                    Loose::of(b),
+                    (&threads, WeightArena::unpooled()),
+                    UnalignedF32::of(b),
                     rows(n),
                     (k, n),
                     Precision::F32,
@@ -483,7 +494,7 @@ fn products_together_are_the_products() {
             a: Left::Rows { values: &a, stride: k },
             b: match i % 2 {
                 0 => Right::Packed(&packed[i]),
-                _ => Right::Plain(Loose::of(&matrices[i]), rows(widths[i])),
+                _ => Right::Plain(UnalignedF32::of(&matrices[i]), rows(widths[i])),
             },
             c_stride: widths[i],
             precision: Precision::F32,

@@ -3,7 +3,7 @@
 //! Rows are compiled for the types that networks compute in. Elements of other types are
 //! converted to one of those and back, block by block in the cache.
 
-use crate::base::num::{Bool, Plain, Stored, Wide as _, bytes_mut};
+use crate::base::num::{Bool, Pod, Stored, Wide as _, bytes_mut};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 use crate::math::broadcast::Broadcast;
@@ -22,7 +22,7 @@ const FEW: usize = 16;
 const BLOCK: usize = 128;
 
 /// A function of two elements of one type.
-pub trait Formula<T: Plain, U: Plain> {
+pub trait Formula<T: Pod, U: Pod> {
     /// The value for one pair.
     fn apply(a: T, b: T) -> U;
 }
@@ -80,11 +80,11 @@ macro_rules! formulas {
 pub trait Lane: Stored<Wide: Arithmetic> {
     #[doc(hidden)]
     #[allow(clippy::missing_safety_doc)]
-    unsafe fn row<U: Plain, F: Formula<Self, U>>(row: Row<Self, U>);
+    unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>);
 }
 
 impl Lane for f32 {
-    unsafe fn row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+    unsafe fn row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
         vector_row::<U, F>(row);
     }
 }
@@ -92,7 +92,7 @@ impl Lane for f32 {
 macro_rules! scalar_rows {
     ($($t:ty)*) => {
         $(impl Lane for $t {
-            unsafe fn row<U: Plain, F: Formula<$t, U>>(row: Row<$t, U>) {
+            unsafe fn row<U: Pod, F: Formula<$t, U>>(row: Row<$t, U>) {
                 // SAFETY: the caller's promise.
                 unsafe { lanes::<FEW, $t, U, F>(row) }
             }
@@ -111,7 +111,7 @@ pub struct Operands<'a, T, U> {
     out: &'a mut [U],
 }
 
-impl<'a, T: Plain, U: Plain> Operands<'a, T, U> {
+impl<'a, T: Pod, U: Pod> Operands<'a, T, U> {
     /// Inputs and output apart from each other.
     pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
         Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out }
@@ -127,7 +127,7 @@ impl<'a, T: Plain, U: Plain> Operands<'a, T, U> {
     }
 }
 
-impl<'a, T: Plain> Operands<'a, T, T> {
+impl<'a, T: Pod> Operands<'a, T, T> {
     /// The output overwrites the first input.
     pub fn over_first(a: &'a mut [T], b: &'a [T]) -> Operands<'a, T, T> {
         Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: a }
@@ -179,7 +179,7 @@ pub struct Row<T, U> {
 /// Computes a row that lies within its operands, and whose part of the output nobody else uses.
 type RowFn<T, U> = unsafe fn(Row<T, U>);
 
-fn run<T: Lane, U: Plain>(
+fn run<T: Lane, U: Pod>(
     threads: &Threads,
     plan: &Broadcast<2>,
     operands: &Untyped<T, U>,
@@ -214,7 +214,7 @@ const SOME: usize = 512;
 
 /// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around them.
 /// They are laid side by side where they are not.
-fn short_rows<T: Lane, U: Plain>(
+fn short_rows<T: Lane, U: Pod>(
     threads: &Threads,
     plan: &Broadcast<2>,
     (len, strides): (usize, [usize; 2]),
@@ -246,7 +246,7 @@ fn short_rows<T: Lane, U: Plain>(
 ///
 /// # Safety
 /// There are these elements, and room for as many rows.
-unsafe fn repeat<T: Plain>(from: *const T, len: usize, rows: usize, to: *mut T) {
+unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
     let (mut done, all) = (len, rows * len);
     // SAFETY: the caller's promise; what is copied again has been written.
     unsafe {
@@ -263,7 +263,7 @@ unsafe fn repeat<T: Plain>(from: *const T, len: usize, rows: usize, to: *mut T) 
 ///
 /// # Safety
 /// There are these elements, and room for them.
-unsafe fn beside<T: Plain>(
+unsafe fn beside<T: Pod>(
     from: *const T,
     (len, step): (usize, usize),
     (rows, stride): (usize, usize),
@@ -280,7 +280,7 @@ unsafe fn beside<T: Plain>(
     }
 }
 
-impl<T: Lane, U: Plain> Untyped<T, U> {
+impl<T: Lane, U: Pod> Untyped<T, U> {
     /// Computes a row through blocks of another type.
     ///
     /// # Safety
@@ -313,7 +313,7 @@ impl<T: Lane, U: Plain> Untyped<T, U> {
 }
 
 multiversion! {
-    fn vector_row<U: Plain, F: Formula<f32, U>>(row: Row<f32, U>) {
+    fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
         // SAFETY: the promise of `Lane::row`, which alone calls this.
         unsafe { lanes::<MANY, f32, U, F>(row) }
     }
@@ -322,7 +322,7 @@ multiversion! {
 /// # Safety
 /// The row lies within its operands, and nobody else uses its part of the output.
 #[inline(always)]
-unsafe fn lanes<const LANES: usize, T: Plain, U: Plain, F: Formula<T, U>>(row: Row<T, U>) {
+unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
     // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
     // is only what is inlined here.

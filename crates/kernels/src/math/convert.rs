@@ -3,7 +3,7 @@
 //! Stored values are read from and written to bytes, which need not be aligned: constants lie
 //! wherever the file has them.
 
-use crate::base::num::{Bool, Plain, Stored, Wide, bf16, f16};
+use crate::base::num::{Bool, Pod, Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
 use crate::multiversion;
 
@@ -59,7 +59,7 @@ multiversion! {
         assert!(from.len() >= size_of_val(to) / size_of::<S::Wide>() * size_of::<S>());
         let from: *const S = from.as_ptr().cast();
         for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: within the bytes; every bit pattern is a value of a Plain type.
+            // SAFETY: within the bytes; every bit pattern is a value of a Pod type.
             *to = unsafe { from.add(i).read_unaligned() }.widen();
         }
     }
@@ -106,7 +106,7 @@ pub fn convert<W: Wide>(
 ///
 /// # Panics
 /// When there are too few bytes.
-pub fn decode_all<L: Plain>(
+pub fn decode_all<L: Pod>(
     threads: &Threads,
     (from, size, decode): (&[u8], usize, Decoder<L>),
     to: &mut [L],
@@ -120,7 +120,7 @@ pub fn decode_all<L: Plain>(
 ///
 /// # Panics
 /// When there are fewer.
-pub fn encode_all<L: Plain>(
+pub fn encode_all<L: Pod>(
     threads: &Threads,
     from: &[L],
     (to, size, encode): (&mut [u8], usize, Encoder<L>),

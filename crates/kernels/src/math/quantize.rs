@@ -115,7 +115,7 @@ fn clamps([low, high]: [f32; 2], most: f32) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn within_levels<V: Vector>(scaled: V, most: f32) -> V {
     // SAFETY: the caller's promise.
-    unsafe { scaled.larger(V::zero()).smaller(V::splat(most)) }
+    unsafe { scaled.max(V::zero()).min(V::splat(most)) }
 }
 
 /// Numbers from 0 to 2^22, rounded to whole ones, ties to even.

@@ -1,6 +1,6 @@
 //! Elements of one tensor or another.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::math::broadcast::Broadcast;
 use crate::multiversion;
@@ -9,7 +9,7 @@ use crate::multiversion;
 ///
 /// # Panics
 /// When the operands are not those of the plan: condition, then, other.
-pub fn select<T: Plain>(
+pub fn select<T: Pod>(
     threads: &Threads,
     plan: &Broadcast<3>,
     condition: &[u8],
@@ -39,7 +39,7 @@ pub fn select<T: Plain>(
 }
 
 multiversion! {
-    fn each<T: Plain>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+    fn each<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
         for (((out, c), t), o) in out.iter_mut().zip(condition).zip(then).zip(other) {
             *out = if *c != 0 { *t } else { *o };
         }
@@ -48,14 +48,14 @@ multiversion! {
 
 multiversion! {
     /// Takes `values` where the condition is `chosen`, and one number elsewhere.
-    fn either<T: Plain>(condition: &[u8], values: &[T], number: T, chosen: bool, out: &mut [T]) {
+    fn either<T: Pod>(condition: &[u8], values: &[T], number: T, chosen: bool, out: &mut [T]) {
         for ((out, c), value) in out.iter_mut().zip(condition).zip(values) {
             *out = if (*c != 0) == chosen { *value } else { number };
         }
     }
 }
 
-fn strided<T: Plain>(steps: [usize; 3], c: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+fn strided<T: Pod>(steps: [usize; 3], c: &[u8], then: &[T], other: &[T], out: &mut [T]) {
     for (i, out) in out.iter_mut().enumerate() {
         let chosen = c[i * steps[0]] != 0;
         *out = if chosen { then[i * steps[1]] } else { other[i * steps[2]] };

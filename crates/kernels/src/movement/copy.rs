@@ -1,6 +1,6 @@
 //! Strided copies: the one kernel behind every operation that only moves elements.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 pub use crate::base::strides::{dense_strides, gcd};
 use std::ops::Range;
@@ -139,7 +139,7 @@ impl CopyPlan {
     ///
     /// # Panics
     /// When the plan reaches beyond either slice.
-    pub fn run<T: Plain>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
+    pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         run_together(threads, &[(self, from)], to);
     }
 
@@ -154,7 +154,7 @@ impl CopyPlan {
     /// # Safety
     /// Every position of the plan lies within the slices, and no other thread writes those of these
     /// strips.
-    unsafe fn run_part<T: Plain>(&self, parts: Range<usize>, from: &[T], to: Slice<T>) {
+    unsafe fn run_part<T: Pod>(&self, parts: Range<usize>, from: &[T], to: Slice<T>) {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
         let strips = strips(inner);
         let mut at = Odometer::new(outer, parts.start / strips);
@@ -198,7 +198,7 @@ impl CopyPlan {
 ///
 /// # Panics
 /// When a plan reaches beyond its source or the destination.
-pub fn run_together<T: Plain>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
+pub fn run_together<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
     let (mut count, mut most) = (0, 0);
     for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
         plan.check(|a| a.from, plan.from, from.len(), "source");
@@ -288,7 +288,7 @@ fn strips(inner: &[Axis]) -> usize {
 ///
 /// # Safety
 /// As [`copy_row`].
-unsafe fn copy_strip<T: Plain>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
+unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
     let axis = &mut axes[divided(axes[0], axes[1])];
     let first = strip * TILE;
     axis.size = TILE.min(axis.size - first);
@@ -301,7 +301,7 @@ unsafe fn copy_strip<T: Plain>(mut axes: [Axis; 2], strip: usize, from: *const T
 ///
 /// # Safety
 /// Every position along the axes is valid for reading and writing.
-unsafe fn copy_row<T: Plain>(axes: &[Axis], from: *const T, to: *mut T) {
+unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
     // SAFETY: the positions below are those along the axes.
     unsafe {
         match *axes {
@@ -326,7 +326,7 @@ unsafe fn copy_row<T: Plain>(axes: &[Axis], from: *const T, to: *mut T) {
 /// # Safety
 /// As [`copy_row`].
 #[inline(always)]
-unsafe fn copy_run<T: Plain>(from: *const T, to: *mut T, size: usize) {
+unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
     // SAFETY: the caller has promised that both runs are valid.
     unsafe {
         if size * size_of::<T>() >= 32 {
@@ -343,7 +343,7 @@ unsafe fn copy_run<T: Plain>(from: *const T, to: *mut T, size: usize) {
 ///
 /// # Safety
 /// As [`copy_row`].
-unsafe fn transpose<T: Plain>(outer: Axis, inner: Axis, from: *const T, to: *mut T) {
+unsafe fn transpose<T: Pod>(outer: Axis, inner: Axis, from: *const T, to: *mut T) {
     for i0 in (0..outer.size).step_by(TILE) {
         let i1 = (i0 + TILE).min(outer.size);
         for j0 in (0..inner.size).step_by(TILE) {

@@ -1,6 +1,6 @@
 //! Slices of a tensor by index.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::movement::indices::{OutOfRange, Row, Rows, normal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ impl GatherPlan {
     ///
     /// # Panics
     /// When a slice is not of the size the plan is for.
-    pub fn run<T: Plain>(&self, threads: &Threads, data: &[T], indices: &[i64], out: &mut [T]) {
+    pub fn run<T: Pod>(&self, threads: &Threads, data: &[T], indices: &[i64], out: &mut [T]) {
         let GatherPlan { batch, outer, size, count, inner } = *self;
         assert_eq!(out.len(), batch * outer * count * inner);
         assert_eq!(data.len(), batch * outer * size * inner);
@@ -64,7 +64,7 @@ impl GatherPlan {
 }
 
 /// Copies element `index` of each `size` elements.
-fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
+fn column<T: Pod>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
     // A whole cache line is read for each element.
     let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
     threads.chunks(out, 1, grain, |first, out| {
@@ -76,7 +76,7 @@ fn column<T: Plain>(threads: &Threads, data: &[T], (size, index): (usize, usize)
 }
 
 /// Copies the entries of one slice that the indices choose.
-fn take<T: Plain>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: &mut [T]) {
+fn take<T: Pod>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: &mut [T]) {
     if inner == 1 {
         for (to, index) in to.iter_mut().zip(indices) {
             *to = normal(*index, size).map_or_else(|_| T::default(), |i| from[i]);
@@ -100,7 +100,7 @@ fn take<T: Plain>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to
 ///
 /// # Panics
 /// When there are not as many indices as elements of the output.
-pub fn along<T: Plain, I: Copy + Sync + Into<i64>>(
+pub fn along<T: Pod, I: Copy + Sync + Into<i64>>(
     threads: &Threads,
     (data, sizes, axis): (&[T], &[usize], usize),
     (indices, index_sizes): (&[I], &[usize]),
@@ -127,7 +127,7 @@ pub fn along<T: Plain, I: Copy + Sync + Into<i64>>(
 
 /// Copies the elements that a row of indices means; whether all are in range.
 #[inline(always)]
-fn take_row<T: Plain, I: Copy + Into<i64>>(
+fn take_row<T: Pod, I: Copy + Into<i64>>(
     data: &[T],
     row: Row,
     indices: &[I],
@@ -147,7 +147,7 @@ fn take_row<T: Plain, I: Copy + Into<i64>>(
 ///
 /// # Panics
 /// When the output is not of that size, or a run reaches beyond the data.
-pub fn at_positions<T: Plain>(
+pub fn at_positions<T: Pod>(
     threads: &Threads,
     data: &[T],
     (positions, inner): (&[usize], usize),
@@ -170,7 +170,7 @@ pub fn at_positions<T: Plain>(
 }
 
 /// Copies runs of `N` elements, too short to call a function for each.
-fn runs<T: Plain, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
+fn runs<T: Pod, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
     for (to, position) in out.as_chunks_mut::<N>().0.iter_mut().zip(positions) {
         *to = data[*position..].as_chunks::<N>().0[0];
     }

@@ -1,6 +1,6 @@
 //! The sequences of a beam search.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 
 /// Time steps, batches and beams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Beams {
     ///
     /// # Panics
     /// When a slice is not of the size of the beams, or of the batches in the case of `lengths`.
-    pub fn gather<T: Plain>(
+    pub fn gather<T: Pod>(
         &self,
         (tokens, parents): (&[T], &[i64]),
         lengths: &[i64],

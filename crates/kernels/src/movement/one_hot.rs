@@ -1,6 +1,6 @@
 //! Tensors of one value in which some places are marked with another.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::Threads;
 
 /// Elements that are worth a second thread.
@@ -11,7 +11,7 @@ const GRAIN: usize = 16 << 10;
 ///
 /// # Panics
 /// When there are not as many places.
-pub fn one_hot<T: Plain>(
+pub fn one_hot<T: Pod>(
     threads: &Threads,
     places: &[Option<usize>],
     (depth, inner): (usize, usize),
@@ -30,7 +30,7 @@ pub fn one_hot<T: Plain>(
 
 /// Matrices of `columns` columns and as many rows as fit `matrix` elements, with `one` on the
 /// diagonal that begins at column `diagonal`, or at row `-diagonal`.
-pub fn eye<T: Plain>(
+pub fn eye<T: Pod>(
     threads: &Threads,
     (matrix, columns): (usize, usize),
     diagonal: i64,
@@ -49,7 +49,7 @@ pub fn eye<T: Plain>(
 }
 
 /// Calls `f` with each slice of `size` elements and its number.
-fn out_slices<T: Plain>(
+fn out_slices<T: Pod>(
     threads: &Threads,
     size: usize,
     out: &mut [T],

@@ -1,6 +1,6 @@
 //! Copies a tensor into the middle of another and fills what lies around it.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::Threads;
 
 /// An axis that grows or shrinks.
@@ -55,7 +55,7 @@ impl PadPlan {
     ///
     /// # Panics
     /// When a slice is not of the size the plan is for, or `source` tells more than `size`.
-    pub fn run<T: Plain>(
+    pub fn run<T: Pod>(
         &self,
         threads: &Threads,
         source: impl Fn(i64, i64) -> Option<usize> + Sync,
@@ -76,7 +76,7 @@ impl PadPlan {
     }
 
     /// Fills one row along the last axis.
-    fn row<T: Plain>(
+    fn row<T: Pod>(
         &self,
         axis: &Axis,
         source: &impl Fn(i64, i64) -> Option<usize>,

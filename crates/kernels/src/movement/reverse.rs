@@ -1,6 +1,6 @@
 //! Sequences of which a part is turned round.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::Threads;
 
 /// How the sequences of a tensor lie: `[outer, first, middle, second, inner]`, where one of first
@@ -27,13 +27,7 @@ impl Sequences {
     ///
     /// # Panics
     /// When slices are not of the sizes of the sequences, or a length is more than a sequence has.
-    pub fn reverse<T: Plain>(
-        &self,
-        threads: &Threads,
-        lengths: &[usize],
-        from: &[T],
-        to: &mut [T],
-    ) {
+    pub fn reverse<T: Pod>(&self, threads: &Threads, lengths: &[usize], from: &[T], to: &mut [T]) {
         let Sequences { first, middle, second, inner, batch_first } = *self;
         threads.chunks(to, inner, GRAIN / size_of::<T>(), |start, part| {
             for (i, run) in part.chunks_exact_mut(inner).enumerate() {

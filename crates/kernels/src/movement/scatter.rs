@@ -1,6 +1,6 @@
 //! Writes updates into a tensor. Several updates of an element are applied in their order.
 
-use crate::base::num::{Plain, Stored, Wide};
+use crate::base::num::{Pod, Stored, Wide};
 use crate::base::par::Threads;
 use crate::math::arithmetic::Arithmetic;
 use crate::movement::scatter_indices::Places;
@@ -39,7 +39,7 @@ pub struct Runs<'a, T> {
 ///
 /// # Panics
 /// When there are fewer updates than places.
-pub fn replace<T: Plain>(threads: &Threads, data: &mut [T], runs: Runs<'_, T>) {
+pub fn replace<T: Pod>(threads: &Threads, data: &mut [T], runs: Runs<'_, T>) {
     runs.divide(threads, data, |start, part| {
         runs.within(start, part.len(), |at, updates| match updates {
             // Too few to call a function.

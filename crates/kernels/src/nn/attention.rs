@@ -2,7 +2,7 @@
 //! whole head are never in memory. The products and the softmax are those of
 //! [`gemm`](crate::gemm) and [`softmax`](crate::nn::softmax) and give the same bits.
 
-use crate::base::num::Loose;
+use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::base::slices::LANES;
@@ -159,11 +159,14 @@ impl Attention {
         let (keys, values) = (Layout::Columns { stride: key }, Layout::Rows { stride: value });
         let (scores, rest) = space.split_at_mut(self.block() * self.columns(true));
         let (keys, values) = if self.few() {
-            (Right::Plain(Loose::of(head.key), keys), Right::Plain(Loose::of(head.value), values))
+            (
+                Right::Plain(UnalignedF32::of(head.key), keys),
+                Right::Plain(UnalignedF32::of(head.value), values),
+            )
         } else {
             let (k, v) = rest.split_at_mut(self.panels_len(self.depth, self.terms));
             let pack = |from: &[f32], layout, size, to: &mut [f32]| {
-                let from = Loose::of(from);
+                let from = UnalignedF32::of(from);
                 pack_into(Threads::single(), from, layout, size, self.precision(), to);
             };
             pack(head.key, keys, (self.depth, self.terms), k);

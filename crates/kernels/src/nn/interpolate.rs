@@ -1,6 +1,6 @@
 //! Weighted sums along axes, one axis after the other: how images are resized.
 
-use crate::base::num::{Plain, Stored, bf16, f16};
+use crate::base::num::{Pod, Stored, bf16, f16};
 use crate::base::par::{Slice, Threads};
 use crate::math::convert::Ways;
 use crate::math::real::Real;
@@ -9,7 +9,7 @@ use crate::multiversion;
 /// A number that is averaged: floats in f32 or f64, integers in f64.
 pub trait Pixel: Stored {
     /// What sums are computed in.
-    type Sum: Real + Plain;
+    type Sum: Real + Pod;
 
     /// The value.
     fn load(self) -> Self::Sum;
@@ -361,7 +361,7 @@ impl Pick {
     ///
     /// # Panics
     /// When the output is not of the size of what is chosen, or a choice lies outside the data.
-    pub fn run<T: Plain>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
+    pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         let (outer, last) = match self.axes.split_last() {
             Some((last, outer)) => (outer, &last[..]),
             None => (&[][..], &[0][..]),

@@ -2,7 +2,7 @@
 //! step after step those of the hidden state. Directions and, where there are several, sequences
 //! are independent of each other and run on different threads.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::{InOut, ScratchPool};
 use crate::gemm::{Left, Precision, Product, Right, plain};
@@ -54,7 +54,7 @@ impl Cell {
 }
 
 /// f32, with weights as [`Right`] has them, or f64, with rows of weights for each term.
-pub trait Number: Real + Plain {
+pub trait Number: Real + Pod {
     /// Weights, transposed.
     type Matrix<'a>: Copy + Send + Sync;
 

@@ -64,7 +64,7 @@ multiversion! {
             for (row, line) in rows.iter_mut().take(some).enumerate() {
                 for at in (0..width).step_by(LANES) {
                     let len = LANES.min(width - at);
-                    let x: [T; LANES] = io.load_some((first + row) * width + at, len);
+                    let x: [T; LANES] = io.load_masked((first + row) * width + at, len);
                     for i in 0..LANES {
                         let outside = T::Wide::of(f64::NEG_INFINITY);
                         line[at + i] = if i < len { x[i].widen() } else { outside };
@@ -79,7 +79,7 @@ multiversion! {
                         y[i] = Wide::narrow(line[at + i]);
                     }
                     let len = LANES.min(width - at);
-                    io.store_some((first + row) * width + at, y, len);
+                    io.store_masked((first + row) * width + at, y, len);
                 }
             }
         }

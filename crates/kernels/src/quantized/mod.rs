@@ -12,7 +12,7 @@ mod winograd;
 pub use input::{Data, Levels};
 pub use pack::Panels;
 
-use crate::base::aligned_buf::Shelf;
+use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
@@ -59,11 +59,11 @@ impl Quantized {
     }
 
     /// Lays out filters, given for each output channel, for each input channel, tap by tap, and
-    /// puts them on a shelf.
+    /// puts them on a arena.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &Shelf), filters: &[i8]) -> Panels {
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> Panels {
         match self.in_patches {
             true => Panels::of_patches(&self.conv, self.levels, to, filters),
             false => Panels::new(&self.conv, self.levels, to, filters),

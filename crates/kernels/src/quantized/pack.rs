@@ -4,7 +4,7 @@
 use super::input::{Levels, Shape, channels};
 use super::kernel::WIDTH;
 use super::winograd;
-use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::conv::Convolution;
 use crate::conv::winograd::TAPS;
@@ -12,7 +12,7 @@ use crate::conv::winograd::TAPS;
 /// Filters in panels of 32 columns.
 #[derive(Debug)]
 pub struct Panels {
-    values: Lines,
+    values: AlignedBuf,
     /// Bytes of a panel.
     panel: usize,
     /// For each column what the level of 0 adds to its sums.
@@ -24,7 +24,7 @@ impl Panels {
     pub(super) fn new(
         conv: &Convolution,
         levels: Levels,
-        (threads, shelf): (&Threads, &Shelf),
+        (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
     ) -> Panels {
         let [_, height, width] = conv.axes;
@@ -33,7 +33,7 @@ impl Panels {
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let run = shape.steps * shape.step;
         let panel = run * shape.runs * WIDTH;
-        let mut values = shelf.lines(panel * conv.outputs.div_ceil(WIDTH));
+        let mut values = arena.alloc(panel * conv.outputs.div_ceil(WIDTH));
         // Where the channels under each tap begin, in terms.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
@@ -52,14 +52,14 @@ impl Panels {
     pub(super) fn of_patches(
         conv: &Convolution,
         levels: Levels,
-        (threads, shelf): (&Threads, &Shelf),
+        (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
     ) -> Panels {
         let (k, panel) = (TAPS * conv.inputs, winograd::panel_pairs(conv));
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let filters = &filters[..conv.outputs * k];
         let bytes = panel * size_of::<u32>();
-        let mut values = shelf.lines(bytes * conv.outputs.div_ceil(WIDTH));
+        let mut values = arena.alloc(bytes * conv.outputs.div_ceil(WIDTH));
         threads.chunks(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
             let own = filters.chunks(WIDTH * k).skip(first);
             for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {

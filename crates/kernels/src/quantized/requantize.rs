@@ -73,7 +73,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     unsafe fn load<V: Vector>(self, row: *const f32, p: usize) -> V {
         let from = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
-        unsafe { if WHOLE { V::load(from) } else { V::load_some(from, self.lanes::<V>(p)) } }
+        unsafe { if WHOLE { V::load(from) } else { V::load_masked(from, self.lanes::<V>(p)) } }
     }
 
     /// # Safety
@@ -82,7 +82,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     unsafe fn store<V: Vector>(self, x: V, row: *mut f32, p: usize) {
         let to = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
-        unsafe { if WHOLE { x.store(to) } else { x.store_some(to, self.lanes::<V>(p)) } }
+        unsafe { if WHOLE { x.store(to) } else { x.store_masked(to, self.lanes::<V>(p)) } }
     }
 
     /// As [`Self::load`], of bytes.
@@ -96,7 +96,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         unsafe {
             match WHOLE {
                 true => V::load_bytes(from),
-                false => V::load_some_bytes(from, self.lanes::<V>(p)),
+                false => V::load_masked_bytes(from, self.lanes::<V>(p)),
             }
         }
     }
@@ -112,7 +112,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         unsafe {
             match WHOLE {
                 true => x.store_bytes(to),
-                false => x.store_some_bytes(to, self.lanes::<V>(p)),
+                false => x.store_masked_bytes(to, self.lanes::<V>(p)),
             }
         }
     }
@@ -261,10 +261,10 @@ impl<'a> Lanes<'a> {
                     let at = |i: usize| v.as_ptr().add((row + i) * stride);
                     each!(i, p => x[i][p].fma(lane(at(i), p), nothing));
                 }
-                Lanes::Relu => each!(i, p => x[i][p].larger(V::zero())),
+                Lanes::Relu => each!(i, p => x[i][p].max(V::zero())),
                 Lanes::Clamp(low, high) => {
                     let (low, high) = (V::splat(low), V::splat(high));
-                    each!(i, p => high.smaller(low.larger(x[i][p])));
+                    each!(i, p => high.min(low.max(x[i][p])));
                 }
                 Lanes::Apply(function) if CALLS => {
                     let mut rows = [[0f32; WIDTH]; R];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::base::aligned_buf::Shelf;
+use crate::base::aligned_buf::WeightArena;
 use crate::conv::Input;
 use crate::gemm::Precision;
 use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels};
@@ -145,7 +145,7 @@ fn agrees(
     let expected = reference(conv, levels, data, filters, &scales);
     let steps = [Step::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
-        let panels = quantized.filters((&threads, Shelf::apart()), filters);
+        let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
         let input = Input { channels_first, ..Input::channels_last(&values) };
         let given = Data::Values(input, levels.to_level().unwrap());
         for data in [given, Data::Levels(data)] {
@@ -176,7 +176,7 @@ fn steps_are_applied_in_their_order() {
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
     let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = quantized.filters((Threads::single(), Shelf::apart()), &filters);
+    let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
     let data = Data::Values(Input::channels_last(&data), levels.to_level().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |steps: &[Step<'_>]| {

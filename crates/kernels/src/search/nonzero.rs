@@ -1,13 +1,13 @@
 //! The positions of elements that are not 0.
 
-use crate::base::num::{Plain, Stored};
+use crate::base::num::{Pod, Stored};
 use crate::base::par::{Slice, Threads};
 
 /// Elements that are counted at a time.
 const CHUNK: usize = 16 << 10;
 
 /// The number of elements of each chunk that are not 0, for [`positions`].
-pub fn count<T: Plain>(threads: &Threads, data: &[T]) -> Vec<usize> {
+pub fn count<T: Pod>(threads: &Threads, data: &[T]) -> Vec<usize> {
     let mut counts = vec![0; data.len().div_ceil(CHUNK)];
     threads.chunks(&mut counts, 1, 1, |first, counts| {
         for (i, count) in counts.iter_mut().enumerate() {
@@ -22,7 +22,7 @@ pub fn count<T: Plain>(threads: &Threads, data: &[T]) -> Vec<usize> {
 ///
 /// # Panics
 /// When the counts are not those of [`count`], or a slice is not of the size they say.
-pub fn positions<T: Plain, I: Stored>(
+pub fn positions<T: Pod, I: Stored>(
     threads: &Threads,
     sizes: &[usize],
     data: &[T],
@@ -68,7 +68,7 @@ pub fn positions<T: Plain, I: Stored>(
 
 /// Writes the index of each element that is not 0 until `out` is full, without a branch for each;
 /// the first element has index `start`.
-fn along_one_axis<T: Plain, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
+fn along_one_axis<T: Pod, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
     let mut at = 0;
     for (i, value) in data.iter().enumerate() {
         let Some(slot) = out.get_mut(at) else { break };

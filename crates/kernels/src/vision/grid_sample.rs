@@ -1,6 +1,6 @@
 //! Samples of images at given positions.
 
-use crate::base::num::Plain;
+use crate::base::num::Pod;
 use crate::base::par::Threads;
 use crate::math::real::Real;
 use crate::nn::interpolate::Pixel;
@@ -105,7 +105,7 @@ impl Images {
 
     /// Writes `value(image, place)` for every output element. `place` makes of a position what all
     /// channels share; it is kept where there are several.
-    fn each<T: Plain, P: Copy + Send + Sync>(
+    fn each<T: Pod, P: Copy + Send + Sync>(
         &self,
         threads: &Threads,
         (data, grid): (&[T], &[f32]),
@@ -139,7 +139,7 @@ impl Images {
     ///
     /// # Panics
     /// When a slice is of another size, or images to sample are empty.
-    pub fn nearest<T: Plain>(
+    pub fn nearest<T: Pod>(
         &self,
         threads: &Threads,
         sampling: Sampling,

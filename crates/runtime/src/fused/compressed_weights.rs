@@ -73,9 +73,9 @@ impl Panels {
         let stored = self.stored(cx)?;
         let form = || format!("{:?}", self.weights);
         let make = || match self.weights.widened {
-            None => Laid::Narrow(CompressedPanels::new(cx.to_shelf(), &stored.matrix())),
+            None => Laid::Narrow(CompressedPanels::new(cx.to_arena(), &stored.matrix())),
             Some(precision) => {
-                Laid::Wide(Packed::decompressed(cx.to_shelf(), &stored.matrix(), precision))
+                Laid::Wide(Packed::decompressed(cx.to_arena(), &stored.matrix(), precision))
             }
         };
         Ok(match self.panels.on_second_use(cx, form, make) {

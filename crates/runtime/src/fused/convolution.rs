@@ -127,7 +127,7 @@ impl Kernel for ChannelsLastKernel {
         let steps = steps(&self.then, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let prepare = || self.way.prepare(cx.to_shelf(), given);
+        let prepare = || self.way.prepare(cx.to_arena(), given);
         let filters = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {

@@ -4,7 +4,7 @@ use crate::fused::post_ops::{Round, Then, steps};
 use crate::graph::net::FusedOp;
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
-use kernels::Shelf;
+use kernels::WeightArena;
 use kernels::conv::Input;
 use kernels::quantize::{Output, ToLevel};
 use kernels::quantized::{Data, Levels, Operands, Panels, Quantized};
@@ -85,12 +85,12 @@ impl Kernel for IntegerKernel {
             None => Output::Values(cx.output(0)),
         };
         let steps = steps(then, cx, *columns);
-        let prepare = || quantized.filters(cx.to_shelf(), given);
+        let prepare = || quantized.filters(cx.to_arena(), given);
         let once;
         let filters = match self.filters.now(cx, || quantized.form(), prepare) {
             Some(filters) => filters,
             None => {
-                once = quantized.filters((cx.threads(), Shelf::apart()), given);
+                once = quantized.filters((cx.threads(), WeightArena::unpooled()), given);
                 &once
             }
         };

@@ -5,7 +5,7 @@ use crate::kernel::{Reuse, RunCx};
 use crate::tensor::convert::Conversion;
 use ir::ElementType;
 use kernels::convert::{Decoder, Element, Encoder, Ways, decode_all, encode_all};
-use kernels::num::{Plain, bytes, bytes_mut};
+use kernels::num::{Pod, bytes, bytes_mut};
 use kernels::par::Threads;
 use kernels::{InOut, Scratch};
 use std::ops::Deref;
@@ -65,7 +65,7 @@ pub(crate) enum Elements<'r, L> {
     Converted(Scratch<'r, L>),
 }
 
-impl<L: Plain> Deref for Elements<'_, L> {
+impl<L: Pod> Deref for Elements<'_, L> {
     type Target = [L];
 
     fn deref(&self) -> &[L] {
@@ -76,7 +76,7 @@ impl<L: Plain> Deref for Elements<'_, L> {
     }
 }
 
-impl<L: Plain> Lanes<L> {
+impl<L: Pod> Lanes<L> {
     /// For elements of type `T`.
     pub(crate) fn of<T: Element<Lane = L>>() -> Lanes<L> {
         Lanes::through::<T>(T::WAYS)

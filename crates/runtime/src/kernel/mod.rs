@@ -20,10 +20,10 @@ use crate::tensor::{Access, Sizes, Tensor};
 use infer::Fact;
 use ir::{ElementType, Graph};
 use kernels::copy::CopyPlan;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
-use kernels::{InOut, Scratch, ScratchPool, Shelf};
+use kernels::{InOut, Scratch, ScratchPool, WeightArena};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
@@ -147,7 +147,7 @@ impl<'r> RunCx<'r> {
     }
 
     /// The elements of an input, as any type of their size.
-    pub fn input<T: Plain>(&self, input: usize) -> &'r [T] {
+    pub fn input<T: Pod>(&self, input: usize) -> &'r [T] {
         self.access.input(input)
     }
 
@@ -204,7 +204,7 @@ impl<'r> RunCx<'r> {
     }
 
     /// The elements of an output, once.
-    pub fn output<T: Plain>(&mut self, output: usize) -> &'r mut [T] {
+    pub fn output<T: Pod>(&mut self, output: usize) -> &'r mut [T] {
         self.access.output(output)
     }
 
@@ -219,7 +219,7 @@ impl<'r> RunCx<'r> {
     }
 
     /// Input and output of the same element type, which may be the same memory.
-    pub fn in_out<T: Plain>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
+    pub fn in_out<T: Pod>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
         if self.access.in_place() == Some((input, output)) {
             return InOut::in_place(self.access.output(output));
         }
@@ -291,12 +291,12 @@ impl<'r> RunCx<'r> {
     }
 
     /// The same, and where what they prepare for later runs is put.
-    pub(crate) fn to_shelf(&self) -> (&'r Threads, &'r Shelf) {
-        (self.threads(), &self.store().shelf)
+    pub(crate) fn to_arena(&self) -> (&'r Threads, &'r WeightArena) {
+        (self.threads(), &self.store().arena)
     }
 
     /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.
-    pub fn scratch<T: Plain>(&self, len: usize) -> Scratch<'r, T> {
+    pub fn scratch<T: Pod>(&self, len: usize) -> Scratch<'r, T> {
         self.site.resources.scratch.take(len)
     }
 

@@ -6,7 +6,7 @@ use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
 use crate::tensor::dispatch::with_type;
 use ir::ElementType;
 use kernels::copy::{CopyPlan, run_together};
-use kernels::num::Plain;
+use kernels::num::Pod;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
@@ -87,7 +87,7 @@ struct Copies<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for Copies<T> {
+impl<T: Pod> Kernel for Copies<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let threads = cx.threads();
         for output in 0..self.outputs {
@@ -113,7 +113,7 @@ struct OverZeros<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for OverZeros<T> {
+impl<T: Pod> Kernel for OverZeros<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let to = cx.output::<T>(0);
         to.fill(T::default());

@@ -3,7 +3,7 @@
 
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
-use kernels::Shelf;
+use kernels::WeightArena;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -23,7 +23,7 @@ pub(crate) struct Store {
     /// What plans have computed when they were made, by a few of its bytes.
     constants: Mutex<HashMap<u64, Vec<Tensor>>>,
     /// Where large things that kernels prepare are put.
-    pub(crate) shelf: Shelf,
+    pub(crate) arena: WeightArena,
 }
 
 /// What something is made of, how, and its type.

@@ -13,7 +13,7 @@ use kernels::gemm::{Precision, Step, Target, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::quantize::Output;
-use kernels::{Scratch, ScratchPool, Shelf};
+use kernels::{Scratch, ScratchPool, WeightArena};
 use std::marker::PhantomData;
 
 impl Lower for Rule {
@@ -99,7 +99,11 @@ impl Way {
     }
 
     /// Lays out filters that are used again and again.
-    pub(crate) fn prepare(&self, to: (&Threads, &Shelf), filters: &[f32]) -> Prepared<'static> {
+    pub(crate) fn prepare(
+        &self,
+        to: (&Threads, &WeightArena),
+        filters: &[f32],
+    ) -> Prepared<'static> {
         match self {
             Way::Forward(conv) => Prepared::Forward(conv.filters(to, filters)),
             Way::Back(conv) => Prepared::Back(conv.filters(to, filters)),
@@ -110,7 +114,9 @@ impl Way {
     pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
         match self {
             Way::Forward(conv) => Prepared::Forward(conv.filters_once(threads, filters)),
-            Way::Back(conv) => Prepared::Back(conv.filters((threads, Shelf::apart()), filters)),
+            Way::Back(conv) => {
+                Prepared::Back(conv.filters((threads, WeightArena::unpooled()), filters))
+            }
         }
     }
 
@@ -187,7 +193,7 @@ impl Turned {
 
     fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
         let own;
-        let prepare = || self.way.prepare(cx.to_shelf(), filters);
+        let prepare = || self.way.prepare(cx.to_arena(), filters);
         let prepared = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
             Some(prepared) => prepared,
             None => {

@@ -9,7 +9,7 @@ use infer::rules::axes;
 use kernels::copy::CopyPlan;
 use kernels::gather::GatherPlan;
 use kernels::indices::normal;
-use kernels::num::{Loose, Plain};
+use kernels::num::{Pod, UnalignedF32};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
@@ -43,8 +43,8 @@ pub(crate) fn kernel(
     plan: GatherPlan,
     hands_over: bool,
 ) -> Result<Box<dyn Kernel>, LowerError> {
-    if cx.element_type(0).byte_size() == Some(size_of::<Loose>()) {
-        return Ok(Box::new(GatherKernel::<Loose> { plan, hands_over, of: PhantomData }));
+    if cx.element_type(0).byte_size() == Some(size_of::<UnalignedF32>()) {
+        return Ok(Box::new(GatherKernel::<UnalignedF32> { plan, hands_over, of: PhantomData }));
     }
     kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, hands_over, of: PhantomData })
 }
@@ -65,7 +65,7 @@ struct GatherKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for GatherKernel<T> {
+impl<T: Pod> Kernel for GatherKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let given = cx.tensor(1);
         let mut widened;

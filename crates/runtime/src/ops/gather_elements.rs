@@ -5,7 +5,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_elements::GatherElements;
 use kernels::gather::along;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use std::marker::PhantomData;
 
 impl Lower for GatherElements {
@@ -20,7 +20,7 @@ struct GatherElementsKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for GatherElementsKernel<T> {
+impl<T: Pod> Kernel for GatherElementsKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let from = (cx.input::<T>(0), cx.sizes(0), self.axis);
         let (threads, sizes, to) = (cx.threads(), cx.sizes(1), cx.output(0));

@@ -7,7 +7,7 @@ use infer::ops::gather_nd::GatherNd;
 use infer::rules::interval::positions;
 use kernels::gather::at_positions;
 use kernels::indices::of_tuples;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use std::marker::PhantomData;
 
 impl Lower for GatherNd {
@@ -40,7 +40,7 @@ struct GatherNdKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for GatherNdKernel<T> {
+impl<T: Pod> Kernel for GatherNdKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let indices = cx.wide_ints(1);
         let (size, count) = (self.axes.iter().product::<usize>() * self.inner, self.tuples);

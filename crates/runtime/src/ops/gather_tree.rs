@@ -4,7 +4,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_tree::GatherTree;
 use kernels::gather_tree::Beams;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use std::marker::PhantomData;
 
 impl Lower for GatherTree {
@@ -22,7 +22,7 @@ struct GatherTreeKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for GatherTreeKernel<T> {
+impl<T: Pod> Kernel for GatherTreeKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (parents, lengths) = (cx.ints(1), cx.ints(2));
         let end = cx.input::<T>(3).first().copied().unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::tensor::dispatch::with_type;
 use infer::ops::grid_sample::{GridSample, Mode, Padding};
 use kernels::grid_sample::{Images, Outside, Sampling, cubic, linear};
 use kernels::interpolate::Pixel;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
@@ -61,7 +61,7 @@ struct Nearest<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for Nearest<T> {
+impl<T: Pod> Kernel for Nearest<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let grid = grid(cx)?;
         let inputs = (cx.input::<T>(0), &grid[..]);

@@ -13,7 +13,7 @@ use infer::ops::interpolate::{Coordinates, Interpolate, Mode, Rounding, Sampling
 use kernels::Scratch;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::interpolate::{Pick, Pixel, Resample, Taps};
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::real::Real;
 use std::marker::PhantomData;
 
@@ -106,7 +106,7 @@ impl Padding {
     }
 
     /// The data with its padding, where there is one.
-    fn padded<'r, T: Plain>(&self, cx: &RunCx<'r>, data: &[T]) -> Option<Scratch<'r, T>> {
+    fn padded<'r, T: Pod>(&self, cx: &RunCx<'r>, data: &[T]) -> Option<Scratch<'r, T>> {
         let copy = self.copy.as_ref()?;
         let mut padded = cx.scratch::<T>(self.sizes.iter().product());
         padded.fill(T::default());
@@ -258,7 +258,7 @@ struct PickKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for PickKernel<T> {
+impl<T: Pod> Kernel for PickKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let data = cx.input::<T>(0);
         let padded = self.pad.padded(cx, data);
@@ -279,7 +279,7 @@ struct ResampleKernel<W> {
     lanes: Lanes<W>,
 }
 
-impl<W: Real + Plain> Kernel for ResampleKernel<W> {
+impl<W: Real + Pod> Kernel for ResampleKernel<W> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let data = self.lanes.input(cx, 0);
         let padded = self.pad.padded(cx, &data);

@@ -14,7 +14,7 @@ use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{
     Layout, Left, Member, Packed, Precision, Product, Right, Step, plain, run_many, run_together,
 };
-use kernels::num::{Loose, Stored};
+use kernels::num::{Stored, UnalignedF32};
 
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -180,8 +180,8 @@ impl Shape {
 fn as_row<'a>(product: Product<'a>, matrix: &'a [f32]) -> Option<Product<'a>> {
     let Product { m, n, k, b: Right::Plain(column, _), .. } = product else { return None };
     let is_plain = product.steps.is_empty() && product.precision == Precision::F32;
-    let values = Loose::aligned(column).filter(|_| n == 1 && is_plain)?;
-    let b = Right::Plain(Loose::of(matrix), Layout::Columns { stride: k });
+    let values = UnalignedF32::aligned(column).filter(|_| n == 1 && is_plain)?;
+    let b = Right::Plain(UnalignedF32::of(matrix), Layout::Columns { stride: k });
     Some(Product { m: 1, n: m, a: Left::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
@@ -206,7 +206,7 @@ enum B {
 
 /// B in a run.
 enum Operand<'a> {
-    Plain(&'a [Loose], Layout),
+    Plain(&'a [UnalignedF32], Layout),
     Packed(&'a Packed),
     Compressed(compressed_weights::Operand<'a>),
 }
@@ -247,9 +247,9 @@ impl Float32 {
             B::Compressed(panels) => return panels.operand(cx).map(Operand::Compressed),
         };
         let Shape { n, k, precision, .. } = self.shape;
-        let (b, layout) = (cx.input::<Loose>(self.b), self.shape.layout());
+        let (b, layout) = (cx.input::<UnalignedF32>(self.b), self.shape.layout());
         let form = || format!("{layout:?}");
-        let pack = || Packed::new(cx.to_shelf(), b, layout, (k, n), precision);
+        let pack = || Packed::new(cx.to_arena(), b, layout, (k, n), precision);
         Ok(packed.on_second_use(cx, form, pack).map_or(Operand::Plain(b, layout), Operand::Packed))
     }
 
@@ -343,7 +343,7 @@ pub(crate) trait Factor: Stored {
 impl Factor for f32 {
     fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
         let layout = shape.layout();
-        shape.run(cx, a, |at: usize| Right::Plain(Loose::of(&b[at..]), layout), &[], c);
+        shape.run(cx, a, |at: usize| Right::Plain(UnalignedF32::of(&b[at..]), layout), &[], c);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::nonzero::NonZero;
 use kernels::convert::Element;
-use kernels::num::{Bool, Plain, Stored};
+use kernels::num::{Bool, Pod, Stored};
 use std::marker::PhantomData;
 
 impl Lower for NonZero {
@@ -29,7 +29,7 @@ struct NonZeroKernel<L, I> {
     of: PhantomData<I>,
 }
 
-impl<L: Plain, I: Stored> Kernel for NonZeroKernel<L, I> {
+impl<L: Pod, I: Stored> Kernel for NonZeroKernel<L, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let data = self.lanes.input(cx, 0);
         let sizes = if cx.sizes(0).is_empty() { &[1][..] } else { cx.sizes(0) };

@@ -3,7 +3,7 @@
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::one_hot::OneHot;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::one_hot::one_hot;
 use std::marker::PhantomData;
 
@@ -26,7 +26,7 @@ struct OneHotKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for OneHotKernel<T> {
+impl<T: Pod> Kernel for OneHotKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let place = |index: i64| self.op.place(index, self.lies.0);
         let places: Vec<Option<usize>> = cx.ints(0).into_iter().map(place).collect();

@@ -4,7 +4,7 @@ use super::SameBytes;
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::pad::{Mode, Pad};
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::pad::PadPlan;
 use std::marker::PhantomData;
 
@@ -28,7 +28,7 @@ struct PadKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for PadKernel<T> {
+impl<T: Pod> Kernel for PadKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let value = if self.has_value { cx.input::<T>(3).first().copied() } else { None };
         let source = |position, size| self.mode.source(position, size);

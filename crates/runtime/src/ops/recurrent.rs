@@ -7,11 +7,11 @@ use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Right};
-use kernels::num::Loose;
+use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent as k;
 use kernels::unary::Unary;
-use kernels::{Scratch, Shelf};
+use kernels::{Scratch, WeightArena};
 
 impl Lower for Recurrent {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -183,10 +183,10 @@ impl Weights {
         Layout::Columns { stride: self.stack.width }
     }
 
-    fn pack(&self, to: (&Threads, &Shelf), values: &[f32]) -> Vec<Packed> {
+    fn pack(&self, to: (&Threads, &WeightArena), values: &[f32]) -> Vec<Packed> {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
-            let own = Loose::of(&values[first * width..]);
+            let own = UnalignedF32::of(&values[first * width..]);
             Packed::new(to, own, self.layout(), (width, *rows), Precision::F32)
         };
         self.stack.parts.iter().map(pack).collect()
@@ -201,15 +201,15 @@ impl Weights {
     ) -> Vec<Right<'a>> {
         if !self.packs {
             let part = |(first, _): &(usize, usize)| {
-                Right::Plain(Loose::of(&values[first * self.stack.width..]), self.layout())
+                Right::Plain(UnalignedF32::of(&values[first * self.stack.width..]), self.layout())
             };
             return self.stack.parts.iter().map(part).collect();
         }
-        let pack = || self.pack(cx.to_shelf(), values);
+        let pack = || self.pack(cx.to_arena(), values);
         let packed = match self.packed.now(cx, || format!("{:?}", self.stack.parts), pack) {
             Some(packed) => packed,
             None => {
-                *space = self.pack((cx.threads(), Shelf::apart()), values);
+                *space = self.pack((cx.threads(), WeightArena::unpooled()), values);
                 space
             }
         };

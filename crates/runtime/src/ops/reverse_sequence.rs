@@ -3,7 +3,7 @@
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::reverse_sequence::ReverseSequence;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::reverse::Sequences;
 use std::marker::PhantomData;
 
@@ -30,7 +30,7 @@ struct ReverseSequenceKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for ReverseSequenceKernel<T> {
+impl<T: Pod> Kernel for ReverseSequenceKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         // 0 leaves a sequence as it is, just as 1 does.
         let length = |v: i64| usize::try_from(v).ok().filter(|v| *v <= self.length).ok_or(v);

@@ -7,7 +7,7 @@ use crate::tensor::dispatch::with_type;
 use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
-use kernels::num::{Bool, Plain, Stored};
+use kernels::num::{Bool, Pod, Stored};
 use kernels::par::Threads;
 use kernels::scatter::{Reduction, Runs, reduce, replace};
 use kernels::scatter_indices::Places;
@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 const COPIED: usize = 64 << 10;
 
 /// Input 0, the data, in output 0.
-pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
+pub(super) fn data<'r, T: Pod>(cx: &mut RunCx<'r>) -> &'r mut [T] {
     if cx.is_in_place(0) {
         return cx.output(0);
     }
@@ -26,7 +26,7 @@ pub(super) fn data<'r, T: Plain>(cx: &mut RunCx<'r>) -> &'r mut [T] {
     to
 }
 
-fn copy<T: Plain>(threads: &Threads, from: &[T], to: &mut [T]) {
+fn copy<T: Pod>(threads: &Threads, from: &[T], to: &mut [T]) {
     threads.chunks(to, 1, COPIED, |first, part| part.copy_from_slice(&from[first..][..part.len()]));
 }
 
@@ -97,7 +97,7 @@ struct Replace<T, F> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain, F> Kernel for Replace<T, F>
+impl<T: Pod, F> Kernel for Replace<T, F>
 where
     F: Fn(&RunCx<'_>) -> Result<Places, KernelError> + Send + Sync,
 {

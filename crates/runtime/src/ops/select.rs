@@ -4,7 +4,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::select::Select;
 use kernels::broadcast::Broadcast;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use kernels::select::select;
 use std::marker::PhantomData;
 
@@ -23,7 +23,7 @@ struct SelectKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for SelectKernel<T> {
+impl<T: Pod> Kernel for SelectKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let [then, other] = [cx.input::<T>(1), cx.input::<T>(2)];
         select(cx.threads(), &self.plan, cx.input(0), then, other, cx.output(0));

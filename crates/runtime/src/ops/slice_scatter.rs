@@ -6,7 +6,7 @@ use crate::prelude::*;
 use infer::PartialShape;
 use infer::ops::slice_scatter::SliceScatter;
 use kernels::copy::CopyPlan;
-use kernels::num::Plain;
+use kernels::num::Pod;
 use std::marker::PhantomData;
 
 impl Lower for SliceScatter {
@@ -28,7 +28,7 @@ struct SliceScatterKernel<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Plain> Kernel for SliceScatterKernel<T> {
+impl<T: Pod> Kernel for SliceScatterKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         self.plan.run(cx.threads(), cx.input::<T>(1), scatter::data(cx));
         Ok(())

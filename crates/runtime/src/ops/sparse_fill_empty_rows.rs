@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::sparse_fill_empty_rows::SparseFillEmptyRows;
-use kernels::num::{Plain, Stored};
+use kernels::num::{Pod, Stored};
 use std::marker::PhantomData;
 
 impl Lower for SparseFillEmptyRows {
@@ -21,7 +21,7 @@ struct FillKernel<T, I> {
     of: PhantomData<(T, I)>,
 }
 
-impl<T: Plain, I: Stored> Kernel for FillKernel<T, I> {
+impl<T: Pod, I: Stored> Kernel for FillKernel<T, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let dense = cx.ints(1);
         let rows = dense.first().and_then(|rows| usize::try_from(*rows).ok());

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use ir::ElementType;
-use kernels::num::{Plain, bf16, f16};
+use kernels::num::{Pod, bf16, f16};
 
 /// Rust types whose slices are tensors of an element type.
-pub trait Element: Plain {
+pub trait Element: Pod {
     /// The element type.
     const TYPE: ElementType;
 }

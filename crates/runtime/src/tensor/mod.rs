@@ -20,8 +20,8 @@ pub(crate) use size::has_room;
 pub use size::{TensorError, packed_len};
 
 use ir::{ElementType, WeightsSlice};
-use kernels::Memory;
-use kernels::num::Plain;
+use kernels::Allocation;
+use kernels::num::Pod;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use size::{count, no_memory};
 use smallvec::SmallVec;
@@ -45,7 +45,7 @@ struct Buffer {
 
 enum Owner {
     /// Its own memory.
-    Heap { _memory: Memory },
+    Heap { _memory: Allocation },
     /// Kept alive by something else: a mapped file, a `Vec`.
     Kept(Box<dyn Any + Send + Sync>),
 }
@@ -66,7 +66,7 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Memory for so many bytes, if there is as much.
-    fn of(len: usize, memory: impl FnOnce(usize) -> Option<Memory>) -> Option<Buffer> {
+    fn of(len: usize, memory: impl FnOnce(usize) -> Option<Allocation>) -> Option<Buffer> {
         if len == 0 {
             let data = std::ptr::without_provenance_mut(ALIGN);
             return Some(Buffer { data, len, owner: Owner::Kept(Box::new(())) });
@@ -146,7 +146,7 @@ impl Tensor {
             return Tensor::strings(sizes, values);
         }
         let len = packed_len(element_type, sizes)?;
-        let buffer = Buffer::of(len, Memory::zeroed);
+        let buffer = Buffer::of(len, Allocation::zeroed);
         let buffer = buffer.ok_or_else(|| no_memory(element_type, sizes))?;
         let storage = Storage::Bytes(Part::first(Arc::new(buffer), len));
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
@@ -155,7 +155,7 @@ impl Tensor {
     /// Zeroed bytes for what lies between the steps of a plan, run after run; `None` if there is
     /// not as much memory.
     pub(crate) fn arena(bytes: usize) -> Option<Tensor> {
-        let buffer = Arc::new(Buffer::of(bytes, Memory::lasting)?);
+        let buffer = Arc::new(Buffer::of(bytes, Allocation::lasting)?);
         let storage = Storage::Bytes(Part::first(buffer, bytes));
         Some(Tensor { element_type: ElementType::U8, sizes: Sizes::from_slice(&[bytes]), storage })
     }
@@ -194,7 +194,7 @@ impl Tensor {
     ///
     /// # Errors
     /// When the number of bytes is not that of the shape.
-    pub fn from_vec_as<T: Plain>(
+    pub fn from_vec_as<T: Pod>(
         element_type: ElementType,
         sizes: &[usize],
         values: Vec<T>,
@@ -339,7 +339,7 @@ impl Tensor {
 
     /// The elements as a slice of any type of their size; `None` if the size differs or the
     /// bytes are not aligned for it, as mapped constants may not be.
-    pub fn cast<T: Plain>(&self) -> Option<&[T]> {
+    pub fn cast<T: Pod>(&self) -> Option<&[T]> {
         if self.element_type.byte_size() != Some(size_of::<T>()) {
             return None;
         }
@@ -348,7 +348,7 @@ impl Tensor {
             return None;
         }
         let count = bytes.len() / size_of::<T>();
-        // SAFETY: aligned, of whole elements, and every bit pattern is a value of a Plain type.
+        // SAFETY: aligned, of whole elements, and every bit pattern is a value of a Pod type.
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
     }
 
@@ -541,7 +541,7 @@ impl<'r> Access<'r> {
     ///
     /// # Panics
     /// When they are not of the size of `T`, or share memory with an output.
-    pub(crate) fn input<T: Plain>(&self, input: usize) -> &'r [T] {
+    pub(crate) fn input<T: Pod>(&self, input: usize) -> &'r [T] {
         let shared = self.in_place.is_some_and(|(i, _)| i == input);
         assert!(!shared, "input {input} is overwritten in place; use `in_out`");
         let tensor = self.inputs[input];
@@ -562,7 +562,7 @@ impl<'r> Access<'r> {
     ///
     /// # Panics
     /// When asked twice, or with a type of another size.
-    pub(crate) fn output<T: Plain>(&mut self, output: usize) -> &'r mut [T] {
+    pub(crate) fn output<T: Pod>(&mut self, output: usize) -> &'r mut [T] {
         let tensor = self.outputs[output].expect("the output has been allocated");
         assert!(tensor.cast::<T>().is_some(), "output {output} is {tensor:?}, another type");
         let bytes = self.output_bytes(output);

@@ -1,12 +1,12 @@
 //! How stored values widen and narrow.
 
 use super::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::pod::Plain;
+use super::pod::Pod;
 use super::small_float::{F4E2M1, F8E4M3, F8E5M2, F8E8M0, Nf4};
 use half::{bf16, f16};
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
-pub trait Wide: Plain {
+pub trait Wide: Pod {
     /// Whether it is a type of integers.
     const IS_INTEGER: bool;
 
@@ -15,7 +15,7 @@ pub trait Wide: Plain {
 }
 
 /// A number as it is stored.
-pub trait Stored: Plain {
+pub trait Stored: Pod {
     /// The narrowest of the wide types that holds every value.
     type Wide: Wide;
 

@@ -39,12 +39,12 @@ pub unsafe trait Vector: Copy {
     ///
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
-    unsafe fn load_some(from: *const f32, count: usize) -> Self;
+    unsafe fn load_masked(from: *const f32, count: usize) -> Self;
     /// The first `count` lanes to memory, at most all.
     ///
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
-    unsafe fn store_some(self, to: *mut f32, count: usize);
+    unsafe fn store_masked(self, to: *mut f32, count: usize);
     /// The first `count` lanes to memory, at most all, each rounded to bf16.
     ///
     /// # Panics
@@ -75,12 +75,12 @@ pub unsafe trait Vector: Copy {
     ///
     /// # Safety
     /// The instruction set must be available.
-    unsafe fn larger(self, other: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
     /// `self` where it is the smaller, else `other`.
     ///
     /// # Safety
     /// The instruction set must be available.
-    unsafe fn smaller(self, other: Self) -> Self;
+    unsafe fn min(self, other: Self) -> Self;
 }
 
 /// Lanes that go to other lanes.
@@ -133,7 +133,7 @@ pub unsafe trait Integral: Vector {
     /// # Safety
     /// As [`Self::load_bytes`], for so many lanes.
     #[inline(always)]
-    unsafe fn load_some_bytes(from: *const u8, count: usize) -> Self {
+    unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Self {
         let mut bytes = [0u8; MOST_LANES];
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
@@ -148,7 +148,7 @@ pub unsafe trait Integral: Vector {
     /// # Safety
     /// As [`Self::store_bytes`], for so many lanes.
     #[inline(always)]
-    unsafe fn store_some_bytes(self, to: *mut u8, count: usize) {
+    unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
         let mut bytes = [0u8; MOST_LANES];
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
@@ -228,7 +228,7 @@ unsafe impl Vector for Portable {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const f32, count: usize) -> Portable {
+    unsafe fn load_masked(from: *const f32, count: usize) -> Portable {
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4)) };
@@ -236,7 +236,7 @@ unsafe impl Vector for Portable {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, count: usize) {
+    unsafe fn store_masked(self, to: *mut f32, count: usize) {
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count.min(4)) };
     }
@@ -252,13 +252,13 @@ unsafe impl Vector for Portable {
     }
 
     #[inline(always)]
-    unsafe fn larger(self, other: Portable) -> Portable {
+    unsafe fn max(self, other: Portable) -> Portable {
         let (a, b) = (self.0, other.0);
         Portable(std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] }))
     }
 
     #[inline(always)]
-    unsafe fn smaller(self, other: Portable) -> Portable {
+    unsafe fn min(self, other: Portable) -> Portable {
         let (a, b) = (self.0, other.0);
         Portable(std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] }))
     }
@@ -326,4 +326,4 @@ pub use neon::Neon;
 
 mod transpose;
 
-pub use transpose::{SIDE, turn};
+pub use transpose::{SIDE, transpose_16x16};

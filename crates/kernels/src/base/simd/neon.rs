@@ -43,7 +43,7 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const f32, count: usize) -> Neon {
+    unsafe fn load_masked(from: *const f32, count: usize) -> Neon {
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe {
@@ -53,7 +53,7 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, count: usize) {
+    unsafe fn store_masked(self, to: *mut f32, count: usize) {
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe {
@@ -75,13 +75,13 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn larger(self, other: Neon) -> Neon {
+    unsafe fn max(self, other: Neon) -> Neon {
         // SAFETY: NEON is part of AArch64.
         Neon(unsafe { vbslq_f32(vcgtq_f32(self.0, other.0), self.0, other.0) })
     }
 
     #[inline(always)]
-    unsafe fn smaller(self, other: Neon) -> Neon {
+    unsafe fn min(self, other: Neon) -> Neon {
         // SAFETY: NEON is part of AArch64.
         Neon(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), self.0, other.0) })
     }

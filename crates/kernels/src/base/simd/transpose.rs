@@ -2,9 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::{Isa, isa};
-use crate::base::num::Loose;
+use crate::base::num::UnalignedF32;
 
-/// Elements of the square blocks that [`turn`] transposes, along each side.
+/// Elements of the square blocks that [`transpose_16x16`] transposes, along each side.
 pub const SIDE: usize = 16;
 
 /// Sixteen rows of sixteen elements, `stride` apart, transposed.
@@ -12,12 +12,12 @@ pub const SIDE: usize = 16;
 /// # Panics
 /// When the rows are not within `from`.
 #[inline(always)]
-pub fn turn(from: &[Loose], stride: usize) -> [[f32; SIDE]; SIDE] {
+pub fn transpose_16x16(from: &[UnalignedF32], stride: usize) -> [[f32; SIDE]; SIDE] {
     assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx512 {
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
-        return unsafe { super::x86::turn(from.as_ptr().cast(), stride) };
+        return unsafe { super::x86::transpose_16x16(from.as_ptr().cast(), stride) };
     }
     let mut turned = [[0f32; SIDE]; SIDE];
     for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn blocks_are_transposed() {
         let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
-        let turned = turn(Loose::of(&from), 19);
+        let turned = transpose_16x16(UnalignedF32::of(&from), 19);
         for (i, row) in turned.iter().enumerate() {
             for (j, x) in row.iter().enumerate() {
                 assert_eq!(*x, from[j * 19 + i]);

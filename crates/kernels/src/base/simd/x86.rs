@@ -42,13 +42,13 @@ unsafe impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const f32, count: usize) -> Avx2 {
+    unsafe fn load_masked(from: *const f32, count: usize) -> Avx2 {
         // SAFETY: the caller has AVX2; lanes that are masked out are not read.
         Avx2(unsafe { _mm256_maskload_ps(from, first_lanes(count)) })
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, count: usize) {
+    unsafe fn store_masked(self, to: *mut f32, count: usize) {
         // SAFETY: the caller has AVX2; lanes that are masked out are not written.
         unsafe { _mm256_maskstore_ps(to, first_lanes(count), self.0) }
     }
@@ -66,13 +66,13 @@ unsafe impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn larger(self, other: Avx2) -> Avx2 {
+    unsafe fn max(self, other: Avx2) -> Avx2 {
         // SAFETY: the caller has AVX.
         Avx2(unsafe { _mm256_max_ps(self.0, other.0) })
     }
 
     #[inline(always)]
-    unsafe fn smaller(self, other: Avx2) -> Avx2 {
+    unsafe fn min(self, other: Avx2) -> Avx2 {
         // SAFETY: the caller has AVX.
         Avx2(unsafe { _mm256_min_ps(self.0, other.0) })
     }
@@ -196,14 +196,14 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const f32, count: usize) -> Avx512 {
+    unsafe fn load_masked(from: *const f32, count: usize) -> Avx512 {
         let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not read.
         Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, count: usize) {
+    unsafe fn store_masked(self, to: *mut f32, count: usize) {
         let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not written.
         unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
@@ -222,13 +222,13 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn larger(self, other: Avx512) -> Avx512 {
+    unsafe fn max(self, other: Avx512) -> Avx512 {
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_max_ps(self.0, other.0) })
     }
 
     #[inline(always)]
-    unsafe fn smaller(self, other: Avx512) -> Avx512 {
+    unsafe fn min(self, other: Avx512) -> Avx512 {
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_min_ps(self.0, other.0) })
     }
@@ -295,7 +295,7 @@ unsafe impl Integral for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_some_bytes(from: *const u8, count: usize) -> Avx512 {
+    unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Avx512 {
         // SAFETY: the caller has AVX-512 and promises valid memory; others are not read.
         unsafe {
             let bytes = _mm_maskz_loadu_epi8(first_of_16(count), from.cast());
@@ -304,7 +304,7 @@ unsafe impl Integral for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn store_some_bytes(self, to: *mut u8, count: usize) {
+    unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
         // SAFETY: the caller has AVX-512 and promises valid memory; others are not written.
         unsafe {
             let whole = _mm512_cvtps_epi32(self.0);
@@ -324,7 +324,7 @@ fn first_of_16(count: usize) -> __mmask16 {
 /// # Safety
 /// The machine has AVX-512, and the rows are valid memory.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn turn(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
+pub(super) unsafe fn transpose_16x16(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
     // SAFETY: the caller's promise; the array has room for all rows.
     unsafe {
         let mut a = [_mm512_setzero_ps(); 16];

@@ -183,7 +183,7 @@ impl Row<'_> {
             }
             if c < end {
                 let count = end - c;
-                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_some(from, count));
+                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_masked(from, count));
             }
         }
     }
@@ -256,7 +256,7 @@ impl Row<'_> {
             }
             while c < end {
                 let count = V::LANES.min(end - c);
-                let load = |from, _| V::load_some(from, count);
+                let load = |from, _| V::load_masked(from, count);
                 self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
                 c += count;
             }
@@ -355,7 +355,7 @@ impl Row<'_> {
                         let mut taps = [V::zero(); 3];
                         for t in 0..3 {
                             let own = weights.add((i * 3 + t) * self.channels + c);
-                            taps[t] = V::load_some(own, count);
+                            taps[t] = V::load_masked(own, count);
                         }
                         let mut from = line.wrapping_offset(first);
                         positions!(I => {
@@ -402,7 +402,7 @@ impl Row<'_> {
                                 let own = c + l * V::LANES;
                                 if own < end {
                                     let count = V::LANES.min(end - own);
-                                    let weight = V::load_some(weights.add(own), count);
+                                    let weight = V::load_masked(weights.add(own), count);
                                     let from = from.add(own);
                                     let value = self.input_of_groups::<V>(from, (own, count), i);
                                     sums[0][l] = value.fma(weight, sums[0][l]);
@@ -433,7 +433,7 @@ impl Row<'_> {
             if V::LANES < MOST_EACH && V::LANES < self.each {
                 return V::splat(*from.sub(c % self.each).add(i));
             }
-            V::load_some(from, count).spread(self.each, i)
+            V::load_masked(from, count).spread(self.each, i)
         }
     }
 

@@ -241,19 +241,19 @@ impl Task for Widen<'_> {
             // SAFETY: the channels are there; a vector of levels is read where there are as many, and
             // of a vector of values as many are written as there are channels.
             unsafe {
-                let own = |v: &[f32]| V::load_some(v.as_ptr().add(c), count);
+                let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
                 let (scale, low) = (own(scale), own(low));
                 for at in (c..levels.len()).step_by(channels) {
                     let from = levels.as_ptr().add(at);
                     let level = match at + V::LANES <= levels.len() {
                         true => V::load_bytes(from),
-                        false => V::load_some_bytes(from, count),
+                        false => V::load_masked_bytes(from, count),
                     };
                     let value = level.fma(scale, V::splat(-0.0)).add(low);
                     let to = values.as_mut_ptr().add(at);
                     match count == V::LANES {
                         true => value.store(to),
-                        false => value.store_some(to, count),
+                        false => value.store_masked(to, count),
                     }
                 }
             }
@@ -287,7 +287,7 @@ impl Task for Round<'_> {
                     match count == V::LANES {
                         true => level.scaled(V::load(from)).store_bytes(to),
                         false => {
-                            level.scaled(V::load_some(from, count)).store_some_bytes(to, count)
+                            level.scaled(V::load_masked(from, count)).store_masked_bytes(to, count)
                         }
                     }
                 }

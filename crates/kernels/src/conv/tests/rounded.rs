@@ -48,7 +48,7 @@ fn convolutions_read_and_write_what_is_rounded() {
         let expected = run(&conv, (1, false), (&input, &weights), &steps);
         let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
         let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
-        let filters = conv.filters((place.0, Shelf::apart()), &weights);
+        let filters = conv.filters((place.0, WeightArena::unpooled()), &weights);
         let operands = || (Input::rounded(&input), &filters);
         let mut found = vec![f32::NAN; expected.len()];
         conv.run_rounded(place, operands(), &steps, Target::Values(&mut found));
@@ -64,7 +64,7 @@ fn convolutions_read_and_write_what_is_rounded() {
     assert!(conv.gives_rounded() && !conv.reads_rounded());
     let (input, weights) = (numbers(81 * 3, 5), numbers(34 * 27, 6));
     let expected = run(&conv, (2, false), (&input, &weights), &[]);
-    let filters = conv.filters((Threads::single(), Shelf::apart()), &weights);
+    let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
     let (place, input) =
         ((Threads::single(), &ScratchPool::default()), Input::channels_last(&input));
     let mut found = vec![bf16::NAN; expected.len()];

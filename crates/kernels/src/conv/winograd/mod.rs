@@ -13,7 +13,7 @@
 //! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
 
 use super::Convolution;
-use crate::base::aligned_buf::{Lines, Shelf};
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{Left, Precision, Product, Right, Step, Window, finish, panels_len};
@@ -99,14 +99,14 @@ const HALF: usize = LANES / 2;
 /// When there are too few.
 pub(super) fn filters(
     conv: &Convolution,
-    (threads, shelf): (&Threads, &Shelf),
+    (threads, arena): (&Threads, &WeightArena),
     filters: &[f32],
-) -> Lines {
+) -> AlignedBuf {
     let (inputs, outputs, planes) = (conv.inputs, conv.outputs, planes(conv));
     let (depth, terms) = (conv.axes[0].taps, planes.len() * inputs);
     let width = panels_len(1, 1, Precision::F32);
     let step = panels_len(terms, outputs, Precision::F32);
-    let mut lines = shelf.lines(PLACES * step * size_of::<f32>());
+    let mut lines = arena.alloc(PLACES * step * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {

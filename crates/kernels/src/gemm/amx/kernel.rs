@@ -5,7 +5,7 @@
 //! below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where the
 //! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
 
-use crate::base::aligned_buf::Lines;
+use crate::base::aligned_buf::AlignedBuf;
 #[cfg(all(test, target_os = "linux"))]
 use crate::gemm::amx::emulator::is_emulated;
 use crate::gemm::amx::pack_a::Laid;
@@ -88,20 +88,20 @@ fn is_permitted() -> bool {
 
 thread_local! {
     /// Room of a thread: fresh memory for each tile of C would take longer than what is done with it.
-    static ROOM: Cell<Lines> = Cell::default();
+    static SCRATCHPAD: Cell<AlignedBuf> = Cell::default();
 }
 
 /// Room for rows of A, in lines of [`LANES`] elements.
-pub(crate) struct Room(Lines);
+pub(crate) struct Scratchpad(AlignedBuf);
 
-impl Room {
+impl Scratchpad {
     /// At least so many lines, of any content.
-    pub(crate) fn new(lines: usize) -> Room {
-        let mut room = ROOM.take();
+    pub(crate) fn new(lines: usize) -> Scratchpad {
+        let mut room = SCRATCHPAD.take();
         if room.elements::<u16>().len() < lines * LANES {
-            room = Lines::zeroed(lines * ROW_BYTES);
+            room = AlignedBuf::zeroed(lines * ROW_BYTES);
         }
-        Room(room)
+        Scratchpad(room)
     }
 
     /// The lines from one on.
@@ -115,9 +115,9 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Scratchpad {
     fn drop(&mut self) {
-        ROOM.set(std::mem::take(&mut self.0));
+        SCRATCHPAD.set(std::mem::take(&mut self.0));
     }
 }
 

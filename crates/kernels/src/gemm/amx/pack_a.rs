@@ -1,13 +1,13 @@
 //! Rows of A in bf16, laid out as the tiles that AMX multiplies.
 
 use crate::gemm::Product;
-use crate::gemm::amx::kernel::{LANES, ROW_BYTES, ROWS, Room, RowBlock, SIDE};
+use crate::gemm::amx::kernel::{LANES, ROW_BYTES, ROWS, RowBlock, SIDE, Scratchpad};
 use crate::gemm::pack::bf16::store_rounded;
 use crate::gemm::source::{Source, Sources};
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
 pub(crate) struct Laid {
-    room: Room,
+    room: Scratchpad,
     rows: (usize, usize),
     /// Steps along k: lines of a row.
     steps: usize,
@@ -18,7 +18,7 @@ impl Laid {
     pub(crate) fn new(product: &Product<'_>, rows: (usize, usize)) -> Laid {
         let steps = product.k.div_ceil(LANES);
         let count = (rows.1 - rows.0).div_ceil(ROWS);
-        let room = Room::new((rows.1 - rows.0 + count) * steps);
+        let room = Scratchpad::new((rows.1 - rows.0 + count) * steps);
         let mut laid = Laid { room, rows, steps };
         if steps == 0 {
             return laid;

@@ -1,7 +1,7 @@
 //! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
 //! and each row of a tile is read where its window begins.
 
-use crate::gemm::amx::kernel::{LANES, ROW_BYTES, Room, RowBlock, SIDE};
+use crate::gemm::amx::kernel::{LANES, ROW_BYTES, RowBlock, SIDE, Scratchpad};
 use crate::gemm::amx::pack_a::{Elements, lay};
 use crate::gemm::{Window, Windows};
 
@@ -17,7 +17,7 @@ pub(crate) struct Image<'a> {
     /// Elements for each channel that is counted.
     per_count: usize,
     rows: (usize, usize),
-    room: Room,
+    room: Scratchpad,
     /// The first line, counted from that of the first window of the batch.
     first: usize,
 }
@@ -64,7 +64,7 @@ impl<'a> Image<'a> {
         let [_, height, width] = windows.axes;
         let first = first_line(windows, rows.0 / width.output);
         let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
-        let room = Room::new(count * lines(windows, windows.channels.1 * per_count));
+        let room = Scratchpad::new(count * lines(windows, windows.channels.1 * per_count));
         let mut image = Image { windows, per_count, rows, room, first };
         for line in 0..count {
             image.round(line);

@@ -4,10 +4,10 @@
 //! Panels keep them so, side by side as the columns of a block, since reading a weight takes longer
 //! than computing it. What is computed is `(element - zero) * scale`, each rounded to f32.
 
-use crate::base::aligned_buf::{Lines, Shelf};
-use crate::base::num::{Loose, bytes_mut};
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::num::{UnalignedF32, bytes_mut};
 use crate::base::par::Threads;
-use crate::base::simd::{SIDE, turn};
+use crate::base::simd::{SIDE, transpose_16x16};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel;
 use crate::gemm::pack::b::{each_panel, round_rows, unrounded};
@@ -193,7 +193,7 @@ impl Compressed<'_> {
             elements.fill(0);
         }
         match (self.by_rows, self.code) {
-            (false, _) => self.turn(first, columns, flip, elements),
+            (false, _) => self.transpose(first, columns, flip, elements),
             (true, Code::U4 | Code::I4) => self.join_rows(first, columns, flip, elements),
             (true, _) => self.copy_rows(first, columns, flip, elements),
         }
@@ -227,7 +227,7 @@ impl Compressed<'_> {
     }
 
     /// Turns what lies column by column, four bytes at a time.
-    fn turn(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
+    fn transpose(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let form = self.form();
         let (row, rows) = form.rows();
         let each = row / form.width;
@@ -238,7 +238,7 @@ impl Compressed<'_> {
             let from = &self.bytes[(first + j) * column..][..side * column];
             let mut at = 0;
             while side == SIDE && column.is_multiple_of(4) && at + 4 * SIDE <= column {
-                let block = turn(Loose::of_bytes(&from[at..]), column / 4);
+                let block = transpose_16x16(UnalignedF32::of_bytes(&from[at..]), column / 4);
                 for (i, lanes) in block.iter().enumerate() {
                     let lanes = lanes.map(|lane| lane.to_bits() ^ flips);
                     for part in 0..4 / each {
@@ -273,21 +273,24 @@ fn spread(lanes: &[u32; SIDE], shift: usize, to: &mut [u8]) {
 /// A compressed matrix in panels, for the instruction set in use.
 #[derive(Debug)]
 pub struct CompressedPanels {
-    data: Lines,
+    data: AlignedBuf,
     form: Form,
     columns: usize,
 }
 
 impl CompressedPanels {
-    /// Lays out a matrix, and puts it on a shelf.
+    /// Lays out a matrix, and puts it on a arena.
     ///
     /// # Panics
     /// When a slice of the matrix is too short, or elements of a row or group share a byte with others.
-    pub fn new((threads, shelf): (&Threads, &Shelf), matrix: &Compressed<'_>) -> CompressedPanels {
+    pub fn new(
+        (threads, arena): (&Threads, &WeightArena),
+        matrix: &Compressed<'_>,
+    ) -> CompressedPanels {
         matrix.check();
         let (form, columns) = (matrix.form(), matrix.size.1);
         let panels = columns.div_ceil(form.width);
-        let mut data = shelf.lines(panels * form.len());
+        let mut data = arena.alloc(panels * form.len());
         let is_exact = AtomicBool::new(true);
         each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
             let own = matrix.pack(panel * form.width, to);

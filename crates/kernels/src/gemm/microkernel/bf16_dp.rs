@@ -103,15 +103,15 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const f32, count: usize) -> Self {
+    unsafe fn load_masked(from: *const f32, count: usize) -> Self {
         // SAFETY: the caller's promise.
-        Pairs(unsafe { V::load_some(from, count) }, PhantomData)
+        Pairs(unsafe { V::load_masked(from, count) }, PhantomData)
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, count: usize) {
+    unsafe fn store_masked(self, to: *mut f32, count: usize) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.store_some(to, count) }
+        unsafe { self.0.store_masked(to, count) }
     }
 
     #[inline(always)]
@@ -139,15 +139,15 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 
     #[inline(always)]
-    unsafe fn larger(self, other: Self) -> Self {
+    unsafe fn max(self, other: Self) -> Self {
         // SAFETY: the caller's promise.
-        Pairs(unsafe { self.0.larger(other.0) }, PhantomData)
+        Pairs(unsafe { self.0.max(other.0) }, PhantomData)
     }
 
     #[inline(always)]
-    unsafe fn smaller(self, other: Self) -> Self {
+    unsafe fn min(self, other: Self) -> Self {
         // SAFETY: the caller's promise.
-        Pairs(unsafe { self.0.smaller(other.0) }, PhantomData)
+        Pairs(unsafe { self.0.min(other.0) }, PhantomData)
     }
 }
 

@@ -380,8 +380,8 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
                 finish(
                     out,
                     sums,
-                    |from, p| V::load_some(from.wrapping_add(p * lanes), count(p)),
-                    |v, i, p| v.store_some(out.at(i, p, lanes), count(p)),
+                    |from, p| V::load_masked(from.wrapping_add(p * lanes), count(p)),
+                    |v, i, p| v.store_masked(out.at(i, p, lanes), count(p)),
                     |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
                 );
             }
@@ -419,21 +419,21 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
             Function::Identity => {}
             Function::Relu => {
                 let zero = V::zero();
-                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].larger(zero) });
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].max(zero) });
             }
             Function::Clamp(low, high) => {
                 let (low, high) = (V::splat(low), V::splat(high));
-                each_row!(R, i => for p in 0..P { sums[i][p] = high.smaller(low.larger(sums[i][p])) });
+                each_row!(R, i => for p in 0..P { sums[i][p] = high.min(low.max(sums[i][p])) });
             }
             Function::LeakyRelu(alpha) => {
                 let alpha = V::splat(alpha);
-                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].mul(alpha).larger(sums[i][p]) });
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].mul(alpha).max(sums[i][p]) });
             }
             Function::HSwish => {
                 let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
                 let sixth = V::splat(1.0 / 6.0);
                 each_row!(R, i => for p in 0..P {
-                    let gate = sums[i][p].add(three).larger(zero).smaller(six).mul(sixth);
+                    let gate = sums[i][p].add(three).max(zero).min(six).mul(sixth);
                     sums[i][p] = sums[i][p].mul(gate);
                 });
             }

@@ -1,9 +1,9 @@
 //! B packed into panels: the columns of a block side by side, for each k one row of them.
 
-use crate::base::aligned_buf::{Lines, Shelf};
-use crate::base::num::Loose;
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
-use crate::base::simd::{SIDE, turn};
+use crate::base::simd::{SIDE, transpose_16x16};
 use crate::gemm::dequant::pack::{Compressed, Stored};
 use crate::gemm::microkernel;
 use crate::gemm::pack::bf16::{pair_rows, widen_rows};
@@ -44,7 +44,7 @@ impl Layout {
 
 /// A matrix B of `k` rows and `n` columns, packed for the instruction set in use.
 pub struct Packed {
-    data: Lines,
+    data: AlignedBuf,
     k: usize,
     n: usize,
     width: usize,
@@ -52,18 +52,18 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs a matrix of `k` rows and `n` columns, and puts it on a shelf.
+    /// Packs a matrix of `k` rows and `n` columns, and puts it on a arena.
     ///
     /// # Panics
     /// When the slice is too short.
     pub fn new(
-        (threads, shelf): (&Threads, &Shelf),
-        b: &[Loose],
+        (threads, arena): (&Threads, &WeightArena),
+        b: &[UnalignedF32],
         layout: Layout,
         (k, n): (usize, usize),
         precision: Precision,
     ) -> Packed {
-        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
+        let mut data = arena.alloc(panels_len(k, n, precision) * size_of::<f32>());
         pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
         Packed { data, k, n, width: microkernel::shape().1, precision }
     }
@@ -73,14 +73,14 @@ impl Packed {
     /// # Panics
     /// As [`CompressedPanels::new`](crate::gemm::CompressedPanels::new).
     pub fn decompressed(
-        (threads, shelf): (&Threads, &Shelf),
+        (threads, arena): (&Threads, &WeightArena),
         matrix: &Compressed<'_>,
         precision: Precision,
     ) -> Packed {
         matrix.check();
         let ((k, n), matrix) = (matrix.size, Stored::Plain(matrix));
         let (_, width) = microkernel::shape();
-        let mut data = shelf.lines(panels_len(k, n, precision) * size_of::<f32>());
+        let mut data = arena.alloc(panels_len(k, n, precision) * size_of::<f32>());
         let len = width * precision.rows(k);
         each_panel(threads, data.elements_mut::<f32>(), len, |panel, to| {
             let mut room = vec![0f32; matrix.panel_room(precision)];
@@ -118,7 +118,7 @@ pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
 /// When a slice is too short.
 pub fn pack_into(
     threads: &Threads,
-    b: &[Loose],
+    b: &[UnalignedF32],
     layout: Layout,
     (k, n): (usize, usize),
     precision: Precision,
@@ -166,7 +166,7 @@ pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &
 
 /// Packs columns `first..first + width` of B; columns beyond `n` are 0.
 pub(crate) fn pack_panel(
-    b: &[Loose],
+    b: &[UnalignedF32],
     layout: Layout,
     (k, n): (usize, usize),
     (first, width): (usize, usize),
@@ -203,7 +203,7 @@ pub(crate) fn pack_panel(
 /// Writes `columns` columns of `k` elements as rows of `width`, in square blocks; element `i` of a
 /// column goes to row `row(i)`.
 fn transpose(
-    from: &[Loose],
+    from: &[UnalignedF32],
     stride: usize,
     columns: usize,
     k: usize,
@@ -218,7 +218,7 @@ fn transpose(
         let side = SIDE.min(columns - j);
         let mut i = 0;
         while side == SIDE && i + SIDE <= k {
-            let block = turn(&from[j * stride + i..], stride);
+            let block = transpose_16x16(&from[j * stride + i..], stride);
             for (p, column) in block.iter().enumerate() {
                 to[row(i + p) * width + j..][..SIDE].copy_from_slice(column);
             }

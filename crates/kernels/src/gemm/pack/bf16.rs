@@ -88,7 +88,7 @@ pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
 
 thread_local! {
     /// Room for the rows of a thread: fresh memory for each tile would take longer than the rows.
-    static ROOM: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+    static SCRATCHPAD: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
 /// Some rows of A in the lanes that are multiplied.
@@ -106,7 +106,7 @@ impl Rounded {
     /// Room for `rows` rows of `k` elements.
     pub(crate) fn new(k: usize, rows: usize) -> Rounded {
         let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
-        let mut room = ROOM.take();
+        let mut room = SCRATCHPAD.take();
         if room.len() < rows * stride {
             room.resize(rows * stride, 0.0);
         }
@@ -190,7 +190,7 @@ fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
 
 impl Drop for Rounded {
     fn drop(&mut self) {
-        ROOM.set(std::mem::take(&mut self.rows));
+        SCRATCHPAD.set(std::mem::take(&mut self.rows));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Normalisations: elements of a slice less their mean, over a measure of their size. Means
 //! first, then squares of what is left of the elements, in f32 or f64.
 
-use crate::base::num::Loose;
+use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
-use crate::base::simd::{SIDE, turn};
+use crate::base::simd::{SIDE, transpose_16x16};
 use crate::base::slices::{Block, LANES, Lanes, Slices, each, met};
 use crate::gemm::{Step, apply_steps, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
@@ -192,7 +192,7 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
         }
         return totals;
     }
-    let mut turned = turn(Loose::of(lanes.as_flattened()), LANES);
+    let mut turned = transpose_16x16(UnalignedF32::of(lanes.as_flattened()), LANES);
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {

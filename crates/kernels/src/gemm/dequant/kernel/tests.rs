@@ -1,6 +1,6 @@
 use super::*;
-use crate::base::aligned_buf::Shelf;
-use crate::base::num::{Loose, f16};
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::{UnalignedF32, f16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{Compressed, CompressedPanels, Factors, Layout, Packed, Precision, Step};
@@ -84,8 +84,8 @@ fn compressed_products_are_chains() {
         for by_rows in [false, true] {
             let of = matrix(code, by_rows, (k, n), group);
             let stored = of.stored(code, by_rows, (k, n), group);
-            let panels = CompressedPanels::new((&threads, Shelf::apart()), &stored);
-            let to = (&threads, Shelf::apart());
+            let panels = CompressedPanels::new((&threads, WeightArena::unpooled()), &stored);
+            let to = (&threads, WeightArena::unpooled());
             let packed = Packed::decompressed(to, &stored, Precision::F32);
             let (a, bias) = (numbers(m * k, 101), numbers(n, 53));
             let steps = [Step::AddColumns(&bias)];
@@ -128,10 +128,10 @@ fn compressed_products_can_be_rounded() {
             product.run(threads, &ScratchPool::default(), &mut c);
             c
         };
-        let values = Loose::of(&of.values);
+        let values = UnalignedF32::of(&of.values);
         let expected = run(Right::Plain(values, Layout::Rows { stride: n }), Threads::single());
         for threads in [Threads::new(1), Threads::new(3)] {
-            let to = (&threads, Shelf::apart());
+            let to = (&threads, WeightArena::unpooled());
             let panels = CompressedPanels::new(to, &stored);
             let packed = Packed::decompressed(to, &stored, precision);
             for b in [

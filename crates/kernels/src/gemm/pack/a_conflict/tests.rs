@@ -1,5 +1,5 @@
-use crate::base::aligned_buf::Shelf;
-use crate::base::num::Loose;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::UnalignedF32;
 use crate::gemm::*;
 
 /// What a product gives whose element `i` of row `row` is `of(row, i)`, against one chain of
@@ -13,8 +13,8 @@ fn is_chains(
     let threads = Threads::new(2);
     let b: Vec<f32> = (0..k * n).map(|i| (i * 29 % 83) as f32 / 41.0 - 1.0).collect();
     let layout = Layout::Rows { stride: n };
-    let shelf = (&threads, Shelf::apart());
-    let packed = Packed::new(shelf, Loose::of(&b), layout, (k, n), Precision::F32);
+    let arena = (&threads, WeightArena::unpooled());
+    let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), Precision::F32);
     let mut c = vec![f32::NAN; m * n];
     let b_as = Right::Packed(&packed);
     let product =
