@@ -18,12 +18,12 @@
 
 mod audit;
 mod build;
+mod decode;
 mod element;
 mod graph;
 mod preprocess;
 mod problem;
 mod reader;
-mod scan;
 mod structure;
 mod text;
 mod weights;

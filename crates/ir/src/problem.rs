@@ -29,7 +29,7 @@ macro_rules! codes {
 codes! {
     /// The file cannot be opened or read.
     Unreadable = 100,
-    /// The text is not well-formed XML, or is not UTF-8.
+    /// The text is not well-formed XML, or not in its encoding.
     Syntax = 101,
     /// The root element is not `<net>`.
     NotIr = 102,
@@ -124,7 +124,7 @@ impl Eq for At {}
 #[derive(Default)]
 pub struct Source {
     path: PathBuf,
-    text: Vec<u8>,
+    text: String,
     /// Where lines begin, but for the first. Most files have nothing wrong with them, and are not
     /// searched for it.
     lines: OnceLock<Vec<usize>>,
@@ -138,12 +138,12 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// A file that holds `text`.
-    pub fn new(path: &Path, text: Vec<u8>) -> Source {
+    pub fn new(path: &Path, text: String) -> Source {
         Source { path: path.to_owned(), text, lines: OnceLock::new() }
     }
 
     /// What the file holds.
-    pub(crate) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
@@ -154,7 +154,7 @@ impl Source {
 
     /// The line, counted from 1, that holds byte `at`.
     pub fn line(&self, at: At) -> usize {
-        let search = || memchr::memchr_iter(b'\n', &self.text).map(|i| i + 1).collect();
+        let search = || memchr::memchr_iter(b'\n', self.text.as_bytes()).map(|i| i + 1).collect();
         1 + self.lines.get_or_init(search).partition_point(|start| *start <= at.0)
     }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn offsets_become_lines() {
-        let source = Source::new(Path::new("dir/m.xml"), b"a\nbb\n\nc".to_vec());
+        let source = Source::new(Path::new("dir/m.xml"), "a\nbb\n\nc".to_owned());
         let lines: Vec<usize> = (0..7).map(|i| source.line(At(i))).collect();
         assert_eq!(lines, [1, 1, 2, 2, 2, 3, 4]);
         assert_eq!(source.place(At(6)), "m.xml:4");

@@ -1,6 +1,7 @@
 //! Reads `model.xml` into a [`Graph`]. The order of the elements does not matter.
 
 use crate::audit::{find_missing_end, unused_weights};
+use crate::decode::decode;
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Element, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
 use crate::preprocess;
@@ -30,11 +31,11 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
     let weights = Arc::new(Weights::open(&path.with_extension("bin")));
     let unreadable = |message: String| {
         let problem = Problem::error(Code::Unreadable, At(0), message);
-        ReadError::new(Arc::new(Source::new(path, Vec::new())), vec![problem])
+        ReadError::new(Arc::new(Source::new(path, String::new())), vec![problem])
     };
     let bytes = std::fs::read(path)
         .map_err(|e| unreadable(format!("{} cannot be read: {e}", path.display())))?;
-    read_source(Source::new(path, bytes), weights)
+    read_file(path, bytes, weights)
 }
 
 /// Reads the text of a `model.xml`; `path` is used in messages only.
@@ -42,11 +43,17 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
 /// # Errors
 /// As [`read`].
 pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Graph, ReadError> {
-    read_source(Source::new(path, bytes.to_vec()), weights)
+    read_file(path, bytes.to_vec(), weights)
 }
 
-fn read_source(source: Source, weights: Arc<Weights>) -> Result<Graph, ReadError> {
-    let source = Arc::new(source);
+fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<Graph, ReadError> {
+    let source = match decode(&mut bytes) {
+        Ok(text) => Arc::new(Source::new(path, text)),
+        Err(Fatal(problem)) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            return Err(ReadError::new(Arc::new(Source::new(path, text)), vec![*problem]));
+        }
+    };
     let mut reader = Reader {
         problems: Vec::new(),
         unknown: BTreeMap::new(),
@@ -99,8 +106,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn document(&mut self, bytes: &[u8]) -> Result<Parts, Fatal> {
-        let text = self.decode(bytes)?;
+    fn document(&mut self, text: &str) -> Result<Parts, Fatal> {
         let mut xml = Xml::new(text);
         let Some(root) = xml.root()? else {
             return Err(Fatal::new(
@@ -148,25 +154,6 @@ impl Reader {
     ) -> Result<(), Fatal> {
         self.unknown(parent, tag);
         xml.skip()
-    }
-
-    fn decode<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Fatal> {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
-        let message = match first {
-            Some(b'<') => None,
-            Some(_) => {
-                Some("this is not XML; give the model's .xml, not its .bin or another format")
-            }
-            None => Some("the file is empty; fetch or write it again"),
-        };
-        if let Some(message) = message {
-            return Err(Fatal::new(Code::NotIr, At(0), message));
-        }
-        std::str::from_utf8(bytes).map_err(|e| {
-            let message = format!("byte {} is not UTF-8; save the file as UTF-8", e.valid_up_to());
-            Fatal::new(Code::Syntax, At(e.valid_up_to()), message)
-        })
     }
 
     fn net_tag(&mut self, tag: &Tag<'_>) -> Result<(String, Version), Fatal> {
