@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! let graph = ir::read("model.xml")?;
-//! let facts = infer::propagate(&graph, &infer::Inputs::default())?;
+//! let facts = irrun_infer::propagate(&graph, &irrun_infer::Inputs::default())?;
 //! for &result in graph.results() {
 //!     println!("{}", facts.output(graph.inputs_of(result)[0]).unwrap());
 //! }

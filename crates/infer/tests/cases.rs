@@ -3,9 +3,9 @@
 
 mod support;
 
-use infer::{Interval, PartialShape};
 use ir::ElementType::{self, F16, F32, I32, I64};
 use ir::OutputRef;
+use irrun_infer::{Interval, PartialShape};
 use serde_json::Value;
 use support::Model;
 

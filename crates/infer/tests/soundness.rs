@@ -8,9 +8,9 @@
 //! is a size even where special_zero would make a 0 a copy; and equal symbols cancel although
 //! 0 of 0 elements leaves 1. See `docs/dialects/reshape-and-roll.md`.
 
-use infer::{Analysis, Given, Inputs, Interval, PartialShape, PartialValue, analyse};
 use ir::ElementType::{F32, I64};
 use ir::{Graph, GraphBuilder, OutputRef};
+use irrun_infer::{Analysis, Given, Inputs, Interval, PartialShape, PartialValue, analyse};
 use proptest::prelude::*;
 
 /// An interval, and a number in it.

@@ -1,6 +1,6 @@
 //! The versions that files may name: every type in every opset in which OpenVINO reads it.
 
-use infer::{Row, find};
+use irrun_infer::{Row, find};
 
 /// Opsets and types, a line for each set of opsets. Opsets joined by `-` mean the same operation.
 /// Asked of OpenVINO 2026.4 with a file for each type and opset.

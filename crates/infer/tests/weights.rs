@@ -1,7 +1,7 @@
 //! A `.bin` that is not there, or not all of it, is one finding, whatever the number of constants.
 
-use infer::{Inputs, analyse};
 use ir::{Code, GraphBuilder, Problem, Weights};
+use irrun_infer::{Inputs, analyse};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Collects layers and weights into a [`Graph`].
 ///
 /// ```
-/// # use ir::{ElementType::*, GraphBuilder};
+/// # use irrun_ir::{ElementType::*, GraphBuilder};
 /// let mut g = GraphBuilder::new("roll");
 /// let x = g.parameter("x", F32, "2,3");
 /// let shift = g.constant(I64, &[1], &1i64.to_le_bytes());

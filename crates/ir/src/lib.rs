@@ -1,11 +1,11 @@
 //! Reads and writes OpenVINO IR: `model.xml` and the `model.bin` beside it.
 //!
 //! ```no_run
-//! let graph = ir::read("model.xml")?;
+//! let graph = irrun_ir::read("model.xml")?;
 //! for &layer in graph.order() {
 //!     println!("{}", graph.layers()[layer].title());
 //! }
-//! # Ok::<(), ir::ReadError>(())
+//! # Ok::<(), irrun_ir::ReadError>(())
 //! ```
 //!
 //! This crate knows no operation's meaning. It knows three layer types by name because the format

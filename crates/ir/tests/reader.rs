@@ -1,11 +1,11 @@
 //! What the reader accepts, and every problem it names.
 
-use ir::{Code, Graph, ReadError, Severity, Weights};
+use irrun_ir::{Code, Graph, ReadError, Severity, Weights};
 use std::path::Path;
 use std::sync::Arc;
 
 fn read(xml: &str) -> Result<Graph, ReadError> {
-    ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()))
+    irrun_ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()))
 }
 
 /// A net around some layers and edges.
@@ -202,7 +202,7 @@ fn a_bin_that_goes_on_after_the_last_constant() {
     let xml = net(&[constant, RESULT].join("\n"), &edge("0:0", "9:0"));
     let warnings = |len: usize| {
         let weights = Arc::new(Weights::from_bytes(vec![0; len]));
-        let graph = ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), weights).unwrap();
+        let graph = irrun_ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), weights).unwrap();
         graph.warnings().to_vec()
     };
     // Up to a page is padding.

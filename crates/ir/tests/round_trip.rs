@@ -1,6 +1,6 @@
 //! Graph to file to graph is the identity.
 
-use ir::{Element, Graph, Layer, Parts, Port, Version, Weights};
+use irrun_ir::{Element, Graph, Layer, Parts, Port, Version, Weights};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn element() -> impl Strategy<Value = Element> {
 }
 
 fn port() -> impl Strategy<Value = Port> {
-    let types: Vec<_> = ir::ElementType::all().collect();
+    let types: Vec<_> = irrun_ir::ElementType::all().collect();
     (
         vec(-1i64..100, 0..5),
         names(),
@@ -83,12 +83,12 @@ fn graph() -> impl Strategy<Value = Graph> {
                 let sources = if i == 0 { Vec::new() } else { sources };
                 for (slot, source) in sources.iter().enumerate() {
                     let from = &parts.layers[source.index(i)];
-                    parts.edges.push(ir::Edge {
+                    parts.edges.push(irrun_ir::Edge {
                         from_layer: from.id,
                         from_port: from.outputs[0].id,
                         to_layer: layer.id,
                         to_port: slot as u64,
-                        ..ir::Edge::default()
+                        ..irrun_ir::Edge::default()
                     });
                     layer.inputs.push(Port { id: slot as u64, ..Port::default() });
                 }
@@ -106,8 +106,8 @@ proptest! {
 
     #[test]
     fn writing_and_reading_is_the_identity(graph in graph()) {
-        let xml = ir::write_xml(&graph);
-        let read = ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()));
+        let xml = irrun_ir::write_xml(&graph);
+        let read = irrun_ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()));
         let read = match read { Ok(g) => g, Err(e) => panic!("{e}\n{xml}") };
         prop_assert_eq!(&read, &graph, "{}", xml);
         prop_assert_eq!(read.order(), graph.order());
@@ -117,16 +117,16 @@ proptest! {
 #[test]
 fn weights_are_written_beside_the_xml() {
     let dir = tempfile::tempdir().unwrap();
-    let mut g = ir::GraphBuilder::new("w");
-    let c = g.constant(ir::ElementType::U8, &[3], b"abc");
+    let mut g = irrun_ir::GraphBuilder::new("w");
+    let c = g.constant(irrun_ir::ElementType::U8, &[3], b"abc");
     g.result("y", c);
     let path = dir.path().join("w.xml");
-    ir::write(&g.finish().unwrap(), &path).unwrap();
-    let read = ir::read(&path).unwrap();
+    irrun_ir::write(&g.finish().unwrap(), &path).unwrap();
+    let read = irrun_ir::read(&path).unwrap();
     assert_eq!(read.weights().bytes(), b"abc");
     assert_eq!(read.layers()[0].attribute("size"), Some("3"));
     let missing = dir.path().join("no/such/dir/w.xml");
-    let said = ir::write(&read, &missing).unwrap_err().to_string();
+    let said = irrun_ir::write(&read, &missing).unwrap_err().to_string();
     let bin = missing.with_extension("bin");
     let reason = said.strip_prefix(&format!("{} cannot be written: ", bin.display()));
     // Nor does it name another file.
@@ -137,18 +137,18 @@ fn weights_are_written_beside_the_xml() {
 #[test]
 fn means_are_written_as_constants() {
     let dir = tempfile::tempdir().unwrap();
-    let mut g = ir::GraphBuilder::new("m");
-    let x = g.parameter("x", ir::ElementType::F32, "1,2");
-    let c = g.constant(ir::ElementType::U8, &[3], b"abc");
+    let mut g = irrun_ir::GraphBuilder::new("m");
+    let x = g.parameter("x", irrun_ir::ElementType::F32, "1,2");
+    let c = g.constant(irrun_ir::ElementType::U8, &[3], b"abc");
     let y = g.layer("Thing", "opset1").inputs(&[x, c]).output();
     g.result("y", y);
     let path = dir.path().join("m.xml");
     let plain = g.finish().unwrap();
     let means = "<pre-process><channel><mean value='1'/></channel><channel><mean value='2'/></channel></pre-process></net>";
-    let xml = ir::write_xml(&plain).replace("</net>", means);
-    let read = ir::read_bytes(xml.as_bytes(), &path, Arc::clone(plain.weights())).unwrap();
-    ir::write(&read, &path).unwrap();
-    let again = ir::read(&path).unwrap();
+    let xml = irrun_ir::write_xml(&plain).replace("</net>", means);
+    let read = irrun_ir::read_bytes(xml.as_bytes(), &path, Arc::clone(plain.weights())).unwrap();
+    irrun_ir::write(&read, &path).unwrap();
+    let again = irrun_ir::read(&path).unwrap();
     let kinds =
         |g: &Graph| g.order().iter().map(|&i| g.layers()[i].kind.clone()).collect::<Vec<_>>();
     assert_eq!(kinds(&again), ["Parameter", "Const", "Subtract", "Const", "Thing", "Result"]);
@@ -156,6 +156,6 @@ fn means_are_written_as_constants() {
     let mean = again.layers().iter().find(|l| l.name == "pre-process/x/mean").unwrap();
     assert_eq!(mean.attribute("offset"), Some("64"));
     assert_eq!(again.weights().bytes()[64..], [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat());
-    ir::write(&again, &path).unwrap();
-    assert_eq!(ir::read(&path).unwrap(), again);
+    irrun_ir::write(&again, &path).unwrap();
+    assert_eq!(irrun_ir::read(&path).unwrap(), again);
 }

@@ -1,9 +1,9 @@
 //! `roll SIZES ELEMENT SHIFTS THREADS SECONDS`: medians of Roll and of a copy of the same bytes by
 //! the same threads, by turns between the same warm buffers; JSON on one line.
 
-use kernels::AlignedBuf;
-use kernels::par::Threads;
-use kernels::roll::RollPlan;
+use irrun_kernels::AlignedBuf;
+use irrun_kernels::par::Threads;
+use irrun_kernels::roll::RollPlan;
 use std::str::FromStr;
 use std::time::Instant;
 

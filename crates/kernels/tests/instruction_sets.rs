@@ -2,16 +2,16 @@
 //! rounded operands by AMX, which adds in another order. In a process of its own, since the choice
 //! is one for the whole process and packed matrices are for one choice.
 
-use kernels::conv::{Convolution, Input};
-use kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
-use kernels::isa::{Isa, force};
-use kernels::multiversion;
-use kernels::num::{UnalignedF32, bf16};
-use kernels::par::Threads;
-use kernels::slices::Slices;
-use kernels::softmax::softmax;
-use kernels::unary::{Unary, unary_f32};
-use kernels::{InOut, ScratchPool, WeightArena};
+use irrun_kernels::conv::{Convolution, Input};
+use irrun_kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
+use irrun_kernels::isa::{Isa, force};
+use irrun_kernels::multiversion;
+use irrun_kernels::num::{UnalignedF32, bf16};
+use irrun_kernels::par::Threads;
+use irrun_kernels::slices::Slices;
+use irrun_kernels::softmax::softmax;
+use irrun_kernels::unary::{Unary, unary_f32};
+use irrun_kernels::{InOut, ScratchPool, WeightArena};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * seed).sin()).collect()

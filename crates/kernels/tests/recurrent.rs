@@ -1,12 +1,12 @@
 //! Recurrent networks against the formulas of the specification. In a process of its own: the
 //! unit tests change the instruction set that weights are packed for.
 
-use kernels::gemm::{Layout, Packed, Precision, Right};
-use kernels::num::UnalignedF32;
-use kernels::par::Threads;
-use kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
-use kernels::unary::Unary;
-use kernels::{ScratchPool, WeightArena};
+use irrun_kernels::gemm::{Layout, Packed, Precision, Right};
+use irrun_kernels::num::UnalignedF32;
+use irrun_kernels::par::Threads;
+use irrun_kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
+use irrun_kernels::unary::Unary;
+use irrun_kernels::{ScratchPool, WeightArena};
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()

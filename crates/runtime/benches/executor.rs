@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
-use runtime::{Options, Session, Tensor, Threads};
+use irrun_runtime::{Options, Session, Tensor, Threads};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,8 +29,9 @@ fn main() {
 fn measure(nodes: usize, count: usize, optimize: bool) -> (f64, bool) {
     let graph = chain(nodes, count);
     let facts = infer::propagate(&graph, &Inputs::default()).expect("the graph is valid");
-    let plan = runtime::compile_with(&graph, &facts, &Options { optimize, ..Options::default() })
-        .expect("it compiles");
+    let plan =
+        irrun_runtime::compile_with(&graph, &facts, &Options { optimize, ..Options::default() })
+            .expect("it compiles");
     let mut session = plan.session_on(Arc::new(Threads::new(2)));
     let input = Tensor::from_vec(&[count], vec![1f32; count]).expect("sizes agree");
     let (runs, outputs) = (2_000, run(&mut session, &input));

@@ -1,6 +1,7 @@
 //! Compiles an OpenVINO IR graph to a plan and runs it.
 //!
 //! ```no_run
+//! # use irrun_runtime as runtime;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let inputs = infer::Inputs::default();
 //! # let tensors: Vec<runtime::Tensor> = vec![];
@@ -28,6 +29,10 @@ mod session;
 mod tensor;
 
 pub use error::KernelError;
+/// Types, shapes and small values: what a plan is compiled from.
+pub use infer;
+/// The graph of a file.
+pub use ir;
 pub use kernel::lower::{Lower, LowerCx, LowerError};
 pub use kernel::{Kernel, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;

@@ -3,7 +3,7 @@
 
 use infer::{Facts, Inputs};
 use ir::Graph;
-use runtime::{Options, Tensor};
+use irrun_runtime::{Options, Tensor};
 use std::path::Path;
 
 /// What attributes are replaced by, besides other values of the same file.
@@ -93,7 +93,7 @@ fn try_all(graph: &Graph) {
     }
     for optimize in [true, false] {
         let options = Options { optimize, ..Options::default() };
-        let Ok(plan) = runtime::compile_with(graph, &facts, &options) else { continue };
+        let Ok(plan) = irrun_runtime::compile_with(graph, &facts, &options) else { continue };
         let zeros = |fact: &infer::Fact| {
             Tensor::zeros(fact.element_type, &fact.shape.sizes().unwrap_or_default())
         };

@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::GraphBuilder;
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 /// The outputs of a layer for inputs in f32, by shape and values.
 fn run(
@@ -27,7 +27,7 @@ fn run(
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
     let tensor = |(sizes, values): &(&[usize], &[f32])| Tensor::from_vec(sizes, values.to_vec());
     let tensors: Vec<Tensor> = inputs.iter().map(|input| tensor(input).unwrap()).collect();
-    runtime::compile(&graph, &facts).unwrap().session().run(&tensors).unwrap()
+    irrun_runtime::compile(&graph, &facts).unwrap().session().run(&tensors).unwrap()
 }
 
 #[test]

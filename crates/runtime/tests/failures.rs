@@ -3,7 +3,7 @@
 use infer::Inputs;
 use ir::ElementType::{F32, I64};
 use ir::GraphBuilder;
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 /// Sizes that depend on the data belong to one run, even if it fails half way.
 #[test]
@@ -18,7 +18,7 @@ fn the_run_after_a_failure_knows_nothing_of_it() {
     g.result("row", row);
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     let mut run = |x: [f32; 4], count: i64| {
         let x = Tensor::from_vec(&[4], x.to_vec()).unwrap();
         session.run(&[x, Tensor::from_vec(&[1], vec![count]).unwrap()])
@@ -42,7 +42,7 @@ fn a_shape_that_was_not_planned_is_told() {
     g.result("column", column);
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     let mut run = |x: [f32; 4]| session.run(&[Tensor::from_vec(&[4], x.to_vec()).unwrap()]);
     let found = run([0.0, 0.0, 1.0, 0.0]).unwrap();
     assert_eq!((found[0].sizes(), found[0].as_slice()), (&[1][..], Some(&[2i64][..])));

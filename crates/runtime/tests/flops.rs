@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
-use runtime::{Options, Tensor};
+use irrun_runtime::{Options, Tensor};
 
 /// Operations of each run, with passes and without.
 #[track_caller]
@@ -13,7 +13,7 @@ fn count(graph: &Graph, input: &[usize], expected: u64) {
     let input = [Tensor::zeros(F32, input).unwrap()];
     for optimize in [true, false] {
         let mut session =
-            runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
+            irrun_runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
                 .unwrap()
                 .session();
         for runs in 1..=3 {

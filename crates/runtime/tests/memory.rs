@@ -5,9 +5,9 @@ use infer::{Inputs, propagate};
 use ir::ElementType::F32;
 use ir::{GraphBuilder, Severity};
 #[cfg(target_os = "linux")]
-use runtime::Options;
-use runtime::Tensor;
-use runtime::compile;
+use irrun_runtime::Options;
+use irrun_runtime::Tensor;
+use irrun_runtime::compile;
 
 /// A scalar broadcast to one dim.
 fn broadcast(size: i64) -> ir::Graph {
@@ -85,7 +85,7 @@ fn weights_leave_memory_after_the_only_run() {
         let graph = ir::read(&model).unwrap();
         let facts = propagate(&graph, &Inputs::default()).unwrap();
         let options = Options { runs_once, ..Options::default() };
-        let mut session = runtime::compile_with(&graph, &facts, &options).unwrap().session();
+        let mut session = irrun_runtime::compile_with(&graph, &facts, &options).unwrap().session();
         let first = session.run(std::slice::from_ref(&x)).unwrap();
         let left = resident("read-once.bin");
         // Whoever runs it again all the same gets the same.

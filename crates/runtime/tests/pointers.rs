@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::{self, BF16, Boolean, F8E4M3, F32, F64, I4, I16, I64, NF4, U1, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
-use runtime::{Options, Session, Tensor};
+use irrun_runtime::{Options, Session, Tensor};
 
 /// A layer that only renames: type, version, attributes, and its pattern or axes.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Renaming {
 
 fn session(graph: &Graph, optimize: bool) -> Session {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
-    runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
+    irrun_runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() })
         .unwrap()
         .session()
 }

@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::GraphBuilder;
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
@@ -28,7 +28,8 @@ fn matrices_times_columns_are_chains() {
             Tensor::from_vec(&[batch, m, k], a.clone()).unwrap(),
             Tensor::from_vec(&[batch, rows, columns], b.clone()).unwrap(),
         ];
-        let outputs = runtime::compile(&graph, &facts).unwrap().session().run(&inputs).unwrap();
+        let outputs =
+            irrun_runtime::compile(&graph, &facts).unwrap().session().run(&inputs).unwrap();
         assert_eq!(outputs[0].sizes(), [batch, m, 1]);
         let chain = |i: usize| {
             let (row, column) = (&a[i * k..][..k], &b[i / m * k..][..k]);

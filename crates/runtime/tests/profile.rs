@@ -2,7 +2,7 @@
 
 use infer::Inputs;
 use ir::ElementType::F32;
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn layers_of_bodies_have_times_of_their_own() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/loop_with_scan/model.xml");
     let graph = ir::read(&path).unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     let input = [Tensor::zeros(F32, &[1, 3]).unwrap()];
     session.run(&input).unwrap();
     session.start_profile();
@@ -45,7 +45,7 @@ fn kernels_that_are_chosen_late_have_their_names() {
     g.result("y", y);
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     session.start_profile();
     session.run(&[Tensor::from_vec(&[4], vec![1f32, 0.0, 2.0, 0.0]).unwrap()]).unwrap();
     let kernels: Vec<_> = session.profile().iter().map(|s| (s.kind.clone(), s.kernel)).collect();

@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::{F32, I64};
 use ir::{GraphBuilder, OutputRef};
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 /// Runs a graph of one f32 input and one layer.
 fn run(
@@ -20,7 +20,7 @@ fn run(
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
     let input = Tensor::from_vec(sizes, values).unwrap();
-    let output = runtime::compile(&graph, &facts).unwrap().session().run(&[input]).unwrap();
+    let output = irrun_runtime::compile(&graph, &facts).unwrap().session().run(&[input]).unwrap();
     output[0].as_slice().unwrap().to_vec()
 }
 

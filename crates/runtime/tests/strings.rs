@@ -4,7 +4,7 @@
 use infer::Inputs;
 use ir::ElementType::{I32, String as Strings};
 use ir::{ElementType, GraphBuilder};
-use runtime::{Options, Tensor};
+use irrun_runtime::{Options, Tensor};
 
 /// A layer of type and version, attributes, and the integer inputs after the data.
 struct Case {
@@ -25,9 +25,12 @@ impl Case {
         g.result("y", y);
         let graph = g.finish().unwrap();
         let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-        let plan =
-            runtime::compile_with(&graph, &facts, &Options { optimize, ..Options::default() })
-                .unwrap();
+        let plan = irrun_runtime::compile_with(
+            &graph,
+            &facts,
+            &Options { optimize, ..Options::default() },
+        )
+        .unwrap();
         plan.session().run(&[input]).unwrap().remove(0)
     }
 

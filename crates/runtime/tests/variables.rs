@@ -2,7 +2,7 @@
 
 use infer::Inputs;
 use ir::{ElementType, Graph, GraphBuilder};
-use runtime::{Session, Tensor};
+use irrun_runtime::{Session, Tensor};
 
 /// `a` and `b` of two unknown dims, each read, joined with the input along axis 0, and assigned.
 fn graph() -> Graph {
@@ -21,7 +21,7 @@ fn graph() -> Graph {
 fn session() -> Session {
     let graph = graph();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    runtime::compile(&graph, &facts).unwrap().session()
+    irrun_runtime::compile(&graph, &facts).unwrap().session()
 }
 
 fn rows(count: usize) -> Tensor {
@@ -66,7 +66,7 @@ fn beams_are_put_in_order() {
     g.result("both", both);
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = runtime::compile(&graph, &facts).unwrap().session();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     session.set_variable("v", Tensor::from_vec(&[3, 1], vec![0f32, 1., 2.]).unwrap()).unwrap();
     let mut expected: Vec<Vec<f32>> = (0..3).map(|beam| vec![beam as f32]).collect();
     for (step, order) in [[0, 1, 2], [2, 0, 0], [0, 1, 2], [-1, 1, 0]].into_iter().enumerate() {
@@ -111,7 +111,7 @@ fn beams_of_any_type_are_put_in_order() {
         g.result("chosen", chosen);
         let graph = g.finish().unwrap();
         let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-        let mut session = runtime::compile(&graph, &facts).unwrap().session();
+        let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
         for order in [[0, 1, 2], [2, 0, 1]] {
             session.set_variable("v", beams([0, 1, 2])).unwrap();
             let indices = Tensor::from_vec(&[3], order.map(|beam| beam as i32).to_vec()).unwrap();
@@ -158,8 +158,8 @@ fn hidden_rows_over_a_cache_are_its_mean() {
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
     for optimize in [true, false] {
-        let options = runtime::Options { optimize, ..runtime::Options::default() };
-        let mut session = runtime::compile_with(&graph, &facts, &options).unwrap().session();
+        let options = irrun_runtime::Options { optimize, ..irrun_runtime::Options::default() };
+        let mut session = irrun_runtime::compile_with(&graph, &facts, &options).unwrap().session();
         let mut sum = [0f32; 2];
         for length in 1..=20u8 {
             let row = [f32::from(length), f32::from(length % 3)];
@@ -206,7 +206,7 @@ fn tensors_of_programs_lie_anywhere() {
     g.result("y", y);
     let graph = g.finish().unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut relu = runtime::compile(&graph, &facts).unwrap().session();
+    let mut relu = irrun_runtime::compile(&graph, &facts).unwrap().session();
     let outputs = relu.run(&[stray()]).unwrap();
     assert_eq!(outputs[0].as_slice::<f32>(), Some(&values[..]));
     let mut session = session();

@@ -1,7 +1,7 @@
 //! One layer under test, built in memory and propagated.
 
-use infer::{Given, Inputs, Interval, PartialValue, analyse};
 use ir::{ElementType, GraphBuilder, OutputRef, Severity};
+use irrun_infer::{Given, Inputs, Interval, PartialValue, analyse};
 
 /// A graph that ends in the layer under test, and what is known of its inputs.
 pub struct Model {

@@ -4,7 +4,7 @@
 use super::numbers;
 use infer::Inputs;
 use ir::{ElementType, Graph, GraphBuilder, OutputRef};
-use runtime::{Options, Session, Tensor, Threads};
+use irrun_runtime::{Options, Session, Tensor, Threads};
 use std::sync::Arc;
 
 const BEAMS: usize = 2;
@@ -92,7 +92,7 @@ fn model(but: But) -> Graph {
 fn session(graph: &Graph, optimize: bool, threads: usize) -> Session {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { optimize, ..Options::default() };
-    let plan = runtime::compile_with(graph, &facts, &options).unwrap();
+    let plan = irrun_runtime::compile_with(graph, &facts, &options).unwrap();
     plan.session_on(Arc::new(Threads::new(threads)))
 }
 

@@ -3,7 +3,7 @@
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F32, I8};
 use ir::{Graph, GraphBuilder, OutputRef};
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 /// Rounded to 256 levels between limits.
 fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {

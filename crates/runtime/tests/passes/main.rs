@@ -12,11 +12,11 @@ mod weights;
 
 use infer::Inputs;
 use ir::{Graph, GraphBuilder, OutputRef};
-use runtime::{Options, Plan, Tensor};
+use irrun_runtime::{Options, Plan, Tensor};
 
 fn plan(graph: &Graph, optimize: bool) -> Plan {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
-    runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() }).unwrap()
+    irrun_runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() }).unwrap()
 }
 
 /// Numbers around 0 that differ from each other.

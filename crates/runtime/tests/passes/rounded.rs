@@ -4,7 +4,7 @@ use super::{binary, constant, numbers, unary};
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder, OutputRef};
-use runtime::{Options, Precision, Tensor};
+use irrun_runtime::{Options, Precision, Tensor};
 
 fn convolution(
     g: &mut GraphBuilder,
@@ -57,7 +57,7 @@ fn network(
 fn run(graph: &Graph, optimize: bool) -> (Vec<u32>, String) {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { optimize, precision: Precision::Bf16, ..Options::default() };
-    let plan = runtime::compile_with(graph, &facts, &options).unwrap();
+    let plan = irrun_runtime::compile_with(graph, &facts, &options).unwrap();
     let input = Tensor::from_vec(&[2, 3, 37, 29], numbers(2 * 3 * 37 * 29, 1)).unwrap();
     let is_line = |line: &String| line.starts_with("pass bf16 propagation");
     let line = plan.explain().into_iter().find(is_line).unwrap_or_default();

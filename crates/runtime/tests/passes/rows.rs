@@ -3,7 +3,7 @@
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F16, F32, I8, I64, U8};
 use ir::{GraphBuilder, OutputRef};
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 #[test]
 fn bias_activation_and_residual_join_the_product() {
@@ -313,7 +313,7 @@ fn rows_are_gathered_before_they_are_decompressed() {
 
 pub(super) fn half_bytes(value: f32) -> Vec<u8> {
     let value = Tensor::from_vec(&[1], vec![value]).unwrap();
-    runtime::convert(&value, F16).unwrap().bytes().to_vec()
+    irrun_runtime::convert(&value, F16).unwrap().bytes().to_vec()
 }
 
 /// Factors that are aligned at the first axis are those of rows: they are not the same for all.

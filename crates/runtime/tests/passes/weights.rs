@@ -5,7 +5,7 @@ use super::{binary, check, constant, numbers, unary};
 use infer::Inputs;
 use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
-use runtime::{Options, Precision, Tensor};
+use irrun_runtime::{Options, Precision, Tensor};
 
 /// How weights of 96 columns and 384 terms are stored.
 #[derive(Clone, Copy)]
@@ -194,7 +194,7 @@ fn outputs(
 ) -> [Vec<f32>; 2] {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { precision, ..Options::default() };
-    let mut session = runtime::compile_with(graph, &facts, &options).unwrap().session();
+    let mut session = irrun_runtime::compile_with(graph, &facts, &options).unwrap().session();
     let input = [Tensor::from_vec(sizes, values).unwrap()];
     [(); 2].map(|_| session.run(&input).unwrap()[0].as_slice().unwrap().to_vec())
 }

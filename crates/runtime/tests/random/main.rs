@@ -8,10 +8,10 @@ mod steps;
 
 use infer::Inputs;
 use ir::Graph;
+use irrun_runtime::{Options, Plan, Precision, Tensor, Threads};
 use net::{Choices, Net, Value, noise};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use runtime::{Options, Plan, Precision, Tensor, Threads};
 use std::sync::Arc;
 
 type Grow = fn(&mut Net, &Value, &mut Choices) -> Option<Value>;
@@ -94,7 +94,7 @@ fn grow(sizes: &[usize], open: &[bool], steps: &[Step]) -> Net {
 
 fn plan(graph: &Graph, options: &Options) -> Plan {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
-    runtime::compile_with(graph, &facts, options).unwrap()
+    irrun_runtime::compile_with(graph, &facts, options).unwrap()
 }
 
 /// The largest difference between values, and the largest value.
