@@ -225,6 +225,36 @@ impl<'a> InferCx<'a> {
         self.same_type(inputs)
     }
 
+    /// The element type of the first of some inputs. The others may be of other floating-point types if
+    /// it is one: converters wrote f32 beside f16, and OpenVINO takes it.
+    ///
+    /// # Errors
+    /// When two of them differ otherwise.
+    pub fn mixed(
+        &self,
+        inputs: impl IntoIterator<Item = usize> + Clone,
+    ) -> Result<ElementType, RuleError> {
+        let is_real = |input| self.element_type(input).is_real();
+        match inputs.clone().into_iter().all(is_real) {
+            true => {
+                Ok(inputs.into_iter().next().map_or(ElementType::Dynamic, |i| self.element_type(i)))
+            }
+            false => self.same_type(inputs),
+        }
+    }
+
+    /// As [`InferCx::mixed`], of floating-point values alone.
+    ///
+    /// # Errors
+    /// When one is of another type.
+    pub fn mixed_real(
+        &self,
+        inputs: impl IntoIterator<Item = usize> + Clone,
+    ) -> Result<ElementType, RuleError> {
+        inputs.clone().into_iter().try_for_each(|input| self.expect_real(input).map(drop))?;
+        self.mixed(inputs)
+    }
+
     /// Checks the rank of an input if it is known.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::cx::{InferCx, ValueCx};
 use crate::dim::{Dim, Why};
 use crate::error::RuleError;
 use crate::fact::{Fact, Facts, Given, Inputs, NodeFacts};
+use crate::interface::input_type;
 use crate::op::Op;
 use crate::require;
 use crate::shape::PartialShape;
@@ -319,7 +320,7 @@ impl<'a> Walk<'a> {
             Ok(applied) => {
                 let Applied { mut outputs, reason, bodies, .. } = applied;
                 if let (Some(given), Some(output)) = (given, outputs.first_mut()) {
-                    let differ = specialise(output, given);
+                    let differ = specialise(self.graph, output, given);
                     let problem = |m| Problem::error(Code::Type, layer.at, m).of(layer);
                     self.findings.extend(differ.map(problem));
                 }
@@ -393,20 +394,22 @@ impl<'a> Walk<'a> {
 
 /// Puts what the caller knows in place of what the model declares. Tells if it is given another type
 /// than it declares.
-fn specialise(output: &mut Fact, given: Given) -> Option<String> {
+fn specialise(graph: &Graph, output: &mut Fact, given: Given) -> Option<String> {
     let declared = output.element_type;
+    let taken = input_type(graph, declared);
     let mut differ = None;
     match given.element_type {
         Some(element_type) if !declared.is_static() => output.element_type = element_type,
-        Some(element_type) if element_type != declared => {
-            differ = Some(format!("it is declared {declared}, but given {element_type}"));
+        Some(element_type) if element_type != taken => {
+            differ = Some(format!("it is declared {taken}, but given {element_type}"));
         }
         _ => {}
     }
     if let Some(shape) = given.shape {
         output.shape = shape;
     }
-    output.value = given.value;
+    // A value in another type than the graph's tells no shapes: those are integers.
+    output.value = given.value.filter(|_| taken == declared);
     differ
 }
 

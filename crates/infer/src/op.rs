@@ -69,17 +69,26 @@ pub struct OpTraits {
     /// Inputs whose elements are moved but never looked at, one bit each. An operation that
     /// moves works on any element type by its size.
     pub moves: u64,
+    /// Takes f16 and f32 together, as the rule allows, though its kernels want one type.
+    pub mixes: bool,
 }
 
 impl OpTraits {
     /// Computes its outputs from its inputs.
-    pub const PURE: OpTraits = OpTraits { pure: true, moves: 0 };
+    pub const PURE: OpTraits = OpTraits { pure: true, moves: 0, mixes: false };
 
     /// Has a state or an effect: random numbers, variables.
-    pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: 0 };
+    pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: 0, mixes: false };
 
     /// Moves elements of the inputs in `mask` (bit `i` is input `i`), whatever their type.
     pub const fn moving(mask: u64) -> OpTraits {
-        OpTraits { pure: true, moves: mask }
+        OpTraits { pure: true, moves: mask, mixes: false }
+    }
+
+    /// The same for an operation that takes floating-point types together: see [`InferCx::mixed`].
+    ///
+    /// [`InferCx::mixed`]: crate::InferCx::mixed
+    pub const fn mixing(self) -> OpTraits {
+        OpTraits { mixes: true, ..self }
     }
 }

@@ -47,6 +47,8 @@ pub struct Parts {
     pub name: String,
     /// The version of the format.
     pub version: Version,
+    /// Whether it is the body of a layer: no caller sees its inputs and outputs.
+    pub is_body: bool,
     /// Layers in the order of the file.
     pub layers: Vec<Layer>,
     /// Edges in the order of the file.
@@ -227,6 +229,11 @@ impl Graph {
     /// The version of the format.
     pub fn version(&self) -> Version {
         self.parts.version
+    }
+
+    /// Whether it is the body of a layer.
+    pub fn is_body(&self) -> bool {
+        self.parts.is_body
     }
 
     /// Layers in the order of the file.

@@ -368,7 +368,7 @@ impl Reader {
 
     /// A body; its own structure is checked like that of the whole model.
     fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, Fatal> {
-        let mut parts = Parts { version, ..Parts::default() };
+        let mut parts = Parts { version, is_body: true, ..Parts::default() };
         self.graph_content("body", xml, &mut parts)?;
         match Graph::assemble(parts, Arc::clone(&self.weights), Arc::clone(&self.source)) {
             Ok(graph) => {

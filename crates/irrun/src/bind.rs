@@ -129,7 +129,7 @@ fn splits(arg: &OsStr) -> impl Iterator<Item = (&str, &Path)> {
     text.match_indices('=').map(|(i, _)| (&text[..i], Path::new(&text[i + 1..])))
 }
 
-/// What each Parameter declares, and what `--shape` puts in its place.
+/// What each input takes, as its Parameter declares it, and what `--shape` puts in its place.
 pub struct Declared {
     /// The ports, to look names up.
     pub ports: Vec<Port>,
@@ -153,7 +153,8 @@ impl Declared {
                 let shape = layer.attribute("shape").unwrap_or("");
                 let element_type = ElementType::from_attribute(element_type.trim());
                 let shape = shape.parse().unwrap_or_else(|_| PartialShape::unranked());
-                (element_type.unwrap_or(ElementType::Dynamic), shape)
+                let element_type = element_type.unwrap_or(ElementType::Dynamic);
+                (infer::input_type(graph, element_type), shape)
             })
             .unzip();
         let mut declared = Declared { ports, types, shapes };

@@ -7,7 +7,7 @@ use crate::print;
 use crate::table::table;
 use crate::text::plural;
 use infer::{Fact, Facts};
-use ir::{Element, Graph};
+use ir::{Element, ElementType, Graph};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +35,44 @@ struct Weights {
     bytes: u64,
 }
 
+/// An input or output.
+struct Interface {
+    port: Port,
+    /// What callers give or get.
+    fact: Fact,
+    /// The element type in the graph, if it is another.
+    in_graph: Option<ElementType>,
+}
+
+impl Interface {
+    fn new((port, (shown, fact)): (Port, (ElementType, Fact))) -> Interface {
+        let in_graph = Some(fact.element_type).filter(|own| *own != shown);
+        Interface { port, fact: Fact { element_type: shown, ..fact }, in_graph }
+    }
+
+    /// Type and shape, and the type in the graph.
+    fn text(&self) -> String {
+        match self.in_graph {
+            Some(own) => format!("{} ({own} in the graph)", self.fact),
+            None => self.fact.to_string(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Interface { port, fact, in_graph } = self;
+        let mut json = json!({ "name": port.shown(), "names": port.names, "layer": port.friendly,
+            "type": fact.element_type.name(), "shape": fact.shape.to_string() });
+        if let Some(own) = in_graph {
+            json["type_in_graph"] = json!(own.name());
+        }
+        json
+    }
+}
+
 struct Inspection<'a> {
     graph: &'a Graph,
-    inputs: Vec<(Port, Fact)>,
-    outputs: Vec<(Port, Fact)>,
+    inputs: Vec<Interface>,
+    outputs: Vec<Interface>,
     variables: Vec<(String, Fact)>,
     /// Number of layers by type and version, bodies included.
     operations: BTreeMap<(&'a str, &'a str), usize>,
@@ -54,18 +88,26 @@ impl<'a> Inspection<'a> {
             Some(fact) => Fact { value: None, ..fact.clone() },
             None => Fact::unknown(),
         };
-        let input = |&p: &usize| known(facts.node(p).and_then(|n| n.outputs.first()));
-        let output =
-            |&p: &usize| known(graph.inputs_of(p).first().and_then(|&source| facts.output(source)));
+        let input = |&p: &usize| {
+            let fact = known(facts.node(p).and_then(|n| n.outputs.first()));
+            (infer::input_type(graph, fact.element_type), fact)
+        };
+        let output = |&p: &usize| {
+            let source = graph.inputs_of(p).first();
+            let fact = known(source.and_then(|&source| facts.output(source)));
+            (infer::output_type(graph, fact.element_type), fact)
+        };
         let mut report = Inspection {
             graph,
             inputs: bind::inputs(graph)
                 .into_iter()
                 .zip(graph.parameters().iter().map(input))
+                .map(Interface::new)
                 .collect(),
             outputs: bind::outputs(graph)
                 .into_iter()
                 .zip(graph.results().iter().map(output))
+                .map(Interface::new)
                 .collect(),
             variables: infer::variables(graph),
             operations: BTreeMap::new(),
@@ -123,13 +165,14 @@ impl<'a> Inspection<'a> {
             self.graph.version().number(),
             plural(self.layers(), "layer")
         );
-        let ports = |title: &str, ports: &[(Port, Fact)]| {
-            let row = |(i, (port, fact)): (usize, &(Port, Fact))| {
+        let ports = |title: &str, ports: &[Interface]| {
+            let row = |(i, each): (usize, &Interface)| {
+                let port = &each.port;
                 let names: Vec<&str> = match port.names.is_empty() {
                     true => vec![&port.friendly],
                     false => port.names.iter().map(String::as_str).collect(),
                 };
-                row([title, &i.to_string(), &names.join(", "), &fact.to_string()])
+                row([title, &i.to_string(), &names.join(", "), &each.text()])
             };
             ports.iter().enumerate().map(row).collect::<Vec<_>>()
         };
@@ -154,10 +197,6 @@ impl<'a> Inspection<'a> {
     }
 
     fn json(&self) -> Value {
-        let port = |(port, fact): &(Port, Fact)| {
-            json!({ "name": port.shown(), "names": port.names, "layer": port.friendly,
-                    "type": fact.element_type.name(), "shape": fact.shape.to_string() })
-        };
         let variable = |(id, fact): &(String, Fact)| json!({ "id": id, "type": fact.element_type.name(), "shape": fact.shape.to_string() });
         let operation = |((kind, version), count): (&(&str, &str), &usize)| json!({ "type": kind, "version": version, "count": count });
         let weights = |(element_type, w): (&&str, &Weights)| json!({ "type": element_type, "constants": w.constants, "bytes": w.bytes });
@@ -168,8 +207,8 @@ impl<'a> Inspection<'a> {
             "name": self.graph.name(),
             "version": self.graph.version().number(),
             "layers": self.layers(),
-            "inputs": self.inputs.iter().map(port).collect::<Vec<_>>(),
-            "outputs": self.outputs.iter().map(port).collect::<Vec<_>>(),
+            "inputs": self.inputs.iter().map(Interface::json).collect::<Vec<_>>(),
+            "outputs": self.outputs.iter().map(Interface::json).collect::<Vec<_>>(),
             "variables": self.variables.iter().map(variable).collect::<Vec<_>>(),
             "operations": self.by_count().into_iter().map(operation).collect::<Vec<_>>(),
             "weights": self.weights.iter().map(weights).collect::<Vec<_>>(),

@@ -88,7 +88,7 @@ impl Ctc {
         cx.expect_inputs(2..=2)?;
         cx.expect_real(1)?;
         cx.expect_rank(1, 2..=2)?;
-        let element_type = cx.same_type(0..2)?;
+        let element_type = cx.mixed(0..2)?;
         let steps = agreed(cx, "the steps", &[(0, 0), (1, 0)])?;
         let batch = agreed(cx, "the batch", &[(0, 1), (1, 1)])?;
         let one = Dim::fixed(1);
@@ -146,6 +146,10 @@ impl Op for Ctc {
             Kind::GreedyDecoderSeqLen => self.decoder_with_lengths(cx),
             Kind::Loss => self.loss(cx),
         }
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 

@@ -92,7 +92,8 @@ impl Op for DeformableConvolution {
             cx.expect_number(input)?;
             cx.expect_rank(input, 4..=4)?;
         }
-        let element_type = cx.same_type(0..inputs)?;
+        let element_type = cx.same_type(0..inputs.min(3))?;
+        cx.mixed((0..inputs).filter(|i| [0, 3].contains(i)))?;
         self.check_channels(cx)?;
         let (data, filters) = (cx.shape(0), cx.shape(2));
         let (image, kernel) = (spatial(data, &self.windows), spatial(filters, &self.windows));
@@ -113,6 +114,10 @@ impl Op for DeformableConvolution {
         result.insert(1, filters.dim(0));
         cx.set(0, element_type, PartialShape::Ranked(result));
         Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 

@@ -119,7 +119,9 @@ impl Op for DetectionOutput {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=5)?;
         require!(cx.input_count() != 4, "it takes 3 or 5 inputs, not 4");
-        let element_type = cx.same_real(0..cx.input_count())?;
+        // Converters wrote prior boxes of f32 beside predictions of f16.
+        cx.expect_real(2)?;
+        let element_type = cx.same_real((0..cx.input_count()).filter(|i| *i != 2))?;
         for input in 0..cx.input_count() {
             let rank = if input == 2 { 3 } else { 2 };
             cx.expect_rank(input, rank..=rank)?;
@@ -187,5 +189,19 @@ mod tests {
             check(opset, &keep, &["2,24", "2,17", "1,2,24"], Err("17 is not a multiple of"));
             check(opset, &keep, &["2,24", "2,18", "1,2,24", "2,12"], Err("3 or 5 inputs, not 4"));
         }
+    }
+
+    #[test]
+    fn f32_beside_f16_gives_the_type_of_the_data() {
+        Case::of("DetectionOutput", "opset8")
+            .attr("nms_threshold", "0.5")
+            .attr("keep_top_k", "10")
+            .attr("normalized", "true")
+            .inputs([
+                Input::shape(F16, "2,24"),
+                Input::shape(F16, "2,18"),
+                Input::shape(F32, "1,2,24"),
+            ])
+            .expect(&[Ok("f16[1,1,20,7]")]);
     }
 }

@@ -40,13 +40,17 @@ impl Op for FakeQuantize {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(5..=5)?;
-        let element_type = cx.same_real(0..5)?;
+        let element_type = cx.mixed_real(0..5)?;
         let mut shape = cx.shape(0).clone();
         for input in 1..5 {
             shape = repeated(cx, self.broadcast, &shape, input)?;
         }
         cx.set(0, element_type, shape);
         Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 
@@ -90,5 +94,19 @@ mod tests {
         let none = [("levels", "2"), ("auto_broadcast", "none")];
         op(&none, ["2,3", "2,3", "2,3", "2,3", "1"], Err("input 4 (output_high): is [1]"));
         op(&[("levels", "1")], ["1"; 5], Err("attribute levels: 1 is not in 2.."));
+    }
+
+    #[test]
+    fn f32_beside_f16_gives_the_type_of_the_data() {
+        Case::of("FakeQuantize", "opset1")
+            .attr("levels", "256")
+            .inputs([
+                Input::shape(F16, "2,3"),
+                Input::shape(F32, "1"),
+                Input::shape(F32, "1"),
+                Input::shape(F16, "1"),
+                Input::shape(F32, "1"),
+            ])
+            .expect(&[Ok("f16[2,3]")]);
     }
 }

@@ -65,7 +65,7 @@ impl GenerateProposals {
         let all = height.times(width).times(cx.shape(3).dim(0));
         let own = cx.shape(1).dim(0);
         require!(1; own.meet(all).is_some(), "holds {own} anchors, there are {all} scores");
-        let (element_type, count) = (cx.same_type(0..4)?, Dim::of(self.post_nms_count));
+        let (element_type, count) = (cx.mixed(0..4)?, Dim::of(self.post_nms_count));
         cx.set(0, element_type, rows(count, 4));
         cx.set(1, element_type, [count]);
         Ok(())
@@ -84,7 +84,7 @@ impl GenerateProposals {
         cx.same_dim("columns", [(1, 1), (2, 3), (3, 3)])?;
         let images = cx.same_dim("images", [(0, 0), (2, 0), (3, 0)])?;
         let count = up_to(images).times(up_to(Dim::of(self.post_nms_count)));
-        let element_type = cx.same_type(0..4)?;
+        let element_type = cx.mixed(0..4)?;
         cx.because("the number of proposals depends on the data");
         cx.set(0, element_type, rows(count, 4));
         cx.set(1, element_type, [count]);

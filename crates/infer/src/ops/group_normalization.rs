@@ -43,7 +43,7 @@ impl Op for GroupNormalization {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        let element_type = cx.same_real(0..3)?;
+        let element_type = cx.mixed_real(0..3)?;
         cx.expect_rank(0, 2..=usize::MAX)?;
         let channels = per_channel(cx, 1, cx.shape(0).dim(1))?;
         let channels = per_channel(cx, 2, channels)?;
@@ -53,6 +53,10 @@ impl Op for GroupNormalization {
         }
         cx.set(0, element_type, cx.shape(0).clone().with_dim(1, channels));
         Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 
@@ -75,5 +79,14 @@ mod tests {
         op("2", ["1,4", "4", "2"], Err("input 2 (bias): holds 2 elements for 4 channels"));
         op("0", ["1,4", "4", "4"], Err("attribute num_groups: 0 is not in 1.."));
         op("1", ["4", "4", "4"], Err("must have rank at least 2, not 1"));
+    }
+
+    #[test]
+    fn f32_beside_f16_gives_the_type_of_the_data() {
+        Case::of("GroupNormalization", "opset12")
+            .attr("num_groups", "1")
+            .attr("epsilon", "1e-5")
+            .inputs([Input::shape(F16, "2,3"), Input::shape(F32, "3"), Input::shape(F32, "3")])
+            .expect(&[Ok("f16[2,3]")]);
     }
 }

@@ -33,7 +33,8 @@ impl Op for PRelu {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        let element_type = cx.same_number(0..2)?;
+        (0..2).try_for_each(|input| cx.expect_number(input).map(drop))?;
+        let element_type = cx.mixed(0..2)?;
         let (data, slope) = (cx.shape(0), cx.shape(1));
         let along_channels = slope.rank().is_none_or(|rank| rank == 1)
             && data.rank().is_none_or(|rank| rank > 1)
@@ -44,6 +45,10 @@ impl Op for PRelu {
         }
         cx.set(0, element_type, data.clone());
         Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 
@@ -71,5 +76,12 @@ mod tests {
         }
         assert_eq!(PRelu::aligned(&[2, 3, 4, 3], &[3])[..], [3, 1, 1]);
         assert_eq!(PRelu::aligned(&[2, 3, 4], &[4])[..], [4]);
+    }
+
+    #[test]
+    fn f32_beside_f16_gives_the_type_of_the_data() {
+        Case::of("PReLU", "opset1")
+            .inputs([Input::shape(F16, "2,3"), Input::shape(F32, "3")])
+            .expect(&[Ok("f16[2,3]")]);
     }
 }

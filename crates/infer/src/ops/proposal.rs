@@ -63,7 +63,7 @@ impl Op for Proposal {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
-        let element_type = cx.same_real(0..3)?;
+        let element_type = cx.mixed_real(0..3)?;
         cx.expect_rank(0, 4..=4)?;
         cx.expect_rank(1, 4..=4)?;
         cx.expect_rank(2, 1..=1)?;

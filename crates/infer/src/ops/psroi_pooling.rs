@@ -101,7 +101,7 @@ impl PsroiPooling {
     /// Checks the offsets: for each box two channels for each class.
     fn offsets(&self, cx: &InferCx<'_>, count: Dim) -> Result<(), RuleError> {
         cx.expect_real(2)?;
-        cx.same_type(0..3)?;
+        cx.mixed(0..3)?;
         cx.expect_rank(2, 4..=4)?;
         let shape = cx.shape(2);
         let parts = Dim::of(self.parts);
@@ -140,6 +140,10 @@ impl Op for PsroiPooling {
         }
         cx.set(0, element_type, [count, outputs, group, group]);
         Ok(())
+    }
+
+    fn traits(&self) -> OpTraits {
+        OpTraits::PURE.mixing()
     }
 }
 

@@ -108,6 +108,7 @@ impl Op for RoiAlign {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=3)?;
         let size = if matches!(self.alignment, Alignment::Rotated { .. }) { 5 } else { 4 };
+        cx.same_type(0..2)?;
         let (element_type, count) = boxes::boxes(cx, size)?;
         cx.expect_integer(2)?;
         cx.expect_rank(2, 1..=1)?;

@@ -53,6 +53,7 @@ impl Op for RoiPooling {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
+        cx.same_type(0..2)?;
         let (element_type, count) = boxes::boxes(cx, 5)?;
         let (height, width) = self.bins;
         let out = [count, cx.shape(0).dim(1), Dim::of(height), Dim::of(width)];

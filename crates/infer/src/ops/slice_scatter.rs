@@ -4,7 +4,7 @@
 
 use super::slice::{Named, ranges, sliced};
 use crate::prelude::*;
-use crate::rules::scatter::{self, Reduction};
+use crate::rules::scatter;
 
 /// SliceScatter-15.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Op for SliceScatter {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(5..=6)?;
-        let element_type = scatter::element_type(cx, 1, Reduction::None)?;
+        let element_type = cx.mixed(0..2)?;
         for input in 2..cx.input_count() {
             cx.expect_integer(input)?;
             cx.expect_rank(input, 1..=1)?;
@@ -78,7 +78,7 @@ impl Op for SliceScatter {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b11)
+        OpTraits::moving(0b11).mixing()
     }
 }
 

@@ -17,7 +17,7 @@ impl Op for SparseFillEmptyRows {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
-        let element_type = cx.same_type([0, 3])?;
+        let element_type = cx.mixed([0, 3])?;
         for input in [1, 2] {
             cx.expect_index(input)?;
         }
@@ -41,7 +41,7 @@ impl Op for SparseFillEmptyRows {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1001)
+        OpTraits::moving(0b1001).mixing()
     }
 }
 

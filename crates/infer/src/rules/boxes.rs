@@ -8,16 +8,16 @@ use crate::require;
 use ir::ElementType;
 
 /// Checks feature maps in input 0 and boxes of `size` numbers each in input 1; gives the element
-/// type that they share and the number of boxes.
+/// type of the maps and the number of boxes.
 ///
 /// # Errors
-/// When their types are not floating-point or differ, or their shapes are others.
+/// When their types are not floating-point, or their shapes are others.
 pub fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
     for (input, rank) in [(0, 4), (1, 2)] {
         cx.expect_real(input)?;
         cx.expect_rank(input, rank..=rank)?;
     }
-    let element_type = cx.same_type(0..2)?;
+    let element_type = cx.mixed(0..2)?;
     let found = cx.shape(1).dim(1);
     require!(1; found.contains(size), "holds {found} numbers for each box, not {size}");
     Ok((element_type, cx.shape(1).dim(0)))

@@ -18,8 +18,9 @@ impl Levels {
     /// Levels that begin at `low` and are `scale` apart, at most 256 of them; none if 0 is not one of
     /// them, or not nearly.
     pub fn new(low: f64, scale: f64) -> Option<Levels> {
-        /// How far 0 may be from a level, in levels: less than rounding moves a value.
-        const NEAR: f64 = 1e-4;
+        /// How far 0 may be from a level, in levels: as far as limits that are stored as f16 may move it,
+        /// by half a unit in their last place at the middle of 256 levels.
+        const NEAR: f64 = 1.0 / 16.0;
         let zero = -low / scale;
         let is_near = (zero - zero.round()).abs() <= NEAR && (0.0..=255.0).contains(&zero.round());
         let normal = (scale as f32).is_normal() && scale > 0.0;

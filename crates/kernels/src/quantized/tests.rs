@@ -256,7 +256,11 @@ fn what_does_not_fit_is_refused() {
 fn levels_have_a_zero() {
     assert_eq!(Levels::new(-12.8, 0.1).unwrap().zero(), 128);
     assert_eq!(Levels::new(0.0, 0.1).unwrap().zero(), 0);
-    for (low, scale) in [(-1.25, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)] {
+    // -5.3347 and 5.293 as f16: 0 is level 127.968.
+    assert_eq!(Levels::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero(), 128);
+    for (low, scale) in
+        [(-1.25, 0.1), (-1.207, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)]
+    {
         assert_eq!(Levels::new(low, scale), None, "{low} {scale}");
     }
 }

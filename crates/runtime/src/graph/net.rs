@@ -8,10 +8,11 @@ use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find, lower_operation};
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
-use infer::{Fact, Facts, Op};
+use infer::ops::convert::Convert;
+use infer::{Fact, Facts, Op, input_type, output_type};
 use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
 use kernels::quantized::Levels;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -107,6 +108,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// A Convert.
+    pub(crate) fn conversion(
+        input: ValueId,
+        output: ValueId,
+        to: ElementType,
+        layer: usize,
+    ) -> Option<Node> {
+        let operation = Operation::source(Convert::to(to))?;
+        Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
+    }
+
     /// The operation of the graph, unless a pass has made it.
     pub(crate) fn op(&self) -> Option<&dyn Op> {
         match &self.operation {
@@ -206,7 +218,34 @@ impl Net {
         net.inputs = graph.parameters().iter().filter_map(|&p| id(p, 0)).collect();
         let result = |&r: &usize| graph.inputs_of(r).first().and_then(|s| id(s.layer, s.port));
         net.outputs = graph.results().iter().filter_map(result).collect();
+        net.convert_edges(graph);
         Ok(net)
+    }
+
+    /// Converts inputs and outputs where callers see other types than the graph computes in.
+    fn convert_edges(&mut self, graph: &Graph) {
+        let mut first = Vec::new();
+        for (i, &layer) in graph.parameters().iter().enumerate() {
+            let Some(&inner) = self.inputs.get(i) else { continue };
+            let fact = &self.values[inner].fact;
+            let (shown, own) = (input_type(graph, fact.element_type), fact.element_type);
+            if shown != own {
+                let outer = self.add(Value::of(Fact::new(shown, fact.shape.clone())));
+                self.inputs[i] = outer;
+                first.extend(Node::conversion(outer, inner, own, layer));
+            }
+        }
+        self.nodes.splice(0..0, first);
+        for (i, &layer) in graph.results().iter().enumerate() {
+            let Some(&inner) = self.outputs.get(i) else { continue };
+            let fact = &self.values[inner].fact;
+            let shown = output_type(graph, fact.element_type);
+            if shown != fact.element_type {
+                let outer = self.add(Value::of(Fact::new(shown, fact.shape.clone())));
+                self.outputs[i] = outer;
+                self.nodes.extend(Node::conversion(inner, outer, shown, layer));
+            }
+        }
     }
 
     /// The facts of a node's inputs.

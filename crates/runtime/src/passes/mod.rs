@@ -33,6 +33,8 @@ type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
 /// of the specification, and models depend on it.
 const MEANING: &[(&str, Pass)] = &[
     // Weights that are scaled in f16 and then converted to f32 are scaled in f32.
+    // f16 beside f32, where an operation takes that, is f32.
+    ("mixed types", quantization::f16::mixed),
     ("f32 decompression", quantization::decompress::widen),
     // Rows that a boolean mask hides as a whole are the mean of what a cache holds.
     ("masked rows of stateful attention", fusion::attention::cached),
@@ -41,6 +43,9 @@ const MEANING: &[(&str, Pass)] = &[
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
+    // Graphs of f16 are computed in f32; inputs, outputs and variables stay f16. One rounding in place
+    // of one for each operation.
+    ("f16 promotion", quantization::f16::widen),
     // An Einsum of two operands becomes movements and one MatMul, unless an operand is a diagonal,
     // or is summed or repeated by itself.
     ("einsum to matmul", fusion::einsum::products),

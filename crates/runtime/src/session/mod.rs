@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
-use infer::{Fact, PartialShape, find};
+use infer::{Fact, PartialShape, find, input_type};
 use ir::{Code, ElementType, Problem, Problems};
 use kernels::par::Threads;
 use std::cell::OnceCell;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Session {
     engine: Executor,
     resources: Resources,
-    /// What the model declares of each input.
+    /// What each input takes.
     declared: Vec<(ElementType, PartialShape)>,
     /// What it declares of each variable, once that was asked for.
     variables: OnceCell<Vec<(String, Fact)>>,
@@ -49,7 +49,9 @@ impl Session {
             let row = find(&layer.kind, &layer.version).ok()?;
             let op = (row.parse)(&mut infer::Attrs::new(layer, &graph.weights_of(layer))).ok()?;
             let any: &dyn std::any::Any = &*op;
-            any.downcast_ref::<Parameter>().map(|p| (p.element_type(), p.shape().clone()))
+            let parameter = any.downcast_ref::<Parameter>()?;
+            let element_type = input_type(graph, parameter.element_type());
+            Some((element_type, parameter.shape().clone()))
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
@@ -91,7 +93,7 @@ impl Session {
         Ok(())
     }
 
-    /// Element type and shape that the model declares for each input.
+    /// Element type and shape that each input takes.
     pub fn declared_inputs(&self) -> &[(ElementType, PartialShape)] {
         &self.declared
     }

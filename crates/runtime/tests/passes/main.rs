@@ -4,6 +4,7 @@
 mod caches;
 mod einsum;
 mod formulas;
+mod half;
 mod levels;
 mod maps;
 mod rounded;

@@ -52,7 +52,7 @@ fn widened(
         if sizes.iter().product::<usize>() > SMALL {
             let layer = 0;
             let output = rewriter.add(of_f32);
-            rewriter.keep(conversion(value, output, layer)?);
+            rewriter.keep(Node::conversion(value, output, ElementType::F32, layer)?);
             output
         } else {
             rewriter.add(Value::known(convert_tensor(&constant, ElementType::F32).ok()?))
@@ -69,7 +69,7 @@ fn widened(
                 return None;
             }
             let output = rewriter.add(of_f32);
-            rewriter.keep(conversion(data, output, node.layer)?);
+            rewriter.keep(Node::conversion(data, output, ElementType::F32, node.layer)?);
             wide.insert(value, output);
             return Some(output);
         } else if node.is::<Binary>().is_some() {
@@ -88,11 +88,6 @@ fn widened(
     };
     wide.insert(value, result);
     Some(result)
-}
-
-fn conversion(input: ValueId, output: ValueId, layer: usize) -> Option<Node> {
-    let operation = Operation::source(Convert::to(ElementType::F32))?;
-    Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
 }
 
 /// Joins what does not depend on the inputs to nodes that are computed in the first run only. In

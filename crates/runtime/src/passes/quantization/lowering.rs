@@ -6,7 +6,7 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
 use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
-use crate::graph::pattern::{either_way, number};
+use crate::graph::pattern::{either_way, number, operands};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
 use crate::passes::PassCx;
@@ -31,13 +31,15 @@ use std::sync::Arc;
 /// how they are computed.
 pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
-    // What Convert makes, and of what.
+    // What Convert makes, and of what, also behind zero points that are 0.
     let mut converted = HashMap::new();
     for i in 0..net.nodes.len() {
         let node = &net.nodes[i];
         let Some(&first) = node.outputs.first() else { continue };
         if node.is::<Convert>().is_some() {
             converted.extend(node.inputs.first().map(|input| (first, *input)));
+        } else if let Some(of) = without_zero_points(net, node).and_then(|v| converted.get(&v)) {
+            converted.insert(first, *of);
         }
         let levels = levels(net, node);
         let integers = integers(net, &converted, node);
@@ -125,6 +127,17 @@ pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     let parameters = ColumnLevels::parameters(&each, levels)?;
     let parameters = Tensor::from_vec(&[parameters.len()], parameters).ok()?;
     Some((parameters, levels.checked_sub(1)? as f32))
+}
+
+/// What a node subtracts zero points from that are 0, or so near that it does not count: tools of
+/// 2020 and 2021 wrote them beside symmetric filters, as f16.
+fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
+    /// Of the distance between two integers.
+    const NEAR: f32 = 1e-4;
+    let [data, zeros] = operands(node, Kind::Subtract)?;
+    let zeros = net.values[zeros].constant.as_ref()?.as_slice::<f32>()?;
+    let keeps = net.sizes(data)? == net.sizes(*node.outputs.first()?)?;
+    (keeps && zeros.iter().all(|zero| zero.abs() <= NEAR)).then_some(data)
 }
 
 /// The integers that a node multiplies by scales of the first axis.

@@ -4,5 +4,6 @@ pub(crate) mod bf16;
 pub(crate) mod compressed_gather;
 pub(crate) mod compressed_weights;
 pub(crate) mod decompress;
+pub(crate) mod f16;
 pub(crate) mod lowering;
 pub(crate) mod propagation;

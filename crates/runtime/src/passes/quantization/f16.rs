@@ -1,0 +1,181 @@
+//! Graphs of f16 are computed in f32 from end to end, as OpenVINO computes them: nothing is rounded
+//! and nothing overflows between operations, and every other pass sees f32. Weights stay f16 in
+//! memory, behind a Convert; inputs, outputs, variables and what enters and leaves bodies stay f16
+//! as well, and are converted there.
+
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
+use crate::graph::rewriter::GraphRewriter;
+use crate::passes::PassCx;
+use crate::tensor::Tensor;
+use crate::tensor::convert::convert_tensor;
+use infer::ops::convert::Convert;
+use infer::{Fact, infer_op};
+use ir::ElementType::{self, F16, F32};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Constants of up to so many elements are converted when the plan is made.
+const SMALL: usize = 1 << 16;
+
+/// Computes in f32 what the graph computes in f16.
+pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    if !net.values.iter().any(|value| value.fact.element_type == F16) {
+        return 0;
+    }
+    let element_type = |net: &Net, v: &ValueId| net.values[*v].fact.element_type;
+    let outputs: Vec<ElementType> = net.outputs.iter().map(|v| element_type(net, v)).collect();
+    let mut converted = Converted::default();
+    let changes = GraphRewriter::over(net, |sweep, mut node| {
+        let is_widened = widen_node(sweep, &mut node, cx, &mut converted).is_some();
+        if !is_widened {
+            converted.restore(sweep, &mut node);
+        }
+        sweep.keep(node);
+    });
+    for (i, wanted) in outputs.into_iter().enumerate() {
+        let inner = net.outputs[i];
+        let fact = &net.values[inner].fact;
+        if fact.element_type != wanted {
+            let outer = net.add(Value::of(Fact::new(wanted, fact.shape.clone())));
+            let layer = net.nodes.last().map_or(0, |node| node.layer);
+            net.nodes.extend(Node::conversion(inner, outer, wanted, layer));
+            net.outputs[i] = outer;
+        }
+    }
+    changes
+}
+
+/// Computes in f32 what takes f16 and f32 together, whose kernels want one type. What then is f16 is
+/// rounded once.
+pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
+    GraphRewriter::over(net, |sweep, mut node| {
+        let rounded = if mixes(sweep.net, &node) { in_one_type(sweep, &mut node) } else { None };
+        sweep.keep(node);
+        if let Some(rounded) = rounded {
+            sweep.keep(rounded);
+            sweep.changed();
+        }
+    })
+}
+
+/// Whether floating-point inputs of a node are of several types, though its kernels want one.
+fn mixes(net: &Net, node: &Node) -> bool {
+    let mut types = node.inputs.iter().map(|v| net.values[*v].fact.element_type);
+    let of_data = types.next().filter(|t| t.is_real());
+    let differs = |t: ElementType| t.is_real() && Some(t) != of_data;
+    node.op().is_some_and(|op| op.traits().mixes) && of_data.is_some() && types.any(differs)
+}
+
+/// Lets a node read f32 and give its first output so, and returns what makes the type of the graph
+/// of it.
+fn in_one_type(sweep: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
+    let mut converted = Converted::default();
+    for input in &mut node.inputs {
+        let element_type = sweep.net.values[*input].fact.element_type;
+        if element_type.is_real() && element_type != F32 {
+            *input = converted.to(sweep, *input, F32, node.layer)?;
+        }
+    }
+    let is_real = |v: &&mut ValueId| sweep.net.values[**v].fact.element_type.is_real();
+    let output = node.outputs.iter_mut().find(is_real)?;
+    let fact = sweep.net.values[*output].fact.clone();
+    let inner = sweep.add(Value::of(Fact::new(F32, fact.shape)));
+    let outer = std::mem::replace(output, inner);
+    Node::conversion(inner, outer, fact.element_type, node.layer)
+}
+
+/// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed, if
+/// it has nothing of f16 or its types are part of what it does.
+fn widen_node(
+    sweep: &mut GraphRewriter<'_>,
+    node: &mut Node,
+    cx: &PassCx<'_>,
+    converted: &mut Converted,
+) -> Option<()> {
+    let is_f16 = |net: &Net, v: &ValueId| net.values[*v].fact.element_type == F16;
+    let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(sweep.net, v));
+    let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
+    let op = node.op().filter(|_| has_f16 && !bodies)?;
+    let facts: Vec<Fact> = sweep.net.input_facts(node).into_iter().map(in_f32).collect();
+    let to_f16 = node.is::<Convert>().is_some() && is_f16(sweep.net, node.outputs.first()?);
+    let (given, _) = infer_op(op, &facts, node.outputs.len(), &[], HashMap::new()).ok()?;
+    if to_f16 {
+        node.operation = Operation::source(Convert::to(F32))?;
+    }
+    for input in &mut node.inputs {
+        if is_f16(sweep.net, input) {
+            *input = converted.to(sweep, *input, F32, node.layer)?;
+        }
+    }
+    for (output, fact) in node.outputs.iter().zip(given) {
+        if is_f16(sweep.net, output) && (to_f16 || fact.element_type == F32) {
+            let own = &mut sweep.net.values[*output].fact;
+            *own = in_f32(std::mem::replace(own, Fact::unknown()));
+            converted.widened.insert(*output);
+            sweep.changed();
+        }
+    }
+    Some(())
+}
+
+/// What is known of a tensor, if it is f32 in place of f16.
+fn in_f32(mut fact: Fact) -> Fact {
+    if fact.element_type == F16 {
+        fact.element_type = F32;
+        if let Some(value) = &mut fact.value {
+            Arc::make_mut(value).element_type = F32;
+        }
+    }
+    fact
+}
+
+/// Values that are there in both types.
+#[derive(Default)]
+struct Converted {
+    /// Those that were f16 in the graph and are computed in f32.
+    widened: HashSet<ValueId>,
+    /// For each value the same in the other type.
+    other: HashMap<ValueId, ValueId>,
+}
+
+impl Converted {
+    /// A value in another type.
+    fn to(
+        &mut self,
+        sweep: &mut GraphRewriter<'_>,
+        value: ValueId,
+        element_type: ElementType,
+        layer: usize,
+    ) -> Option<ValueId> {
+        if let Some(&known) = self.other.get(&value) {
+            return Some(known);
+        }
+        let from = &sweep.net.values[value];
+        let is_small = |t: &&Tensor| t.sizes().iter().product::<usize>() <= SMALL;
+        let other = match from.constant.as_ref().filter(is_small) {
+            Some(constant) => {
+                let constant = convert_tensor(constant, element_type).ok()?;
+                sweep.add(Value::known(constant))
+            }
+            None => {
+                let fact = Fact::new(element_type, from.fact.shape.clone());
+                let other = sweep.add(Value::of(fact));
+                sweep.keep(Node::conversion(value, other, element_type, layer)?);
+                other
+            }
+        };
+        self.other.insert(value, other);
+        Some(other)
+    }
+
+    /// Gives a node that stays as it is written what is f32 now as f16 again.
+    fn restore(&mut self, sweep: &mut GraphRewriter<'_>, node: &mut Node) {
+        for input in &mut node.inputs {
+            if self.widened.contains(input)
+                && let Some(other) = self.to(sweep, *input, F16, node.layer)
+            {
+                *input = other;
+            }
+        }
+    }
+}
