@@ -33,6 +33,7 @@ macro_rules! opset {
             "AvgPool", opset(14..=15) => pool::Pool(Avg14);
             "AvgPool", opset(16..=16) => pool::Pool(Avg16);
             "BGRtoNV12", opset(17..=17) => color::Color(BgrToNv12);
+            "BPETokenizer", named("extension") => tokenizer::Tokenizer(Bpe);
             "BatchNormInference", opset(1..=4) => batch_norm::BatchNorm(V1);
             "BatchNormInference", opset(5..=16) => batch_norm::BatchNorm(V5);
             "BatchToSpace", opset(2..=16) => space_to_batch::SpaceToBatch(BatchToSpace);
@@ -46,14 +47,22 @@ macro_rules! opset {
             "Broadcast", opset(1..=2) => broadcast::Broadcast(V1);
             "Broadcast", opset(3..=16) => broadcast::Broadcast(V3);
             "Bucketize", opset(3..=16) => search_sorted::Bucketize;
+            "ByteFallback", named("extension") => text_normalize::TextNormalize(ByteFallback);
+            "BytesToChars", named("extension") => text_bytes::TextBytes(ToChars);
             "CTCGreedyDecoder", opset(1..=16) => ctc::Ctc(GreedyDecoder);
             "CTCGreedyDecoderSeqLen", opset(6..=16) => ctc::Ctc(GreedyDecoderSeqLen);
             "CTCLoss", opset(4..=16) => ctc::Ctc(Loss);
+            "CaseFold", named("extension") => text_normalize::TextNormalize(CaseFold);
             "Ceiling", opset(1..=16) => unary::Unary(Ceiling);
+            "CharsMapNormalization", named("extension") => text_normalize::TextNormalize(CharsMap);
+            "CharsToBytes", named("extension") => text_bytes::TextBytes(ToBytes);
             "Clamp", opset(1..=16) => unary::Unary(Clamp);
             "Col2Im", opset(15..=16) => col2im::Col2Im;
+            "CombineSegments", named("extension") => ragged::Ragged(Combine);
             "Concat", opset(1..=16) => concat::Concat;
             "Constant", opset(1..=16) => constant::Constant;
+            "ContribStringJoin", named("extension") => text_values::TextValues(Join);
+            "ContribStringSplit", named("extension") => text_values::TextValues(Split);
             "Convert", opset(1..=17) => convert::Convert(Convert);
             "ConvertLike", opset(1..=16) => convert::Convert(ConvertLike);
             "ConvertPromoteTypes", opset(14..=16) => convert_promote_types::ConvertPromoteTypes;
@@ -78,6 +87,7 @@ macro_rules! opset {
             "EmbeddingBagPackedSum", opset(3..=16) => embedding_bag::EmbeddingBag(PackedSum);
             "EmbeddingSegmentsSum", opset(3..=16) => embedding_bag::EmbeddingBag(SegmentsSum);
             "Equal", opset(1..=16) => comparison::Comparison(Equal);
+            "EqualStr", named("extension") => text_values::TextValues(Equal);
             "Erf", opset(1..=16) => unary::Unary(Erf);
             "ErfInv", opset(17..=17) => unary::Unary(ErfInv);
             "Exp", opset(1..=16) => unary::Unary(Exp);
@@ -92,6 +102,7 @@ macro_rules! opset {
             "FakeQuantize", opset(1..=16) => fake_quantize::FakeQuantize;
             "Floor", opset(1..=16) => unary::Unary(Floor);
             "FloorMod", opset(1..=16) => binary::Binary(FloorMod);
+            "FuzeRagged", named("extension") => ragged::Ragged(Fuze);
             "GRN", opset(1..=16) => normalize::Normalize(Grn);
             "GRUCell", opset(3..=16) => recurrent::Recurrent(GruCell);
             "GRUSequence", opset(5..=16) => recurrent::Recurrent(GruSequence);
@@ -167,7 +178,9 @@ macro_rules! opset {
             "NonMaxSuppression", opset(5..=16) => non_max_suppression::NonMaxSuppression(V5);
             "NonZero", opset(3..=16) => nonzero::NonZero;
             "NormalizeL2", opset(1..=16) => normalize::Normalize(L2);
+            "NormalizeUnicode", named("extension") => text_normalize::TextNormalize(Unicode);
             "NotEqual", opset(1..=16) => comparison::Comparison(NotEqual);
+            "NumericToString", named("openvino_tokenizers") => text_values::TextValues(OfNumber);
             "OneHot", opset(1..=15) => one_hot::OneHot(V1);
             "OneHot", opset(16..=16) => one_hot::OneHot(V16);
             "PRelu", opset(1..=16) => prelu::PRelu;
@@ -190,6 +203,10 @@ macro_rules! opset {
             "ROIAlign", opset(9..=16) => roi_align::RoiAlign(V9);
             "ROIAlignRotated", opset(15..=16) => roi_align::RoiAlign(Rotated);
             "ROIPooling", opset(1..=16) => roi_pooling::RoiPooling;
+            "RaggedTensorPack", named("extension") => ragged::Ragged(Pack);
+            "RaggedToDense", named("extension") => ragged::Ragged(ToDense);
+            "RaggedToRagged", named("extension") => ragged::Ragged(ToRagged);
+            "RaggedToSparse", named("extension") => ragged::Ragged(ToSparse);
             "RandomUniform", opset(8..=16) => random_uniform::RandomUniform;
             "Range", opset(1..=3) => range::Range(V1);
             "Range", opset(4..=16) => range::Range(V4);
@@ -204,6 +221,8 @@ macro_rules! opset {
             "ReduceMin", opset(1..=16) => reduce::Reduce(Min);
             "ReduceProd", opset(1..=16) => reduce::Reduce(Prod);
             "ReduceSum", opset(1..=16) => reduce::Reduce(Sum);
+            "RegexNormalization", named("extension") => text_normalize::TextNormalize(Regex);
+            "RegexSplit", named("extension") => text_split::TextSplit(Regex);
             "RegionYolo", opset(1..=16) => region_yolo::RegionYolo;
             "Relu", opset(1..=16) => unary::Unary(Relu);
             "ReorgYolo", opset(1..=16) => reorg_yolo::ReorgYolo;
@@ -226,6 +245,9 @@ macro_rules! opset {
             "SegmentMax", opset(16..=16) => segment_max::SegmentMax;
             "Select", opset(1..=16) => select::Select;
             "Selu", opset(1..=16) => unary::Unary(Selu);
+            "SentencepieceDetokenizer", named("extension") => sentencepiece::Sentencepiece(Detokenizer);
+            "SentencepieceStreamDetokenizer", named("extension") => sentencepiece::Sentencepiece(StreamDetokenizer);
+            "SentencepieceTokenizer", named("extension") => sentencepiece::Sentencepiece(Tokenizer);
             "ShapeOf", opset(1..=2) => shape_of::ShapeOf(V1);
             "ShapeOf", opset(3..=17) => shape_of::ShapeOf(V3);
             "ShuffleChannels", opset(1..=1) => shuffle_channels::ShuffleChannels;
@@ -243,6 +265,7 @@ macro_rules! opset {
             "SpaceToBatch", opset(2..=16) => space_to_batch::SpaceToBatch(SpaceToBatch);
             "SpaceToDepth", opset(1..=16) => space_to_depth::SpaceToDepth(SpaceToDepth);
             "SparseFillEmptyRows", opset(16..=16) => sparse_fill_empty_rows::SparseFillEmptyRows;
+            "SpecialTokensSplit", named("extension") => text_split::TextSplit(SpecialTokens);
             "Split", opset(1..=16) => split::Split(Split);
             "Sqrt", opset(1..=16) => unary::Unary(Sqrt);
             "SquaredDifference", opset(1..=16) => binary::Binary(SquaredDifference);
@@ -251,8 +274,11 @@ macro_rules! opset {
             "StaticReshape", named("onednn") => static_reshape::StaticReshape;
             "StaticReshape", named("extension") => static_reshape::StaticReshape;
             "StridedSlice", opset(1..=16) => strided_slice::StridedSlice;
-            "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack;
-            "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack;
+            "StringTensorPack", opset(15..=16) => string_tensor::StringTensorPack(V15);
+            "StringTensorPack", named("extension") => string_tensor::StringTensorPack(Extension);
+            "StringTensorUnpack", opset(15..=16) => string_tensor::StringTensorUnpack(V15);
+            "StringTensorUnpack", named("extension") => string_tensor::StringTensorUnpack(Extension);
+            "StringToHashBucket", named("extension") => text_values::TextValues(HashBucket);
             "Subtract", opset(1..=16) => binary::Binary(Subtract);
             "Swish", opset(4..=16) => unary::Unary(Swish);
             "Tan", opset(1..=16) => unary::Unary(Tan);
@@ -262,9 +288,16 @@ macro_rules! opset {
             "TopK", opset(1..=10) => topk::TopK(V1);
             "TopK", opset(11..=16) => topk::TopK(V11);
             "Transpose", opset(1..=16) => transpose::Transpose;
+            "TrieTokenizer", named("extension") => tokenizer::Tokenizer(Trie);
+            "Truncate", named("extension") => ragged::Ragged(Truncate);
+            "UTF8Validate", named("extension") => text_normalize::TextNormalize(Validate);
+            "UnigramTokenizer", named("extension") => tokenizer::Tokenizer(Unigram);
             "Unique", opset(10..=16) => unique::Unique;
             "Unsqueeze", opset(1..=16) => squeeze::Squeeze(Unsqueeze);
             "VariadicSplit", opset(1..=16) => split::Split(VariadicSplit);
+            "VocabDecoder", named("extension") => vocab::VocabDecoder;
+            "VocabEncoder", named("extension") => vocab::VocabEncoder;
+            "WordpieceTokenizer", named("extension") => tokenizer::Tokenizer(Wordpiece);
             "Xor", opset(1..=1) => comparison::Comparison(LogicalXor);
         }
     };

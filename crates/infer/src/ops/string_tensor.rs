@@ -1,15 +1,40 @@
-//! StringTensorPack-15, StringTensorUnpack-15: strings as runs of bytes, and back.
+//! StringTensorPack-15, StringTensorUnpack-15: strings as runs of bytes, and back. OpenVINO
+//! Tokenizers has both in versions of its own, which take an attribute `mode`, and a u8 tensor
+//! with all strings in place of one of strings.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-pack-15.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-unpack-15.html>
 
 use crate::prelude::*;
+use crate::rules::strings;
+
+/// The versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// That of the opsets.
+    V15,
+    /// That of OpenVINO Tokenizers.
+    Extension,
+}
+
+fn read_mode(kind: Kind, attrs: &mut Attrs<'_>) -> Result<(), AttrError> {
+    match kind {
+        Kind::V15 => Ok(()),
+        Kind::Extension => attrs.choice_or("mode", &[("begins_ends", ())], ()),
+    }
+}
 
 /// StringTensorPack-15.
 #[derive(Debug)]
 pub struct StringTensorPack;
 
-no_attributes!(StringTensorPack);
+impl Parse for StringTensorPack {
+    type Kind = Kind;
+
+    fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        read_mode(kind, attrs).map(|()| StringTensorPack)
+    }
+}
 
 impl Op for StringTensorPack {
     fn input_names(&self) -> &'static [&'static str] {
@@ -34,9 +59,17 @@ impl Op for StringTensorPack {
 
 /// StringTensorUnpack-15.
 #[derive(Debug)]
-pub struct StringTensorUnpack;
+pub struct StringTensorUnpack {
+    kind: Kind,
+}
 
-no_attributes!(StringTensorUnpack);
+impl Parse for StringTensorUnpack {
+    type Kind = Kind;
+
+    fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
+        read_mode(kind, attrs).map(|()| StringTensorUnpack { kind })
+    }
+}
 
 impl Op for StringTensorUnpack {
     fn input_names(&self) -> &'static [&'static str] {
@@ -45,11 +78,14 @@ impl Op for StringTensorUnpack {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=1)?;
+        let packed = self.kind == Kind::Extension && cx.element_type(0) == ElementType::U8;
+        if packed {
+            cx.expect_rank(0, 1..=1)?;
+            strings::set_strings(cx, 0, PartialShape::of_rank(1));
+            return Ok(());
+        }
         cx.expect_type(0, "string", |t| t == ElementType::String)?;
-        cx.because("how long the strings are is known only when running");
-        cx.set(0, ElementType::I32, cx.shape(0).clone());
-        cx.set(1, ElementType::I32, cx.shape(0).clone());
-        cx.set(2, ElementType::U8, PartialShape::of_rank(1));
+        strings::set_strings(cx, 0, cx.shape(0).clone());
         Ok(())
     }
 }
@@ -79,5 +115,16 @@ mod tests {
         let case = |t| Case::of("StringTensorUnpack", "opset15").inputs([Input::shape(t, "2,?")]);
         case(String).expect(&[Ok("i32[2,?]"), Ok("i32[2,?]"), Ok("u8[?]")]);
         case(U8).expect(&[Err("input 0 (data): must be string, not u8")]);
+    }
+
+    #[test]
+    fn of_tokenizers() {
+        let case = |t| {
+            Case::of("StringTensorUnpack", "extension").inputs([Input::shape(t, "9")])
+        };
+        let strings = case(String).attr("mode", "begins_ends");
+        strings.expect(&[Ok("i32[9]"), Ok("i32[9]"), Ok("u8[?]")]);
+        case(U8).expect(&[Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]")]);
+        case(U8).attr("mode", "x").expect(&[Err("mode")]);
     }
 }

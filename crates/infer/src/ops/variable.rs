@@ -35,7 +35,7 @@ impl Parse for Variable {
             kind,
             id,
             element_type: match typed {
-                true => attrs.element_type("variable_type")?,
+                true => attrs.element_type_or("variable_type", ElementType::Dynamic)?,
                 false => ElementType::Dynamic,
             },
             shape: match typed {
@@ -81,7 +81,8 @@ impl Op for Variable {
         if cx.input_count() == 1 && self.kind == Kind::Read6 {
             let (shape, id) = (cx.shape(0), &self.id);
             let element_type = self.element_type;
-            cx.expect_type(0, element_type.name(), |t| t == element_type)?;
+            let any = element_type == ElementType::Dynamic;
+            cx.expect_type(0, element_type.name(), |t| any || t == element_type)?;
             let fits = self.shape.is_compatible(shape);
             require!(0; fits, "is {shape}, but variable \"{id}\" is {}", self.shape);
         }
@@ -97,6 +98,10 @@ impl Op for Variable {
                 }
             },
             None if self.kind == Kind::Read3 => cx.fact(0),
+            // A variable of any type is of that which it begins with.
+            None if self.element_type == ElementType::Dynamic => {
+                Fact::new(cx.element_type(0), self.shape.clone())
+            }
             None => Fact::new(self.element_type, self.shape.clone()),
         };
         cx.because(format!("variable \"{}\" may hold any such value", self.id));
@@ -125,6 +130,9 @@ mod tests {
         read.clone().expect(&[Ok("f32[1,?]")]);
         read.clone().inputs([f("2,0")]).expect(&[Err("is [2,0], but variable \"v\" is [1,?]")]);
         read.inputs([Input::shape(I64, "1,0")]).expect(&[Err("must be f32, not i64")]);
+        let open = Case::of("ReadValue", "opset6").attr("variable_id", "v");
+        open.clone().attr("variable_type", "dynamic").inputs([f("2")]).expect(&[Ok("f32[...]")]);
+        open.inputs([f("2")]).expect(&[Ok("f32[...]")]);
         let old = Case::of("ReadValue", "opset3").attr("variable_id", "v");
         old.inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
         Case::of("Assign", "opset6").inputs([f("2")]).expect(&[Err("variable_id: is missing")]);

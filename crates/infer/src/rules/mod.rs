@@ -11,4 +11,5 @@ pub mod reshape;
 pub mod scatter;
 pub mod sizes;
 pub mod slicing;
+pub mod strings;
 pub mod window;

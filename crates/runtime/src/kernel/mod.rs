@@ -10,6 +10,7 @@ pub(crate) mod lower;
 pub(crate) mod movement;
 pub(crate) mod prepack;
 pub(crate) mod produce;
+pub(crate) mod text;
 
 use crate::error::KernelError;
 use crate::memory::pool::Pool;

@@ -1,8 +1,9 @@
-//! StringTensorPack and StringTensorUnpack. Strings are UTF-8 here; bytes that are not cannot
-//! become a string.
+//! StringTensorPack and StringTensorUnpack. Strings are UTF-8 here; what is not becomes U+FFFD.
 
+use crate::kernel::text::{TextCx, at, packed, text_kernel};
 use crate::prelude::*;
 use infer::ops::string_tensor::{StringTensorPack, StringTensorUnpack};
+use tokenize::Strings;
 
 impl Lower for StringTensorPack {
     fn lower(&self, _cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -20,8 +21,7 @@ impl Kernel for Pack {
             let bytes = range.and_then(|(begin, end)| symbols.get(begin..end));
             let error = |what| KernelError::at(2, format!("bytes {begin}..{end} {what}"));
             let bytes = bytes.ok_or_else(|| error("are not there"))?;
-            let text = std::str::from_utf8(bytes).map_err(|_| error("are not UTF-8"))?;
-            Ok(Box::from(text))
+            Ok(Box::from(&*String::from_utf8_lossy(bytes)))
         };
         let (begins, ends) = (cx.ints(0), cx.ints(1));
         let strings: Result<Vec<Box<str>>, KernelError> =
@@ -41,9 +41,30 @@ impl Kernel for Pack {
 }
 
 impl Lower for StringTensorUnpack {
-    fn lower(&self, _cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        Ok(Box::new(Unpack))
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        match cx.element_type(0) {
+            ElementType::U8 => Ok(text_kernel(cx, "unpack packed strings", unpack_packed)),
+            _ => Ok(Box::new(Unpack)),
+        }
     }
+}
+
+/// Strings in one tensor of bytes: their number, where the first begins and where each ends, as
+/// i32, and their bytes.
+fn unpack_packed(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
+    let bytes = cx.bytes(0);
+    let word = |i: usize| bytes.get(4 * i..)?.first_chunk().map(|own| i32::from_le_bytes(*own));
+    let damaged = || KernelError::at(0, "holds no packed strings");
+    let count = word(0).and_then(|count| usize::try_from(count).ok()).ok_or_else(damaged)?;
+    if bytes.len() / 4 < count.saturating_add(2) {
+        return Err(damaged());
+    }
+    let offsets: Option<Vec<i32>> = (1..count + 2).map(word).collect();
+    let offsets = offsets.ok_or_else(damaged)?;
+    let chars = &bytes[4 * (count + 2)..];
+    let (begins, ends) = (&offsets[..count], &offsets[1..]);
+    let strings = at(0, Strings::new(begins, ends, chars))?;
+    packed(&[count], strings.iter().collect())
 }
 
 struct Unpack;

@@ -1,0 +1,81 @@
+//! Strings as three tensors, where they begin, where they end and their bytes, and rows of
+//! elements, as the operations of OpenVINO Tokenizers take and give them.
+
+use crate::cx::InferCx;
+use crate::error::RuleError;
+use crate::shape::PartialShape;
+use ir::ElementType;
+
+/// Checks an input of positions.
+///
+/// # Errors
+/// When it is not of i32.
+pub fn expect_i32(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+    cx.expect_type(input, "i32", |t| t == ElementType::I32).map(drop)
+}
+
+/// Checks an input of bytes.
+///
+/// # Errors
+/// When it is not of u8.
+pub fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+    cx.expect_type(input, "u8", |t| t == ElementType::U8).map(drop)
+}
+
+/// Checks two inputs: where rows begin and where they end.
+///
+/// # Errors
+/// When they are not of i32, or have different shapes.
+pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+    expect_i32(cx, input)?;
+    expect_i32(cx, input + 1)?;
+    let (begins, ends) = (cx.shape(input), cx.shape(input + 1));
+    let message = || format!("is {ends}: it must have the shape of begins, {begins}");
+    match begins.is_compatible(ends) {
+        true => Ok(()),
+        false => Err(RuleError::at(input + 1, message())),
+    }
+}
+
+/// Checks three inputs: strings.
+///
+/// # Errors
+/// When one is of another type.
+pub fn expect_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+    expect_rows(cx, input)?;
+    expect_bytes(cx, input + 2)
+}
+
+/// Checks five inputs: rows of strings.
+///
+/// # Errors
+/// When one is of another type.
+pub fn expect_ragged_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+    expect_rows(cx, input)?;
+    expect_strings(cx, input + 2)
+}
+
+/// Sets three outputs: strings.
+pub fn set_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
+    set_ragged(cx, output, shape, ElementType::U8);
+}
+
+/// Sets three outputs: rows of elements.
+pub fn set_ragged(
+    cx: &mut InferCx<'_>,
+    output: usize,
+    shape: PartialShape,
+    element_type: ElementType,
+) {
+    cx.because("how long the strings or rows are is known only when running");
+    cx.set(output, ElementType::I32, shape.clone());
+    cx.set(output + 1, ElementType::I32, shape);
+    cx.set(output + 2, element_type, PartialShape::of_rank(1));
+}
+
+/// Sets five outputs: rows of strings.
+pub fn set_ragged_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
+    set_ragged(cx, output, shape, ElementType::I32);
+    cx.set(output + 3, ElementType::I32, PartialShape::of_rank(1));
+    cx.set(output + 4, ElementType::U8, PartialShape::of_rank(1));
+}

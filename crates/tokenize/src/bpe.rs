@@ -1,0 +1,314 @@
+//! Byte-pair encoding: neighbours are merged in the order of the merges.
+
+use crate::bytes::of_token;
+use crate::error::TextError;
+use crate::strings::Strings;
+use crate::trie::Trie;
+use foldhash::{HashMap, HashMapExt};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A vocabulary with its merges.
+#[derive(Debug)]
+pub struct Bpe {
+    /// Tokens that no merge makes.
+    atoms: Trie,
+    merges: HashMap<(i32, i32), Merge>,
+    unknown: Option<i32>,
+    /// Tokens for single bytes, where they are used.
+    bytes: Option<Box<[Option<i32>; 256]>>,
+    end_suffix: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    rank: u32,
+    token: i32,
+}
+
+/// The attributes of a tokenizer.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The token for what the vocabulary does not have.
+    pub unknown: String,
+    /// What is put behind each word.
+    pub end_suffix: String,
+    /// Bytes that the vocabulary does not have are tokens such as `<0x0A>`.
+    pub byte_fallback: bool,
+}
+
+/// The two sides of each merge.
+#[derive(Clone, Copy, Debug)]
+pub enum Merges<'a> {
+    /// With a space between.
+    Joined(Strings<'a>),
+    /// By themselves.
+    Pairs(Strings<'a>, Strings<'a>),
+}
+
+impl<'a> Merges<'a> {
+    fn get(&self) -> Vec<(&'a [u8], &'a [u8])> {
+        match *self {
+            Merges::Pairs(left, right) => left.iter().zip(right.iter()).collect(),
+            Merges::Joined(both) => both.iter().map(split_at_space).collect(),
+        }
+    }
+}
+
+/// Without a space, both sides are the whole.
+fn split_at_space(both: &[u8]) -> (&[u8], &[u8]) {
+    match both.iter().position(|byte| *byte == b' ') {
+        Some(at) => (&both[..at], &both[at + 1..]),
+        None => (both, both),
+    }
+}
+
+impl Bpe {
+    /// A tokenizer of tokens in order, merges, and tokens that are added under their own numbers.
+    ///
+    /// # Errors
+    /// When a merge is of what is no token, or makes none.
+    pub fn new(
+        tokens: Strings<'_>,
+        merges: Merges<'_>,
+        added: Option<(Strings<'_>, &[i32])>,
+        options: &Options,
+    ) -> Result<Bpe, TextError> {
+        let mut ids: HashMap<&[u8], i32> = HashMap::with_capacity(tokens.len());
+        ids.extend(tokens.iter().zip(0..));
+        if let Some((added, own)) = added {
+            for (token, id) in added.iter().zip(own) {
+                ids.entry(token).or_insert(*id);
+            }
+        }
+        let unknown = ids.get(options.unknown.as_bytes()).copied();
+        let (merges, made) = numbered(&merges.get(), &ids)?;
+        for token in &made {
+            ids.remove(&token[..]);
+        }
+        let bytes = options.byte_fallback.then(|| {
+            let mut bytes = Box::new([None; 256]);
+            let own = ids.iter().filter_map(|(token, id)| Some((of_token(token)?, *id)));
+            own.for_each(|(byte, id)| bytes[usize::from(byte)] = Some(id));
+            bytes
+        });
+        let end_suffix = options.end_suffix.clone().into_bytes();
+        Ok(Bpe { atoms: Trie::new(ids), merges, unknown, bytes, end_suffix })
+    }
+
+    /// As [`Self::tokenize`], with the words that `cache` has seen taken from `out`, which holds
+    /// all their tokens.
+    pub fn tokenize_again<'w>(
+        &self,
+        word: &'w [u8],
+        (scratch, cache): &mut (Scratch, Cache<'w>),
+        out: &mut Vec<i32>,
+    ) {
+        if let Some((begin, end)) = cache.get(word) {
+            return out.extend_from_within(*begin as usize..*end as usize);
+        }
+        let begin = out.len();
+        self.tokenize(word, scratch, out);
+        if word.len() <= MOST_REPEATED {
+            cache.insert(word, (begin as u32, out.len() as u32));
+        }
+    }
+
+    /// Appends the tokens of a word.
+    pub fn tokenize(&self, word: &[u8], scratch: &mut Scratch, out: &mut Vec<i32>) {
+        scratch.clear();
+        match self.end_suffix.is_empty() {
+            true => self.atoms_of(word, &mut scratch.symbols),
+            false => self.atoms_of(&[word, &self.end_suffix].concat(), &mut scratch.symbols),
+        }
+        self.merge(scratch);
+        let symbols = &scratch.symbols;
+        let mut next = symbols.iter().position(|s| s.alive && s.previous == END);
+        while let Some(symbol) = next.and_then(|at| symbols.get(at)) {
+            out.push(symbol.token);
+            next = (symbol.next != END).then_some(symbol.next as usize);
+        }
+    }
+
+    /// The longest atoms from left to right. A byte that begins none is its own token or the
+    /// unknown one, or is left out.
+    fn atoms_of(&self, word: &[u8], symbols: &mut Vec<Symbol>) {
+        let mut rest = word;
+        while let Some(byte) = rest.first() {
+            let own = self.bytes.as_ref().and_then(|bytes| bytes[usize::from(*byte)]);
+            let (len, token) = match self.atoms.longest(rest) {
+                Some((len, token)) => (len, Some(token)),
+                None => (1, own.or(self.unknown)),
+            };
+            if let Some(token) = token {
+                let at = symbols.len() as u32;
+                if let Some(last) = symbols.last_mut() {
+                    last.next = at;
+                }
+                let previous = at.checked_sub(1).unwrap_or(END);
+                symbols.push(Symbol { token, previous, next: END, alive: true });
+            }
+            rest = &rest[len..];
+        }
+    }
+
+    fn merge(&self, Scratch { symbols, queue }: &mut Scratch) {
+        let pair = |symbols: &[Symbol], left: u32, right: u32, order: u32| {
+            let tokens = (symbols[left as usize].token, symbols[right as usize].token);
+            let Merge { rank, token } = *self.merges.get(&tokens)?;
+            Some(Pair { key: Reverse((rank, order)), token, left, right })
+        };
+        let mut order = 0;
+        for right in 1..symbols.len() as u32 {
+            queue.extend(pair(symbols, right - 1, right, order));
+            order += 1;
+        }
+        while let Some(Pair { token, left, right, .. }) = queue.pop() {
+            let (a, b) = (symbols[left as usize], symbols[right as usize]);
+            // What a merge has used up is in no pair any more.
+            if !a.alive || !b.alive {
+                continue;
+            }
+            let merged = symbols.len() as u32;
+            symbols.push(Symbol { token, previous: a.previous, next: b.next, alive: true });
+            symbols[left as usize].alive = false;
+            symbols[right as usize].alive = false;
+            order += 1;
+            if let Some(previous) = symbols.get_mut(a.previous as usize) {
+                previous.next = merged;
+                queue.extend(pair(symbols, a.previous, merged, order));
+            }
+            if let Some(next) = symbols.get_mut(b.next as usize) {
+                next.previous = merged;
+                queue.extend(pair(symbols, merged, b.next, order));
+            }
+        }
+    }
+}
+
+type Numbered = (HashMap<(i32, i32), Merge>, Vec<Vec<u8>>);
+
+/// Merges by the numbers of their tokens, and the tokens that they make.
+fn numbered(merges: &[(&[u8], &[u8])], ids: &HashMap<&[u8], i32>) -> Result<Numbered, TextError> {
+    let id = |token: &[u8]| {
+        let missing = || format!("{:?} of a merge is no token", String::from_utf8_lossy(token));
+        ids.get(token).copied().ok_or_else(|| TextError::new(missing()))
+    };
+    let mut numbered = HashMap::with_capacity(merges.len());
+    let mut made = Vec::with_capacity(merges.len());
+    for (rank, (left, right)) in (0..).zip(merges) {
+        let both = [*left, *right].concat();
+        let merge = Merge { rank, token: id(&both)? };
+        numbered.insert((id(left)?, id(right)?), merge);
+        made.push(both);
+    }
+    Ok((numbered, made))
+}
+
+/// Words and where their tokens are.
+pub type Cache<'w> = HashMap<&'w [u8], (u32, u32)>;
+
+/// Bytes of words that are likely to come again.
+const MOST_REPEATED: usize = 48;
+
+/// No symbol.
+const END: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    token: i32,
+    previous: u32,
+    next: u32,
+    alive: bool,
+}
+
+/// Neighbours that can be merged, the first merge first.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    key: Reverse<(u32, u32)>,
+    token: i32,
+    left: u32,
+    right: u32,
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Pair) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Pair {}
+
+impl PartialOrd for Pair {
+    fn partial_cmp(&self, other: &Pair) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pair {
+    fn cmp(&self, other: &Pair) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// Memory that is used again from word to word.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    symbols: Vec<Symbol>,
+    queue: BinaryHeap<Pair>,
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        self.symbols.clear();
+        self.queue.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strings::Packed;
+
+    fn tokens(vocabulary: &[&str], merges: &[&str], options: Options, word: &str) -> Vec<i32> {
+        let vocabulary: Packed = vocabulary.iter().collect();
+        let merges: Packed = merges.iter().collect();
+        let merges = Merges::Joined(merges.strings());
+        let bpe = Bpe::new(vocabulary.strings(), merges, None, &options).unwrap();
+        let mut out = Vec::new();
+        bpe.tokenize(word.as_bytes(), &mut Scratch::default(), &mut out);
+        out
+    }
+
+    #[test]
+    fn merges_in_order() {
+        let vocabulary = ["a", "b", "c", "ab", "bc", "abc", "aa", "?", "<0x64>"];
+        let merges = ["b c", "a b", "a bc", "a a"];
+        let plain = |word| tokens(&vocabulary, &merges, Options::default(), word);
+        assert_eq!(plain("abc"), [5]);
+        assert_eq!(plain("aab"), [0, 3]);
+        assert_eq!(plain("aaaaa"), [6, 6, 0]);
+        assert_eq!(plain("axb"), [3]);
+        assert_eq!(plain(""), []);
+        let unknown =
+            Options { unknown: "?".to_owned(), byte_fallback: true, ..Options::default() };
+        assert_eq!(tokens(&vocabulary, &merges, unknown, "adxyb"), [0, 8, 7, 7, 1]);
+        let suffix = Options { end_suffix: "c".to_owned(), ..Options::default() };
+        assert_eq!(tokens(&vocabulary, &merges, suffix, "ab"), [5]);
+    }
+
+    #[test]
+    fn a_merge_of_no_token_is_an_error() {
+        let vocabulary: Packed = ["a"].into_iter().collect();
+        let merges: Packed = ["a b"].into_iter().collect();
+        let merges = Merges::Joined(merges.strings());
+        let made = Bpe::new(vocabulary.strings(), merges, None, &Options::default());
+        assert_eq!(made.unwrap_err().0, "\"ab\" of a merge is no token");
+    }
+
+    #[test]
+    fn a_long_word() {
+        let word = "ab".repeat(1 << 19);
+        assert_eq!(tokens(&["a", "b", "ab"], &["a b"], Options::default(), &word).len(), 1 << 19);
+    }
+}

@@ -1,0 +1,10 @@
+/// What makes text or a vocabulary unusable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TextError(pub String);
+
+impl TextError {
+    pub(crate) fn new(message: impl Into<String>) -> TextError {
+        TextError(message.into())
+    }
+}

@@ -1,0 +1,102 @@
+//! Models of SentencePiece: their file, and text to tokens and back by them.
+
+mod decode;
+mod encode;
+mod model;
+
+pub use model::Model;
+
+use crate::regex::{Pattern, Text};
+use crate::strings::Strings;
+use foldhash::HashMap;
+
+/// What is put around the tokens of a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ends {
+    /// The token that begins a text.
+    pub begin: bool,
+    /// The token that ends a text.
+    pub end: bool,
+    /// The tokens are turned round, ends included.
+    pub reverse: bool,
+}
+
+/// Encodes texts by a model.
+#[derive(Debug)]
+pub struct Encoder {
+    model: Model,
+    special: Option<Special>,
+    ends: Ends,
+}
+
+/// Tokens that are found before the model sees the text.
+#[derive(Debug)]
+struct Special {
+    pattern: Pattern,
+    ids: HashMap<Box<[u8]>, i32>,
+}
+
+impl Special {
+    fn new(tokens: Strings<'_>, ids: &[i32]) -> Special {
+        let texts: Vec<String> = tokens.iter().map(pattern_of).collect();
+        let ids = tokens.iter().zip(ids).map(|(token, id)| (token.into(), *id)).collect();
+        Special { pattern: Pattern::new(&texts.join("|")), ids }
+    }
+}
+
+/// The pattern of a special token. One of letters alone is no part of a longer word.
+fn pattern_of(token: &[u8]) -> String {
+    let text = String::from_utf8_lossy(token);
+    let meta = |c: char| ".^$*+?()[]{}|\\".contains(c);
+    let quote = |c: char| if meta(c) { vec!['\\', c] } else { vec![c] };
+    let quoted: String = text.chars().flat_map(quote).collect();
+    match token.iter().all(u8::is_ascii_alphabetic) {
+        true => format!("\\b{quoted}|{quoted}\\b"),
+        false => quoted,
+    }
+}
+
+impl Encoder {
+    /// An encoder by a model, with special tokens and their numbers.
+    pub fn new(model: Model, special: Option<(Strings<'_>, &[i32])>, ends: Ends) -> Encoder {
+        let special = special.map(|(tokens, ids)| Special::new(tokens, ids));
+        Encoder { model, special, ends }
+    }
+
+    /// Appends the tokens of a text.
+    pub fn encode(&self, text: &[u8], out: &mut Vec<i32>) {
+        let first = out.len();
+        match &self.special {
+            None => self.part(text, out),
+            Some(special) => self.parts(special, text, out),
+        }
+        if self.ends.end {
+            out.push(self.model.end());
+        }
+        if self.ends.reverse {
+            out[first..].reverse();
+        }
+    }
+
+    /// A text without special tokens; each such part begins with the token for that.
+    fn part(&self, text: &[u8], out: &mut Vec<i32>) {
+        if self.ends.begin {
+            out.push(self.model.begin());
+        }
+        self.model.encode(text, out);
+    }
+
+    fn parts(&self, special: &Special, text: &[u8], out: &mut Vec<i32>) {
+        let (found, mut start) = (Text::new(text), 0);
+        while let Some((begin, end)) = special.pattern.find(&found, start).filter(|(b, e)| b < e) {
+            if start < begin {
+                self.part(&text[start..begin], out);
+            }
+            out.extend(special.ids.get(&text[begin..end]));
+            start = end;
+        }
+        if start < text.len() {
+            self.part(&text[start..], out);
+        }
+    }
+}

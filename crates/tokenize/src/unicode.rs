@@ -1,0 +1,271 @@
+//! The forms of Unicode as rules of SentencePiece: for single characters, and for the sequences
+//! that one character decomposes to in full. Longer sequences are not put into a form, as by its
+//! maps.
+
+use crate::trie::Trie;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::{decompose_canonical, decompose_compatible};
+
+/// A form of Unicode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Identity,
+    /// Composed.
+    Nfc,
+    /// Decomposed.
+    Nfd,
+    /// Composed after compatibility decomposition.
+    Nfkc,
+    /// Decomposed, compatibility characters too.
+    Nfkd,
+}
+
+/// The rules of a form.
+#[derive(Debug)]
+pub(crate) struct UnicodeMap {
+    rules: Trie,
+    texts: Vec<Box<str>>,
+    hangul: Hangul,
+    /// Whether text of ASCII alone stays as it is.
+    keeps_ascii: bool,
+}
+
+/// What is done to Hangul, for which there are no rules, since there would be too many.
+#[derive(Debug)]
+enum Hangul {
+    Kept,
+    /// Syllables in their parts.
+    Decomposed,
+    /// Parts in their syllables, by the parts that each character stands for.
+    Composed {
+        syllables: Vec<Box<str>>,
+        compatible: bool,
+    },
+}
+
+type Rules = BTreeMap<Vec<char>, Vec<char>>;
+
+/// Characters that have a form of their own lie in these ranges, Hangul syllables aside.
+const RANGES: [std::ops::Range<u32>; 4] =
+    [1..0x3400, 0xA000..0xAC00, 0xF900..0x20000, 0x2F800..0x2FA20];
+
+const SYLLABLES: u32 = 0xAC00;
+
+impl UnicodeMap {
+    /// The rules of a form, made once.
+    pub(crate) fn get(form: Form, fold: bool) -> Arc<UnicodeMap> {
+        type Made = Vec<((Form, bool), Arc<UnicodeMap>)>;
+        static MADE: Mutex<Made> = Mutex::new(Vec::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, map)) = made.iter().find(|(key, _)| *key == (form, fold)) {
+            return Arc::clone(map);
+        }
+        let map = Arc::new(UnicodeMap::new(form, fold));
+        made.push(((form, fold), Arc::clone(&map)));
+        map
+    }
+
+    fn new(form: Form, fold: bool) -> UnicodeMap {
+        let mut rules = rules(form);
+        if fold {
+            fold_values(&mut rules);
+        }
+        let rules = without_redundant(rules);
+        let keys: Vec<String> = rules.keys().map(|key| key.iter().collect()).collect();
+        let texts = rules.values().map(|text| text.iter().collect::<String>().into()).collect();
+        UnicodeMap {
+            rules: Trie::new(keys.iter().zip(0..).map(|(key, i)| (key.as_bytes(), i))),
+            texts,
+            hangul: Hangul::of(form),
+            keeps_ascii: !fold,
+        }
+    }
+
+    /// The longest rule for what text begins with: what stands for it, and how long it is.
+    pub(crate) fn longest<'t>(&'t self, text: &'t [u8]) -> Option<(&'t [u8], usize)> {
+        let letter = |byte: &&u8| byte.is_ascii() && **byte != b' ';
+        let ascii = if self.keeps_ascii { text.iter().take_while(letter).count() } else { 0 };
+        if ascii > 1 {
+            // The last may be composed with what follows.
+            let len = if ascii == text.len() { ascii } else { ascii - 1 };
+            return Some((&text[..len], len));
+        }
+        if let Some((len, value)) = self.rules.longest(text) {
+            let hangul = || self.hangul.longest(text);
+            return hangul().or_else(|| Some((self.texts[value as usize].as_bytes(), len)));
+        }
+        self.hangul.longest(text)
+    }
+}
+
+impl Hangul {
+    fn of(form: Form) -> Hangul {
+        match form {
+            Form::Identity => Hangul::Kept,
+            Form::Nfd | Form::Nfkd => Hangul::Decomposed,
+            Form::Nfc | Form::Nfkc => {
+                let syllable = |i: u32| char::from_u32(SYLLABLES + i).map(|c| c.to_string().into());
+                let syllables = (0..19 * 21 * 28).filter_map(syllable).collect();
+                Hangul::Composed { syllables, compatible: form == Form::Nfkc }
+            }
+        }
+    }
+
+    fn longest(&self, text: &[u8]) -> Option<(&[u8], usize)> {
+        if text.first().is_none_or(|byte| *byte < 0xE1) {
+            return None;
+        }
+        match self {
+            Hangul::Kept => None,
+            Hangul::Decomposed => decomposed(text),
+            Hangul::Composed { syllables, compatible } => {
+                let part = |at: usize| part(text.get(at..)?, *compatible);
+                let (lead, first) = part(0)?;
+                let lead = lead.checked_sub(0x1100).filter(|l| *l < 19)?;
+                let (vowel, second) = part(first)?;
+                let vowel = vowel.checked_sub(0x1161).filter(|v| *v < 21)?;
+                let trail = part(first + second)
+                    .and_then(|(t, len)| Some((t.checked_sub(0x11A7)?, len)))
+                    .filter(|(t, _)| (1..28).contains(t));
+                let (trail, third) = trail.unwrap_or((0, 0));
+                let syllable = syllables.get(((lead * 21 + vowel) * 28 + trail) as usize)?;
+                Some((syllable.as_bytes(), first + second + third))
+            }
+        }
+    }
+}
+
+/// The first character of a text as a part of a syllable, and its length.
+fn part(text: &[u8], compatible: bool) -> Option<(u32, usize)> {
+    let own = crate::bytes::first_char(text)?;
+    let c = std::str::from_utf8(own).ok()?.chars().next()?;
+    match compatible {
+        false => Some((c.into(), own.len())),
+        true => match decomposition(c, true).as_slice() {
+            [one] => Some(((*one).into(), own.len())),
+            _ => None,
+        },
+    }
+}
+
+fn decomposed(text: &[u8]) -> Option<(&'static [u8], usize)> {
+    static PARTS: std::sync::LazyLock<Vec<Box<str>>> = std::sync::LazyLock::new(|| {
+        let text = |c| decomposition(c, false).into_iter().collect::<String>().into();
+        (SYLLABLES..SYLLABLES + 11_172).filter_map(char::from_u32).map(text).collect()
+    });
+    let (code, len) = part(text, false)?;
+    let parts = PARTS.get(code.checked_sub(SYLLABLES)? as usize)?;
+    Some((parts.as_bytes(), len))
+}
+
+fn decomposition(c: char, compatible: bool) -> Vec<char> {
+    let mut parts = Vec::new();
+    match compatible {
+        true => decompose_compatible(c, |part| parts.push(part)),
+        false => decompose_canonical(c, |part| parts.push(part)),
+    }
+    parts
+}
+
+/// The rules of a form, Hangul aside.
+fn rules(form: Form) -> Rules {
+    let mut rules = Rules::new();
+    if form == Form::Identity {
+        return rules;
+    }
+    let compatible = matches!(form, Form::Nfkc | Form::Nfkd);
+    let composes = matches!(form, Form::Nfc | Form::Nfkc);
+    let mut same: BTreeMap<char, Vec<char>> = BTreeMap::new();
+    let mut sequences = Vec::new();
+    for c in RANGES.into_iter().flatten().filter_map(char::from_u32) {
+        let parts = decomposition(c, compatible);
+        let text: Vec<char> = match composes {
+            true => parts.iter().copied().nfc().collect(),
+            false => parts.clone(),
+        };
+        if text != [c] {
+            rules.insert(vec![c], text);
+        }
+        match parts.as_slice() {
+            [one] => same.entry(*one).or_default().push(c),
+            _ => sequences.push(parts),
+        }
+    }
+    if composes {
+        add_sequences(&mut rules, &same, sequences);
+    }
+    rules
+}
+
+/// Rules for what single characters decompose to, in all ways in which that can be written.
+fn add_sequences(rules: &mut Rules, same: &BTreeMap<char, Vec<char>>, sequences: Vec<Vec<char>>) {
+    for parts in sequences {
+        let text: Vec<char> = parts.iter().copied().nfc().collect();
+        if text == parts {
+            continue;
+        }
+        let mut ways = vec![Vec::new()];
+        for part in &parts {
+            let own = [*part];
+            let written = same.get(part).map_or(&own[..], Vec::as_slice);
+            let longer = |way: &Vec<char>| {
+                let way = way.clone();
+                written.iter().map(move |c| [&way[..], &[*c]].concat())
+            };
+            ways = ways.iter().flat_map(longer).collect();
+        }
+        for way in ways.into_iter().filter(|way| *way != text) {
+            rules.insert(way, text.clone());
+        }
+    }
+}
+
+/// A character without its case.
+fn folded(c: char) -> char {
+    let code = unicode_case_mapping::case_folded(c);
+    code.and_then(|code| char::from_u32(code.get())).unwrap_or(c)
+}
+
+fn fold_values(rules: &mut Rules) {
+    rules.values_mut().flatten().for_each(|c| *c = folded(*c));
+    for c in RANGES.into_iter().flatten().filter_map(char::from_u32) {
+        if folded(c) != c {
+            rules.entry(vec![c]).or_insert_with(|| vec![folded(c)]);
+        }
+    }
+}
+
+/// Rules without those that shorter ones make superfluous.
+fn without_redundant(rules: Rules) -> Rules {
+    let longest = rules.keys().map(Vec::len).max().unwrap_or(0);
+    let (mut kept, longer): (Rules, Rules) = rules.into_iter().partition(|(key, _)| key.len() == 1);
+    for len in 2..=longest {
+        let of_len = longer.iter().filter(|(key, _)| key.len() == len);
+        let needed: Vec<_> =
+            of_len.filter(|(key, text)| rewritten(&kept, key, len - 1) != **text).collect();
+        kept.extend(needed.into_iter().map(|(key, text)| (key.clone(), text.clone())));
+    }
+    kept
+}
+
+fn rewritten(rules: &Rules, text: &[char], most: usize) -> Vec<char> {
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < text.len() {
+        let most = most.min(text.len() - at);
+        let rule = (1..=most).rev().find_map(|len| Some((len, rules.get(&text[at..at + len])?)));
+        match rule {
+            Some((len, text)) => {
+                out.extend_from_slice(text);
+                at += len;
+            }
+            None => {
+                out.push(text[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
