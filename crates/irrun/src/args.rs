@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// in order, or for an .npz every array by its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
+    /// An input of strings: one string, or the lines of a file. Without a name, the next input.
+    #[arg(long, value_name = "[NAME|INDEX=]TEXT|@FILE")]
+    pub text: Vec<String>,
     /// Where an output goes: an .npy, an .npz for all, or a directory. Without any, a summary of
     /// each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]

@@ -214,6 +214,7 @@ fn form(text: &str) -> String {
 /// What is missing, doubled, unknown, or of another type or shape than the model takes.
 pub fn read_inputs(
     args: &[OsString],
+    texts: &[String],
     declared: &Declared,
     cast: bool,
 ) -> Result<Vec<Tensor>, Failure> {
@@ -236,7 +237,53 @@ pub fn read_inputs(
             tensors[port] = Some(tensor);
         }
     }
+    for arg in texts {
+        let (port, text) = port_of_text(arg, &tensors, declared).or_exit(Exit::Usage)?;
+        let strings = strings(text).or_exit(Exit::Input)?;
+        let scalar = declared.shapes[port].rank() == Some(0) && strings.len() == 1;
+        let sizes = [strings.len()];
+        let tensor = Tensor::strings(if scalar { &[] } else { &sizes }, strings);
+        let tensor = tensor.or_exit(Exit::Input)?;
+        check(port, &tensor, declared).or_exit(Exit::Input)?;
+        tensors[port] = Some(tensor);
+    }
     complete(tensors, declared).or_exit(Exit::Usage)
+}
+
+/// The input that `--text` is for, and what it holds.
+fn port_of_text<'a>(
+    arg: &'a str,
+    tensors: &[Option<Tensor>],
+    declared: &Declared,
+) -> Result<(usize, &'a str)> {
+    let ports = &declared.ports;
+    let is_index = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit());
+    let named = arg.split_once('=').filter(|(key, _)| {
+        ports.iter().any(|p| p.is(key)) || is_index(key) && find(ports, key, "input").is_ok()
+    });
+    let free = |i: usize| {
+        let open = matches!(declared.types[i], ElementType::String | ElementType::Dynamic);
+        tensors[i].is_none() && open
+    };
+    let (port, text) = match named {
+        Some((key, text)) => (find(ports, key, "input")?, text),
+        None => {
+            let port = (0..ports.len()).find(|i| free(*i));
+            (port.context("--text: the model has no further input of strings")?, arg)
+        }
+    };
+    let name = ports[port].shown();
+    ensure!(tensors[port].is_none(), "input {port} ({name}) is given twice");
+    let declared = declared.describe(port);
+    ensure!(free(port), "--text: input {port} ({name}) takes {declared}, not strings");
+    Ok((port, text))
+}
+
+/// A string, or for `@FILE` the lines of a file.
+fn strings(text: &str) -> Result<Vec<Box<str>>> {
+    let Some(file) = text.strip_prefix('@') else { return Ok(vec![text.into()]) };
+    let lines = std::fs::read_to_string(file).with_context(|| format!("--text @{file}"))?;
+    Ok(lines.lines().map(Box::from).collect())
 }
 
 fn read_one(

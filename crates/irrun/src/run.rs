@@ -31,7 +31,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
-    let tensors = bind::read_inputs(&args.input, &declared, args.cast)?;
+    let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
     files_are_apart(args, &model, &declared, &targets).or_exit(Exit::Usage)?;
     let values = match &args.state {
         Some(path) => state::load(path, &graph)?,
@@ -67,7 +67,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if targets.is_empty() {
-        print::text(summary(&ports, &outputs))?;
+        print::text(lines(&outputs).unwrap_or_else(|| summary(&ports, &outputs)))?;
     }
     print::text(profile::text(&session.profile(), 1))?;
     Ok(Exit::Good)
@@ -199,6 +199,13 @@ impl Statistics {
         s.first = values.iter().take(SHOWN).map(short).collect();
         s
     }
+}
+
+/// The strings themselves, if there is nothing but strings.
+fn lines(outputs: &[Tensor]) -> Option<String> {
+    let strings: Option<Vec<_>> = outputs.iter().map(Tensor::as_strings).collect();
+    let strings = strings.filter(|all| !all.is_empty())?;
+    Some(strings.into_iter().flatten().map(|line| format!("{line}\n")).collect())
 }
 
 fn summary(ports: &[Port], outputs: &[Tensor]) -> String {

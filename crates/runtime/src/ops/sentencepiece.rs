@@ -40,7 +40,7 @@ fn encode(cx: &TextCx<'_, '_>, ends: Ends) -> Result<Vec<Tensor>, KernelError> {
     let count = cx.input_count();
     let special = count >= 6;
     // The text lies between the model and the special tokens.
-    let encoder = model(cx, special.then_some(count - 4), ends)?;
+    let encoder = model(cx, special.then(|| count - 4), ends)?;
     let own;
     let strings: Strings<'_> = if count == 2 || count == 6 {
         let strings = cx.tensor(1).as_strings().unwrap_or_default();
