@@ -33,6 +33,13 @@ impl<'a> Attrs<'a> {
         self.layer.outputs.len()
     }
 
+    /// The ranks that the file declares for the outputs; `None` without any `<dim>`, which is a
+    /// scalar or an unknown rank.
+    pub fn declared_ranks(&self) -> impl Iterator<Item = Option<usize>> {
+        let rank = |port: &ir::Port| Some(port.dims.len()).filter(|rank| *rank > 0);
+        self.layer.outputs.iter().map(rank)
+    }
+
     /// The bodies of the layer.
     pub fn bodies(&self) -> &'a [Body] {
         &self.layer.bodies

@@ -8,7 +8,7 @@ use crate::require;
 use crate::shape::PartialShape;
 use crate::symbols::Symbols;
 use crate::value::{Interval, PartialValue};
-use ir::{Body, ElementType, Problem};
+use ir::{Body, Code, ElementType, Problem, Severity};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -122,6 +122,11 @@ impl<'a> InferCx<'a> {
         }
     }
 
+    /// Whether the first value of an input of numbers is true, if it is known.
+    pub fn truth(&self, input: usize) -> Option<bool> {
+        self.value(input)?.truth()
+    }
+
     /// The element type of an input, which must satisfy `allowed` if it is known.
     ///
     /// # Errors
@@ -170,6 +175,16 @@ impl<'a> InferCx<'a> {
     pub fn expect_index(&self, input: usize) -> Result<ElementType, RuleError> {
         let index = |t| matches!(t, ElementType::I32 | ElementType::I64);
         self.expect_type(input, "i32 or i64", index)
+    }
+
+    /// The element type of a condition: boolean, or numbers that are true unless they are 0.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_condition(&self, input: usize) -> Result<ElementType, RuleError> {
+        let is_condition =
+            |t: ElementType| t == ElementType::Boolean || t.is_integral() || t.is_real();
+        self.expect_type(input, "boolean or a number", is_condition)
     }
 
     /// The element type of an input of truth values.
@@ -368,6 +383,11 @@ impl<'a> InferCx<'a> {
         self.world.variables.as_ref()
     }
 
+    /// What the ReadValue of a variable declares, if the graph is known and has one.
+    pub fn declared_variable(&self, id: &str) -> Option<&Fact> {
+        self.world.declared.get(id)
+    }
+
     /// Propagates through a body whose Parameters are given `parameters`, and returns the facts
     /// of its Results. The facts of the last call are kept.
     ///
@@ -387,6 +407,25 @@ impl<'a> InferCx<'a> {
         *slot = (facts, problems);
         Ok(results)
     }
+
+    /// Tells whether the last walk through a body found that its types or shapes cannot work.
+    pub fn fails(&self, body: usize) -> bool {
+        let found = self.body_facts.get(body);
+        found.is_some_and(|(_, problems)| problems.iter().any(cannot_work))
+    }
+
+    /// Makes notes of what is wrong with the types and shapes of a body that may not run.
+    pub fn excuse(&mut self, body: usize) {
+        let Some((_, problems)) = self.body_facts.get_mut(body) else { return };
+        for problem in problems.iter_mut().filter(|p| cannot_work(p) || p.code == Code::Declared) {
+            problem.severity = Severity::Note;
+        }
+    }
+}
+
+/// Whether a body with this finding fails when it runs.
+fn cannot_work(problem: &Problem) -> bool {
+    problem.severity == Severity::Error && matches!(problem.code, Code::Type | Code::Shape)
 }
 
 /// What a value rule sees: the facts of inputs and outputs.

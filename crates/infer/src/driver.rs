@@ -13,6 +13,7 @@ use crate::shape::PartialShape;
 use crate::symbols::Symbols;
 use crate::table::{self, Row};
 use crate::value::MAX_ELEMENTS;
+use crate::variables::declared_variables;
 use ir::{Body, Code, ElementType, Graph, Layer, Problem, Problems, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ pub struct Analysis {
 /// problem is found.
 pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let variables = inputs.variables.clone();
-    let mut world = World { variables, nominal: inputs.nominal, ..World::default() };
+    let (nominal, declared) = (inputs.nominal, declared_variables(graph));
+    let mut world = World { variables, nominal, declared, ..World::default() };
     let mut walk = Walk::new(graph, &mut world);
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
@@ -73,7 +75,8 @@ pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Problems> {
 }
 
 /// Applies the rule of one operation to known inputs, outside any graph. Returns the facts of the
-/// outputs, and which inputs were asked for their value, one bit each.
+/// outputs, and which inputs were asked for their value, one bit each. `variables` is what
+/// variables hold, if that is known.
 ///
 /// # Errors
 /// The rule that the inputs break.
@@ -82,7 +85,7 @@ pub fn infer_op(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
-    variables: HashMap<String, Fact>,
+    variables: Option<HashMap<String, Fact>>,
 ) -> Result<(Vec<Fact>, u64), RuleError> {
     let (mut outputs, consulted) = infer_shapes(op, inputs, outputs, bodies, variables)?;
     add_values(op, inputs, &mut outputs);
@@ -99,9 +102,9 @@ pub fn infer_shapes(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
-    variables: HashMap<String, Fact>,
+    variables: Option<HashMap<String, Fact>>,
 ) -> Result<(Vec<Fact>, u64), RuleError> {
-    let mut world = World { variables: Some(variables), ..World::default() };
+    let mut world = World { variables, ..World::default() };
     let applied = apply_rule(op, inputs, outputs, bodies, &mut world)?;
     Ok((applied.outputs, applied.consulted))
 }
@@ -111,6 +114,8 @@ pub fn infer_shapes(
 pub(crate) struct World {
     pub(crate) symbols: Symbols,
     pub(crate) variables: Option<HashMap<String, Fact>>,
+    /// What ReadValue declares, by variable id.
+    pub(crate) declared: HashMap<String, Fact>,
     pub(crate) nominal: bool,
     reasons: Vec<String>,
     /// How often bodies have been gone through.

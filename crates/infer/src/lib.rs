@@ -48,7 +48,7 @@ pub use shape::{Dims, PartialShape, ShapeTextError};
 pub use symbols::Symbols;
 pub use table::{ROWS, Row, Versions, find, named, opset};
 pub use value::{Elements, Interval, MAX_ELEMENTS, PartialValue};
-pub use variables::variables;
+pub use variables::{declared_variables, variables};
 
 /// What every file of [`ops`] needs.
 mod prelude {

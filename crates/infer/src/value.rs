@@ -191,6 +191,14 @@ impl PartialValue {
         Some(PartialValue { element_type: self.element_type, sizes: sizes.into(), elements })
     }
 
+    /// Whether the first element is true, if that is known: every number but 0 is.
+    pub fn truth(&self) -> Option<bool> {
+        match &self.elements {
+            Elements::Int(v) => v.first()?.value().map(|v| v != 0),
+            Elements::Real(v) => v.first().filter(|(lo, hi)| lo == hi).map(|(v, _)| *v != 0.0),
+        }
+    }
+
     /// The same elements under another shape.
     pub fn reshaped(&self, sizes: &[usize]) -> Option<Self> {
         let same = sizes.iter().product::<usize>() == self.len();

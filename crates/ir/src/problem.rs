@@ -89,13 +89,16 @@ impl fmt::Display for Code {
     }
 }
 
-/// How bad a finding is: an error stops the model from running, a warning does not.
+/// How bad a finding is: an error stops the model from running, a warning does not, and a note
+/// is no fault of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Severity {
     /// The model cannot run.
     Error,
     /// The model runs; the file still is not what a converter would have written.
     Warning,
+    /// Something worth knowing; nothing is wrong.
+    Note,
 }
 
 impl fmt::Display for Severity {
@@ -103,6 +106,7 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Note => "note",
         })
     }
 }

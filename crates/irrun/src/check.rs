@@ -48,7 +48,12 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     } else {
         print::text(text(args, &graph, &facts, &all))?;
     }
-    Ok(if all.is_empty() { Exit::Good } else { Exit::Failed })
+    Ok(if is_good(&all) { Exit::Good } else { Exit::Failed })
+}
+
+/// Whether nothing is wrong: notes are no faults.
+fn is_good(findings: &[Problem]) -> bool {
+    findings.iter().all(|p| p.severity == Severity::Note)
 }
 
 /// The layers that are needed, in the order of the file.
@@ -111,7 +116,7 @@ fn report(layers: &[Value], findings: &[Problem], source: &Source) -> Value {
     };
     json!({
         "schema": 1,
-        "ok": findings.is_empty(),
+        "ok": is_good(findings),
         "layers": layers,
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
     })
@@ -160,13 +165,17 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) ->
             problem.render(graph.source())
         ));
     }
-    let errors = findings.iter().filter(|p| p.severity == Severity::Error).count();
+    let count = |severity| findings.iter().filter(|p| p.severity == severity).count();
     out.push_str(&format!(
-        "\n{}, {}, {}\n",
+        "\n{}, {}, {}",
         plural(live(graph).len(), "layer"),
-        plural(errors, "error"),
-        plural(findings.len() - errors, "warning")
+        plural(count(Severity::Error), "error"),
+        plural(count(Severity::Warning), "warning")
     ));
+    match count(Severity::Note) {
+        0 => out.push('\n'),
+        notes => out.push_str(&format!(", {}\n", plural(notes, "note"))),
+    }
     out
 }
 

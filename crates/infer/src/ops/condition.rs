@@ -6,6 +6,7 @@ use crate::fact::Fact;
 use crate::prelude::*;
 use crate::rules::bodies::{Feed, Map, without_value};
 use ir::Role;
+use std::sync::Arc;
 
 /// If-8.
 #[derive(Debug)]
@@ -13,6 +14,9 @@ pub struct If {
     /// Index of the body and its map, for true and for false.
     then: (usize, Map),
     other: (usize, Map),
+    /// For each output whether the file declares a list: a scalar of a branch is then a list of
+    /// one, as its other branch gives a list.
+    lists: Vec<bool>,
 }
 
 impl Parse for If {
@@ -26,7 +30,9 @@ impl Parse for If {
             let (index, body) = found.ok_or_else(|| AttrError::new(name, "is missing"))?;
             Ok((index, Map::new(body)?))
         };
-        Ok(If { then: body(Role::Then, "then_body")?, other: body(Role::Else, "else_body")? })
+        let (then, other) = (body(Role::Then, "then_body")?, body(Role::Else, "else_body")?);
+        let lists = attrs.declared_ranks().map(|rank| rank == Some(1)).collect();
+        Ok(If { then, other, lists })
     }
 }
 
@@ -69,21 +75,42 @@ impl Op for If {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(1..=usize::MAX)?;
-        cx.expect_boolean(0)?;
+        cx.expect_condition(0)?;
         cx.expect_one(0, "element")?;
         let count = cx.output_count();
-        let (then, other) = (self.outputs(cx, true, count)?, self.outputs(cx, false, count)?);
-        let known = cx.int(0);
+        let known = cx.truth(0);
         cx.because("it depends on which branch runs");
-        for (output, (a, b)) in then.into_iter().zip(other).enumerate() {
-            let fact = match known {
-                Some(0) => b,
-                Some(_) => a,
-                None => joined(output, a, b)?,
-            };
+        let facts = match known {
+            Some(condition) => self.outputs(cx, condition, count)?,
+            None => self.either(cx, count)?,
+        };
+        for (output, fact) in facts.into_iter().enumerate() {
+            let is_list = self.lists.get(output) == Some(&true);
+            let fact = if is_list && fact.shape.rank() == Some(0) { listed(fact) } else { fact };
             cx.set_fact(output, fact);
         }
         Ok(())
+    }
+}
+
+impl If {
+    /// What both branches allow. A branch that cannot work says nothing: the run fails where it
+    /// takes it.
+    fn either(&self, cx: &mut InferCx<'_>, count: usize) -> Result<Vec<Fact>, RuleError> {
+        let (then, other) = (self.outputs(cx, true, count)?, self.outputs(cx, false, count)?);
+        let (then_fails, other_fails) = (cx.fails(self.then.0), cx.fails(self.other.0));
+        let facts = match (then_fails, other_fails) {
+            (false, false) => {
+                let pairs = then.into_iter().zip(other).enumerate();
+                return pairs.map(|(output, (a, b))| joined(output, a, b)).collect();
+            }
+            // One of them runs.
+            (true, true) => return Ok(vec![Fact::unknown(); count]),
+            (false, true) => then,
+            (true, false) => other,
+        };
+        cx.excuse(if then_fails { self.then.0 } else { self.other.0 });
+        Ok(facts.into_iter().map(without_value).collect())
     }
 }
 
@@ -92,13 +119,25 @@ fn joined(output: usize, a: Fact, b: Fact) -> Result<Fact, RuleError> {
     let differ = x.is_static() && y.is_static() && x != y;
     require!(!differ, "output {output} is {x} in one branch and {y} in the other");
     let element_type = if x.is_static() { x } else { y };
+    let (a, b) = match (a.shape.rank(), b.shape.rank()) {
+        (Some(0), Some(1)) => (listed(a), b),
+        (Some(1), Some(0)) => (a, listed(b)),
+        _ => (a, b),
+    };
     Ok(without_value(Fact::new(element_type, a.shape.join(&b.shape))))
+}
+
+/// A scalar as a list of one.
+fn listed(fact: Fact) -> Fact {
+    let shape = PartialShape::fixed(&[1]);
+    let value = fact.value.as_ref().and_then(|v| v.reshaped(&[1])).map(Arc::new);
+    Fact { shape, value, ..fact }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::{Given, Inputs, PartialValue, analyse};
-    use ir::{Body, ElementType, GraphBuilder, PortMap, Role};
+    use ir::{Body, ElementType, GraphBuilder, PortMap, Role, Severity};
     use std::sync::Arc;
 
     /// An If whose branches give tensors of these shapes.
@@ -126,8 +165,59 @@ mod tests {
         analysis.facts.output(y).unwrap().to_string()
     }
 
+    /// An If over `x` of f32[2,3], the first branch of which reshapes it to [5,7], and what is
+    /// found: the severity and the text.
+    fn impossible(condition: Option<bool>) -> (String, Vec<(Severity, String)>) {
+        let body = |role, reshapes| {
+            let mut g = GraphBuilder::new("");
+            let mut x = g.parameter("x", ElementType::F32, "?,?");
+            if reshapes {
+                let shape = g.constant_i64(&[5, 7]);
+                let layer = g.layer("Reshape", "opset1").attribute("special_zero", "false");
+                x = layer.inputs(&[x, shape]).output();
+            }
+            g.result("y", x);
+            let graph = g.finish().unwrap();
+            let id = |layer: usize| graph.layers()[layer].id;
+            let (parameter, result) = (id(graph.parameters()[0]), id(graph.results()[0]));
+            let entry = |external_port, internal_layer| {
+                vec![PortMap { external_port, internal_layer, ..PortMap::default() }]
+            };
+            let (inputs, outputs) = (entry(1, parameter), entry(2, result));
+            Body { role, graph, inputs, outputs, back_edges: vec![] }
+        };
+        let mut g = GraphBuilder::new("if");
+        let c = match condition {
+            Some(c) => g.constant(ElementType::Boolean, &[], &[u8::from(c)]),
+            None => g.parameter("c", ElementType::Boolean, ""),
+        };
+        let x = g.parameter("x", ElementType::F32, "2,3");
+        let layer = g.layer("If", "opset8").inputs(&[c, x]);
+        let y = layer.body(body(Role::Then, true)).body(body(Role::Else, false)).output();
+        g.result("y", y);
+        let analysis = analyse(&g.finish().unwrap(), &Inputs::default());
+        let found = analysis.findings.iter().map(|p| (p.severity, p.full_message())).collect();
+        (analysis.facts.output(y).unwrap().to_string(), found)
+    }
+
+    #[test]
+    fn a_branch_that_cannot_work_is_judged_when_it_runs() {
+        let (shape, found) = impossible(None);
+        assert_eq!(shape, "f32[2,3]");
+        assert!(
+            matches!(&found[..], [(Severity::Note, text)] if text.contains("[5,7]")),
+            "{found:?}"
+        );
+        assert_eq!(impossible(Some(false)), ("f32[2,3]".to_owned(), vec![]));
+        let (_, found) = impossible(Some(true));
+        assert!(found.iter().any(|(severity, _)| *severity == Severity::Error), "{found:?}");
+    }
+
     #[test]
     fn branches_join() {
+        assert_eq!(shape_of("", "1", None), "f32[1]");
+        assert_eq!(shape_of("?", "", None), "f32[?]");
+        assert_eq!(shape_of("", "1,1", None), "f32[...]");
         assert_eq!(shape_of("2,3", "2,5", None), "f32[2,3..5]");
         assert_eq!(shape_of("2", "2,5", None), "f32[...]");
         assert_eq!(shape_of("2", "2,5", Some(1)), "f32[2]");

@@ -8,6 +8,7 @@
 use crate::prelude::*;
 use crate::rules::{axes, sizes};
 use crate::shape::Dims;
+use std::collections::BTreeSet;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,8 @@ impl Parse for Interpolate {
             let align = attrs.bool_or("align_corners", true);
             coordinates = if align { Coordinates::AlignCorners } else { Coordinates::Asymmetric };
             (rounding, cubic, by_scales) = (Rounding::Simple, -0.75, false);
-            axes = attrs.list("axes")?;
+            // OpenVINO reads them as a set: sizes belong to the axes in ascending order.
+            axes = BTreeSet::from_iter(attrs.list::<i64>("axes")?).into_iter().collect();
         } else {
             coordinates = parse_coordinates(attrs)?;
             rounding = parse_rounding(attrs)?;

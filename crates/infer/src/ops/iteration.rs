@@ -88,17 +88,20 @@ impl Iteration {
     /// How often the body runs, as far as inputs tell.
     fn trips(&self, cx: &InferCx<'_>) -> Result<Dim, RuleError> {
         if self.kind == Kind::Loop {
-            return Ok(match (cx.int(1), cx.int(0)) {
-                (Some(0), _) => Dim::fixed(0),
+            return Ok(match (cx.truth(1), cx.int(0)) {
+                (Some(false), _) => Dim::fixed(0),
                 (_, Some(count)) if count >= 0 => Dim::range(0, count),
                 _ => Dim::any(),
             });
         }
-        for feed in &self.map.feeds {
+        for (parameter, feed) in self.map.feeds.iter().enumerate() {
             let Feed::Sliced(input, slice) = feed else { continue };
             let shape = cx.shape(*input);
             let Some(rank) = shape.rank() else { continue };
-            let stamp = |e: RuleError| RuleError { input: Some(*input), ..e };
+            let stamp = |e: RuleError| {
+                let name = self.map.parameter(parameter);
+                RuleError::at(*input, format!("{} for {name} of the body", e.message))
+            };
             let axis = axes::normalize(slice.axis, rank).map_err(stamp)?;
             if let Some(size) = shape.dim(axis).value() {
                 return Ok(Dim::fixed(Walk::new(slice, size).map_err(stamp)?.parts));
@@ -183,20 +186,23 @@ impl Op for Iteration {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         if self.kind == Kind::Loop {
             cx.expect_inputs(2..=usize::MAX)?;
-            cx.expect_index(0)?;
-            cx.expect_boolean(1)?;
+            cx.expect_integer(0)?;
+            cx.expect_condition(1)?;
         }
         let mut trips = self.trips(cx)?;
         let given = self.given(cx)?;
         let results = self.settle(cx, given)?;
+        if cx.fails(0) && !self.runs(cx, trips) {
+            cx.excuse(0);
+        }
         if let Some(condition) = self.map.condition {
-            let value = results.get(condition).and_then(|f| f.value.as_deref()?.i64s());
-            match value.as_deref() {
+            let value = results.get(condition).and_then(|f| f.value.as_deref()?.truth());
+            match value {
                 // A condition that is always true leaves the count.
-                Some([1]) if cx.int(1).is_some() && trips.is_bounded() => {
+                Some(true) if cx.truth(1).is_some() && trips.is_bounded() => {
                     trips = Dim::fixed(trips.max());
                 }
-                Some([0]) => trips = Dim::range(trips.min().min(1), trips.max().min(1)),
+                Some(false) => trips = Dim::range(trips.min().min(1), trips.max().min(1)),
                 _ => {}
             }
         }
@@ -219,6 +225,14 @@ impl Op for Iteration {
 }
 
 impl Iteration {
+    /// Whether the body is known to run at least once.
+    fn runs(&self, cx: &InferCx<'_>, trips: Dim) -> bool {
+        match self.kind {
+            Kind::Loop => cx.truth(1) == Some(true) && cx.int(0).is_some_and(|count| count != 0),
+            Kind::TensorIterator => trips.min() > 0,
+        }
+    }
+
     /// The value of the last iteration, or of none: then the first value of what it feeds.
     fn last(&self, result: usize, fact: Fact, trips: Dim, cx: &InferCx<'_>) -> Fact {
         let feeds = self.map.feeds.iter();

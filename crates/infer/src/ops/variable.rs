@@ -10,7 +10,7 @@ use crate::prelude::*;
 pub enum Kind {
     /// ReadValue-3: type and shape are those of the initial value.
     Read3,
-    /// ReadValue-6: type and shape are attributes.
+    /// ReadValue-6: type and shape are attributes, without which they are as of version 3.
     Read6,
     /// Assign of either version.
     Assign,
@@ -22,7 +22,8 @@ pub struct Variable {
     kind: Kind,
     id: String,
     element_type: ElementType,
-    shape: PartialShape,
+    /// `None` where nothing declares it.
+    shape: Option<PartialShape>,
 }
 
 impl Parse for Variable {
@@ -38,10 +39,7 @@ impl Parse for Variable {
                 true => attrs.element_type_or("variable_type", ElementType::Dynamic)?,
                 false => ElementType::Dynamic,
             },
-            shape: match typed {
-                true => attrs.shape_opt("variable_shape")?.unwrap_or_else(PartialShape::unranked),
-                false => PartialShape::unranked(),
-            },
+            shape: if typed { attrs.shape_opt("variable_shape")? } else { None },
         })
     }
 }
@@ -57,9 +55,58 @@ impl Variable {
         &self.id
     }
 
-    /// The declared shape; that of the initial value for version 3.
-    pub fn shape(&self) -> &PartialShape {
-        &self.shape
+    /// The declared shape, if there is one.
+    pub fn shape(&self) -> Option<&PartialShape> {
+        self.shape.as_ref()
+    }
+
+    /// What the file declares of the variable.
+    pub(crate) fn declared(&self) -> Fact {
+        let shape = self.shape.clone().unwrap_or_else(PartialShape::unranked);
+        Fact::new(self.element_type, shape)
+    }
+
+    /// Checks what an Assign writes against what ReadValue declares.
+    fn check_assigned(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
+        let (Some(declared), id) = (cx.declared_variable(&self.id), &self.id) else {
+            return Ok(());
+        };
+        let (own, found) = (declared.element_type, cx.element_type(0));
+        let differ = own.is_static() && found.is_static() && own != found;
+        if differ {
+            let message = format!("is {found}, but variable \"{id}\" is {own}");
+            return Err(RuleError::element_type(0, message));
+        }
+        let (own, found) = (&declared.shape, cx.shape(0));
+        require!(0; own.is_compatible(found), "is {found}, but variable \"{id}\" is {own}");
+        Ok(())
+    }
+
+    /// What the variable holds when a run begins in which it has no value.
+    fn first(&self, cx: &InferCx<'_>) -> Result<Fact, RuleError> {
+        if cx.input_count() == 1 {
+            return Ok(cx.fact(0));
+        }
+        let dims = self.shape.as_ref().and_then(PartialShape::dims);
+        let (true, Some(dims)) = (self.element_type.is_static(), dims) else {
+            let id = &self.id;
+            return Err(RuleError::new(format!(
+                "variable \"{id}\" has no value, and nothing says of what type and rank it is: \
+                 give it one with --state"
+            )));
+        };
+        let empty = |d: &Dim| Dim::fixed(d.value().unwrap_or(0));
+        Ok(Fact::new(self.element_type, dims.iter().map(empty).collect()))
+    }
+
+    /// What the variable may hold in any run.
+    fn any(&self, cx: &InferCx<'_>) -> Fact {
+        let first = cx.fact(0);
+        let (element_type, shape) = (self.element_type, self.shape.clone());
+        Fact::new(
+            if element_type.is_static() { element_type } else { first.element_type },
+            shape.unwrap_or(first.shape),
+        )
     }
 }
 
@@ -75,34 +122,25 @@ impl Op for Variable {
         let least = if self.kind == Kind::Read6 { 0 } else { 1 };
         cx.expect_inputs(least..=1)?;
         if self.kind == Kind::Assign {
+            self.check_assigned(cx)?;
             cx.set_fact(0, Fact { value: None, ..cx.fact(0) });
             return Ok(());
         }
         if cx.input_count() == 1 && self.kind == Kind::Read6 {
             let (shape, id) = (cx.shape(0), &self.id);
-            let element_type = self.element_type;
-            let any = element_type == ElementType::Dynamic;
-            cx.expect_type(0, element_type.name(), |t| any || t == element_type)?;
-            let fits = self.shape.is_compatible(shape);
-            require!(0; fits, "is {shape}, but variable \"{id}\" is {}", self.shape);
+            let Fact { element_type, shape: own, .. } = self.declared();
+            let fits = |t| !element_type.is_static() || t == element_type;
+            cx.expect_type(0, element_type.name(), fits)?;
+            let fits = own.is_compatible(shape);
+            require!(0; fits, "is {shape}, but variable \"{id}\" is {own}");
         }
         let fact = match cx.variables() {
             // A run is about to begin: the variable is what it is, or what it begins with.
             Some(known) => match known.get(&self.id) {
                 Some(fact) => fact.clone(),
-                None if cx.input_count() == 1 => cx.fact(0),
-                None => {
-                    let empty = |d: &Dim| Dim::fixed(d.value().unwrap_or(0));
-                    let dims = self.shape.dims().unwrap_or_default();
-                    Fact::new(self.element_type, dims.iter().map(empty).collect())
-                }
+                None => self.first(cx)?,
             },
-            None if self.kind == Kind::Read3 => cx.fact(0),
-            // A variable of any type is of that which it begins with.
-            None if self.element_type == ElementType::Dynamic => {
-                Fact::new(cx.element_type(0), self.shape.clone())
-            }
-            None => Fact::new(self.element_type, self.shape.clone()),
+            None => self.any(cx),
         };
         cx.because(format!("variable \"{}\" may hold any such value", self.id));
         cx.set_fact(0, Fact { value: None, ..fact });
@@ -130,9 +168,11 @@ mod tests {
         read.clone().expect(&[Ok("f32[1,?]")]);
         read.clone().inputs([f("2,0")]).expect(&[Err("is [2,0], but variable \"v\" is [1,?]")]);
         read.inputs([Input::shape(I64, "1,0")]).expect(&[Err("must be f32, not i64")]);
-        let open = Case::of("ReadValue", "opset6").attr("variable_id", "v");
-        open.clone().attr("variable_type", "dynamic").inputs([f("2")]).expect(&[Ok("f32[...]")]);
-        open.inputs([f("2")]).expect(&[Ok("f32[...]")]);
+        let bare = Case::of("ReadValue", "opset6").attr("variable_id", "v");
+        bare.clone().inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
+        let open = bare.attr("variable_type", "dynamic").attr("variable_shape", "...");
+        open.clone().inputs([f("2,?")]).expect(&[Ok("f32[...]")]);
+        open.expect(&[Ok("dynamic[...]")]);
         let old = Case::of("ReadValue", "opset3").attr("variable_id", "v");
         old.inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
         Case::of("Assign", "opset6").inputs([f("2")]).expect(&[Err("variable_id: is missing")]);

@@ -42,6 +42,8 @@ pub struct Map {
     pub sources: Vec<Source>,
     /// Position of the Result that says whether to go on.
     pub condition: Option<usize>,
+    /// For each Parameter its name.
+    names: Vec<String>,
 }
 
 impl Map {
@@ -70,7 +72,18 @@ impl Map {
             Ok(Source { result, slice: o.slice })
         };
         let sources = outputs.iter().map(source).collect::<Result<_, AttrError>>()?;
-        Ok(Map { feeds, sources, condition })
+        let parameters = body.graph.parameters().iter();
+        let name = |&p: &usize| body.graph.layers().get(p).map(|l| l.name.clone());
+        let names = parameters.map(|p| name(p).unwrap_or_default()).collect();
+        Ok(Map { feeds, sources, condition, names })
+    }
+}
+
+impl Map {
+    /// A Parameter as messages name it.
+    pub fn parameter(&self, position: usize) -> String {
+        let name = self.names.get(position).map_or("", String::as_str);
+        format!("Parameter \"{name}\"")
     }
 }
 

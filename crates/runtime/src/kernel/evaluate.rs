@@ -163,9 +163,9 @@ impl Deferred {
         let any: &dyn Any = op;
         // EmptyOutput else looks at variables, and copying their names takes longer than the rest.
         let variables = if any.is::<Variable>() || !bodies.is_empty() {
-            resources.variables.borrow().facts()
+            Some(resources.variables.borrow().facts())
         } else {
-            HashMap::new()
+            Some(HashMap::new())
         };
         let (outputs, looked_at) = infer_shapes(op, &facts, self.outputs, bodies, variables)
             .map_err(|e| KernelError { input: e.input, message: e.message })?;

@@ -3,6 +3,7 @@
 
 use crate::kernel::empty::EmptyOutput;
 use crate::kernel::{Kernel, adapt};
+use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, Op, RuleError};
 use ir::{Body, ElementType};
@@ -169,9 +170,11 @@ impl<'a> LowerCx<'a> {
     /// As [`LowerCx::value`], and for inputs that are not integers.
     pub fn ints(&self, input: usize) -> Result<Vec<i64>, LowerError> {
         let tensor = self.value(input)?;
-        decode(tensor)
-            .and_then(|v| v.i64s())
-            .ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
+        let element_type = tensor.element_type();
+        let is_integer = element_type.is_integral() || element_type == ElementType::Boolean;
+        let wide = is_integer.then(|| convert_tensor(tensor, ElementType::I64).ok()).flatten();
+        let values = wide.and_then(|wide| wide.as_slice().map(<[i64]>::to_vec));
+        values.ok_or_else(|| LowerError::element_type(input, element_type))
     }
 
     /// The one value of an input of any integral type.
@@ -191,9 +194,9 @@ impl<'a> LowerCx<'a> {
     /// As [`LowerCx::value`], and for inputs that are not numbers.
     pub fn floats(&self, input: usize) -> Result<Vec<f64>, LowerError> {
         let tensor = self.value(input)?;
-        decode(tensor)
-            .and_then(|v| v.f64s())
-            .ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
+        let wide = convert_tensor(tensor, ElementType::F64).ok();
+        let values = wide.and_then(|wide| wide.as_slice().map(<[f64]>::to_vec));
+        values.ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
     }
 
     /// The bodies of the layer.
@@ -242,10 +245,6 @@ impl<'a> LowerCx<'a> {
     pub(crate) fn consulted(&self) -> u64 {
         self.consulted.get()
     }
-}
-
-fn decode(tensor: &Tensor) -> Option<infer::PartialValue> {
-    infer::PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes())
 }
 
 /// A function that lowers one type of operation.

@@ -353,7 +353,10 @@ impl<'r> RunCx<'r> {
     }
 
     /// Sets what a variable will hold once the run is complete.
-    pub fn assign(&self, id: &str, value: Tensor) {
-        self.site.resources.variables.borrow_mut().assign(id, value);
+    ///
+    /// # Errors
+    /// When the variable is declared to be of another type or shape.
+    pub fn assign(&self, id: &str, value: Tensor) -> Result<(), KernelError> {
+        self.site.resources.variables.borrow_mut().assign(id, value)
     }
 }

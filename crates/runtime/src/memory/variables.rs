@@ -15,6 +15,8 @@ pub(crate) struct Variables {
     /// Variables that grow, which are not among the values.
     caches: HashMap<String, KvCache>,
     assigned: Vec<(String, Tensor)>,
+    /// What the model declares, by id.
+    declared: HashMap<String, Fact>,
 }
 
 impl Variables {
@@ -26,8 +28,26 @@ impl Variables {
         }
     }
 
-    pub(crate) fn assign(&mut self, id: &str, value: Tensor) {
+    /// Notes what a run writes.
+    ///
+    /// # Errors
+    /// When the variable is declared to be of another type or shape.
+    pub(crate) fn assign(&mut self, id: &str, value: Tensor) -> Result<(), KernelError> {
+        if let Some(declared) = self.declared.get(id) {
+            let own = declared.element_type;
+            let typed = !own.is_static() || own == value.element_type();
+            if !typed || !declared.shape.covers(&PartialShape::fixed(value.sizes())) {
+                let message = format!("is {value:?}, but variable \"{id}\" is {declared}");
+                return Err(KernelError::at(0, message));
+            }
+        }
         self.assigned.push((id.to_owned(), value));
+        Ok(())
+    }
+
+    /// Those whose type and shape the model declares.
+    pub(crate) fn declare(&mut self, declared: HashMap<String, Fact>) {
+        self.declared = declared;
     }
 
     /// A variable as a cache; `first` is what it begins with if it has no value.

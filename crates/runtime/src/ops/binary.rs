@@ -32,7 +32,8 @@ impl Lower for Binary {
         let b = self.broadcast().aligned(cx.sizes(0), cx.sizes(1));
         let plan = Broadcast::new(cx.output_sizes(0)?, [cx.sizes(0), &b]);
         let is_power = op == k::Binary::Power && element_type.is_real();
-        if is_power && cx.constant(1).is_some() && cx.floats(1)? == [2.0] && plan.is_dense(0) {
+        let exponent = || cx.constant(1).is_some() && cx.floats(1).is_ok_and(|v| v == [2.0]);
+        if is_power && cx.count(1) == 1 && plan.is_dense(0) && exponent() {
             return square(cx, plan.count());
         }
         binary(cx, op, plan)

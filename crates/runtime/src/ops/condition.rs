@@ -1,6 +1,7 @@
 //! If-8: runs the plan of one body.
 
 use crate::prelude::*;
+use infer::Fact;
 use infer::ops::condition::If;
 use infer::rules::bodies::{Feed, Map};
 use ir::Graph;
@@ -12,7 +13,9 @@ impl Lower for If {
             let graph = cx.bodies()[*index].graph.clone();
             Branch { index: *index, graph, map: map.clone() }
         };
-        Ok(Box::new(IfKernel { then: branch(true), other: branch(false) }))
+        let is_list = |fact: &Fact| fact.shape.rank() == Some(1);
+        let lists = cx.output_facts().iter().map(is_list).collect();
+        Ok(Box::new(IfKernel { then: branch(true), other: branch(false), lists }))
     }
 }
 
@@ -25,12 +28,13 @@ struct Branch {
 struct IfKernel {
     then: Branch,
     other: Branch,
+    /// For each output whether it is a list, of one where a branch gives a scalar.
+    lists: Vec<bool>,
 }
 
 impl Kernel for IfKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let condition = cx.tensor(0).bytes().first().is_some_and(|c| *c != 0);
-        let branch = if condition { &self.then } else { &self.other };
+        let branch = if cx.tensor(0).truth() { &self.then } else { &self.other };
         let input = |feed: &Feed| match feed {
             Feed::Input(input) => Ok(cx.tensor(*input).clone()),
             _ => Err(KernelError::new("a Parameter of the branch has no input")),
@@ -38,7 +42,13 @@ impl Kernel for IfKernel {
         let inputs: Vec<Tensor> = branch.map.feeds.iter().map(input).collect::<Result<_, _>>()?;
         let results = cx.run_body(branch.index, &branch.graph, &inputs)?;
         for (output, source) in branch.map.sources.iter().enumerate() {
-            cx.provide(output, results[source.result].clone());
+            let result = &results[source.result];
+            let is_list = self.lists.get(output) == Some(&true);
+            let tensor = match is_list && result.sizes().is_empty() {
+                true => result.as_list().map_err(|e| KernelError::new(e.to_string()))?,
+                false => result.clone(),
+            };
+            cx.provide(output, tensor);
         }
         Ok(())
     }

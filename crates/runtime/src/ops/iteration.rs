@@ -5,7 +5,7 @@ use crate::tensor::packed_len;
 use infer::ops::iteration::{Iteration, Kind, Walk};
 use infer::rules::axes;
 use infer::rules::bodies::{Feed, Map};
-use infer::{Fact, PartialShape};
+use infer::{Fact, PartialShape, RuleError};
 use ir::{Graph, Slice};
 use kernels::copy::{CopyPlan, dense_strides};
 
@@ -58,7 +58,10 @@ impl Kernel for IterationKernel {
         let mut iteration = 0;
         while trips.is_none_or(|t| iteration < t) {
             let inputs = self.inputs(cx, &progress, iteration)?;
-            let results = cx.run_body(0, &self.graph, &inputs)?;
+            let results = cx.run_body(0, &self.graph, &inputs).map_err(|e| KernelError {
+                message: format!("iteration {iteration}: {}", e.message),
+                ..e
+            })?;
             let go_on = self.step(&mut progress, results);
             iteration += 1;
             if !go_on {
@@ -81,16 +84,16 @@ impl IterationKernel {
     /// How often the body runs at most; `None` for a loop that only its condition ends.
     fn trips(&self, cx: &RunCx<'_>) -> Result<Option<i64>, KernelError> {
         if self.kind == Kind::Loop {
-            let begins = cx.tensor(1).bytes().first().is_none_or(|c| *c != 0);
+            let begins = cx.tensor(1).truth();
             let count = cx.ints(0).first().copied().unwrap_or(-1);
             if begins && count < 0 && self.map.condition.is_none() {
                 return Err(KernelError::at(0, "is negative, and no condition ends the loop"));
             }
             return Ok(if !begins { Some(0) } else { Some(count).filter(|c| *c >= 0) });
         }
-        for feed in &self.map.feeds {
+        for (parameter, feed) in self.map.feeds.iter().enumerate() {
             if let Feed::Sliced(input, slice) = feed {
-                let (walk, _) = walk(*input, slice, cx.sizes(*input))?;
+                let (walk, _) = self.walk(parameter, (*input, slice), cx.sizes(*input))?;
                 return Ok(Some(walk.parts));
             }
         }
@@ -111,12 +114,40 @@ impl IterationKernel {
             }
             Feed::Sliced(input, slice) => {
                 let tensor = cx.tensor(*input);
-                let (walk, axis) = walk(*input, slice, tensor.sizes())?;
-                part(cx, tensor, axis, walk.start(i) as usize, walk.size() as usize)
+                let (walk, axis) = self.walk(p, (*input, slice), tensor.sizes())?;
+                let (start, count) = (walk.start(i) as usize, walk.size() as usize);
+                let size = tensor.sizes()[axis];
+                if start + count > size {
+                    let parameter = self.map.parameter(p);
+                    return Err(KernelError::at(
+                        *input,
+                        format!(
+                            "iteration {i} takes indices {start}..{} of axis {axis} for {parameter} \
+                             of the body, but the axis has {size}",
+                            start + count
+                        ),
+                    ));
+                }
+                part(cx, tensor, axis, start, count)
             }
             Feed::Nothing => Err(KernelError::new("a Parameter of the body has no input")),
         };
         self.map.feeds.iter().enumerate().map(input).collect()
+    }
+
+    /// How an input is sliced for a Parameter, and along which axis.
+    fn walk(
+        &self,
+        parameter: usize,
+        (input, slice): (usize, &Slice),
+        sizes: &[usize],
+    ) -> Result<(Walk, usize), KernelError> {
+        let axis = normal(slice.axis, sizes)?;
+        let failed = |e: RuleError| {
+            let name = self.map.parameter(parameter);
+            KernelError::at(input, format!("{} for {name} of the body", e.message))
+        };
+        Ok((Walk::new(slice, sizes[axis] as i64).map_err(failed)?, axis))
     }
 
     /// The counter as the body declares it: a scalar, or a list of one.
@@ -143,7 +174,7 @@ impl IterationKernel {
             }
         }
         let condition = self.map.condition.and_then(|c| results.get(c));
-        let go_on = condition.is_none_or(|c| c.bytes().first().is_none_or(|c| *c != 0));
+        let go_on = condition.is_none_or(Tensor::truth);
         progress.last = results;
         go_on
     }
@@ -193,11 +224,14 @@ impl IterationKernel {
         let strides = dense_strides(&sizes);
         let mut at = 0;
         let mut copies = Vec::new();
-        for part in parts {
+        for (iteration, part) in parts.iter().enumerate() {
             let fits = part.sizes().len() == sizes.len()
                 && (0..sizes.len()).all(|i| i == axis || part.sizes()[i] == sizes[i]);
             if !fits {
-                let message = format!("output {output} cannot be put together: {part:?} differs");
+                let message = format!(
+                    "output {output} cannot be put together: iteration {iteration} gives {part:?}, \
+                     the first {first:?}"
+                );
                 return Err(KernelError::new(message));
             }
             let to = at as isize * strides[axis];
@@ -224,12 +258,6 @@ fn normal(axis: i64, sizes: &[usize]) -> Result<usize, KernelError> {
     axes::normalize(axis, sizes.len()).map_err(|e| KernelError::new(e.message))
 }
 
-fn walk(input: usize, slice: &Slice, sizes: &[usize]) -> Result<(Walk, usize), KernelError> {
-    let axis = normal(slice.axis, sizes)?;
-    let walk = Walk::new(slice, sizes[axis] as i64);
-    Ok((walk.map_err(|e| KernelError::at(input, e.message))?, axis))
-}
-
 /// Some indices of an axis: a view along the outermost axis, else a copy.
 fn part(
     cx: &RunCx<'_>,
@@ -240,12 +268,6 @@ fn part(
 ) -> Result<Tensor, KernelError> {
     let failed = |e: crate::TensorError| KernelError::new(e.to_string());
     let mut sizes = Sizes::from(tensor.sizes());
-    if start + count > sizes[axis] {
-        return Err(KernelError::new(format!(
-            "slice {start}+{count} of an axis of {}",
-            sizes[axis]
-        )));
-    }
     let strides = dense_strides(tensor.sizes());
     sizes[axis] = count;
     let from = start as isize * strides[axis];

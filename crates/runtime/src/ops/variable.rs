@@ -10,7 +10,7 @@ impl Lower for Variable {
             return Ok(Box::new(Assign { id }));
         }
         // Not what the variable holds now: the kernel may serve when it holds nothing.
-        let dims = self.shape().dims().unwrap_or_default();
+        let dims = self.shape().and_then(|shape| shape.dims()).unwrap_or_default();
         let empty = || dims.iter().map(|dim| dim.size().unwrap_or(0)).collect();
         let initial = (cx.input_count() == 0).then(empty);
         Ok(Box::new(Read { id, element_type: cx.output_type(0), initial }))
@@ -52,7 +52,7 @@ struct Assign {
 impl Kernel for Assign {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let value = cx.tensor(0).clone();
-        cx.assign(&self.id, value.clone());
+        cx.assign(&self.id, value.clone())?;
         cx.provide(0, value);
         Ok(())
     }

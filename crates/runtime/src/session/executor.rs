@@ -328,9 +328,14 @@ impl StepCx<'_> {
 
 /// What a step has made, if it is of the shapes that later steps have been planned for: a rule may take
 /// what is unknown for what it mostly is.
-fn as_planned(plan: &Plan, step: &Step, made: Made) -> Result<Made, KernelError> {
-    for (output, tensor) in step.outputs.iter().zip(&made) {
+///
+/// A scalar of one branch of If becomes a list of one where its other branch gives a list.
+fn as_planned(plan: &Plan, step: &Step, mut made: Made) -> Result<Made, KernelError> {
+    for (output, tensor) in step.outputs.iter().zip(&mut made) {
         let (planned, Some(tensor)) = (&plan.facts[*output].shape, tensor) else { continue };
+        if planned.rank() == Some(1) && tensor.sizes().is_empty() {
+            *tensor = tensor.as_list().map_err(|e| KernelError::new(e.to_string()))?;
+        }
         let shape = PartialShape::fixed(tensor.sizes());
         if !planned.covers(&shape) {
             let message = format!("output {shape} does not fit what was planned, {planned}");

@@ -43,6 +43,7 @@ impl Session {
     pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
         let resources = Resources::new(plan.options.clone(), threads, Arc::clone(&plan.store));
         let graph = &plan.graph;
+        resources.variables.borrow_mut().declare(infer::declared_variables(graph));
         let open = || (ElementType::Dynamic, PartialShape::unranked());
         let declared = |&position: &usize| {
             let layer = graph.layers().get(position)?;

@@ -1,6 +1,6 @@
 //! What shape inference may know of a tensor.
 
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorError};
 use infer::{Fact, PartialShape, PartialValue};
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
@@ -15,5 +15,21 @@ pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
     match PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes()) {
         Some(value) => fact.with_value(value),
         None => fact,
+    }
+}
+
+impl Tensor {
+    /// A scalar as a list of one element.
+    ///
+    /// # Errors
+    /// As [`Tensor::part`].
+    pub(crate) fn as_list(&self) -> Result<Tensor, TensorError> {
+        self.part(0, self.element_type(), &[1])
+    }
+
+    /// Whether the first element is true: every number but 0 is. No element is true.
+    pub(crate) fn truth(&self) -> bool {
+        let value = PartialValue::from_bytes(self.element_type(), self.sizes(), self.bytes());
+        value.and_then(|value| value.truth()).unwrap_or(true)
     }
 }

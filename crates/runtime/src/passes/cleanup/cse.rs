@@ -7,12 +7,14 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
 /// Lets nodes that compute the same share one.
-pub(crate) fn common_subexpressions(net: &mut Net, _: &PassCx<'_>) -> usize {
+pub(crate) fn common_subexpressions(net: &mut Net, cx: &PassCx<'_>) -> usize {
     type Key = (TypeId, String, Vec<ValueId>, usize);
     let mut known: HashMap<Key, Vec<ValueId>> = HashMap::new();
     GraphRewriter::over(net, |rewriter, node| {
         let Operation::Source { op, .. } = &node.operation else { return rewriter.keep(node) };
-        if !op.traits().pure {
+        // Operations with bodies do not print them.
+        let has_bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
+        if has_bodies || !op.traits().pure {
             return rewriter.keep(node);
         }
         let any: &dyn Any = &**op;

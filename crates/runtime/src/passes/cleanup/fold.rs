@@ -13,7 +13,7 @@ use infer::ops::convert::Convert;
 use infer::ops::matmul::MatMul;
 use infer::{Fact, PartialValue, infer_op};
 use ir::ElementType;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Results up to this many bytes are kept in place of what they are computed from.
 const RESULT: usize = 1 << 20;
@@ -78,11 +78,8 @@ fn widens(net: &Net, node: &Node) -> bool {
 fn refine(net: &mut Net, cx: &PassCx<'_>, node: &Node, refined: &mut [bool]) {
     let Some(op) = node.op() else { return };
     let bodies = cx.graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
-    if !bodies.is_empty() {
-        return;
-    }
-    let inputs = net.input_facts(node);
-    let Ok((facts, _)) = infer_op(op, &inputs, node.outputs.len(), &[], HashMap::new()) else {
+    let (inputs, variables) = (net.input_facts(node), cx.variables.cloned());
+    let Ok((facts, _)) = infer_op(op, &inputs, node.outputs.len(), bodies, variables) else {
         return;
     };
     for (&output, fact) in node.outputs.iter().zip(facts) {
