@@ -2,19 +2,21 @@
 //! what the rule says.
 
 use crate::attrs::Attrs;
+use crate::causes::{self, Causes};
 use crate::cx::{InferCx, ValueCx};
 use crate::dim::{Dim, Why};
 use crate::error::RuleError;
 use crate::fact::{Fact, Facts, Given, Inputs, NodeFacts};
 use crate::interface::input_type;
 use crate::op::Op;
+use crate::relics;
 use crate::require;
 use crate::shape::PartialShape;
 use crate::symbols::Symbols;
 use crate::table::{self, Row};
 use crate::value::MAX_ELEMENTS;
 use crate::variables::declared_variables;
-use ir::{Body, Code, ElementType, Graph, Layer, Problem, Problems, Severity};
+use ir::{Body, Code, ElementType, Graph, Layer, OutputRef, Problem, Problems, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,7 +38,7 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let mut walk = Walk::new(graph, &mut world);
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
-    let mut findings = missing_weights_once(graph, findings);
+    let mut findings = causes::told_once(missing_weights_once(graph, findings));
     Problem::sort(&mut findings);
     let (reasons, variables) = (Arc::new(world.reasons), inputs.variables.clone());
     Analysis { facts: Facts { nodes, reasons, variables }, findings }
@@ -52,7 +54,9 @@ fn missing_weights_once(graph: &Graph, findings: Vec<Problem>) -> Vec<Problem> {
             1 => "1 constant needs it".to_owned(),
             n => format!("{n} constants need it"),
         };
-        rest.push(Problem::error(Code::Weights, at, format!("{reason}; {need}")));
+        let behind = missing.iter().map(|p| p.behind).sum();
+        let problem = Problem::error(Code::Weights, at, format!("{reason}; {need}"));
+        rest.push(Problem { behind, ..problem });
     }
     rest
 }
@@ -244,12 +248,13 @@ struct Walk<'a> {
     world: &'a mut World,
     nodes: Vec<Option<NodeFacts>>,
     findings: Vec<Problem>,
+    causes: Causes,
 }
 
 impl<'a> Walk<'a> {
     fn new(graph: &'a Graph, world: &'a mut World) -> Walk<'a> {
         let nodes = graph.layers().iter().map(|_| None).collect();
-        Walk { graph, world, nodes, findings: Vec::new() }
+        Walk { graph, world, nodes, findings: Vec::new(), causes: Causes::new(graph) }
     }
 
     fn run(&mut self, given: &[Given]) {
@@ -257,13 +262,17 @@ impl<'a> Walk<'a> {
             let Some(layer) = self.graph.layers().get(position) else { continue };
             let parameter = self.graph.parameters().iter().position(|&p| p == position);
             let given = parameter.map(|i| given.get(i).cloned().unwrap_or_default());
-            if let Some(op) = self.parse(layer) {
-                let facts = self.visit(position, layer, op, given);
-                if let Some(slot) = self.nodes.get_mut(position) {
-                    *slot = Some(facts);
+            match self.parse(layer) {
+                Some(op) => {
+                    let facts = self.visit(position, layer, op, given);
+                    if let Some(slot) = self.nodes.get_mut(position) {
+                        *slot = Some(facts);
+                    }
                 }
+                None => self.causes.failed(position, self.findings.len()),
             }
         }
+        self.causes.count(&mut self.findings);
     }
 
     fn parse(&mut self, layer: &Layer) -> Option<Arc<dyn Op>> {
@@ -284,7 +293,7 @@ impl<'a> Walk<'a> {
         match (row.parse)(&mut attrs) {
             Ok(op) => {
                 let (unread, ignored) = attrs.finish();
-                for name in unread {
+                for name in unread.iter().filter(|name| !relics::is_relic(row.kind, name)) {
                     let message = format!("{} has no attribute {name}; it is ignored", row.kind);
                     let problem = Problem::warning(Code::UnknownAttribute, layer.at, message);
                     self.findings.push(problem.of(layer));
@@ -310,16 +319,8 @@ impl<'a> Walk<'a> {
         op: Arc<dyn Op>,
         given: Option<Given>,
     ) -> NodeFacts {
-        let inputs: Vec<Fact> = self
-            .graph
-            .inputs_of(position)
-            .iter()
-            .map(|source| {
-                let node = self.nodes.get(source.layer).and_then(Option::as_ref);
-                let fact = node.and_then(|n| n.outputs.get(source.port));
-                fact.cloned().unwrap_or_else(Fact::unknown)
-            })
-            .collect();
+        let inputs = self.inputs(position);
+        let found = self.findings.len();
         let applied = apply(&*op, &inputs, layer.outputs.len(), &layer.bodies, self.world);
         let (mut outputs, bodies) = match applied {
             Ok(applied) => {
@@ -338,15 +339,36 @@ impl<'a> Walk<'a> {
                 (outputs, facts)
             }
             Err(error) => {
-                self.findings.push(rule_problem(layer, &*op, &inputs, error));
+                let problem = rule_problem(layer, &*op, &inputs, error);
+                if !self.causes.explains(self.graph, position, &problem, &self.findings) {
+                    self.findings.push(problem);
+                    self.causes.failed(position, self.findings.len());
+                }
                 (vec![Fact::unknown(); layer.outputs.len()], Vec::new())
             }
         };
+        if let Some(i) = self.findings.iter().skip(found).position(is_error) {
+            self.causes.failed(position, found + i + 1);
+        }
         if layer.is("Parameter") {
             self.label(&mut outputs);
         }
-        self.compare_with_declared(layer, &outputs);
+        self.causes.follow(self.graph, position, &outputs);
+        self.compare_with_declared(position, layer, &outputs);
         NodeFacts { op, outputs, bodies }
+    }
+
+    /// What is known of the inputs of a layer.
+    fn inputs(&self, position: usize) -> Vec<Fact> {
+        let known = |source: &OutputRef| {
+            let node = self.nodes.get(source.layer).and_then(Option::as_ref);
+            match node {
+                Some(node) => node.outputs.get(source.port).cloned(),
+                None => self.graph.layers().get(source.layer).and_then(stated),
+            }
+        };
+        let sources = self.graph.inputs_of(position).iter();
+        sources.map(|source| known(source).unwrap_or_else(Fact::unknown)).collect()
     }
 
     /// Gives every unknown dim that has no reason the reason of this layer.
@@ -386,15 +408,38 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn compare_with_declared(&mut self, layer: &Layer, outputs: &[Fact]) {
+    /// Notes where the file declares what cannot be. Of what nobody reads, a file may say what it
+    /// likes.
+    fn compare_with_declared(&mut self, position: usize, layer: &Layer, outputs: &[Fact]) {
         for (index, (port, fact)) in layer.outputs.iter().zip(outputs).enumerate() {
-            if let Some(difference) = difference(port, fact) {
-                let problem = Problem::warning(Code::Declared, port.at, difference).of(layer);
-                let port = Some(format!("output {index}"));
-                self.findings.push(Problem { port, ..problem });
+            let Some((severity, message)) = difference(port, fact) else { continue };
+            if !self.causes.is_read(self.graph, OutputRef { layer: position, port: index }) {
+                continue;
+            }
+            let port_name = Some(format!("output {index}"));
+            let problem = Problem::warning(Code::Declared, port.at, message).of(layer);
+            let problem = Problem { severity, port: port_name, ..problem };
+            if severity == Severity::Note {
+                self.findings.push(problem);
+            } else if self.causes.differs(self.graph, position, self.findings.len()) {
+                self.findings.push(problem);
             }
         }
     }
+}
+
+fn is_error(problem: &Problem) -> bool {
+    problem.severity == Severity::Error
+}
+
+/// What a constant says of itself, even where its data is missing.
+fn stated(layer: &Layer) -> Option<Fact> {
+    if !layer.is("Const") {
+        return None;
+    }
+    let element_type = ElementType::from_attribute(layer.attribute("element_type")?.trim())?;
+    let shape: PartialShape = layer.attribute("shape")?.parse().ok()?;
+    shape.is_static().then(|| Fact::new(element_type, shape))
 }
 
 /// Puts what the caller knows in place of what the model declares. Tells if it is given another type
@@ -418,22 +463,31 @@ fn specialise(graph: &Graph, output: &mut Fact, given: Given) -> Option<String> 
     differ
 }
 
-/// Describes how a declared port differs from what was inferred. `None` when the declaration
-/// says less than the inference, or the same.
-fn difference(port: &ir::Port, fact: &Fact) -> Option<String> {
-    // Nothing is known after an error, which is reported already.
-    if fact.element_type == ElementType::Dynamic && fact.shape.rank().is_none() {
-        return None;
-    }
+/// Describes how a declared port contradicts what was inferred. What is open on one side
+/// contradicts nothing. Converters write the largest size of a dim that depends on the data; a
+/// smaller bound is a note.
+fn difference(port: &ir::Port, fact: &Fact) -> Option<(Severity, String)> {
     let declared_type = port.precision.unwrap_or(ElementType::Dynamic);
-    let types_differ = declared_type.is_static() && declared_type != fact.element_type;
+    let types = [declared_type, fact.element_type];
+    let types_differ = types.iter().all(|t| t.is_static()) && types[0] != types[1];
     let open = |d: i64| if d < 0 { Dim::any() } else { Dim::fixed(d) };
     let declared: PartialShape = port.dims.iter().map(|&d| open(d)).collect();
     // No <dim> at all is a scalar or an unknown rank; the file does not say which.
-    let shapes_differ = !port.dims.is_empty() && !declared.covers(&fact.shape);
-    let declared_text = || format!("{declared_type}{declared}");
-    (types_differ || shapes_differ)
-        .then(|| format!("the file declares {}, inferred is {fact}", declared_text()))
+    let shapes_differ = !port.dims.is_empty() && !declared.is_compatible(&fact.shape);
+    let severity = match (types_differ, shapes_differ) {
+        (false, false) => return None,
+        (false, true) if bounds(&declared, &fact.shape) => Severity::Note,
+        _ => Severity::Warning,
+    };
+    let text = format!("the file declares {declared_type}{declared}, inferred is {fact}");
+    Some((severity, text))
+}
+
+/// Whether what is declared is a bound of what was inferred, wider than need be.
+fn bounds(declared: &PartialShape, inferred: &PartialShape) -> bool {
+    let (Some(declared), Some(inferred)) = (declared.dims(), inferred.dims()) else { return false };
+    let bounds = |(d, i): (&Dim, &Dim)| d.meet(*i).is_some() || !i.is_static() && d.min() > i.max();
+    declared.len() == inferred.len() && declared.iter().zip(inferred).all(bounds)
 }
 
 fn rule_problem(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError) -> Problem {
@@ -451,5 +505,34 @@ pub fn port_name(op: &dyn Op, input: usize) -> String {
     match op.input_names().get(input) {
         Some(name) => format!("input {input} ({name})"),
         None => format!("input {input}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_be_is_a_difference() {
+        let port = |t, dims: &[i64]| ir::Port {
+            precision: Some(t),
+            dims: dims.iter().copied().collect(),
+            ..ir::Port::default()
+        };
+        let f32s = |shape: &str| Fact::new(ElementType::F32, shape.parse().unwrap());
+        let severity = |port: &ir::Port, fact: &Fact| difference(port, fact).map(|(s, _)| s);
+        let declared = port(ElementType::F32, &[2, 8]);
+        for fact in ["[2,8]", "[2,..8]", "[?,8]", "[...]"].map(f32s) {
+            assert_eq!(severity(&declared, &fact), None, "{fact}");
+        }
+        // The largest size is known better than the file says.
+        assert_eq!(severity(&declared, &f32s("[2,..7]")), Some(Severity::Note));
+        for fact in ["[2,7]", "[2]", "[3,..7]", "[2,9..]"].map(f32s) {
+            assert_eq!(severity(&declared, &fact), Some(Severity::Warning), "{fact}");
+        }
+        let other = port(ElementType::I64, &[2, 8]);
+        assert_eq!(severity(&other, &f32s("[2,8]")), Some(Severity::Warning));
+        let unknown = Fact::new(ElementType::Dynamic, "[2,8]".parse().unwrap());
+        assert_eq!(severity(&other, &unknown), None);
     }
 }

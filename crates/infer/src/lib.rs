@@ -19,6 +19,7 @@
 #![cfg_attr(not(test), deny(clippy::as_conversions))]
 
 mod attrs;
+mod causes;
 mod cx;
 mod dim;
 mod driver;
@@ -27,6 +28,7 @@ mod fact;
 mod interface;
 mod op;
 pub mod ops;
+mod relics;
 pub mod rules;
 mod shape;
 mod symbols;

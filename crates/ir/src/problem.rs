@@ -75,6 +75,8 @@ codes! {
     Shape = 502,
     /// The shape or type the file declares for a port is not the one inferred.
     Declared = 503,
+    /// Shapes are given as ranges, and not every size in them was tried.
+    Unproven = 504,
     /// No operation of that type and version exists here.
     Unsupported = 601,
     /// The operation cannot be executed for these types, shapes or attributes.
@@ -182,6 +184,8 @@ pub struct Problem {
     pub at: At,
     /// The id of the layer it concerns, if it concerns one.
     pub layer: Option<u64>,
+    /// The name and the operation type of that layer.
+    pub name_and_type: Option<(String, String)>,
     /// The layer as messages name it: `Roll "roll_3" (opset7, layer 41)`.
     pub subject: Option<String>,
     /// The port it concerns: `input 2 (axes)`.
@@ -190,6 +194,10 @@ pub struct Problem {
     pub message: String,
     /// What the layer was given: `inputs: f32[1,?,64,64]  i64[2] = {2, 5}`.
     pub context: Option<String>,
+    /// How many further layers are wrong in the same way.
+    pub alike: usize,
+    /// How many layers behind it are not known, or differ as well, because of it.
+    pub behind: usize,
 }
 
 impl Problem {
@@ -205,10 +213,13 @@ impl Problem {
             severity: Severity::Error,
             at,
             layer: None,
+            name_and_type: None,
             subject: None,
             port: None,
             message: message.into(),
             context: None,
+            alike: 0,
+            behind: 0,
         }
     }
 
@@ -217,9 +228,19 @@ impl Problem {
         Problem { severity: Severity::Warning, ..Problem::error(code, at, message) }
     }
 
+    /// The same, as a note.
+    pub fn note(code: Code, at: At, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Note, ..Problem::error(code, at, message) }
+    }
+
     /// Names the layer the problem concerns.
     pub fn of(self, layer: &Layer) -> Problem {
-        Problem { layer: Some(layer.id), subject: Some(layer.title()), ..self }
+        Problem {
+            layer: Some(layer.id),
+            name_and_type: Some((layer.name.clone(), layer.kind.clone())),
+            subject: Some(layer.title()),
+            ..self
+        }
     }
 
     /// Adds the layer whose body the problem is in.
@@ -229,12 +250,32 @@ impl Problem {
         self
     }
 
-    /// The message with its port, as `--json` prints it.
+    /// The message with its port and what follows from it, as `--json` prints it.
     pub fn full_message(&self) -> String {
         match &self.port {
-            Some(port) => format!("{port}: {}", self.message),
-            None => self.message.clone(),
+            Some(port) => format!("{port}: {}{}", self.message, self.consequences()),
+            None => format!("{}{}", self.message, self.consequences()),
         }
+    }
+
+    /// What else is wrong because of it: nothing, or a text that follows the message.
+    fn consequences(&self) -> String {
+        let layers = |n: usize| if n == 1 { "1 layer".into() } else { format!("{n} layers") };
+        let mut text = String::new();
+        if self.alike > 0 {
+            let layers = if self.alike == 1 { "layer" } else { "layers" };
+            text.push_str(&format!("; so in {} more {layers}", self.alike));
+        }
+        if self.behind > 0 {
+            let verb = match (self.code, self.behind) {
+                (Code::Declared, 1) => "differs as well",
+                (Code::Declared, _) => "differ as well",
+                (_, 1) => "is not known",
+                (_, _) => "are not known",
+            };
+            text.push_str(&format!("; {} behind it {verb}", layers(self.behind)));
+        }
+        text
     }
 
     /// The whole text for a person:
@@ -242,7 +283,7 @@ impl Problem {
     pub fn render(&self, source: &Source) -> String {
         let place = match self.code {
             // About a file, not about a line of the XML.
-            Code::Unreadable | Code::UnusedWeights => String::new(),
+            Code::Unreadable | Code::UnusedWeights | Code::Unproven => String::new(),
             _ => source.place(self.at),
         };
         let mut text = match (&self.subject, place.as_str()) {
@@ -258,6 +299,7 @@ impl Problem {
             text.push_str(": ");
         }
         text.push_str(&self.message);
+        text.push_str(&self.consequences());
         // Names and attributes may hold anything; a problem is one line.
         text = text.replace('\n', "\\n");
         if let Some(context) = &self.context {

@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure, OrExit};
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
-use crate::out;
+use crate::{out, print};
 use crate::text::{self, nearest};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
@@ -70,15 +70,22 @@ fn port_of(layer: &Layer, tensor: &Layer, port: usize) -> Port {
     Port { friendly: layer.name.clone(), names }
 }
 
-/// Finds a port by tensor name, layer name or index.
+/// Finds a port by tensor name, layer name or index. A name that is a number goes before the
+/// index, which `#0` means.
 ///
 /// # Errors
 /// With the names there are, and the one that was probably meant.
 pub fn find(ports: &[Port], key: &str, what: &str) -> Result<usize> {
+    let index = key.parse::<usize>().ok();
     if let Some(i) = ports.iter().position(|p| p.is(key)) {
+        if let Some(index) = index.filter(|&index| index != i && index < ports.len()) {
+            print::note(format_args!(
+                "note: \"{key}\" is the name of {what} {i}; write #{index} for {what} {index}"
+            ));
+        }
         return Ok(i);
     }
-    if let Ok(i) = key.parse::<usize>() {
+    if let Some(i) = index.or_else(|| key.strip_prefix('#')?.parse().ok()) {
         if i < ports.len() {
             return Ok(i);
         }
@@ -89,18 +96,28 @@ pub fn find(ports: &[Port], key: &str, what: &str) -> Result<usize> {
         Some(name) => format!("; did you mean \"{name}\"?"),
         None => {
             let known: Vec<String> =
-                ports.iter().enumerate().map(|(i, p)| format!("{i}={}", p.shown())).collect();
+                (0..ports.len()).map(|i| format!("{}={}", key_of(ports, i), ports[i].shown())).collect();
             format!("; the model has {}", known.join(", "))
         }
     };
     bail!("there is no {what} \"{key}\"{hint}")
 }
 
+/// The index of a port as it must be written: `#0` where another port has the name `0`.
+fn key_of(ports: &[Port], index: usize) -> String {
+    let key = index.to_string();
+    match ports.iter().position(|p| p.is(&key)) {
+        Some(named) if named != index => format!("#{key}"),
+        _ => key,
+    }
+}
+
 /// Splits `NAME=FILE`. A name may hold `=`, and so may a file: what is a port wins.
 fn split<'a>(arg: &'a OsStr, ports: &[Port]) -> (Option<&'a str>, &'a Path) {
     let known = |key: &str| {
+        let index = key.strip_prefix('#').unwrap_or(key);
         ports.iter().any(|p| p.is(key))
-            || (!key.is_empty() && key.bytes().all(|b| b.is_ascii_digit()))
+            || (!index.is_empty() && index.bytes().all(|b| b.is_ascii_digit()))
     };
     let whole = Path::new(arg);
     let first = || splits(arg).next().filter(|_| !whole.exists());
@@ -137,6 +154,8 @@ pub struct Declared {
     pub types: Vec<ElementType>,
     /// The shapes.
     pub shapes: Vec<PartialShape>,
+    /// The inputs whose shape `--shape` gives, in its order.
+    pub overridden: Vec<usize>,
 }
 
 impl Declared {
@@ -157,9 +176,10 @@ impl Declared {
                 (infer::input_type(graph, element_type), shape)
             })
             .unzip();
-        let mut declared = Declared { ports, types, shapes };
+        let mut declared = Declared { ports, types, shapes, overridden: Vec::new() };
         for (port, shape) in shape_overrides(overrides, &declared.ports).or_exit(Exit::Usage)? {
             declared.shapes[port] = shape;
+            declared.overridden.push(port);
         }
         Ok(declared)
     }
@@ -363,7 +383,8 @@ fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Ten
     let list = missing
         .iter()
         .map(|&i| format!("\n  {i}: \"{}\" {}", declared.ports[i].shown(), declared.describe(i)));
-    let flags = missing.iter().map(|i| format!(" --input {i}=x{i}.npy"));
+    let key = |i| key_of(&declared.ports, i);
+    let flags = missing.iter().map(|i| format!(" --input {}=x{i}.npy", key(*i)));
     bail!(
         "{} not given:{}\ngive{}",
         if missing.len() == 1 { "an input is" } else { "inputs are" },

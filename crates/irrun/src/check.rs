@@ -5,10 +5,12 @@ use crate::args::CheckArgs;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
+use crate::ranges;
 use crate::table::table;
-use crate::text::{glob, plural};
+use crate::text::{glob, nearest, plural};
+use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
-use ir::{Code, Graph, Layer, Port, Problem, Severity, Source};
+use ir::{Code, ElementType, Graph, Layer, OutputRef, Port, Problem, Severity, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -19,20 +21,28 @@ const HEAP: usize = 8 << 20;
 /// Checks a model.
 ///
 /// # Errors
-/// When the file is no graph at all, or a flag is wrong.
+/// When there is no such file, or a flag is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     runtime::prefer_large_heap(HEAP);
     let graph = match ir::read(bind::model_file(&args.model)) {
         Ok(graph) => graph,
-        Err(problems) if args.json => {
-            print::json(&report(&[], problems.list(), problems.source_file()))?;
-            return Ok(Exit::Model);
+        Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {
+            return Err(problems).or_exit(Exit::Model);
         }
-        Err(problems) => return Err(problems).or_exit(Exit::Model),
+        Err(problems) => {
+            let (list, source) = (problems.list(), problems.source_file());
+            if args.json {
+                print::json(&report(&[], list, source))?;
+            } else {
+                print::text(format!("{}\n{}\n", told(list, source), counts(list)))?;
+            }
+            return Ok(Exit::Failed);
+        }
     };
     // The process ends with the check: the system takes back the memory as a whole.
     let graph = ManuallyDrop::new(graph);
     let declared = Declared::new(&graph, &args.shape)?;
+    some_layer_is_meant(args, &graph)?;
     let Analysis { facts, findings } =
         infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
     let facts = ManuallyDrop::new(facts);
@@ -42,18 +52,35 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         // What a file declares is for the shapes it declares.
         all.retain(|p| p.code != Code::Declared);
     }
+    if !all.iter().any(|p| p.severity == Severity::Error) {
+        all.extend(ranges::prove(&graph, &declared));
+    }
     Problem::sort(&mut all);
     if args.json {
         print::json(&report(&layers(&graph, &facts), &all, graph.source()))?;
     } else {
         print::text(text(args, &graph, &facts, &all))?;
     }
-    Ok(if is_good(&all) { Exit::Good } else { Exit::Failed })
+    Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
 }
 
-/// Whether nothing is wrong: notes are no faults.
-fn is_good(findings: &[Problem]) -> bool {
-    findings.iter().all(|p| p.severity == Severity::Note)
+fn is_note(problem: &Problem) -> bool {
+    problem.severity == Severity::Note
+}
+
+/// A pattern that no layer matches is mistyped.
+fn some_layer_is_meant(args: &CheckArgs, graph: &Graph) -> Result<(), Failure> {
+    let Some(pattern) = &args.only else { return Ok(()) };
+    let names = || live(graph).into_iter().filter_map(|p| graph.layers().get(p));
+    if names().any(|layer| glob(pattern, &layer.name)) {
+        return Ok(());
+    }
+    let hint = match nearest(pattern, names().map(|layer| layer.name.as_str())) {
+        Some(near) => format!("; did you mean \"{near}\"?"),
+        None => "; `irrun check --all` lists the layers".to_owned(),
+    };
+    let error = anyhow!("--only {pattern}: no layer has such a name{hint}");
+    Err(Failure { exit: Exit::Usage, error })
 }
 
 /// The layers that are needed, in the order of the file.
@@ -110,16 +137,28 @@ fn report(layers: &[Value], findings: &[Problem], source: &Source) -> Value {
             "code": p.code.to_string(),
             "severity": p.severity.to_string(),
             "layer": p.layer,
+            "name": p.name_and_type.as_ref().map(|(name, _)| name),
+            "type": p.name_and_type.as_ref().map(|(_, op_type)| op_type),
+            "port": p.port,
+            "inputs": inputs(p),
             "line": source.line(p.at),
             "message": p.full_message(),
+            "alike": p.alike,
+            "behind": p.behind,
         })
     };
     json!({
         "schema": 1,
-        "ok": is_good(findings),
+        "ok": findings.iter().all(is_note),
         "layers": layers,
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
     })
+}
+
+/// The types and shapes that a layer was given, as its finding names them.
+fn inputs(problem: &Problem) -> Vec<&str> {
+    let list = problem.context.as_deref().and_then(|c| c.strip_prefix("inputs: "));
+    list.map(|list| list.split("  ").collect()).unwrap_or_default()
 }
 
 fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) -> String {
@@ -131,23 +170,16 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) ->
     let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for position in live(graph) {
         let Some(layer) = graph.layers().get(position).filter(|l| chosen(l)) else { continue };
-        let outputs: Vec<Fact> = match layer.is("Result") {
-            true => {
-                graph.inputs_of(position).iter().filter_map(|s| facts.output(*s)).cloned().collect()
-            }
-            false => facts.node(position).map(|n| n.outputs.clone()).unwrap_or_default(),
-        };
-        for reason in outputs.iter().flat_map(|f| reasons(f, facts)) {
+        let outputs = outputs(graph, facts, position);
+        for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts)) {
             *unknown.entry(reason).or_default() += 1;
         }
-        let shown: Vec<String> = outputs.iter().map(Fact::to_string).collect();
+        let stands_in = args.shape.is_empty();
+        let shown: Vec<String> = outputs.iter().map(|(f, p)| shown(f, p, stands_in)).collect();
         let kind = format!("{}-{}", layer.kind, layer.version);
         rows.push(vec![layer.id.to_string(), kind, layer.name.clone(), shown.join("  ")]);
     }
-    let mut out = match (&args.only, rows.len()) {
-        (Some(pattern), 1) => format!("no layer has a name like {pattern}\n"),
-        _ => table(&rows),
-    };
+    let mut out = table(&rows);
     if !unknown.is_empty() {
         out.push_str("\nunknown because\n");
         for (reason, count) in &unknown {
@@ -157,26 +189,50 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) ->
     if !findings.is_empty() {
         out.push('\n');
     }
-    for problem in findings {
-        out.push_str(&format!(
-            "{} {}: {}\n",
-            problem.severity,
-            problem.code,
-            problem.render(graph.source())
-        ));
-    }
-    let count = |severity| findings.iter().filter(|p| p.severity == severity).count();
-    out.push_str(&format!(
-        "\n{}, {}, {}",
-        plural(live(graph).len(), "layer"),
-        plural(count(Severity::Error), "error"),
-        plural(count(Severity::Warning), "warning")
-    ));
-    match count(Severity::Note) {
-        0 => out.push('\n'),
-        notes => out.push_str(&format!(", {}\n", plural(notes, "note"))),
-    }
+    out.push_str(&told(findings, graph.source()));
+    out.push_str(&format!("\n{}, {}\n", plural(live(graph).len(), "layer"), counts(findings)));
     out
+}
+
+/// What is known of the outputs of a layer, and of what a Result takes, with their ports.
+fn outputs(graph: &Graph, facts: &Facts, position: usize) -> Vec<(Fact, Port)> {
+    let Some(layer) = graph.layers().get(position) else { return Vec::new() };
+    let of = |source: OutputRef| {
+        let port = graph.layers().get(source.layer)?.outputs.get(source.port)?.clone();
+        Some((facts.output(source).cloned().unwrap_or_else(Fact::unknown), port))
+    };
+    if layer.is("Result") {
+        return graph.inputs_of(position).iter().filter_map(|source| of(*source)).collect();
+    }
+    (0..layer.outputs.len()).filter_map(|port| of(OutputRef { layer: position, port })).collect()
+}
+
+/// A fact, or what the file declares where nothing is known, marked as such.
+fn shown(fact: &Fact, port: &Port, stands_in: bool) -> String {
+    let unknown = fact.element_type == ElementType::Dynamic || fact.shape.rank().is_none();
+    match port.precision {
+        Some(precision) if unknown && stands_in && precision.is_static() => {
+            format!("{precision}{} (declared)", declared_shape(port))
+        }
+        _ => fact.to_string(),
+    }
+}
+
+/// A line for each finding.
+fn told(findings: &[Problem], source: &Source) -> String {
+    let line = |p: &Problem| format!("{} {}: {}\n", p.severity, p.code, p.render(source));
+    findings.iter().map(line).collect()
+}
+
+/// `1 error, 0 warnings`, and notes if there are any.
+fn counts(findings: &[Problem]) -> String {
+    let count = |wanted| findings.iter().filter(|p| p.severity == wanted).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let text = format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"));
+    match count(Severity::Note) {
+        0 => text,
+        notes => format!("{text}, {}", plural(notes, "note")),
+    }
 }
 
 /// Why the open dims of a tensor are unknown, each reason once.

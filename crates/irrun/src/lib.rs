@@ -18,6 +18,7 @@ pub mod out;
 pub mod print;
 pub mod profile;
 pub mod property;
+pub mod ranges;
 pub mod run;
 pub mod state;
 pub mod suite;

@@ -1,0 +1,159 @@
+//! One cause, one finding: which layers are not known, or differ from what is declared, because of
+//! an earlier finding.
+
+use crate::fact::Fact;
+use ir::{Code, Graph, OutputRef, Port, Problem, Severity};
+use std::collections::{HashMap, HashSet};
+
+/// What the layers that have been visited suffer from.
+pub(crate) struct Causes {
+    /// For each layer the error, by its number among the findings, that leaves it unknown.
+    lost: Vec<Option<usize>>,
+    /// For each layer the first difference from what is declared that it is behind.
+    differs: Vec<Option<usize>>,
+    /// How many layers are behind each finding.
+    behind: HashMap<usize, usize>,
+    /// The outputs that some layer reads; found when first asked for, as most files are in order.
+    read: Option<HashSet<(usize, usize)>>,
+}
+
+impl Causes {
+    /// Nothing is wrong yet.
+    pub(crate) fn new(graph: &Graph) -> Causes {
+        let none = || vec![None; graph.layers().len()];
+        Causes { lost: none(), differs: none(), behind: HashMap::new(), read: None }
+    }
+
+    /// The last of so many findings is an error of this layer.
+    pub(crate) fn failed(&mut self, layer: usize, findings: usize) {
+        if let Some(slot) = self.lost.get_mut(layer) {
+            *slot = findings.checked_sub(1);
+        }
+    }
+
+    /// Whether an error of a layer may be no more than what follows from an earlier one. Rules hold
+    /// whatever the unknown turns out to be, so after a missing operation, attribute or constant an
+    /// error is one of its own. A shape that is wrong is wrong on other ways through the graph too.
+    pub(crate) fn explains(
+        &mut self,
+        graph: &Graph,
+        layer: usize,
+        error: &Problem,
+        findings: &[Problem],
+    ) -> bool {
+        let of_shapes = |p: &Problem| matches!(p.code, Code::Shape | Code::Type);
+        let Some(cause) = first(graph, layer, &self.lost) else { return false };
+        of_shapes(error) && findings.get(cause).is_some_and(of_shapes)
+    }
+
+    /// Notes what a layer inherits from those before it.
+    pub(crate) fn follow(&mut self, graph: &Graph, layer: usize, outputs: &[Fact]) {
+        let differs = first(graph, layer, &self.differs);
+        if let Some(slot) = self.differs.get_mut(layer) {
+            *slot = differs;
+        }
+        let Some(slot) = self.lost.get(layer) else { return };
+        if slot.is_some() {
+            return;
+        }
+        let ports = graph.layers().get(layer).map(|l| l.outputs.as_slice()).unwrap_or_default();
+        if !ports.iter().zip(outputs).any(|(port, fact)| says_more(port, fact)) {
+            return;
+        }
+        let cause = first(graph, layer, &self.lost);
+        if let (Some(slot), Some(cause)) = (self.lost.get_mut(layer), cause) {
+            *slot = Some(cause);
+            *self.behind.entry(cause).or_default() += 1;
+        }
+    }
+
+    /// Whether an output that differs from what is declared is the first of its kind, and so the
+    /// next finding; those behind it are counted.
+    pub(crate) fn differs(&mut self, graph: &Graph, layer: usize, findings: usize) -> bool {
+        match first(graph, layer, &self.differs) {
+            Some(cause) => {
+                *self.behind.entry(cause).or_default() += 1;
+                false
+            }
+            None => {
+                if let Some(slot) = self.differs.get_mut(layer) {
+                    *slot = Some(findings);
+                }
+                true
+            }
+        }
+    }
+
+    /// Whether any layer reads an output.
+    pub(crate) fn is_read(&mut self, graph: &Graph, output: OutputRef) -> bool {
+        let read = self.read.get_or_insert_with(|| {
+            let sources = graph.order().iter().flat_map(|&layer| graph.inputs_of(layer));
+            sources.map(|source| (source.layer, source.port)).collect()
+        });
+        read.contains(&(output.layer, output.port))
+    }
+
+    /// Writes into each finding how many layers are behind it.
+    pub(crate) fn count(&self, findings: &mut [Problem]) {
+        for (&finding, &layers) in &self.behind {
+            if let Some(problem) = findings.get_mut(finding) {
+                problem.behind = layers;
+            }
+        }
+    }
+}
+
+/// The first cause that a layer has from the layers it reads.
+fn first(graph: &Graph, layer: usize, causes: &[Option<usize>]) -> Option<usize> {
+    let of = |source: &OutputRef| causes.get(source.layer).copied().flatten();
+    graph.inputs_of(layer).iter().filter_map(of).min()
+}
+
+/// Whether the file declares more of an output than is known of it.
+fn says_more(port: &Port, fact: &Fact) -> bool {
+    let declared_type = port.precision.is_some_and(|t| t.is_static());
+    let dims = match fact.shape.dims() {
+        None => true,
+        Some(dims) => port.dims.iter().zip(dims).any(|(&d, dim)| d >= 0 && !dim.is_static()),
+    };
+    declared_type && !fact.element_type.is_static() || dims
+}
+
+/// Errors that several layers have in the same way, once, with their number. Shapes may differ:
+/// `[…]` in a message is whatever it holds.
+pub(crate) fn told_once(findings: Vec<Problem>) -> Vec<Problem> {
+    let mut places: HashMap<(Code, String, String), usize> = HashMap::new();
+    let mut told: Vec<Problem> = Vec::with_capacity(findings.len());
+    for problem in findings {
+        let op_type = problem.name_and_type.as_ref().map(|(_, op_type)| op_type.clone());
+        let Some(op_type) = op_type.filter(|_| problem.severity != Severity::Note) else {
+            told.push(problem);
+            continue;
+        };
+        let key = (problem.code, op_type, without_shapes(&problem));
+        match places.get(&key).and_then(|&place| told.get_mut(place)) {
+            Some(first) => {
+                first.alike += 1 + problem.alike;
+                first.behind += problem.behind;
+            }
+            None => {
+                places.insert(key, told.len());
+                told.push(problem);
+            }
+        }
+    }
+    told
+}
+
+/// What is wrong, whatever the shapes.
+fn without_shapes(problem: &Problem) -> String {
+    let mut text = problem.port.clone().unwrap_or_default();
+    let mut inside = false;
+    for c in problem.message.chars() {
+        inside = (inside || c == '[') && c != ']';
+        if !inside {
+            text.push(c);
+        }
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! Ranges that `--shape` gives: `1..64` says that each of 64 sizes works. A rule that holds for some
+//! of them lets the range pass, so sizes are tried one by one.
+
+use crate::bind::Declared;
+use infer::{Dim, Inputs, PartialShape};
+use ir::{At, Code, Graph, Problem, Severity};
+
+/// Sizes that are tried: all, where there are no more.
+const TRIED: usize = 64;
+
+/// One dim of an input that is given as a range.
+#[derive(Clone, Copy)]
+struct Range {
+    input: usize,
+    axis: usize,
+    min: i64,
+    count: usize,
+}
+
+/// Findings about the ranges that were given: the first sizes that fail, or that not all were
+/// tried. Nothing when each of them works.
+pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Problem> {
+    let ranges = ranges(declared);
+    if ranges.is_empty() {
+        return Vec::new();
+    }
+    let total = ranges.iter().fold(1usize, |n, r| n.saturating_mul(r.count));
+    let tried = total.min(TRIED);
+    let mut failed = 0;
+    let mut first = None;
+    for k in 0..tried {
+        let shapes = sizes(declared, &ranges, k, total);
+        let error = fails(graph, declared, &shapes);
+        failed += usize::from(error.is_some());
+        first = first.or(error.map(|problem| (shapes, problem)));
+    }
+    let given = |shapes: &[PartialShape]| {
+        let shape = |&i: &usize| format!("{}{}", declared.ports[i].shown(), shapes[i]);
+        declared.overridden.iter().map(shape).collect::<Vec<_>>().join(",")
+    };
+    let range = given(&declared.shapes);
+    match first {
+        Some((shapes, problem)) => {
+            let share = format!("{failed} of {tried} sizes tried in --shape {range} do not work");
+            let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
+            vec![Problem { message, ..problem }]
+        }
+        None if tried < total => {
+            let message = format!(
+                "--shape {range} is not proven: {tried} of its {total} sizes were tried and work"
+            );
+            vec![Problem::note(Code::Unproven, At(0), message)]
+        }
+        None => Vec::new(),
+    }
+}
+
+fn ranges(declared: &Declared) -> Vec<Range> {
+    let mut found = Vec::new();
+    for &input in &declared.overridden {
+        for (axis, dim) in declared.shapes[input].dims().unwrap_or_default().iter().enumerate() {
+            if dim.is_static() || !dim.is_bounded() {
+                continue;
+            }
+            let count = usize::try_from(dim.max() - dim.min() + 1).unwrap_or(usize::MAX);
+            found.push(Range { input, axis, min: dim.min(), count });
+        }
+    }
+    found
+}
+
+/// The shapes of all inputs at one of the sizes that are tried: each in turn, or, of too many, the
+/// least, the greatest, and others that are spread over all ranges.
+fn sizes(declared: &Declared, ranges: &[Range], k: usize, total: usize) -> Vec<PartialShape> {
+    let mut shapes = declared.shapes.clone();
+    let mut rest = k;
+    for (i, range) in ranges.iter().enumerate() {
+        let step = if total <= TRIED {
+            let step = rest % range.count;
+            rest /= range.count;
+            step
+        } else if k < 2 {
+            k * (range.count - 1)
+        } else {
+            // Multiples of one number, an odd one for each range, meet all residues.
+            (k * (2 * i + 1) * range.count.div_ceil(TRIED)) % range.count
+        };
+        let size = range.min.saturating_add(i64::try_from(step).unwrap_or(i64::MAX));
+        let shape = std::mem::replace(&mut shapes[range.input], PartialShape::scalar());
+        shapes[range.input] = shape.with_dim(range.axis, Dim::fixed(size));
+    }
+    shapes
+}
+
+/// The first error of a graph whose inputs have these shapes.
+fn fails(graph: &Graph, declared: &Declared, shapes: &[PartialShape]) -> Option<Problem> {
+    let mut inputs = declared.given();
+    for (given, shape) in inputs.parameters.iter_mut().zip(shapes) {
+        given.shape = Some(shape.clone());
+    }
+    let analysis = infer::analyse(graph, &Inputs { nominal: true, ..inputs });
+    analysis.findings.into_iter().find(|p| p.severity == Severity::Error)
+}
