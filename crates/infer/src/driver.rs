@@ -419,9 +419,8 @@ impl<'a> Walk<'a> {
             let port_name = Some(format!("output {index}"));
             let problem = Problem::warning(Code::Declared, port.at, message).of(layer);
             let problem = Problem { severity, port: port_name, ..problem };
-            if severity == Severity::Note {
-                self.findings.push(problem);
-            } else if self.causes.differs(self.graph, position, self.findings.len()) {
+            let is_note = severity == Severity::Note;
+            if is_note || self.causes.differs(self.graph, position, self.findings.len()) {
                 self.findings.push(problem);
             }
         }

@@ -105,9 +105,8 @@ const OF_TYPES: &[(&[&str], &[&str])] = &[
 
 /// Whether an attribute that an operation does not have is a relic of an older converter.
 pub(crate) fn is_relic(kind: &str, attribute: &str) -> bool {
-    let of_type = |(kinds, names): &(&[&str], &[&str])| {
-        kinds.contains(&kind) && names.contains(&attribute)
-    };
+    let of_type =
+        |(kinds, names): &(&[&str], &[&str])| kinds.contains(&kind) && names.contains(&attribute);
     ANYWHERE.contains(&attribute) || OF_TYPES.iter().any(of_type)
 }
 

@@ -3,8 +3,8 @@
 use crate::exit::{Exit, Failure, OrExit};
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
-use crate::{out, print};
 use crate::text::{self, nearest};
+use crate::{out, print};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{Given, PartialShape};
 use ir::{ElementType, Graph, Layer};
@@ -95,8 +95,9 @@ pub fn find(ports: &[Port], key: &str, what: &str) -> Result<usize> {
     let hint = match nearest(key, names.map(String::as_str)) {
         Some(name) => format!("; did you mean \"{name}\"?"),
         None => {
-            let known: Vec<String> =
-                (0..ports.len()).map(|i| format!("{}={}", key_of(ports, i), ports[i].shown())).collect();
+            let known: Vec<String> = (0..ports.len())
+                .map(|i| format!("{}={}", key_of(ports, i), ports[i].shown()))
+                .collect();
             format!("; the model has {}", known.join(", "))
         }
     };

@@ -214,3 +214,42 @@ fn tensors_of_programs_lie_anywhere() {
     let outputs = session.run(&[rows(1)]).unwrap();
     assert_eq!(outputs[0].as_slice::<f32>(), Some(&[1f32, 2., 3., 4., 1., 1.][..]));
 }
+
+/// A variable of which the file says nothing is of the type and rank of what is assigned.
+#[test]
+fn variables_may_be_of_any_type_and_rank() {
+    let attributes = [("variable_type", "dynamic"), ("variable_shape", "...")];
+    for declared in [&attributes[..], &[]] {
+        let mut g = GraphBuilder::new("open");
+        let x = g.parameter("x", ElementType::F32, "?,2");
+        let read =
+            g.layer("ReadValue", "opset6").attribute("variable_id", "v").attributes(declared);
+        let read = read.inputs(&[x]).output();
+        let both = g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[read, x]).output();
+        g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[both]).output();
+        g.result("both", both);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+        let runs = [1, 1, 3].map(|count| lengths(&session.run(&[rows(count)]).unwrap())[0]);
+        assert_eq!(runs, [2, 3, 6], "{declared:?}");
+    }
+}
+
+#[test]
+fn an_assign_of_another_shape_than_its_variable_is_named() {
+    let mut g = GraphBuilder::new("assigned");
+    let x = g.parameter("x", ElementType::F32, "4");
+    let found = g.layer("NonZero", "opset3").attribute("output_type", "i64").inputs(&[x]).output();
+    let attributes = [("variable_id", "v"), ("variable_type", "i64"), ("variable_shape", "1,2")];
+    let read = g.layer("ReadValue", "opset6").attributes(&attributes).output();
+    g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[found]).output();
+    g.result("read", read);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+    let mut run = |x: [f32; 4]| session.run(&[Tensor::from_vec(&[4], x.to_vec()).unwrap()]);
+    run([1.0, 0.0, 1.0, 0.0]).unwrap();
+    let problem = run([1.0, 1.0, 1.0, 0.0]).unwrap_err().to_string();
+    assert!(problem.starts_with("Assign ") && problem.contains("variable \"v\""), "{problem}");
+}

@@ -119,9 +119,7 @@ mod tests {
 
     #[test]
     fn of_tokenizers() {
-        let case = |t| {
-            Case::of("StringTensorUnpack", "extension").inputs([Input::shape(t, "9")])
-        };
+        let case = |t| Case::of("StringTensorUnpack", "extension").inputs([Input::shape(t, "9")]);
         let strings = case(String).attr("mode", "begins_ends");
         strings.expect(&[Ok("i32[9]"), Ok("i32[9]"), Ok("u8[?]")]);
         case(U8).expect(&[Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]")]);

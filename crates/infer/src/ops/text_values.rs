@@ -99,7 +99,7 @@ fn join(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         (Some(dims), Some(axis)) => {
             let axis = axes::normalize_of(4, axis, dims.len())?;
             let others = dims.iter().enumerate().filter(|(i, _)| *i != axis);
-            PartialShape::from_iter(others.map(|(_, dim)| dim.clone()))
+            PartialShape::from_iter(others.map(|(_, dim)| *dim))
         }
         (Some(dims), None) => PartialShape::of_rank(dims.len() - 1),
         (None, _) => cx.unranked("the rank of the strings is unknown"),
@@ -116,7 +116,7 @@ fn split(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
     cx.expect_one(4, "flag")?;
     let rank = cx.rank(0).map_or(Dim::any(), |rank| Dim::of(rank + 1));
     cx.because("how many parts there are is known only when running");
-    cx.set(0, ElementType::I64, [Dim::any(), rank.clone()]);
+    cx.set(0, ElementType::I64, [Dim::any(), rank]);
     strings::set_strings(cx, 1, PartialShape::of_rank(1));
     cx.set(4, ElementType::I64, [rank]);
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{binary, plan, unary};
 use ir::{ElementType, Graph, GraphBuilder, OutputRef};
-use runtime::Tensor;
+use irrun_runtime::Tensor;
 
 /// A constant of f16 with given bits.
 fn half(g: &mut GraphBuilder, dims: &[u64], bits: &[u16]) -> OutputRef {

@@ -103,21 +103,20 @@ impl Pattern {
     }
 
     /// The first match, and the last of its groups that lies in it.
-    pub fn find_with_group(
-        &self,
-        text: &Text<'_>,
-        from: usize,
-    ) -> Option<((usize, usize), Option<(usize, usize)>)> {
+    pub fn find_with_group(&self, text: &Text<'_>, from: usize) -> Option<(Span, Option<Span>)> {
         if self.groups.is_empty() {
             return self.find(text, from).map(|found| (found, None));
         }
         let found = self.captures(text, from, false)?;
         let whole = found.first().copied().flatten()?;
-        let inside = |(begin, end): &(usize, usize)| whole.0 <= *begin && *end <= whole.1;
-        let group = found.iter().skip(1).flatten().filter(|group| inside(group)).next_back();
+        let inside = |(begin, end): &Span| whole.0 <= *begin && *end <= whole.1;
+        let group = found.iter().skip(1).flatten().rfind(|group| inside(group));
         Some((whole, group.copied()))
     }
 }
+
+/// Where a match begins and ends, in bytes.
+pub type Span = (usize, usize);
 
 /// A text to search, if it is UTF-8.
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,7 @@ fn widen_node(
     let op = node.op().filter(|_| has_f16 && !bodies)?;
     let facts: Vec<Fact> = sweep.net.input_facts(node).into_iter().map(in_f32).collect();
     let to_f16 = node.is::<Convert>().is_some() && is_f16(sweep.net, node.outputs.first()?);
-    let (given, _) = infer_op(op, &facts, node.outputs.len(), &[], HashMap::new()).ok()?;
+    let (given, _) = infer_op(op, &facts, node.outputs.len(), &[], None).ok()?;
     if to_f16 {
         node.operation = Operation::source(Convert::to(F32))?;
     }
