@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// Bytes of a constant from which on giving its memory back is worth a call of the system.
 const WORTH: usize = 1 << 18;
 
-/// A compiled graph. It is immutable and can be shared; what changes lives in a [`Session`].
+/// A compiled graph. It is immutable and can be shared; what changes lives in a
+/// [`Session`](crate::Session).
 pub struct Plan {
     pub(crate) graph: Graph,
     pub(crate) options: Options,
