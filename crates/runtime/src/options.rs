@@ -9,7 +9,7 @@ pub struct Options {
     pub optimize: bool,
     /// What the operands of products and convolutions are rounded to.
     pub precision: Precision,
-    /// EmptyOutput is kept for a second run: weights in a mapped file leave memory after the last step
+    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
     /// that reads them. More runs give the same results, and take longer.
     pub runs_once: bool,
 }

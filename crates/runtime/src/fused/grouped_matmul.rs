@@ -1,11 +1,11 @@
-//! HorizontalMatMul of the same few rows by several matrices, as one step.
+//! MatMuls of the same few rows by several matrices, as one step.
 
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::FusedOp;
 use crate::ops::matmul::Float32;
 use crate::prelude::*;
 
-/// HorizontalMatMul with the same A: inputs are A, and then the others of each product, one behind the other.
+/// MatMuls with the same A. Inputs are A, then the other inputs of each MatMul in turn.
 /// Each has an output of its own, and may at last be multiplied by that of one before it.
 pub(crate) struct HorizontalMatMul {
     members: Vec<Member>,

@@ -161,7 +161,7 @@ impl Deferred {
         let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
         let op = &*self.op;
         let any: &dyn Any = op;
-        // EmptyOutput else looks at variables, and copying their names takes longer than the rest.
+        // Nothing else looks at variables, and copying their names takes longer than the rest.
         let variables = if any.is::<Variable>() || !bodies.is_empty() {
             Some(resources.variables.borrow().facts())
         } else {

@@ -185,7 +185,7 @@ fn as_row<'a>(product: Product<'a>, matrix: &'a [f32]) -> Option<Product<'a>> {
     Some(Product { m: 1, n: m, a: Left::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
-/// HorizontalMatMul in f32, and what is done to their elements.
+/// MatMuls in f32 with their post-ops.
 pub(crate) struct Float32 {
     shape: Shape,
     then: Vec<Then>,

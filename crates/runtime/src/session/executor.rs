@@ -136,7 +136,7 @@ impl LoadedPlan {
         self.views(|place| matches!(place, Storage::Arena { .. }));
     }
 
-    /// Derives the views of values that lie at certain storage.
+    /// Derives the views of values in certain storage.
     fn views(&mut self, of_these: impl Fn(&Storage) -> bool) {
         for (value, place) in self.plan.storage.iter().enumerate() {
             if let Storage::View { of, offset } = *place
@@ -188,7 +188,7 @@ impl LoadedPlan {
         }
     }
 
-    /// Puts inputs in their storage and takes memory for outputs.
+    /// Binds the inputs and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Problem>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
             self.values[*v] = Some(tensor.aligned());

@@ -377,7 +377,7 @@ impl Tensor {
         ArrayViewD::from_shape(IxDyn(&self.sizes), self.as_slice()?).ok()
     }
 
-    /// The same bytes, or a part of them, as another tensor. EmptyOutput is copied.
+    /// The same bytes, or a part of them, as another tensor. Nothing is copied.
     ///
     /// # Errors
     /// When the part does not lie in this tensor.

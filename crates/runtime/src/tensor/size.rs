@@ -37,7 +37,7 @@ pub(super) fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize,
     count.ok_or_else(|| too_large(element_type, sizes))
 }
 
-/// Whether so much memory can be had at this moment. EmptyOutput is touched.
+/// Whether so much memory can be had at this moment. Nothing is touched.
 pub(crate) fn has_room(len: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(len).is_ok()
 }

@@ -1,4 +1,4 @@
-//! HorizontalMatMul of the same few rows, as those that make queries, keys and values of a token, or the gate of
+//! MatMuls of the same few rows, as those that make queries, keys and values of a token, or the gate of
 //! an MLP and what it multiplies, are one step, which threads begin once: that takes a good part of the
 //! time of each.
 
@@ -11,7 +11,7 @@ use kernels::gemm::{Precision, are_few};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// HorizontalMatMul of a group, at most.
+/// MatMuls of a group, at most.
 const MOST: usize = 8;
 
 /// Inputs of a product, at most: those of a group have a bit each.

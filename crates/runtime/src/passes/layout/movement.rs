@@ -1,4 +1,4 @@
-//! A chain of movements is one map from where elements are to where they were. HorizontalMatMul, rotary
+//! A chain of movements is one map from where elements are to where they were. MatMul, rotary
 //! embeddings and attention read through it, attention writes through it, and what is left is one
 //! copy.
 

@@ -1,4 +1,4 @@
-//! HorizontalMatMul with weights that are stored in few bits read them so: as whole numbers with scales and
+//! MatMuls with weights that are stored in few bits read them so: as whole numbers with scales and
 //! zero points for each group, as NNCF writes them, or as f16. Reading a weight takes longer than
 //! computing its value, and the values would take two to eight times the memory.
 
