@@ -2,7 +2,7 @@
 //! an earlier finding.
 
 use crate::fact::Fact;
-use ir::{Code, Graph, OutputRef, Port, Problem, Severity};
+use ir::{Code, Diagnostic, Graph, OutputRef, Port, Severity};
 use std::collections::{HashMap, HashSet};
 
 /// What the layers that have been visited suffer from.
@@ -38,10 +38,10 @@ impl Causes {
         &mut self,
         graph: &Graph,
         layer: usize,
-        error: &Problem,
-        findings: &[Problem],
+        error: &Diagnostic,
+        findings: &[Diagnostic],
     ) -> bool {
-        let of_shapes = |p: &Problem| matches!(p.code, Code::Shape | Code::Type);
+        let of_shapes = |p: &Diagnostic| matches!(p.code, Code::Shape | Code::Type);
         let Some(cause) = first(graph, layer, &self.lost) else { return false };
         of_shapes(error) && findings.get(cause).is_some_and(of_shapes)
     }
@@ -94,10 +94,10 @@ impl Causes {
     }
 
     /// Writes into each finding how many layers are behind it.
-    pub(crate) fn count(&self, findings: &mut [Problem]) {
+    pub(crate) fn count(&self, findings: &mut [Diagnostic]) {
         for (&finding, &layers) in &self.behind {
-            if let Some(problem) = findings.get_mut(finding) {
-                problem.behind = layers;
+            if let Some(diagnostic) = findings.get_mut(finding) {
+                diagnostic.behind = layers;
             }
         }
     }
@@ -121,24 +121,24 @@ fn says_more(port: &Port, fact: &Fact) -> bool {
 
 /// Errors that several layers have in the same way, once, with their number. Shapes may differ:
 /// `[…]` in a message is whatever it holds.
-pub(crate) fn told_once(findings: Vec<Problem>) -> Vec<Problem> {
+pub(crate) fn told_once(findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut places: HashMap<(Code, String, String), usize> = HashMap::new();
-    let mut told: Vec<Problem> = Vec::with_capacity(findings.len());
-    for problem in findings {
-        let op_type = problem.name_and_type.as_ref().map(|(_, op_type)| op_type.clone());
-        let Some(op_type) = op_type.filter(|_| problem.severity != Severity::Note) else {
-            told.push(problem);
+    let mut told: Vec<Diagnostic> = Vec::with_capacity(findings.len());
+    for diagnostic in findings {
+        let op_type = diagnostic.name_and_type.as_ref().map(|(_, op_type)| op_type.clone());
+        let Some(op_type) = op_type.filter(|_| diagnostic.severity != Severity::Note) else {
+            told.push(diagnostic);
             continue;
         };
-        let key = (problem.code, op_type, without_shapes(&problem));
+        let key = (diagnostic.code, op_type, without_shapes(&diagnostic));
         match places.get(&key).and_then(|&place| told.get_mut(place)) {
             Some(first) => {
-                first.alike += 1 + problem.alike;
-                first.behind += problem.behind;
+                first.alike += 1 + diagnostic.alike;
+                first.behind += diagnostic.behind;
             }
             None => {
                 places.insert(key, told.len());
-                told.push(problem);
+                told.push(diagnostic);
             }
         }
     }
@@ -146,10 +146,10 @@ pub(crate) fn told_once(findings: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// What is wrong, whatever the shapes.
-fn without_shapes(problem: &Problem) -> String {
-    let mut text = problem.port.clone().unwrap_or_default();
+fn without_shapes(diagnostic: &Diagnostic) -> String {
+    let mut text = diagnostic.port.clone().unwrap_or_default();
     let mut inside = false;
-    for c in problem.message.chars() {
+    for c in diagnostic.message.chars() {
         inside = (inside || c == '[') && c != ']';
         if !inside {
             text.push(c);

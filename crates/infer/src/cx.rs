@@ -1,14 +1,14 @@
 //! What a rule sees: the facts of its inputs, and a place to put those of its outputs.
 
 use crate::dim::{Dim, Why};
-use crate::driver::{World, analyse_body};
+use crate::driver::{PropagationContext, analyse_body};
 use crate::error::RuleError;
 use crate::fact::{Fact, Facts};
 use crate::require;
 use crate::shape::PartialShape;
 use crate::symbols::Symbols;
 use crate::value::{Interval, PartialValue};
-use ir::{Body, Code, ElementType, Problem, Severity};
+use ir::{Body, Code, Diagnostic, ElementType, Severity};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 pub struct InferCx<'a> {
     inputs: &'a [Fact],
     pub(crate) outputs: Vec<Option<Fact>>,
-    pub(crate) world: &'a mut World,
+    pub(crate) context: &'a mut PropagationContext,
     pub(crate) reason: Option<String>,
     bodies: &'a [Body],
-    pub(crate) body_facts: Vec<(Facts, Vec<Problem>)>,
+    pub(crate) body_facts: Vec<(Facts, Vec<Diagnostic>)>,
     /// Inputs whose value was asked for, one bit each.
     pub(crate) consulted: Cell<u64>,
 }
@@ -31,12 +31,12 @@ impl<'a> InferCx<'a> {
         inputs: &'a [Fact],
         outputs: usize,
         bodies: &'a [Body],
-        world: &'a mut World,
+        context: &'a mut PropagationContext,
     ) -> InferCx<'a> {
         let body_facts = bodies.iter().map(|_| Default::default()).collect();
         let outputs = vec![None; outputs];
         let consulted = Cell::new(0);
-        InferCx { inputs, outputs, world, reason: None, bodies, body_facts, consulted }
+        InferCx { inputs, outputs, context, reason: None, bodies, body_facts, consulted }
     }
 
     /// Number of inputs.
@@ -51,7 +51,7 @@ impl<'a> InferCx<'a> {
 
     /// Whether sizes are wanted as the specification names them; see [`crate::Inputs::nominal`].
     pub fn nominal(&self) -> bool {
-        self.world.nominal
+        self.context.nominal
     }
 
     /// Checks the number of inputs.
@@ -375,17 +375,17 @@ impl<'a> InferCx<'a> {
 
     /// Which dims are known to be equal.
     pub fn symbols(&mut self) -> &mut Symbols {
-        &mut self.world.symbols
+        &mut self.context.symbols
     }
 
     /// What variables hold when the run begins, if a run is about to begin.
     pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
-        self.world.variables.as_ref()
+        self.context.variables.as_ref()
     }
 
     /// What the ReadValue of a variable declares, if the graph is known and has one.
     pub fn declared_variable(&self, id: &str) -> Option<&Fact> {
-        self.world.declared.get(id)
+        self.context.declared.get(id)
     }
 
     /// Propagates through a body whose Parameters are given `parameters`, and returns the facts
@@ -402,30 +402,32 @@ impl<'a> InferCx<'a> {
         else {
             return Err(RuleError::new(format!("it has no body {body}")));
         };
-        self.world.enter_body()?;
-        let (facts, problems, results) = analyse_body(&inner.graph, parameters, self.world);
-        *slot = (facts, problems);
+        self.context.enter_body()?;
+        let (facts, diagnostics, results) = analyse_body(&inner.graph, parameters, self.context);
+        *slot = (facts, diagnostics);
         Ok(results)
     }
 
     /// Tells whether the last walk through a body found that its types or shapes cannot work.
     pub fn fails(&self, body: usize) -> bool {
         let found = self.body_facts.get(body);
-        found.is_some_and(|(_, problems)| problems.iter().any(cannot_work))
+        found.is_some_and(|(_, diagnostics)| diagnostics.iter().any(cannot_work))
     }
 
     /// Makes notes of what is wrong with the types and shapes of a body that may not run.
     pub fn excuse(&mut self, body: usize) {
-        let Some((_, problems)) = self.body_facts.get_mut(body) else { return };
-        for problem in problems.iter_mut().filter(|p| cannot_work(p) || p.code == Code::Declared) {
-            problem.severity = Severity::Note;
+        let Some((_, diagnostics)) = self.body_facts.get_mut(body) else { return };
+        for diagnostic in
+            diagnostics.iter_mut().filter(|p| cannot_work(p) || p.code == Code::Declared)
+        {
+            diagnostic.severity = Severity::Note;
         }
     }
 }
 
 /// Whether a body with this finding fails when it runs.
-fn cannot_work(problem: &Problem) -> bool {
-    problem.severity == Severity::Error && matches!(problem.code, Code::Type | Code::Shape)
+fn cannot_work(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error && matches!(diagnostic.code, Code::Type | Code::Shape)
 }
 
 /// What a value rule sees: the facts of inputs and outputs.

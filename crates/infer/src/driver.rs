@@ -6,7 +6,7 @@ use crate::causes::{self, Causes};
 use crate::cx::{InferCx, ValueCx};
 use crate::dim::{Dim, Why};
 use crate::error::RuleError;
-use crate::fact::{Fact, Facts, Given, Inputs, NodeFacts};
+use crate::fact::{Fact, Facts, InputSpec, Inputs, NodeFacts};
 use crate::interface::input_type;
 use crate::op::Op;
 use crate::relics;
@@ -16,7 +16,7 @@ use crate::symbols::Symbols;
 use crate::table::{self, Row};
 use crate::value::MAX_ELEMENTS;
 use crate::variables::declared_variables;
-use ir::{Body, Code, ElementType, Graph, Layer, OutputRef, Problem, Problems, Severity};
+use ir::{Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputRef, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Analysis {
     /// Facts of every layer that could be understood.
     pub facts: Facts,
     /// Errors and warnings in the order of the file.
-    pub findings: Vec<Problem>,
+    pub findings: Vec<Diagnostic>,
 }
 
 /// Propagates element types and shapes through `graph`. Goes on after an error, so that every
@@ -34,18 +34,19 @@ pub struct Analysis {
 pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let variables = inputs.variables.clone();
     let (nominal, declared) = (inputs.nominal, declared_variables(graph));
-    let mut world = World { variables, nominal, declared, ..World::default() };
-    let mut walk = Walk::new(graph, &mut world);
+    let mut context =
+        PropagationContext { variables, nominal, declared, ..PropagationContext::default() };
+    let mut walk = Walk::new(graph, &mut context);
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
     let mut findings = causes::told_once(missing_weights_once(graph, findings));
-    Problem::sort(&mut findings);
-    let (reasons, variables) = (Arc::new(world.reasons), inputs.variables.clone());
+    Diagnostic::sort(&mut findings);
+    let (reasons, variables) = (Arc::new(context.reasons), inputs.variables.clone());
     Analysis { facts: Facts { nodes, reasons, variables }, findings }
 }
 
 /// Weights that are not there fail every constant alike: one finding in place of all of these.
-fn missing_weights_once(graph: &Graph, findings: Vec<Problem>) -> Vec<Problem> {
+fn missing_weights_once(graph: &Graph, findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let Some(reason) = graph.weights().unavailable() else { return findings };
     let (missing, mut rest): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|p| p.code == Code::Weights && p.message == reason);
@@ -55,8 +56,8 @@ fn missing_weights_once(graph: &Graph, findings: Vec<Problem>) -> Vec<Problem> {
             n => format!("{n} constants need it"),
         };
         let behind = missing.iter().map(|p| p.behind).sum();
-        let problem = Problem::error(Code::Weights, at, format!("{reason}; {need}"));
-        rest.push(Problem { behind, ..problem });
+        let diagnostic = Diagnostic::error(Code::Weights, at, format!("{reason}; {need}"));
+        rest.push(Diagnostic { behind, ..diagnostic });
     }
     rest
 }
@@ -65,7 +66,7 @@ fn missing_weights_once(graph: &Graph, findings: Vec<Problem>) -> Vec<Problem> {
 ///
 /// # Errors
 /// Every error found; all unsupported operations are reported together.
-pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Problems> {
+pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Diagnostics> {
     let Analysis { facts, mut findings } = analyse(graph, inputs);
     findings.retain(|p| p.severity == Severity::Error);
     if findings.is_empty() {
@@ -75,7 +76,7 @@ pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Problems> {
     if findings.iter().any(|p| p.code == Code::Unsupported) {
         findings.retain(|p| p.code == Code::Unsupported);
     }
-    Err(Problems::new(Arc::clone(graph.source()), findings))
+    Err(Diagnostics::new(Arc::clone(graph.source()), findings))
 }
 
 /// Applies the rule of one operation to known inputs, outside any graph. Returns the facts of the
@@ -108,14 +109,14 @@ pub fn infer_shapes(
     bodies: &[Body],
     variables: Option<HashMap<String, Fact>>,
 ) -> Result<(Vec<Fact>, u64), RuleError> {
-    let mut world = World { variables, ..World::default() };
-    let applied = apply_rule(op, inputs, outputs, bodies, &mut world)?;
+    let mut context = PropagationContext { variables, ..PropagationContext::default() };
+    let applied = apply_rule(op, inputs, outputs, bodies, &mut context)?;
     Ok((applied.outputs, applied.consulted))
 }
 
 /// What the rules of one propagation share.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct PropagationContext {
     pub(crate) symbols: Symbols,
     pub(crate) variables: Option<HashMap<String, Fact>>,
     /// What ReadValue declares, by variable id.
@@ -126,7 +127,7 @@ pub(crate) struct World {
     bodies: usize,
 }
 
-impl World {
+impl PropagationContext {
     /// Notes that a body is gone through. A body is so more than once where values flow back, and one
     /// inside it for each of those times: a small file could ask for as many as it likes.
     ///
@@ -148,18 +149,18 @@ impl World {
 pub(crate) fn analyse_body(
     graph: &Graph,
     parameters: &[Option<Fact>],
-    world: &mut World,
-) -> (Facts, Vec<Problem>, Vec<Fact>) {
+    context: &mut PropagationContext,
+) -> (Facts, Vec<Diagnostic>, Vec<Fact>) {
     let given = |fact: &Option<Fact>| match fact {
-        None => Given::default(),
-        Some(fact) => Given {
+        None => InputSpec::default(),
+        Some(fact) => InputSpec {
             element_type: fact.element_type.is_static().then_some(fact.element_type),
             shape: Some(fact.shape.clone()),
             value: fact.value.clone(),
         },
     };
-    let given: Vec<Given> = parameters.iter().map(given).collect();
-    let mut walk = Walk::new(graph, world);
+    let given: Vec<InputSpec> = parameters.iter().map(given).collect();
+    let mut walk = Walk::new(graph, context);
     walk.run(&given);
     let Walk { nodes, findings, .. } = walk;
     let facts = Facts { nodes, ..Facts::default() };
@@ -175,7 +176,7 @@ pub(crate) fn analyse_body(
 struct Applied {
     outputs: Vec<Fact>,
     reason: Option<String>,
-    bodies: Vec<(Facts, Vec<Problem>)>,
+    bodies: Vec<(Facts, Vec<Diagnostic>)>,
     consulted: u64,
 }
 
@@ -184,9 +185,9 @@ fn apply(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
-    world: &mut World,
+    context: &mut PropagationContext,
 ) -> Result<Applied, RuleError> {
-    let mut applied = apply_rule(op, inputs, outputs, bodies, world)?;
+    let mut applied = apply_rule(op, inputs, outputs, bodies, context)?;
     add_values(op, inputs, &mut applied.outputs);
     Ok(applied)
 }
@@ -211,9 +212,9 @@ fn apply_rule(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
-    world: &mut World,
+    context: &mut PropagationContext,
 ) -> Result<Applied, RuleError> {
-    let mut cx = InferCx::new(inputs, outputs, bodies, world);
+    let mut cx = InferCx::new(inputs, outputs, bodies, context);
     op.infer(&mut cx)?;
     let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
     // Those that the rule leaves open altogether are unknown.
@@ -245,19 +246,19 @@ fn check_size(fact: &Fact) -> Result<(), RuleError> {
 
 struct Walk<'a> {
     graph: &'a Graph,
-    world: &'a mut World,
+    context: &'a mut PropagationContext,
     nodes: Vec<Option<NodeFacts>>,
-    findings: Vec<Problem>,
+    findings: Vec<Diagnostic>,
     causes: Causes,
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, world: &'a mut World) -> Walk<'a> {
+    fn new(graph: &'a Graph, context: &'a mut PropagationContext) -> Walk<'a> {
         let nodes = graph.layers().iter().map(|_| None).collect();
-        Walk { graph, world, nodes, findings: Vec::new(), causes: Causes::new(graph) }
+        Walk { graph, context, nodes, findings: Vec::new(), causes: Causes::new(graph) }
     }
 
-    fn run(&mut self, given: &[Given]) {
+    fn run(&mut self, given: &[InputSpec]) {
         for &position in self.graph.order() {
             let Some(layer) = self.graph.layers().get(position) else { continue };
             let parameter = self.graph.parameters().iter().position(|&p| p == position);
@@ -276,11 +277,11 @@ impl<'a> Walk<'a> {
     }
 
     fn parse(&mut self, layer: &Layer) -> Option<Arc<dyn Op>> {
-        let row = match table::find(&layer.kind, &layer.version) {
+        let row = match table::find(&layer.op_type, &layer.version) {
             Ok(row) => row,
             Err(message) => {
-                let problem = Problem::error(Code::Unsupported, layer.at, message);
-                self.findings.push(problem.of(layer));
+                let diagnostic = Diagnostic::error(Code::Unsupported, layer.at, message);
+                self.findings.push(diagnostic.of(layer));
                 return None;
             }
         };
@@ -293,20 +294,20 @@ impl<'a> Walk<'a> {
         match (row.parse)(&mut attrs) {
             Ok(op) => {
                 let (unread, ignored) = attrs.finish();
-                for name in unread.iter().filter(|name| !relics::is_relic(row.kind, name)) {
-                    let message = format!("{} has no attribute {name}; it is ignored", row.kind);
-                    let problem = Problem::warning(Code::UnknownAttribute, layer.at, message);
-                    self.findings.push(problem.of(layer));
+                for name in unread.iter().filter(|name| !relics::is_relic(row.op_type, name)) {
+                    let message = format!("{} has no attribute {name}; it is ignored", row.op_type);
+                    let diagnostic = Diagnostic::warning(Code::UnknownAttribute, layer.at, message);
+                    self.findings.push(diagnostic.of(layer));
                 }
                 for message in ignored {
-                    let problem = Problem::warning(Code::Attribute, layer.at, message);
-                    self.findings.push(problem.of(layer));
+                    let diagnostic = Diagnostic::warning(Code::Attribute, layer.at, message);
+                    self.findings.push(diagnostic.of(layer));
                 }
                 Some(op)
             }
             Err(error) => {
-                let problem = Problem::error(Code::Attribute, layer.at, error.to_string());
-                self.findings.push(problem.of(layer));
+                let diagnostic = Diagnostic::error(Code::Attribute, layer.at, error.to_string());
+                self.findings.push(diagnostic.of(layer));
                 None
             }
         }
@@ -317,31 +318,31 @@ impl<'a> Walk<'a> {
         position: usize,
         layer: &Layer,
         op: Arc<dyn Op>,
-        given: Option<Given>,
+        given: Option<InputSpec>,
     ) -> NodeFacts {
         let inputs = self.inputs(position);
         let found = self.findings.len();
-        let applied = apply(&*op, &inputs, layer.outputs.len(), &layer.bodies, self.world);
+        let applied = apply(&*op, &inputs, layer.outputs.len(), &layer.bodies, self.context);
         let (mut outputs, bodies) = match applied {
             Ok(applied) => {
                 let Applied { mut outputs, reason, bodies, .. } = applied;
                 if let (Some(given), Some(output)) = (given, outputs.first_mut()) {
                     let differ = specialise(self.graph, output, given);
-                    let problem = |m| Problem::error(Code::Type, layer.at, m).of(layer);
-                    self.findings.extend(differ.map(problem));
+                    let diagnostic = |m| Diagnostic::error(Code::Type, layer.at, m).of(layer);
+                    self.findings.extend(differ.map(diagnostic));
                 }
                 self.explain(layer, &mut outputs, reason);
                 let mut facts = Vec::new();
-                for (body, problems) in bodies {
-                    self.findings.extend(problems.into_iter().map(|p| p.inside(layer)));
+                for (body, diagnostics) in bodies {
+                    self.findings.extend(diagnostics.into_iter().map(|p| p.inside(layer)));
                     facts.push(body);
                 }
                 (outputs, facts)
             }
             Err(error) => {
-                let problem = rule_problem(layer, &*op, &inputs, error);
-                if !self.causes.explains(self.graph, position, &problem, &self.findings) {
-                    self.findings.push(problem);
+                let diagnostic = rule_diagnostic(layer, &*op, &inputs, error);
+                if !self.causes.explains(self.graph, position, &diagnostic, &self.findings) {
+                    self.findings.push(diagnostic);
                     self.causes.failed(position, self.findings.len());
                 }
                 (vec![Fact::unknown(); layer.outputs.len()], Vec::new())
@@ -383,7 +384,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let reason = reason.unwrap_or_else(|| "it does not follow from the inputs".to_owned());
-        let why = self.world.reason(format!("{}: {reason}", layer.title()));
+        let why = self.context.reason(format!("{}: {reason}", layer.title()));
         for fact in outputs {
             match &mut fact.shape {
                 PartialShape::Unranked(slot) => *slot = slot.or(why),
@@ -402,7 +403,7 @@ impl<'a> Walk<'a> {
             let PartialShape::Ranked(dims) = &mut fact.shape else { continue };
             for dim in dims.iter_mut() {
                 if !dim.is_static() && !dim.symbol().is_some() {
-                    *dim = dim.with_symbol(self.world.symbols.fresh());
+                    *dim = dim.with_symbol(self.context.symbols.fresh());
                 }
             }
         }
@@ -417,18 +418,18 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let port_name = Some(format!("output {index}"));
-            let problem = Problem::warning(Code::Declared, port.at, message).of(layer);
-            let problem = Problem { severity, port: port_name, ..problem };
+            let diagnostic = Diagnostic::warning(Code::Declared, port.at, message).of(layer);
+            let diagnostic = Diagnostic { severity, port: port_name, ..diagnostic };
             let is_note = severity == Severity::Note;
             if is_note || self.causes.differs(self.graph, position, self.findings.len()) {
-                self.findings.push(problem);
+                self.findings.push(diagnostic);
             }
         }
     }
 }
 
-fn is_error(problem: &Problem) -> bool {
-    problem.severity == Severity::Error
+fn is_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error
 }
 
 /// What a constant says of itself, even where its data is missing.
@@ -443,7 +444,7 @@ fn stated(layer: &Layer) -> Option<Fact> {
 
 /// Puts what the caller knows in place of what the model declares. Tells if it is given another type
 /// than it declares.
-fn specialise(graph: &Graph, output: &mut Fact, given: Given) -> Option<String> {
+fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<String> {
     let declared = output.element_type;
     let taken = input_type(graph, declared);
     let mut differ = None;
@@ -489,14 +490,14 @@ fn bounds(declared: &PartialShape, inferred: &PartialShape) -> bool {
     declared.len() == inferred.len() && declared.iter().zip(inferred).all(bounds)
 }
 
-fn rule_problem(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError) -> Problem {
-    let mut problem = Problem::error(error.code, layer.at, error.message).of(layer);
-    problem.port = error.input.map(|i| port_name(op, i));
+fn rule_diagnostic(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError) -> Diagnostic {
+    let mut diagnostic = Diagnostic::error(error.code, layer.at, error.message).of(layer);
+    diagnostic.port = error.input.map(|i| port_name(op, i));
     if !inputs.is_empty() {
         let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
-        problem.context = Some(format!("inputs: {}", facts.join("  ")));
+        diagnostic.context = Some(format!("inputs: {}", facts.join("  ")));
     }
-    problem
+    diagnostic
 }
 
 /// `input 2 (axes)`.

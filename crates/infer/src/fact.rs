@@ -61,7 +61,7 @@ impl fmt::Debug for Fact {
 
 /// What a caller knows of an input beyond what the model declares.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given {
+pub struct InputSpec {
     /// The element type, where the model leaves it open.
     pub element_type: Option<ElementType>,
     /// The shape to use in place of the declared one.
@@ -74,7 +74,7 @@ pub struct Given {
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// By position of the Parameter; missing entries are nothing known.
-    pub parameters: Vec<Given>,
+    pub parameters: Vec<InputSpec>,
     /// What variables hold when a run begins, by variable id; `None` when that is not known, as in
     /// a check without a run.
     pub variables: Option<HashMap<String, Fact>>,
@@ -86,7 +86,7 @@ pub struct Inputs {
 impl Inputs {
     /// Known shapes for the first Parameters.
     pub fn shapes(shapes: impl IntoIterator<Item = PartialShape>) -> Inputs {
-        let given = |shape| Given { shape: Some(shape), ..Given::default() };
+        let given = |shape| InputSpec { shape: Some(shape), ..InputSpec::default() };
         Inputs { parameters: shapes.into_iter().map(given).collect(), ..Inputs::default() }
     }
 }

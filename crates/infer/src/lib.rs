@@ -6,7 +6,7 @@
 //! for &result in graph.results() {
 //!     println!("{}", facts.output(graph.inputs_of(result)[0]).unwrap());
 //! }
-//! # Ok::<(), ir::Problems>(())
+//! # Ok::<(), ir::Diagnostics>(())
 //! ```
 //!
 //! One rule per operation serves static, bounded and dynamic shapes: a [`Dim`] is an interval
@@ -43,7 +43,7 @@ pub use cx::{InferCx, ValueCx};
 pub use dim::{Dim, Symbol, Why};
 pub use driver::{Analysis, analyse, infer_op, infer_shapes, port_name, propagate};
 pub use error::{AttrError, RuleError};
-pub use fact::{Fact, Facts, Given, Inputs, NodeFacts};
+pub use fact::{Fact, Facts, InputSpec, Inputs, NodeFacts};
 pub use interface::{input_type, output_type};
 pub use op::{Op, OpTraits, Parse};
 pub use shape::{Dims, PartialShape, ShapeTextError};

@@ -104,9 +104,10 @@ const OF_TYPES: &[(&[&str], &[&str])] = &[
 ];
 
 /// Whether an attribute that an operation does not have is a relic of an older converter.
-pub(crate) fn is_relic(kind: &str, attribute: &str) -> bool {
-    let of_type =
-        |(kinds, names): &(&[&str], &[&str])| kinds.contains(&kind) && names.contains(&attribute);
+pub(crate) fn is_relic(op_type: &str, attribute: &str) -> bool {
+    let of_type = |(op_types, names): &(&[&str], &[&str])| {
+        op_types.contains(&op_type) && names.contains(&attribute)
+    };
     ANYWHERE.contains(&attribute) || OF_TYPES.iter().any(of_type)
 }
 
@@ -117,9 +118,9 @@ mod tests {
 
     #[test]
     fn relics_belong_to_operations_there_are() {
-        let known: Vec<&str> = table::ROWS.iter().map(|row| row.kind).collect();
-        let named = OF_TYPES.iter().flat_map(|(kinds, _)| kinds.iter());
-        let strange: Vec<&&str> = named.filter(|kind| !known.contains(kind)).collect();
+        let known: Vec<&str> = table::ROWS.iter().map(|row| row.op_type).collect();
+        let named = OF_TYPES.iter().flat_map(|(op_types, _)| op_types.iter());
+        let strange: Vec<&&str> = named.filter(|op_type| !known.contains(op_type)).collect();
         assert!(strange.is_empty(), "{strange:?}");
     }
 

@@ -364,7 +364,7 @@ const BEFORE_OPSETS: [&str; 8] = [
 #[derive(Clone, Copy)]
 pub struct Row {
     /// The operation type in the words of the specification.
-    pub kind: &'static str,
+    pub op_type: &'static str,
     /// The versions it covers.
     pub versions: Versions,
     /// The file of `ops/` that holds its rule.
@@ -374,10 +374,10 @@ pub struct Row {
 }
 
 macro_rules! rows {
-    ($($kind:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
+    ($($op_type:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
         /// Every row, sorted by type.
         pub const ROWS: &[Row] = &[$(Row {
-            kind: $kind,
+            op_type: $op_type,
             versions: $versions,
             module: stringify!($module),
             parse: |attrs| {
@@ -393,10 +393,10 @@ macro_rules! rows {
 
 opset!(rows);
 
-static BY_KIND: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| {
+static BY_TYPE: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| {
     let mut map: HashMap<String, Vec<&'static Row>> = HashMap::new();
     for row in ROWS {
-        map.entry(row.kind.to_ascii_lowercase()).or_default().push(row);
+        map.entry(row.op_type.to_ascii_lowercase()).or_default().push(row);
     }
     // The spelling that the writer uses for constants.
     let constant = map.get("constant").cloned().unwrap_or_default();
@@ -408,16 +408,17 @@ static BY_KIND: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| 
 ///
 /// # Errors
 /// What exists instead, for a message.
-pub fn find(kind: &str, version: &str) -> Result<&'static Row, String> {
-    let rows = BY_KIND.get(&kind.to_ascii_lowercase());
+pub fn find(op_type: &str, version: &str) -> Result<&'static Row, String> {
+    let rows = BY_TYPE.get(&op_type.to_ascii_lowercase());
     let rows = rows.map(Vec::as_slice).unwrap_or_default();
-    let before = matches!(version, "experimental" | "extension") && BEFORE_OPSETS.contains(&kind);
+    let before =
+        matches!(version, "experimental" | "extension") && BEFORE_OPSETS.contains(&op_type);
     let version = if before { "opset6" } else { version };
     if let Some(row) = rows.iter().find(|row| row.versions.has(version)) {
         return Ok(row);
     }
     if rows.is_empty() {
-        return Err(format!("there is no operation {kind}; `irrun ops` lists those there are"));
+        return Err(format!("there is no operation {op_type}; `irrun ops` lists those there are"));
     }
     let known: Vec<String> = rows
         .iter()
@@ -426,7 +427,7 @@ pub fn find(kind: &str, version: &str) -> Result<&'static Row, String> {
             other => other.introduced(),
         })
         .collect();
-    Err(format!("{kind} does not exist in {version}; it exists in {}", known.join(", ")))
+    Err(format!("{op_type} does not exist in {version}; it exists in {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -437,20 +438,20 @@ mod tests {
     fn rows_are_sorted_and_do_not_overlap() {
         for pair in ROWS.windows(2) {
             let (a, b) = (&pair[0], &pair[1]);
-            assert!(a.kind <= b.kind, "{} comes after {}", a.kind, b.kind);
+            assert!(a.op_type <= b.op_type, "{} comes after {}", a.op_type, b.op_type);
             if let (true, Versions::Opset(_, last), Versions::Opset(first, _)) =
-                (a.kind == b.kind, a.versions, b.versions)
+                (a.op_type == b.op_type, a.versions, b.versions)
             {
-                assert!(last < first, "{} has two rows for opset{first}", a.kind);
+                assert!(last < first, "{} has two rows for opset{first}", a.op_type);
             }
         }
     }
 
     #[test]
     fn lookup() {
-        assert_eq!(find("RESHAPE", "opset16").unwrap().kind, "Reshape");
-        assert_eq!(find("Const", "opset1").unwrap().kind, "Constant");
-        for (kind, version, message) in [
+        assert_eq!(find("RESHAPE", "opset16").unwrap().op_type, "Reshape");
+        assert_eq!(find("Const", "opset1").unwrap().op_type, "Constant");
+        for (op_type, version, message) in [
             ("Roll", "opset6", "Roll does not exist in opset6; it exists in opset7..opset16"),
             ("Roll", "OPSET7", "Roll does not exist in OPSET7; it exists in opset7..opset16"),
             ("Roll", "opset07", "Roll does not exist in opset07; it exists in opset7..opset16"),
@@ -458,7 +459,7 @@ mod tests {
             ("Roll", "", "Roll does not exist in ; it exists in opset7..opset16"),
             ("Rol", "opset7", "there is no operation Rol; `irrun ops` lists those there are"),
         ] {
-            assert_eq!(find(kind, version).err().unwrap(), message);
+            assert_eq!(find(op_type, version).err().unwrap(), message);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Table tests for rules: one operation, described inputs, expected outputs or error text.
 
-use crate::fact::{Fact, Given, Inputs};
+use crate::fact::{Fact, InputSpec, Inputs};
 use crate::value::{Interval, PartialValue};
 use crate::{PartialShape, analyse};
 use ir::{ElementType, GraphBuilder, Severity};
@@ -51,7 +51,7 @@ impl Input {
 /// One layer with its attributes and inputs.
 #[derive(Clone)]
 pub struct Case {
-    kind: &'static str,
+    op_type: &'static str,
     version: &'static str,
     attrs: Vec<(String, String)>,
     inputs: Vec<Input>,
@@ -60,8 +60,8 @@ pub struct Case {
 
 impl Case {
     /// A layer of a type and version.
-    pub fn of(kind: &'static str, version: &'static str) -> Case {
-        Case { kind, version, attrs: Vec::new(), inputs: Vec::new(), nominal: false }
+    pub fn of(op_type: &'static str, version: &'static str) -> Case {
+        Case { op_type, version, attrs: Vec::new(), inputs: Vec::new(), nominal: false }
     }
 
     /// With an attribute.
@@ -109,10 +109,10 @@ impl Case {
         for (i, Input(fact)) in self.inputs.iter().enumerate() {
             let declared = fact.shape.to_string();
             sources.push(g.parameter(&format!("x{i}"), fact.element_type, &declared));
-            given.parameters.push(Given { value: fact.value.clone(), ..Given::default() });
+            given.parameters.push(InputSpec { value: fact.value.clone(), ..InputSpec::default() });
         }
         let attrs: Vec<_> = self.attrs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let layer = g.layer(self.kind, self.version).attributes(&attrs).inputs(&sources);
+        let layer = g.layer(self.op_type, self.version).attributes(&attrs).inputs(&sources);
         let outputs = layer.outputs(outputs);
         for (i, output) in outputs.iter().enumerate() {
             g.result(&format!("y{i}"), *output);
@@ -132,6 +132,6 @@ impl Case {
 impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let inputs: Vec<String> = self.inputs.iter().map(|Input(fact)| fact.to_string()).collect();
-        write!(f, "{} {:?} of {}", self.kind, self.attrs, inputs.join("  "))
+        write!(f, "{} {:?} of {}", self.op_type, self.attrs, inputs.join("  "))
     }
 }

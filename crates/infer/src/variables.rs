@@ -45,7 +45,7 @@ pub fn declared_variables(graph: &Graph) -> HashMap<String, Fact> {
         for body in &layer.bodies {
             found.extend(declared_variables(&body.graph));
         }
-        let row = layer.is("ReadValue").then(|| table::find(&layer.kind, &layer.version).ok());
+        let row = layer.is("ReadValue").then(|| table::find(&layer.op_type, &layer.version).ok());
         let Some(row) = row.flatten() else { continue };
         let Ok(op) = (row.parse)(&mut Attrs::new(layer, &graph.weights_of(layer))) else {
             continue;

@@ -10,7 +10,7 @@
 
 use ir::ElementType::{F32, I64};
 use ir::{Graph, GraphBuilder, OutputRef};
-use irrun_infer::{Analysis, Given, Inputs, Interval, PartialShape, PartialValue, analyse};
+use irrun_infer::{Analysis, InputSpec, Inputs, Interval, PartialShape, PartialValue, analyse};
 use proptest::prelude::*;
 
 /// An interval, and a number in it.
@@ -118,8 +118,8 @@ impl Chain {
         let x = g.parameter("x", F32, &text.join(","));
         let shape: String = dims.iter().map(|d| format!("{},", d.value)).collect();
         let shape: PartialShape = shape.trim_end_matches(',').parse().unwrap();
-        let mut bounds = Inputs { parameters: vec![Given::default()], ..Inputs::default() };
-        let exact = Given { shape: Some(shape), ..Given::default() };
+        let mut bounds = Inputs { parameters: vec![InputSpec::default()], ..Inputs::default() };
+        let exact = InputSpec { shape: Some(shape), ..InputSpec::default() };
         let mut exact = Inputs { parameters: vec![exact], ..Inputs::default() };
         let mut tensors = vec![x];
         for (i, step) in steps.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Chain {
 }
 
 /// What is known of a pattern: bounds, or the numbers drawn; -1 at `infer`.
-fn known(pattern: &[Drawn], infer: Option<usize>, exact: bool) -> Given {
+fn known(pattern: &[Drawn], infer: Option<usize>, exact: bool) -> InputSpec {
     let value = |(i, d): (usize, &Drawn)| match exact {
         _ if infer == Some(i) => Interval::exact(-1),
         true => Interval::exact(d.value),
@@ -172,7 +172,7 @@ fn known(pattern: &[Drawn], infer: Option<usize>, exact: bool) -> Given {
     };
     let values = pattern.iter().enumerate().map(value).collect();
     let value = PartialValue::ints(I64, &[pattern.len()], values);
-    Given { value: Some(value.into()), ..Given::default() }
+    InputSpec { value: Some(value.into()), ..InputSpec::default() }
 }
 
 fn reshape(g: &mut GraphBuilder, data: OutputRef, by: OutputRef, special_zero: bool) -> OutputRef {

@@ -1,12 +1,12 @@
 //! A `.bin` that is not there, or not all of it, is one finding, whatever the number of constants.
 
-use ir::{Code, GraphBuilder, Problem, Weights};
+use ir::{Code, Diagnostic, GraphBuilder, Weights};
 use irrun_infer::{Inputs, analyse};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The findings in a model of two constants of 8 bytes and an empty one.
-fn findings(weights: Weights) -> Vec<Problem> {
+fn findings(weights: Weights) -> Vec<Diagnostic> {
     let mut g = GraphBuilder::new("m");
     let a = g.constant_f32(&[2], &[1.0, 2.0]);
     let b = g.constant_f32(&[2], &[3.0, 4.0]);

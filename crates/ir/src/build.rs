@@ -1,8 +1,8 @@
 //! Builds graphs in memory: for tests, and for programs that have no file.
 
+use crate::diagnostic::{Diagnostic, SourceFile};
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Graph, Layer, OutputRef, Parts, Port};
-use crate::problem::{Problem, Source};
 use crate::weights::Weights;
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ impl GraphBuilder {
     }
 
     /// Starts a layer; [`LayerBuilder::outputs`] or [`LayerBuilder::output`] adds it.
-    pub fn layer(&mut self, kind: &str, version: &str) -> LayerBuilder<'_> {
+    pub fn layer(&mut self, op_type: &str, version: &str) -> LayerBuilder<'_> {
         let id = count(self.parts.layers.len());
         let layer = Layer {
             id,
-            name: format!("{kind}_{id}"),
-            kind: kind.to_owned(),
+            name: format!("{op_type}_{id}"),
+            op_type: op_type.to_owned(),
             version: version.to_owned(),
             ..Layer::default()
         };
@@ -87,9 +87,9 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As [`Graph::assemble`].
-    pub fn finish(self) -> Result<Graph, Vec<Problem>> {
+    pub fn finish(self) -> Result<Graph, Vec<Diagnostic>> {
         let weights = Arc::new(Weights::from_bytes(self.weights));
-        Graph::assemble(self.parts, weights, Arc::new(Source::default()))
+        Graph::assemble(self.parts, weights, Arc::new(SourceFile::default()))
     }
 }
 

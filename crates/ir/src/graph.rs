@@ -1,8 +1,7 @@
 //! What an IR file says: layers, ports, edges, bodies, and the notes beside them.
 
+use crate::diagnostic::{ByteOffset, Diagnostic, SourceFile};
 use crate::element::ElementType;
-use crate::problem::{At, Problem, Source};
-use crate::structure::Links;
 use crate::weights::Weights;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -36,8 +35,8 @@ pub struct Graph {
     pub(crate) parts: Arc<Parts>,
     pub(crate) links: Arc<Links>,
     pub(crate) weights: Arc<Weights>,
-    pub(crate) source: Arc<Source>,
-    pub(crate) warnings: Arc<Vec<Problem>>,
+    pub(crate) source: Arc<SourceFile>,
+    pub(crate) warnings: Arc<Vec<Diagnostic>>,
 }
 
 /// The content of a `<net>` or body element, before its edges are resolved.
@@ -57,6 +56,15 @@ pub struct Parts {
     pub notes: Vec<Element>,
 }
 
+/// The edges of a graph as positions, and the order they imply.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    pub(crate) inputs: Vec<SmallVec<[OutputRef; 3]>>,
+    pub(crate) order: Vec<usize>,
+    pub(crate) parameters: Vec<usize>,
+    pub(crate) results: Vec<usize>,
+}
+
 /// One `<layer>`.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Layer {
@@ -65,7 +73,7 @@ pub struct Layer {
     /// The friendly name.
     pub name: String,
     /// The operation type, as written.
-    pub kind: String,
+    pub op_type: String,
     /// The opset, as written: `opset7`, `extension`, `mxnet` …
     pub version: String,
     /// Further attributes of the tag itself, such as `output_names`.
@@ -83,13 +91,13 @@ pub struct Layer {
     /// What a constant holds that the reader has made, in place of a range of the `.bin`.
     pub bytes: Option<Arc<[u8]>>,
     /// Where the layer begins.
-    pub at: At,
+    pub at: ByteOffset,
 }
 
 impl Layer {
     /// Whether the layer is of an operation type; the format ignores letter case here.
-    pub fn is(&self, kind: &str) -> bool {
-        self.kind.eq_ignore_ascii_case(kind)
+    pub fn is(&self, op_type: &str) -> bool {
+        self.op_type.eq_ignore_ascii_case(op_type)
     }
 
     /// The value of a `<data>` attribute.
@@ -99,7 +107,26 @@ impl Layer {
 
     /// `Roll "decoder/roll_3" (opset7, layer 41)`, as every message names a layer.
     pub fn title(&self) -> String {
-        format!("{} \"{}\" ({}, layer {})", self.kind, self.name, self.version, self.id)
+        format!("{} \"{}\" ({}, layer {})", self.op_type, self.name, self.version, self.id)
+    }
+}
+
+impl Diagnostic {
+    /// Names the layer it concerns.
+    pub fn of(self, layer: &Layer) -> Diagnostic {
+        Diagnostic {
+            layer: Some(layer.id),
+            name_and_type: Some((layer.name.clone(), layer.op_type.clone())),
+            subject: Some(layer.title()),
+            ..self
+        }
+    }
+
+    /// Adds the layer whose body it is in.
+    pub fn inside(mut self, layer: &Layer) -> Diagnostic {
+        let subject = self.subject.take().unwrap_or_else(|| "a layer".to_owned());
+        self.subject = Some(format!("{subject} in the body of {}", layer.title()));
+        self
     }
 }
 
@@ -117,7 +144,7 @@ pub struct Port {
     /// `<rt_info>` of the port, kept as written.
     pub rt_info: Option<Box<Element>>,
     /// Where the port begins.
-    pub at: At,
+    pub at: ByteOffset,
 }
 
 /// One `<edge>`.
@@ -132,7 +159,7 @@ pub struct Edge {
     /// Label of its input port.
     pub to_port: u64,
     /// Where the edge stands.
-    pub at: At,
+    pub at: ByteOffset,
 }
 
 /// Which body of its layer a body is.
@@ -173,7 +200,7 @@ pub struct PortMap {
     /// `current_iteration` or `execution_condition`.
     pub purpose: Option<String>,
     /// Where the entry stands.
-    pub at: At,
+    pub at: ByteOffset,
 }
 
 /// The slicing of a port over iterations.
@@ -265,12 +292,12 @@ impl Graph {
     }
 
     /// The XML the graph came from.
-    pub fn source(&self) -> &Arc<Source> {
+    pub fn source(&self) -> &Arc<SourceFile> {
         &self.source
     }
 
     /// What is odd about the file but does not stop it from running.
-    pub fn warnings(&self) -> &[Problem] {
+    pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 

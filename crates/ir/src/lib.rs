@@ -16,27 +16,23 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![cfg_attr(not(test), deny(clippy::as_conversions))]
 
-mod audit;
 mod build;
-mod decode;
+mod diagnostic;
 mod element;
 mod graph;
-mod preprocess;
-mod problem;
-mod reader;
-mod structure;
+mod read;
 mod text;
+mod topology;
 mod weights;
-mod writer;
-mod xml;
+mod write;
 
 pub use build::{GraphBuilder, LayerBuilder};
+pub use diagnostic::{ByteOffset, Code, Diagnostic, Diagnostics, ReadError, Severity, SourceFile};
 pub use element::ElementType;
 pub use graph::{
     Body, Edge, Element, Graph, Layer, OutputRef, Parts, Port, PortMap, Role, Slice, Version,
 };
-pub use problem::{At, Code, Problem, Problems, ReadError, Severity, Source};
-pub use reader::{read, read_bytes};
+pub use read::{read, read_bytes};
 pub use text::{join_names, leading_integer, split_names};
 pub use weights::{Weights, WeightsError, WeightsSlice};
-pub use writer::{write, write_xml};
+pub use write::{write, write_xml};

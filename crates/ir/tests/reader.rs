@@ -217,7 +217,7 @@ fn chain(graph: &Graph) -> Vec<String> {
     let show = |&i: &usize| {
         let layer = &graph.layers()[i];
         let data: Vec<_> = layer.data.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-        format!("{}{}", layer.kind, data.concat())
+        format!("{}{}", layer.op_type, data.concat())
     };
     graph.order().iter().map(show).collect()
 }

@@ -63,7 +63,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     (text(), attributes(), vec(port(), 1..3), proptest::option::of(element())).prop_map(
         |(name, data, outputs, rt_info)| Layer {
             name,
-            kind: "Thing".into(),
+            op_type: "Thing".into(),
             version: "opset1".into(),
             data,
             outputs,
@@ -149,10 +149,10 @@ fn means_are_written_as_constants() {
     let read = irrun_ir::read_bytes(xml.as_bytes(), &path, Arc::clone(plain.weights())).unwrap();
     irrun_ir::write(&read, &path).unwrap();
     let again = irrun_ir::read(&path).unwrap();
-    let kinds =
-        |g: &Graph| g.order().iter().map(|&i| g.layers()[i].kind.clone()).collect::<Vec<_>>();
-    assert_eq!(kinds(&again), ["Parameter", "Const", "Subtract", "Const", "Thing", "Result"]);
-    assert_eq!(kinds(&again), kinds(&read));
+    let op_types =
+        |g: &Graph| g.order().iter().map(|&i| g.layers()[i].op_type.clone()).collect::<Vec<_>>();
+    assert_eq!(op_types(&again), ["Parameter", "Const", "Subtract", "Const", "Thing", "Result"]);
+    assert_eq!(op_types(&again), op_types(&read));
     let mean = again.layers().iter().find(|l| l.name == "pre-process/x/mean").unwrap();
     assert_eq!(mean.attribute("offset"), Some("64"));
     assert_eq!(again.weights().bytes()[64..], [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat());

@@ -6,7 +6,7 @@ use crate::npz::{self, Npz};
 use crate::text::{self, nearest};
 use crate::{out, print};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use infer::{Given, PartialShape};
+use infer::{InputSpec, PartialShape};
 use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
 use std::collections::{HashMap, HashSet};
@@ -187,7 +187,8 @@ impl Declared {
 
     /// What propagation is told about the inputs.
     pub fn given(&self) -> infer::Inputs {
-        let given = |shape: &PartialShape| Given { shape: Some(shape.clone()), ..Given::default() };
+        let given =
+            |shape: &PartialShape| InputSpec { shape: Some(shape.clone()), ..InputSpec::default() };
         infer::Inputs {
             parameters: self.shapes.iter().map(given).collect(),
             ..infer::Inputs::default()

@@ -76,7 +76,7 @@ impl Case {
     /// When the model cannot be read.
     pub fn is_unsupported(&self) -> Result<bool> {
         fn any(graph: &Graph) -> bool {
-            let unknown = |l: &ir::Layer| infer::find(&l.kind, &l.version).is_err();
+            let unknown = |l: &ir::Layer| infer::find(&l.op_type, &l.version).is_err();
             graph.layers().iter().any(|l| unknown(l) || l.bodies.iter().any(|b| any(&b.graph)))
         }
         Ok(any(&ir::read(self.dir.join("model.xml"))?))

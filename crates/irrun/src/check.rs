@@ -10,7 +10,7 @@ use crate::table::table;
 use crate::text::{glob, nearest, plural};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
-use ir::{Code, ElementType, Graph, Layer, OutputRef, Port, Problem, Severity, Source};
+use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -46,7 +46,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let Analysis { facts, findings } =
         infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
     let facts = ManuallyDrop::new(facts);
-    let mut all: Vec<Problem> = graph.warnings().to_vec();
+    let mut all: Vec<Diagnostic> = graph.warnings().to_vec();
     all.extend(findings);
     if !args.shape.is_empty() {
         // What a file declares is for the shapes it declares.
@@ -55,7 +55,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     if !all.iter().any(|p| p.severity == Severity::Error) {
         all.extend(ranges::prove(&graph, &declared));
     }
-    Problem::sort(&mut all);
+    Diagnostic::sort(&mut all);
     if args.json {
         print::json(&report(&layers(&graph, &facts), &all, graph.source()))?;
     } else {
@@ -64,7 +64,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
 }
 
-fn is_note(problem: &Problem) -> bool {
+fn is_note(problem: &Diagnostic) -> bool {
     problem.severity == Severity::Note
 }
 
@@ -110,7 +110,7 @@ fn layers(graph: &Graph, facts: &Facts) -> Vec<Value> {
         let mut value = json!({
             "id": layer.id,
             "name": layer.name,
-            "type": layer.kind,
+            "type": layer.op_type,
             "version": layer.version,
             "outputs": layer.outputs.iter().enumerate().map(output).collect::<Vec<_>>(),
         });
@@ -131,8 +131,8 @@ fn declared_shape(port: &Port) -> PartialShape {
     port.dims.iter().map(dim).collect()
 }
 
-fn report(layers: &[Value], findings: &[Problem], source: &Source) -> Value {
-    let finding = |p: &Problem| {
+fn report(layers: &[Value], findings: &[Diagnostic], source: &SourceFile) -> Value {
+    let finding = |p: &Diagnostic| {
         json!({
             "code": p.code.to_string(),
             "severity": p.severity.to_string(),
@@ -156,12 +156,12 @@ fn report(layers: &[Value], findings: &[Problem], source: &Source) -> Value {
 }
 
 /// The types and shapes that a layer was given, as its finding names them.
-fn inputs(problem: &Problem) -> Vec<&str> {
+fn inputs(problem: &Diagnostic) -> Vec<&str> {
     let list = problem.context.as_deref().and_then(|c| c.strip_prefix("inputs: "));
     list.map(|list| list.split("  ").collect()).unwrap_or_default()
 }
 
-fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) -> String {
+fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic]) -> String {
     let chosen = |layer: &Layer| match &args.only {
         Some(pattern) => glob(pattern, &layer.name),
         None => args.all || layer.is("Parameter") || layer.is("Result"),
@@ -176,7 +176,7 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Problem]) ->
         }
         let stands_in = args.shape.is_empty();
         let shown: Vec<String> = outputs.iter().map(|(f, p)| shown(f, p, stands_in)).collect();
-        let kind = format!("{}-{}", layer.kind, layer.version);
+        let kind = format!("{}-{}", layer.op_type, layer.version);
         rows.push(vec![layer.id.to_string(), kind, layer.name.clone(), shown.join("  ")]);
     }
     let mut out = table(&rows);
@@ -219,13 +219,13 @@ fn shown(fact: &Fact, port: &Port, stands_in: bool) -> String {
 }
 
 /// A line for each finding.
-fn told(findings: &[Problem], source: &Source) -> String {
-    let line = |p: &Problem| format!("{} {}: {}\n", p.severity, p.code, p.render(source));
+fn told(findings: &[Diagnostic], source: &SourceFile) -> String {
+    let line = |p: &Diagnostic| format!("{} {}: {}\n", p.severity, p.code, p.render(source));
     findings.iter().map(line).collect()
 }
 
 /// `1 error, 0 warnings`, and notes if there are any.
-fn counts(findings: &[Problem]) -> String {
+fn counts(findings: &[Diagnostic]) -> String {
     let count = |wanted| findings.iter().filter(|p| p.severity == wanted).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let text = format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"));

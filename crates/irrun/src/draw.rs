@@ -149,7 +149,7 @@ const VALUES: i64 = 8;
 
 /// Type and name, and for a constant what it is.
 fn label(layer: &Layer, constant: Option<&Fact>) -> String {
-    let mut text = format!("{}\n{}", layer.kind, layer.name);
+    let mut text = format!("{}\n{}", layer.op_type, layer.name);
     if let Some(fact) = constant {
         let count = fact.shape.volume().value();
         let value = fact.value.clone().filter(|_| count.is_some_and(|n| n <= VALUES));
@@ -169,7 +169,7 @@ fn edge_label(layer: &Layer, input: usize, fact: Option<&Fact>) -> String {
 }
 
 fn color(layer: &Layer) -> &'static str {
-    match layer.kind.as_str() {
+    match layer.op_type.as_str() {
         "Parameter" => "#cfe8cf",
         "Result" => "#f7d4c4",
         "Const" | "Constant" => "#eeeeee",

@@ -1,7 +1,7 @@
 //! Exit codes, carried by errors to `main`.
 
 use anyhow::Error;
-use ir::{Problem, Problems};
+use ir::{Diagnostic, Diagnostics};
 use std::fmt;
 
 /// The exit codes of the command.
@@ -34,10 +34,10 @@ pub struct Failure {
 /// led to them.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(problems) = self.error.downcast_ref::<Problems>() else {
+        let Some(problems) = self.error.downcast_ref::<Diagnostics>() else {
             return write!(f, "error: {:#}", self.error);
         };
-        let line = |p: &Problem| format!("{}: {}", p.severity, p.render(problems.source_file()));
+        let line = |p: &Diagnostic| format!("{}: {}", p.severity, p.render(problems.source_file()));
         f.write_str(&problems.list().iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Inspection<'a> {
     /// Counts layers and weights; bytes that several constants share are counted once.
     fn count(&mut self, graph: &'a Graph, seen: &mut BTreeSet<(u64, u64)>) {
         for layer in graph.layers() {
-            *self.operations.entry((&layer.kind, &layer.version)).or_default() += 1;
+            *self.operations.entry((&layer.op_type, &layer.version)).or_default() += 1;
             for body in &layer.bodies {
                 self.count(&body.graph, seen);
             }

@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 /// # Errors
 /// When no operation is called as asked, or the list cannot be written.
 pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
-    let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| glob(pattern, row.kind));
+    let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| glob(pattern, row.op_type));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
     if let (Some(pattern), true, false) = (&args.only, rows.is_empty(), args.json) {
-        let near = nearest(pattern, ROWS.iter().map(|row| row.kind));
+        let near = nearest(pattern, ROWS.iter().map(|row| row.op_type));
         let hint = near.map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
         let error = anyhow!("there is no operation {pattern}{hint}");
         return Err(Failure { exit: Exit::Usage, error });
@@ -31,7 +31,7 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
                 Versions::Opset(_, last) => Some(format!("opset{last}")),
                 Versions::Named(_) => None,
             };
-            json!({ "type": row.kind, "version": row.versions.introduced(), "last": last })
+            json!({ "type": row.op_type, "version": row.versions.introduced(), "last": last })
         };
         let list: Vec<_> = rows.iter().map(op).collect();
         print::json(&json!({ "schema": 1, "operations": list }))?;
@@ -46,7 +46,7 @@ const OPSETS: &str = "https://docs.openvino.ai/2026/documentation/openvino-ir-fo
 
 /// The page `docs/operations.md`: a line for each row, with its specification and its two files.
 pub fn page(rows: &[&Row]) -> String {
-    let types: BTreeSet<&str> = rows.iter().map(|row| row.kind).collect();
+    let types: BTreeSet<&str> = rows.iter().map(|row| row.op_type).collect();
     let mut text = format!(
         "<!-- Written by `make operations` from the table in crates/infer/src/table.rs. -->\n\
          # Operations\n\n\
@@ -63,14 +63,14 @@ pub fn page(rows: &[&Row]) -> String {
                 let until = if last > first { format!(" to {last}") } else { String::new() };
                 (format!("{first}{until}"), format!("[opset{first}]({OPSETS}/opset{first}.html)"))
             }
-            Versions::Named(name) if row.kind.ends_with("Reshape") => {
+            Versions::Named(name) if row.op_type.ends_with("Reshape") => {
                 (format!("`{name}`"), "[the dialects](dialects/reshape-and-roll.md)".to_owned())
             }
             Versions::Named(name) => (format!("`{name}`"), "OpenVINO's own".to_owned()),
         };
         let file = |of: &str| format!("[{0}.rs](../crates/{of}/src/ops/{0}.rs)", row.module);
         let (rule, kernel) = (file("infer"), file("runtime"));
-        let kind = row.kind;
+        let kind = row.op_type;
         text.push_str(&format!("| {kind} | {opsets} | {specification} | {rule} | {kernel} |\n"));
     }
     text
@@ -82,7 +82,7 @@ fn listing(rows: &[&Row]) -> String {
             Versions::Opset(first, last) if last > first => format!("to opset{last}"),
             _ => String::new(),
         };
-        vec![row.kind.to_owned(), row.versions.introduced(), until]
+        vec![row.op_type.to_owned(), row.versions.introduced(), until]
     };
     let mut text = table(&rows.iter().map(line).collect::<Vec<_>>());
     text.push_str(&format!("{} rows\n", rows.len()));

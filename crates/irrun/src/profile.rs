@@ -18,7 +18,7 @@ pub fn ms(time: Duration) -> f64 {
 /// which layers first ended.
 pub fn json(steps: &[StepTime], runs: u32) -> Value {
     let layer = |s: &StepTime| {
-        json!({ "layer": s.layer, "type": s.kind, "kernel": s.kernel,
+        json!({ "layer": s.layer, "type": s.op_type, "kernel": s.kernel,
                 "ms": ms(s.time / runs.max(1)), "times": s.times })
     };
     steps.iter().map(layer).collect()
@@ -32,17 +32,17 @@ pub fn text(steps: &[StepTime], runs: u32) -> String {
     }
     let per_run = |s: &StepTime| s.time.as_secs_f64() * 1e3 / f64::from(runs.max(1));
     let total: f64 = steps.iter().map(per_run).sum();
-    let mut kinds: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
+    let mut op_types: BTreeMap<(&str, &str), (usize, f64)> = BTreeMap::new();
     for step in steps {
-        let entry = kinds.entry((&step.kind, step.kernel)).or_default();
+        let entry = op_types.entry((&step.op_type, step.kernel)).or_default();
         entry.0 += 1;
         entry.1 += per_run(step);
     }
-    let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let mut op_types: Vec<_> = op_types.into_iter().collect();
+    op_types.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
     let share = |time: f64| vec![format!("{time:.3} ms"), format!("{:.1} %", 100.0 * time / total)];
-    let by_kind = kinds.iter().map(|((kind, kernel), (count, time))| {
-        [vec![format!("{count} x {kind}"), (*kernel).to_owned()], share(*time)].concat()
+    let by_type = op_types.iter().map(|((op_type, kernel), (count, time))| {
+        [vec![format!("{count} x {op_type}"), (*kernel).to_owned()], share(*time)].concat()
     });
     let mut layers: Vec<&StepTime> = steps.iter().collect();
     layers.sort_by(|a, b| per_run(b).total_cmp(&per_run(a)));
@@ -50,6 +50,6 @@ pub fn text(steps: &[StepTime], runs: u32) -> String {
         .iter()
         .take(LAYERS)
         .map(|s| [vec![s.layer.clone(), s.kernel.to_owned()], share(per_run(s))].concat());
-    let (kinds, layers): (Vec<_>, Vec<_>) = (by_kind.collect(), by_layer.collect());
-    format!("\n{}\n{}", table(&kinds), table(&layers))
+    let (op_types, layers): (Vec<_>, Vec<_>) = (by_type.collect(), by_layer.collect());
+    format!("\n{}\n{}", table(&op_types), table(&layers))
 }

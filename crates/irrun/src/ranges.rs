@@ -3,7 +3,7 @@
 
 use crate::bind::Declared;
 use infer::{Dim, Inputs, PartialShape};
-use ir::{At, Code, Graph, Problem, Severity};
+use ir::{ByteOffset, Code, Diagnostic, Graph, Severity};
 
 /// Sizes that are tried: all, where there are no more.
 const TRIED: usize = 64;
@@ -19,7 +19,7 @@ struct Range {
 
 /// Findings about the ranges that were given: the first sizes that fail, or that not all were
 /// tried. Nothing when each of them works.
-pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Problem> {
+pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Diagnostic> {
     let ranges = ranges(declared);
     if ranges.is_empty() {
         return Vec::new();
@@ -43,13 +43,13 @@ pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Problem> {
         Some((shapes, problem)) => {
             let share = format!("{failed} of {tried} sizes tried in --shape {range} do not work");
             let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
-            vec![Problem { message, ..problem }]
+            vec![Diagnostic { message, ..problem }]
         }
         None if tried < total => {
             let message = format!(
                 "--shape {range} is not proven: {tried} of its {total} sizes were tried and work"
             );
-            vec![Problem::note(Code::Unproven, At(0), message)]
+            vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
         }
         None => Vec::new(),
     }
@@ -93,7 +93,7 @@ fn sizes(declared: &Declared, ranges: &[Range], k: usize, total: usize) -> Vec<P
 }
 
 /// The first error of a graph whose inputs have these shapes.
-fn fails(graph: &Graph, declared: &Declared, shapes: &[PartialShape]) -> Option<Problem> {
+fn fails(graph: &Graph, declared: &Declared, shapes: &[PartialShape]) -> Option<Diagnostic> {
     let mut inputs = declared.given();
     for (given, shape) in inputs.parameters.iter_mut().zip(shapes) {
         given.shape = Some(shape.clone());

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::table::table;
 use crate::{npy, npz, out, print, profile, state};
 use anyhow::{Context, Result};
-use infer::{Fact, Given, Inputs, PartialShape};
+use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ pub fn plan(
 /// with their initial one.
 pub fn given(tensors: &[Tensor], variables: &[(String, Tensor)]) -> Inputs {
     let shape = |t: &Tensor| PartialShape::fixed(t.sizes());
-    let given = |t: &Tensor| Given {
+    let given = |t: &Tensor| InputSpec {
         element_type: Some(t.element_type()),
         shape: Some(shape(t)),
         value: None,

@@ -85,10 +85,10 @@ fn the_same_bits_with_any_instruction_set() {
 }
 
 /// The types of all layers, those of bodies as well, as the table of operations spells them.
-fn kinds(graph: &ir::Graph, seen: &mut HashSet<&'static str>) {
+fn op_types(graph: &ir::Graph, seen: &mut HashSet<&'static str>) {
     for layer in graph.layers() {
-        seen.extend(infer::find(&layer.kind, &layer.version).ok().map(|row| row.kind));
-        layer.bodies.iter().for_each(|body| kinds(&body.graph, seen));
+        seen.extend(infer::find(&layer.op_type, &layer.version).ok().map(|row| row.op_type));
+        layer.bodies.iter().for_each(|body| op_types(&body.graph, seen));
     }
 }
 
@@ -97,10 +97,10 @@ fn every_operation_has_a_golden() {
     let mut seen = HashSet::new();
     for (dir, _) in cases() {
         let graph = ir::read(dir.join("model.xml"));
-        kinds(&graph.unwrap_or_else(|e| panic!("{}: {e:?}", dir.display())), &mut seen);
+        op_types(&graph.unwrap_or_else(|e| panic!("{}: {e:?}", dir.display())), &mut seen);
     }
-    let kinds = infer::ROWS.iter().map(|row| row.kind);
-    let missing: BTreeSet<_> = kinds.filter(|kind| !seen.contains(kind)).collect();
+    let op_types = infer::ROWS.iter().map(|row| row.op_type);
+    let missing: BTreeSet<_> = op_types.filter(|op_type| !seen.contains(op_type)).collect();
     assert!(
         missing.is_empty(),
         "no model of fixtures/ or models/ has {missing:?}: declare a case in fixtures/cases/ and \

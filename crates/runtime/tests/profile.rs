@@ -23,9 +23,9 @@ fn layers_of_bodies_have_times_of_their_own() {
     }
     let wall = start.elapsed();
     let steps = session.profile();
-    let times = |kind: &str| {
-        let of_kind = steps.iter().filter(|s| s.kind == kind);
-        of_kind.map(|s| (s.kernel, s.times)).collect::<Vec<_>>()
+    let times = |op_type: &str| {
+        let of_type = steps.iter().filter(|s| s.op_type == op_type);
+        of_type.map(|s| (s.kernel, s.times)).collect::<Vec<_>>()
     };
     assert_eq!(times("Loop"), [("loop", 3)]);
     assert_eq!(times("Multiply"), [("binary", 3 * 5)]);
@@ -48,7 +48,7 @@ fn kernels_that_are_chosen_late_have_their_names() {
     let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
     session.start_profile();
     session.run(&[Tensor::from_vec(&[4], vec![1f32, 0.0, 2.0, 0.0]).unwrap()]).unwrap();
-    let kernels: Vec<_> = session.profile().iter().map(|s| (s.kind.clone(), s.kernel)).collect();
+    let kernels: Vec<_> = session.profile().iter().map(|s| (s.op_type.clone(), s.kernel)).collect();
     let expected = [("NonZero", "non zero"), ("Convert", "convert")];
-    assert_eq!(kernels, expected.map(|(kind, kernel)| (kind.to_owned(), kernel)));
+    assert_eq!(kernels, expected.map(|(op_type, kernel)| (op_type.to_owned(), kernel)));
 }

@@ -136,7 +136,7 @@ fn listed(fact: Fact) -> Fact {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Given, Inputs, PartialValue, analyse};
+    use crate::{InputSpec, Inputs, PartialValue, analyse};
     use ir::{Body, ElementType, GraphBuilder, PortMap, Role, Severity};
     use std::sync::Arc;
 
@@ -160,7 +160,7 @@ mod tests {
         let value = condition.map(|c| {
             PartialValue::ints(ElementType::Boolean, &[], vec![crate::Interval::exact(c)])
         });
-        let parameters = vec![Given { value: value.map(Arc::new), ..Given::default() }];
+        let parameters = vec![InputSpec { value: value.map(Arc::new), ..InputSpec::default() }];
         let analysis = analyse(&graph, &Inputs { parameters, ..Inputs::default() });
         analysis.facts.output(y).unwrap().to_string()
     }

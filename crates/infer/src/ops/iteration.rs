@@ -300,7 +300,7 @@ mod tests {
 
     fn errors(graph: &Graph) -> Vec<String> {
         let findings = analyse(graph, &Inputs::default()).findings;
-        findings.iter().map(ir::Problem::full_message).collect()
+        findings.iter().map(ir::Diagnostic::full_message).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One layer under test, built in memory and propagated.
 
 use ir::{ElementType, GraphBuilder, OutputRef, Severity};
-use irrun_infer::{Given, Inputs, Interval, PartialValue, analyse};
+use irrun_infer::{InputSpec, Inputs, Interval, PartialValue, analyse};
 
 /// A graph that ends in the layer under test, and what is known of its inputs.
 pub struct Model {
@@ -17,7 +17,7 @@ impl Model {
 
     /// An input of which only type and shape are known.
     pub fn input(&mut self, element_type: ElementType, shape: &str) -> OutputRef {
-        self.given.parameters.push(Given::default());
+        self.given.parameters.push(InputSpec::default());
         let name = format!("x{}", self.given.parameters.len());
         self.graph.parameter(&name, element_type, shape)
     }

@@ -10,7 +10,7 @@ use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::ops::convert::Convert;
 use infer::{Fact, Facts, Op, input_type, output_type};
-use ir::{Code, ElementType, Graph, Layer, OutputRef, Problem, WeightsSlice};
+use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, WeightsSlice};
 use kernels::quantized::Levels;
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
@@ -182,7 +182,7 @@ impl Net {
     ///
     /// # Errors
     /// What is wrong with a constant.
-    pub(crate) fn new(graph: &Graph, facts: &Facts) -> Result<Net, Box<Problem>> {
+    pub(crate) fn new(graph: &Graph, facts: &Facts) -> Result<Net, Box<Diagnostic>> {
         let mut net = Net::default();
         let mut ids: HashMap<OutputRef, ValueId> = HashMap::new();
         for &position in graph.order() {
@@ -202,8 +202,9 @@ impl Net {
             }
             let op: &dyn Any = &*node.op;
             if let Some(constant) = op.downcast_ref::<Constant>() {
-                let tensor = constant_tensor(constant)
-                    .map_err(|m| Box::new(Problem::error(Code::Weights, layer.at, m).of(layer)))?;
+                let tensor = constant_tensor(constant).map_err(|m| {
+                    Box::new(Diagnostic::error(Code::Weights, layer.at, m).of(layer))
+                })?;
                 if let Some(value) = net.values.last_mut() {
                     value.constant = Some(tensor);
                     value.invariant = true;
@@ -296,9 +297,9 @@ impl Net {
     }
 }
 
-fn unknown(layer: &Layer) -> Box<Problem> {
-    let message = format!("{} has no kernel", layer.kind);
-    Box::new(Problem::error(Code::Unsupported, layer.at, message).of(layer))
+fn unknown(layer: &Layer) -> Box<Diagnostic> {
+    let message = format!("{} has no kernel", layer.op_type);
+    Box::new(Diagnostic::error(Code::Unsupported, layer.at, message).of(layer))
 }
 
 fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {

@@ -262,7 +262,7 @@ pub(crate) fn lower_fn<T: Lower>() -> LowerFn {
 }
 
 macro_rules! lowerings {
-    ($($kind:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
+    ($($op_type:literal, $versions:expr => $module:ident::$op:ident $(($variant:ident))?;)*) => {
         fn lowerings() -> Vec<(TypeId, LowerFn)> {
             vec![$((
                 TypeId::of::<infer::ops::$module::$op>(),

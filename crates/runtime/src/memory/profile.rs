@@ -10,7 +10,7 @@ pub struct StepTime {
     /// The layer as messages name it.
     pub layer: String,
     /// The operation type.
-    pub kind: String,
+    pub op_type: String,
     /// The kernel.
     pub kernel: &'static str,
     /// Total time. That of the layers of a body is theirs alone, not that of the layer around it.
@@ -46,9 +46,10 @@ impl Profile {
         let key = (layers.as_ptr().addr(), layer, kernel);
         let place = *self.places.entry(key).or_insert_with(|| {
             let layer = layers.get(layer);
-            let (title, kind) = layer.map(|l| (l.title(), l.kind.clone())).unwrap_or_default();
+            let (title, op_type) =
+                layer.map(|l| (l.title(), l.op_type.clone())).unwrap_or_default();
             let (time, times) = (Duration::ZERO, 0);
-            self.steps.push(StepTime { layer: title, kind, kernel, time, times });
+            self.steps.push(StepTime { layer: title, op_type, kernel, time, times });
             self.steps.len() - 1
         });
         self.steps[place].time += own;

@@ -12,7 +12,7 @@ use crate::passes::rewrite;
 use crate::plan::memory_planner::{Placement, Storage, Use, place};
 use crate::tensor::Tensor;
 use infer::{Fact, Facts, Op, port_name};
-use ir::{Code, Graph, Problem, Problems};
+use ir::{Code, Diagnostic, Diagnostics, Graph};
 use kernels::gemm::Precision;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -79,7 +79,7 @@ pub(crate) struct ViewOf {
 ///
 /// # Errors
 /// What cannot be executed, all of it.
-pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
+pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Diagnostics> {
     compile_with(graph, facts, &Options::default())
 }
 
@@ -87,7 +87,7 @@ pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Problems> {
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Problems> {
+pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<Plan, Diagnostics> {
     compile_in(graph, facts, options, &Arc::default())
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn compile_in(
     facts: &Facts,
     options: &Options,
     store: &Arc<Store>,
-) -> Result<Plan, Problems> {
-    let failed = |list| Problems::new(Arc::clone(graph.source()), list);
-    let mut net = Net::new(graph, facts).map_err(|problem| failed(vec![*problem]))?;
+) -> Result<Plan, Diagnostics> {
+    let failed = |list| Diagnostics::new(Arc::clone(graph.source()), list);
+    let mut net = Net::new(graph, facts).map_err(|diagnostic| failed(vec![*diagnostic]))?;
     let passes = rewrite(&mut net, (graph, facts), options);
     let plan = Plan::new(graph, net, options, store).map_err(failed)?;
     let variables = facts.variables().cloned();
@@ -112,17 +112,17 @@ impl Plan {
         net: Net,
         options: &Options,
         store: &Arc<Store>,
-    ) -> Result<Plan, Vec<Problem>> {
-        let mut problems = Vec::new();
+    ) -> Result<Plan, Vec<Diagnostic>> {
+        let mut diagnostics = Vec::new();
         let mut works = Vec::with_capacity(net.nodes.len());
         for node in &net.nodes {
             match lower_now(graph, &net, node, options.precision) {
                 Ok(work) => works.push(work),
-                Err(problem) => problems.push(*problem),
+                Err(diagnostic) => diagnostics.push(*diagnostic),
             }
         }
-        if !problems.is_empty() {
-            return Err(problems);
+        if !diagnostics.is_empty() {
+            return Err(diagnostics);
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
@@ -282,7 +282,7 @@ fn lower_now(
     net: &Net,
     node: &Node,
     precision: Precision,
-) -> Result<Work, Box<Problem>> {
+) -> Result<Work, Box<Diagnostic>> {
     let inputs = net.input_facts(node);
     let invariant = net.invariant(node);
     // What a pass has made knows what it needs.
@@ -299,7 +299,7 @@ fn lower_now(
         .with_invariant(invariant)
         .with_precision(precision);
     let failed = |error| {
-        Box::new(problem(
+        Box::new(diagnostic(
             graph,
             (node.op(), node.layer),
             &inputs,
@@ -323,22 +323,22 @@ fn lower_now(
 
 /// A problem of an operation and its layer, with what it was given. What a pass has made has no
 /// names for its inputs.
-pub(crate) fn problem(
+pub(crate) fn diagnostic(
     graph: &Graph,
     (op, layer): (Option<&dyn Op>, usize),
     inputs: &[Fact],
     code: Code,
     (input, message): (Option<usize>, String),
-) -> Problem {
+) -> Diagnostic {
     let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();
     let layer = graph.layers().get(layer);
-    let problem = Problem::error(code, layer.map(|l| l.at).unwrap_or_default(), message);
-    let problem = match layer {
-        Some(layer) => problem.of(layer),
-        None => problem,
+    let diagnostic = Diagnostic::error(code, layer.map(|l| l.at).unwrap_or_default(), message);
+    let diagnostic = match layer {
+        Some(layer) => diagnostic.of(layer),
+        None => diagnostic,
     };
     let name = |i| op.map_or_else(|| format!("input {i}"), |op| port_name(op, i));
     let port = input.map(name);
     let context = (!facts.is_empty()).then(|| format!("inputs: {}", facts.join("  ")));
-    Problem { port, context, ..problem }
+    Diagnostic { port, context, ..diagnostic }
 }

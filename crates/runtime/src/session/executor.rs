@@ -7,12 +7,12 @@ use crate::kernel::{Host, KernelState, RunSite};
 use crate::memory::resources::Resources;
 use crate::options::Options;
 use crate::plan::memory_planner::Storage;
-use crate::plan::{Plan, Step, ViewOf, Work, compile_in, problem};
+use crate::plan::{Plan, Step, ViewOf, Work, compile_in, diagnostic};
 use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::{Fact, Inputs, PartialShape};
-use ir::{Code, Graph, Problem, Problems};
+use ir::{Code, Diagnostic, Diagnostics, Graph};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -86,17 +86,17 @@ impl Executor {
         &mut self,
         inputs: &[Tensor],
         resources: &Resources,
-    ) -> Result<Vec<Tensor>, Problems> {
+    ) -> Result<Vec<Tensor>, Diagnostics> {
         let index = self.plan_for(inputs, resources)?;
         let Executor { graph, plans, states, work, .. } = self;
         let before = resources.flops.get();
         let run = plans[index].run(inputs, resources, states);
         *work = resources.flops.get() - before;
-        run.map_err(|p| Problems::new(Arc::clone(graph.source()), vec![*p]))
+        run.map_err(|p| Diagnostics::new(Arc::clone(graph.source()), vec![*p]))
     }
 
     /// A plan that serves a run, made if there is none.
-    fn plan_for(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<usize, Problems> {
+    fn plan_for(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<usize, Diagnostics> {
         let variables = resources.variables.borrow();
         let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
             Lookup::Found(index) => return Ok(index),
@@ -152,7 +152,7 @@ impl LoadedPlan {
         inputs: &[Tensor],
         resources: &Resources,
         states: &[LayerState],
-    ) -> Result<Vec<Tensor>, Box<Problem>> {
+    ) -> Result<Vec<Tensor>, Box<Diagnostic>> {
         let outputs = self.begin(inputs, resources).and_then(|()| self.steps(resources, states));
         self.end();
         outputs
@@ -163,7 +163,7 @@ impl LoadedPlan {
         &mut self,
         resources: &Resources,
         states: &[LayerState],
-    ) -> Result<Vec<Tensor>, Box<Problem>> {
+    ) -> Result<Vec<Tensor>, Box<Diagnostic>> {
         for index in 0..self.plan.steps.len() {
             let before = resources.profile.borrow().as_ref().map(|p| (p.total(), Instant::now()));
             self.step(index, resources, states)?;
@@ -189,7 +189,7 @@ impl LoadedPlan {
     }
 
     /// Binds the inputs and takes memory for outputs.
-    fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Problem>> {
+    fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
             self.values[*v] = Some(tensor.aligned());
         }
@@ -197,7 +197,11 @@ impl LoadedPlan {
             if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
                 let bytes = self.plan.arena;
                 let message = format!("there is no memory for {bytes} bytes between the layers");
-                return Err(Box::new(Problem::error(Code::Execution, ir::At(0), message)));
+                return Err(Box::new(Diagnostic::error(
+                    Code::Execution,
+                    ir::ByteOffset(0),
+                    message,
+                )));
             }
             if *place != Storage::External {
                 continue;
@@ -211,7 +215,7 @@ impl LoadedPlan {
             let tensor = resources.pool.take(fact.element_type, &sizes);
             let failed = |e: KernelError| {
                 let message = format!("an output: {}", e.message);
-                Box::new(Problem::error(Code::Execution, ir::At(0), message))
+                Box::new(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message))
             };
             self.values[v] = Some(tensor.map_err(failed)?);
         }
@@ -241,7 +245,7 @@ impl LoadedPlan {
         index: usize,
         resources: &Resources,
         states: &[LayerState],
-    ) -> Result<(), Box<Problem>> {
+    ) -> Result<(), Box<Diagnostic>> {
         let step = &self.plan.steps[index];
         let state = &states[step.layer];
         let site = RunSite { resources, state: &state.kernel, host: state };
@@ -282,7 +286,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    fn failure(&self, index: usize, error: KernelError) -> Problem {
+    fn failure(&self, index: usize, error: KernelError) -> Diagnostic {
         let step = &self.plan.steps[index];
         let facts: Vec<Fact> = step
             .inputs
@@ -294,7 +298,7 @@ impl LoadedPlan {
             Work::Kernel(_) => None,
         };
         let text = (error.input, error.message);
-        problem(&self.plan.graph, (op, step.layer), &facts, Code::Execution, text)
+        diagnostic(&self.plan.graph, (op, step.layer), &facts, Code::Execution, text)
     }
 }
 
@@ -370,6 +374,6 @@ impl Host for LayerState {
         bodies[position]
             .1
             .run(inputs, resources)
-            .map_err(|problems| KernelError::new(format!("in the body: {problems}")))
+            .map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
     }
 }

@@ -10,7 +10,7 @@ use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find, input_type};
-use ir::{Code, ElementType, Problem, Problems};
+use ir::{Code, Diagnostic, Diagnostics, ElementType};
 use kernels::par::Threads;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Session {
         let open = || (ElementType::Dynamic, PartialShape::unranked());
         let declared = |&position: &usize| {
             let layer = graph.layers().get(position)?;
-            let row = find(&layer.kind, &layer.version).ok()?;
+            let row = find(&layer.op_type, &layer.version).ok()?;
             let op = (row.parse)(&mut infer::Attrs::new(layer, &graph.weights_of(layer))).ok()?;
             let any: &dyn std::any::Any = &*op;
             let parameter = any.downcast_ref::<Parameter>()?;
@@ -64,7 +64,7 @@ impl Session {
     /// # Errors
     /// When an input is not of the declared type, or a layer fails. Variables then keep the
     /// values they had.
-    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Problems> {
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Diagnostics> {
         self.check(inputs)?;
         let outputs = self.engine.run(inputs, &self.resources);
         let mut variables = self.resources.variables.borrow_mut();
@@ -75,20 +75,20 @@ impl Session {
         outputs
     }
 
-    fn check(&self, inputs: &[Tensor]) -> Result<(), Problems> {
+    fn check(&self, inputs: &[Tensor]) -> Result<(), Diagnostics> {
         let graph = self.engine.graph();
-        let fail = |problem| Problems::new(Arc::clone(graph.source()), vec![problem]);
+        let fail = |diagnostic| Diagnostics::new(Arc::clone(graph.source()), vec![diagnostic]);
         if inputs.len() != self.declared.len() {
             let (want, have) = (self.declared.len(), inputs.len());
             let message = format!("the model has {want} inputs, but {have} tensors are given");
-            return Err(fail(Problem::error(Code::Execution, ir::At(0), message)));
+            return Err(fail(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message)));
         }
         for (i, (tensor, (element_type, _))) in inputs.iter().zip(&self.declared).enumerate() {
             if element_type.is_static() && tensor.element_type() != *element_type {
                 let layer = graph.parameters().get(i).and_then(|&p| graph.layers().get(p));
                 let message = format!("it takes {element_type}, but {tensor:?} is given");
-                let problem = Problem::error(Code::Execution, ir::At(0), message);
-                return Err(fail(layer.map_or(problem.clone(), |l| problem.of(l))));
+                let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
+                return Err(fail(layer.map_or(diagnostic.clone(), |l| diagnostic.of(l))));
             }
         }
         Ok(())

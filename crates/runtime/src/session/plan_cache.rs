@@ -3,7 +3,7 @@
 use crate::memory::variables::Variables;
 use crate::plan::Plan;
 use crate::tensor::Tensor;
-use infer::{Dim, Fact, Given, Inputs, PartialShape};
+use infer::{Dim, Fact, InputSpec, Inputs, PartialShape};
 use ir::ElementType;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -135,7 +135,7 @@ impl Shapes {
 
     /// What is known of the inputs of a run that these serve.
     pub(crate) fn inputs(&self) -> Inputs {
-        let given = |pattern: &Pattern| Given {
+        let given = |pattern: &Pattern| InputSpec {
             element_type: Some(pattern.0),
             shape: Some(shape(pattern)),
             value: None,

@@ -1,14 +1,14 @@
 //! Compares a `.bin` with the ranges of it that the layers name.
 
+use crate::diagnostic::{ByteOffset, Code, Diagnostic};
 use crate::graph::{Graph, Layer};
-use crate::problem::{At, Code, Problem};
 
 /// Bytes after the last constant that need no explanation: writers pad to a page at most.
 const PADDING: u64 = 4096;
 
 /// A warning when the `.bin` goes on long after the last constant: it then is most likely the
 /// `.bin` of another model.
-pub(crate) fn unused_weights(graph: &Graph) -> Option<Problem> {
+pub(crate) fn unused_weights(graph: &Graph) -> Option<Diagnostic> {
     let (len, reach) = (length(graph), reach(graph));
     let unused = len.saturating_sub(reach);
     (unused > PADDING).then(|| {
@@ -17,7 +17,7 @@ pub(crate) fn unused_weights(graph: &Graph) -> Option<Problem> {
             "{name} has {len} bytes, but no constant reaches beyond byte {reach}; {unused} bytes \
              are unused, so it may belong to another model"
         );
-        Problem::warning(Code::UnusedWeights, At(0), message)
+        Diagnostic::warning(Code::UnusedWeights, ByteOffset(0), message)
     })
 }
 

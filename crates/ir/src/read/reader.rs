@@ -1,14 +1,14 @@
 //! Reads `model.xml` into a [`Graph`]. The order of the elements does not matter.
 
-use crate::audit::{find_missing_end, unused_weights};
-use crate::decode::decode;
+use super::audit::{find_missing_end, unused_weights};
+use super::decode::decode;
+use super::preprocess;
+use super::xml::{Tag, Xml, XmlError};
+use crate::diagnostic::{ByteOffset, Code, Diagnostic, ReadError, Severity, SourceFile};
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Element, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
-use crate::preprocess;
-use crate::problem::{At, Code, Problem, ReadError, Severity, Source};
 use crate::text::{leading_integer, split_names};
 use crate::weights::Weights;
-use crate::xml::{Fatal, Tag, Xml};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,8 +30,8 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
     let path = path.as_ref();
     let weights = Arc::new(Weights::open(&path.with_extension("bin")));
     let unreadable = |message: String| {
-        let problem = Problem::error(Code::Unreadable, At(0), message);
-        ReadError::new(Arc::new(Source::new(path, String::new())), vec![problem])
+        let diagnostic = Diagnostic::error(Code::Unreadable, ByteOffset(0), message);
+        ReadError::new(Arc::new(SourceFile::new(path, String::new())), vec![diagnostic])
     };
     let bytes = std::fs::read(path)
         .map_err(|e| unreadable(format!("{} cannot be read: {e}", path.display())))?;
@@ -48,40 +48,40 @@ pub fn read_bytes(bytes: &[u8], path: &Path, weights: Arc<Weights>) -> Result<Gr
 
 fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<Graph, ReadError> {
     let source = match decode(&mut bytes) {
-        Ok(text) => Arc::new(Source::new(path, text)),
-        Err(Fatal(problem)) => {
+        Ok(text) => Arc::new(SourceFile::new(path, text)),
+        Err(XmlError(diagnostic)) => {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            return Err(ReadError::new(Arc::new(Source::new(path, text)), vec![*problem]));
+            return Err(ReadError::new(Arc::new(SourceFile::new(path, text)), vec![*diagnostic]));
         }
     };
     let mut reader = Reader {
-        problems: Vec::new(),
+        diagnostics: Vec::new(),
         unknown: BTreeMap::new(),
         pre_process: None,
         weights,
         source: Arc::clone(&source),
     };
     let parts = reader.document(source.text());
-    let mut problems = reader.problems;
+    let mut diagnostics = reader.diagnostics;
     let graph = match parts {
         Ok(parts) => Graph::assemble(parts, reader.weights, Arc::clone(&source)),
-        Err(Fatal(problem)) => Err(vec![*problem]),
+        Err(XmlError(diagnostic)) => Err(vec![*diagnostic]),
     };
     match graph {
-        Ok(mut graph) if problems.iter().all(|p| p.severity == Severity::Warning) => {
-            problems.extend_from_slice(&graph.warnings);
-            problems.extend(reader.unknown.into_iter().map(unknown_element));
-            problems.extend(unused_weights(&graph));
+        Ok(mut graph) if diagnostics.iter().all(|p| p.severity == Severity::Warning) => {
+            diagnostics.extend_from_slice(&graph.warnings);
+            diagnostics.extend(reader.unknown.into_iter().map(unknown_element));
+            diagnostics.extend(unused_weights(&graph));
             find_missing_end(&graph);
-            Problem::sort(&mut problems);
-            graph.warnings = Arc::new(problems);
+            Diagnostic::sort(&mut diagnostics);
+            graph.warnings = Arc::new(diagnostics);
             Ok(graph)
         }
-        Ok(_) => Err(ReadError::new(source, problems)),
+        Ok(_) => Err(ReadError::new(source, diagnostics)),
         Err(more) => {
-            problems.extend(more);
-            Problem::sort(&mut problems);
-            Err(ReadError::new(source, problems))
+            diagnostics.extend(more);
+            Diagnostic::sort(&mut diagnostics);
+            Err(ReadError::new(source, diagnostics))
         }
     }
 }
@@ -89,35 +89,35 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<G
 /// A warning about an element that nothing reads, wherever it stands: converters write such things on
 /// every layer.
 fn unknown_element(
-    ((parent, name), (first, count)): ((&'static str, String), (At, usize)),
-) -> Problem {
+    ((parent, name), (first, count)): ((&'static str, String), (ByteOffset, usize)),
+) -> Diagnostic {
     let times = if count > 1 { format!(", {count} times") } else { String::new() };
     let message = format!("<{name}> in <{parent}> is not known here and is passed over{times}");
-    Problem::warning(Code::UnknownElement, first, message)
+    Diagnostic::warning(Code::UnknownElement, first, message)
 }
 
 struct Reader {
-    problems: Vec<Problem>,
+    diagnostics: Vec<Diagnostic>,
     /// Elements that nothing reads, by parent and name: where the first is, and how many there are.
-    unknown: BTreeMap<(&'static str, String), (At, usize)>,
-    pre_process: Option<(Element, At)>,
+    unknown: BTreeMap<(&'static str, String), (ByteOffset, usize)>,
+    pre_process: Option<(Element, ByteOffset)>,
     weights: Arc<Weights>,
-    source: Arc<Source>,
+    source: Arc<SourceFile>,
 }
 
 impl Reader {
-    fn document(&mut self, text: &str) -> Result<Parts, Fatal> {
+    fn document(&mut self, text: &str) -> Result<Parts, XmlError> {
         let mut xml = Xml::new(text);
         let Some(root) = xml.root()? else {
-            return Err(Fatal::new(
+            return Err(XmlError::new(
                 Code::NotIr,
-                At(0),
+                ByteOffset(0),
                 "the file holds no element; it is not an IR",
             ));
         };
         if !root.name().eq_ignore_ascii_case("net") {
             let message = format!("the root element is <{}>, not <net>; not an IR", root.name());
-            return Err(Fatal::new(Code::NotIr, root.at, message));
+            return Err(XmlError::new(Code::NotIr, root.at, message));
         }
         let (name, version) = self.net_tag(&root)?;
         let mut parts = Parts { name, version, ..Parts::default() };
@@ -135,7 +135,7 @@ impl Reader {
         let Some((note, at)) = self.pre_process.take() else { return };
         if let Err(message) = preprocess::apply(&note, parts) {
             let message = format!("<pre-process>: {message}");
-            self.problems.push(Problem::error(Code::PreProcess, at, message));
+            self.diagnostics.push(Diagnostic::error(Code::PreProcess, at, message));
         }
     }
 
@@ -151,12 +151,12 @@ impl Reader {
         parent: &'static str,
         xml: &mut Xml<'_>,
         tag: &Tag<'_>,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), XmlError> {
         self.unknown(parent, tag);
         xml.skip()
     }
 
-    fn net_tag(&mut self, tag: &Tag<'_>) -> Result<(String, Version), Fatal> {
+    fn net_tag(&mut self, tag: &Tag<'_>) -> Result<(String, Version), XmlError> {
         let mut name = String::new();
         let mut version = None;
         tag.each_attribute(|key, value| match key {
@@ -166,7 +166,7 @@ impl Reader {
         })?;
         let Some(text) = version else {
             let message = "<net> has no version; irrun reads IR versions 10 and 11";
-            return Err(Fatal::new(Code::Version, tag.at, message));
+            return Err(XmlError::new(Code::Version, tag.at, message));
         };
         match text.trim() {
             "10" => Ok((name, Version::V10)),
@@ -183,7 +183,7 @@ impl Reader {
                 let message = format!(
                     "IR version \"{other}\" is not read; irrun reads versions 10 and 11{advice}"
                 );
-                Err(Fatal::new(Code::Version, tag.at, message))
+                Err(XmlError::new(Code::Version, tag.at, message))
             }
         }
     }
@@ -194,7 +194,7 @@ impl Reader {
         parent: &'static str,
         xml: &mut Xml<'_>,
         parts: &mut Parts,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), XmlError> {
         let version = parts.version;
         xml.children(|xml, tag| {
             match tag.name() {
@@ -231,7 +231,7 @@ impl Reader {
         xml: &mut Xml<'_>,
         tag: &Tag<'_>,
         version: Version,
-    ) -> Result<Layer, Fatal> {
+    ) -> Result<Layer, XmlError> {
         let mut layer = self.layer_tag(tag)?;
         let mut maps = Maps::default();
         xml.children(|xml, tag| {
@@ -258,32 +258,32 @@ impl Reader {
         Ok(layer)
     }
 
-    fn layer_tag(&mut self, tag: &Tag<'_>) -> Result<Layer, Fatal> {
+    fn layer_tag(&mut self, tag: &Tag<'_>) -> Result<Layer, XmlError> {
         let mut layer = Layer { at: tag.at, ..Layer::default() };
-        let (mut id, mut name, mut kind, mut version) = (None, None, None, None);
+        let (mut id, mut name, mut op_type, mut version) = (None, None, None, None);
         tag.each_attribute(|key, value| match key {
             "id" => id = Some(self.unsigned("layer", key, &value, tag.at)),
             "name" => name = Some(value.into_owned()),
-            "type" => kind = Some(value.into_owned()),
+            "type" => op_type = Some(value.into_owned()),
             "version" => version = Some(value.into_owned()),
             _ => layer.tags.push((key.to_owned(), value.into_owned())),
         })?;
-        let there = [id.is_some(), name.is_some(), kind.is_some(), version.is_some()];
+        let there = [id.is_some(), name.is_some(), op_type.is_some(), version.is_some()];
         let keys = ["id", "name", "type", "version"].into_iter().zip(there);
         let missing: Vec<&str> = keys.filter(|(_, there)| !there).map(|(key, _)| key).collect();
         if !missing.is_empty() {
             let who = name.as_deref().unwrap_or("without a name");
             let message = format!("layer \"{who}\" has no {}", missing.join(" and no "));
-            self.problems.push(Problem::error(Code::Missing, tag.at, message));
+            self.diagnostics.push(Diagnostic::error(Code::Missing, tag.at, message));
         }
         layer.name = name.unwrap_or_default();
-        layer.kind = kind.unwrap_or_default();
+        layer.op_type = op_type.unwrap_or_default();
         layer.version = version.unwrap_or_default();
         layer.id = id.unwrap_or_default();
         Ok(layer)
     }
 
-    fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, Fatal> {
+    fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, XmlError> {
         let mut ports = SmallVec::<[Port; 4]>::new();
         xml.children(|xml, tag| {
             if tag.name() != "port" {
@@ -321,32 +321,32 @@ impl Reader {
         Ok(ports.into_vec())
     }
 
-    fn bad_precision(&mut self, precision: Option<String>, at: At) {
+    fn bad_precision(&mut self, precision: Option<String>, at: ByteOffset) {
         match precision {
             None => self.missing("output port", "precision", at),
             Some(text) => {
                 let message = format!(
                     "output port: \"{text}\" is not a precision; write it like FP32, I64 or BOOL"
                 );
-                self.problems.push(Problem::error(Code::Malformed, at, message));
+                self.diagnostics.push(Diagnostic::error(Code::Malformed, at, message));
             }
         }
     }
 
     /// A declared dim: the leading integer, at least -1.
-    fn dim(&mut self, text: &str, at: At) -> i64 {
+    fn dim(&mut self, text: &str, at: ByteOffset) -> i64 {
         match leading_integer(text) {
             Some(dim) if dim >= -1 => dim,
             _ => {
                 let message = format!("<dim> holds \"{}\", not a dimension or -1", text.trim());
-                self.problems.push(Problem::error(Code::Malformed, at, message));
+                self.diagnostics.push(Diagnostic::error(Code::Malformed, at, message));
                 -1
             }
         }
     }
 
-    fn edge(&mut self, tag: &Tag<'_>) -> Result<Option<Edge>, Fatal> {
-        let before = self.problems.len();
+    fn edge(&mut self, tag: &Tag<'_>) -> Result<Option<Edge>, XmlError> {
+        let before = self.diagnostics.len();
         let mut fields: [Option<u64>; 4] = [None; 4];
         const KEYS: [&str; 4] = ["from-layer", "from-port", "to-layer", "to-port"];
         tag.each_attribute(|key, value| {
@@ -363,26 +363,26 @@ impl Reader {
         }
         let [from_layer, from_port, to_layer, to_port] = fields.map(Option::unwrap_or_default);
         let edge = Edge { from_layer, from_port, to_layer, to_port, at: tag.at };
-        Ok((self.problems.len() == before).then_some(edge))
+        Ok((self.diagnostics.len() == before).then_some(edge))
     }
 
     /// A body; its own structure is checked like that of the whole model.
-    fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, Fatal> {
+    fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, XmlError> {
         let mut parts = Parts { version, is_body: true, ..Parts::default() };
         self.graph_content("body", xml, &mut parts)?;
         match Graph::assemble(parts, Arc::clone(&self.weights), Arc::clone(&self.source)) {
             Ok(graph) => {
-                self.problems.extend_from_slice(&graph.warnings);
+                self.diagnostics.extend_from_slice(&graph.warnings);
                 Ok(Some(graph))
             }
-            Err(problems) => {
-                self.problems.extend(problems);
+            Err(diagnostics) => {
+                self.diagnostics.extend(diagnostics);
                 Ok(None)
             }
         }
     }
 
-    fn port_map(&mut self, xml: &mut Xml<'_>, map: &mut Map) -> Result<(), Fatal> {
+    fn port_map(&mut self, xml: &mut Xml<'_>, map: &mut Map) -> Result<(), XmlError> {
         xml.children(|xml, tag| {
             let entry = self.port_map_entry(tag)?;
             match tag.name() {
@@ -394,7 +394,7 @@ impl Reader {
         })
     }
 
-    fn port_map_entry(&mut self, tag: &Tag<'_>) -> Result<PortMap, Fatal> {
+    fn port_map_entry(&mut self, tag: &Tag<'_>) -> Result<PortMap, XmlError> {
         let mut entry = PortMap { at: tag.at, ..PortMap::default() };
         let mut slice = Slice { axis: 0, start: 0, end: -1, stride: 1, part_size: 1 };
         let mut sliced = false;
@@ -434,8 +434,8 @@ impl Reader {
     fn back_edges(
         &mut self,
         xml: &mut Xml<'_>,
-        edges: &mut Vec<(u64, u64, At)>,
-    ) -> Result<(), Fatal> {
+        edges: &mut Vec<(u64, u64, ByteOffset)>,
+    ) -> Result<(), XmlError> {
         xml.children(|xml, tag| {
             let (mut from, mut to) = (None, None);
             tag.each_attribute(|key, value| match key {
@@ -473,20 +473,26 @@ impl Reader {
         out
     }
 
-    fn check_map(&mut self, layer: &Layer, body: &Graph, map: &Map, back: &[(u64, u64, At)]) {
-        let is = |id: u64, kind: &str| {
-            body.find(id).and_then(|i| body.layers().get(i)).is_some_and(|l| l.is(kind))
+    fn check_map(
+        &mut self,
+        layer: &Layer,
+        body: &Graph,
+        map: &Map,
+        back: &[(u64, u64, ByteOffset)],
+    ) {
+        let is = |id: u64, op_type: &str| {
+            body.find(id).and_then(|i| body.layers().get(i)).is_some_and(|l| l.is(op_type))
         };
-        let mut bad = |at: At, what: String| {
-            self.problems.push(Problem::error(Code::PortMap, at, what).of(layer));
+        let mut bad = |at: ByteOffset, what: String| {
+            self.diagnostics.push(Diagnostic::error(Code::PortMap, at, what).of(layer));
         };
-        for (entries, kind, what) in
+        for (entries, op_type, what) in
             [(&map.inputs, "Parameter", "input"), (&map.outputs, "Result", "output")]
         {
             for entry in entries.iter() {
-                if !is(entry.internal_layer, kind) {
+                if !is(entry.internal_layer, op_type) {
                     let id = entry.internal_layer;
-                    bad(entry.at, format!("layer {id} of the body is not a {kind}"));
+                    bad(entry.at, format!("layer {id} of the body is not a {op_type}"));
                 }
                 if what == "input" && entry.external_port >= 0 {
                     let inputs = i64::try_from(layer.inputs.len()).unwrap_or(i64::MAX);
@@ -515,22 +521,22 @@ impl Reader {
         }
     }
 
-    fn missing(&mut self, what: &str, key: &str, at: At) {
-        self.problems.push(Problem::error(Code::Missing, at, format!("{what} has no {key}")));
+    fn missing(&mut self, what: &str, key: &str, at: ByteOffset) {
+        self.diagnostics.push(Diagnostic::error(Code::Missing, at, format!("{what} has no {key}")));
     }
 
-    fn unsigned(&mut self, what: &str, key: &str, text: &str, at: At) -> u64 {
+    fn unsigned(&mut self, what: &str, key: &str, text: &str, at: ByteOffset) -> u64 {
         text.trim().parse().unwrap_or_else(|_| {
             let message = format!("{what}: {key}=\"{text}\" is not a number");
-            self.problems.push(Problem::error(Code::Malformed, at, message));
+            self.diagnostics.push(Diagnostic::error(Code::Malformed, at, message));
             0
         })
     }
 
-    fn signed(&mut self, what: &str, key: &str, text: &str, at: At) -> i64 {
+    fn signed(&mut self, what: &str, key: &str, text: &str, at: ByteOffset) -> i64 {
         text.trim().parse().unwrap_or_else(|_| {
             let message = format!("{what}: {key}=\"{text}\" is not a number");
-            self.problems.push(Problem::error(Code::Malformed, at, message));
+            self.diagnostics.push(Diagnostic::error(Code::Malformed, at, message));
             0
         })
     }
@@ -543,7 +549,7 @@ struct Maps {
     body: Map,
     then: Map,
     r#else: Map,
-    back_edges: Vec<(u64, u64, At)>,
+    back_edges: Vec<(u64, u64, ByteOffset)>,
 }
 
 #[derive(Default)]

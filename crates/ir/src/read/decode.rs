@@ -1,13 +1,13 @@
 //! The text of a file, whatever its encoding.
 
-use crate::problem::{At, Code};
-use crate::xml::Fatal;
+use super::xml::XmlError;
+use crate::diagnostic::{ByteOffset, Code};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 /// The file as UTF-8 without a byte order mark; `bytes` are left as they are if that fails. A file that is in UTF-8 already is not copied.
-pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, Fatal> {
+pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, XmlError> {
     let (encoding, mark) = encoding(bytes)?;
     let content = bytes.get(mark..).unwrap_or_default();
     let text = match encoding == UTF_8 {
@@ -20,7 +20,7 @@ pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, Fatal> {
         false => {
             let text = encoding.decode_without_bom_handling_and_without_replacement(content);
             let broken = || format!("the file is not {}, as it says it is", encoding.name());
-            text.ok_or_else(|| Fatal::new(Code::Syntax, At(0), broken()))?.into_owned()
+            text.ok_or_else(|| XmlError::new(Code::Syntax, ByteOffset(0), broken()))?.into_owned()
         }
     };
     let message = match text.trim_ascii_start().chars().next() {
@@ -28,17 +28,17 @@ pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, Fatal> {
         Some(_) => "this is not XML; give the model's .xml, not its .bin or another format",
         None => "the file is empty; fetch or write it again",
     };
-    Err(Fatal::new(Code::NotIr, At(0), message))
+    Err(XmlError::new(Code::NotIr, ByteOffset(0), message))
 }
 
-fn not_utf8(error: std::str::Utf8Error) -> Fatal {
+fn not_utf8(error: std::str::Utf8Error) -> XmlError {
     let at = error.valid_up_to();
     let message = format!("byte {at} is not UTF-8; save the file as UTF-8");
-    Fatal::new(Code::Syntax, At(at), message)
+    XmlError::new(Code::Syntax, ByteOffset(at), message)
 }
 
 /// The encoding, and how many bytes its mark takes.
-fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), Fatal> {
+fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), XmlError> {
     if let Some(marked) = Encoding::for_bom(bytes) {
         return Ok(marked);
     }
@@ -50,7 +50,7 @@ fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), Fatal> {
 }
 
 /// The encoding that `<?xml encoding="…"?>` names. Whoever can read it here knows that it is not UTF-16.
-fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, Fatal> {
+fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, XmlError> {
     if !bytes.starts_with(b"<?xml") {
         return Ok(None);
     }
@@ -62,7 +62,7 @@ fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, Fatal> {
     let Some(Ok(label)) = declaration.encoding() else { return Ok(None) };
     let encoding = Encoding::for_label(label.as_bytes()).ok_or_else(|| {
         let message = format!("the encoding \"{label}\" is not known; save the file as UTF-8");
-        Fatal::new(Code::Syntax, At(0), message)
+        XmlError::new(Code::Syntax, ByteOffset(0), message)
     })?;
     Ok(Some(encoding).filter(|e| ![UTF_16BE, UTF_16LE].contains(e)))
 }
@@ -102,8 +102,10 @@ mod tests {
             (b" \n", "the file is empty"),
             (b"\x01\x02", "not XML"),
         ] {
-            let Err(Fatal(problem)) = decode(&mut bytes.to_vec()) else { panic!("{message}") };
-            assert!(problem.message.contains(message), "{problem:?}");
+            let Err(XmlError(diagnostic)) = decode(&mut bytes.to_vec()) else {
+                panic!("{message}")
+            };
+            assert!(diagnostic.message.contains(message), "{diagnostic:?}");
         }
     }
 }

@@ -96,7 +96,7 @@ impl Out {
         let mut attributes = vec![
             ("id", id.as_str()),
             ("name", &layer.name),
-            ("type", &layer.kind),
+            ("type", &layer.op_type),
             ("version", &layer.version),
         ];
         attributes.extend(layer.tags.iter().map(|(k, v)| (k.as_str(), v.as_str())));
@@ -139,9 +139,9 @@ impl Out {
             Role::Else => "else_port_map",
         };
         self.open(tag, &[]);
-        for (kind, entries) in [("input", &body.inputs), ("output", &body.outputs)] {
+        for (op_type, entries) in [("input", &body.inputs), ("output", &body.outputs)] {
             for entry in entries {
-                self.port_map_entry(kind, entry);
+                self.port_map_entry(op_type, entry);
             }
         }
         self.close(tag);
@@ -155,7 +155,7 @@ impl Out {
         }
     }
 
-    fn port_map_entry(&mut self, kind: &str, entry: &PortMap) {
+    fn port_map_entry(&mut self, op_type: &str, entry: &PortMap) {
         let mut numbers = vec![
             ("external_port_id", entry.external_port.to_string()),
             ("internal_layer_id", entry.internal_layer.to_string()),
@@ -169,7 +169,7 @@ impl Out {
         }
         let mut attributes: Vec<_> = numbers.iter().map(|(k, v)| (*k, v.as_str())).collect();
         attributes.extend(entry.purpose.iter().map(|p| ("purpose", p.as_str())));
-        self.leaf(kind, &attributes);
+        self.leaf(op_type, &attributes);
     }
 
     fn ports(&mut self, tag: &str, ports: &[Port]) {

@@ -216,7 +216,7 @@ impl Inserted<'_> {
     }
 
     /// Adds a layer of one output.
-    fn layer(&mut self, name: &str, kind: &str, data: &[(&str, &str)], inputs: usize) -> Output {
+    fn layer(&mut self, name: &str, op_type: &str, data: &[(&str, &str)], inputs: usize) -> Output {
         self.next = self.next.saturating_add(1);
         let output = u64::try_from(inputs).unwrap_or(u64::MAX);
         let port = |id| Port { id, ..Port::default() };
@@ -224,7 +224,7 @@ impl Inserted<'_> {
         self.parts.layers.push(Layer {
             id: self.next,
             name: name.to_owned(),
-            kind: kind.to_owned(),
+            op_type: op_type.to_owned(),
             version: "opset1".to_owned(),
             data: data.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             inputs: (0..output).map(port).collect(),

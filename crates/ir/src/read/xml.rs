@@ -4,8 +4,8 @@
 //! entities are known. Comments, processing instructions and a document type are passed over; entities
 //! that a document type declares do not exist, so no file can make the text grow.
 
+use crate::diagnostic::{ByteOffset, Code, Diagnostic};
 use crate::graph::Element;
-use crate::problem::{At, Code, Problem};
 use quick_xml::errors::{Error, IllFormedError, SyntaxError};
 use quick_xml::escape::{EscapeError, resolve_predefined_entity};
 use quick_xml::events::attributes::{AttrError, Attributes};
@@ -19,11 +19,11 @@ use std::collections::HashSet;
 const MAX_DEPTH: usize = 128;
 
 /// Reading cannot go on. Carries the reason.
-pub(crate) struct Fatal(pub(crate) Box<Problem>);
+pub(crate) struct XmlError(pub(crate) Box<Diagnostic>);
 
-impl Fatal {
-    pub(crate) fn new(code: Code, at: At, message: impl Into<String>) -> Fatal {
-        Fatal(Box::new(Problem::error(code, at, message)))
+impl XmlError {
+    pub(crate) fn new(code: Code, at: ByteOffset, message: impl Into<String>) -> XmlError {
+        XmlError(Box::new(Diagnostic::error(code, at, message)))
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Tag<'a> {
     content: &'a str,
     /// Whether the attributes have been looked at.
     is_checked: Cell<bool>,
-    pub(crate) at: At,
+    pub(crate) at: ByteOffset,
 }
 
 /// What a file consists of, for those who read it.
@@ -69,7 +69,7 @@ impl<'a> Tag<'a> {
     }
 
     /// Every attribute, unescaped.
-    pub(crate) fn attributes(&self) -> Result<NamedValues, Fatal> {
+    pub(crate) fn attributes(&self) -> Result<NamedValues, XmlError> {
         let mut out = Vec::new();
         self.each_attribute(|key, value| out.push((key.to_owned(), value.into_owned())))?;
         Ok(out)
@@ -79,7 +79,7 @@ impl<'a> Tag<'a> {
     pub(crate) fn each_attribute(
         &self,
         mut f: impl FnMut(&str, Cow<'a, str>),
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), XmlError> {
         self.is_checked.set(true);
         let mut seen = Seen::default();
         let mut attributes = Attributes::new(self.content, self.name.len());
@@ -102,7 +102,7 @@ impl<'a> Tag<'a> {
         Ok(())
     }
 
-    fn bad_attribute(&self, error: &AttrError) -> Fatal {
+    fn bad_attribute(&self, error: &AttrError) -> XmlError {
         let (at, what) = match error {
             AttrError::ExpectedEq(at) => (at, "has no value"),
             AttrError::ExpectedValue(at) => (at, "has no value behind `=`"),
@@ -115,7 +115,7 @@ impl<'a> Tag<'a> {
         let before = before.strip_suffix('=').unwrap_or(before).trim_ascii_end();
         let key = before.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
         let text = format!("in <{}>, attribute {key} {what}", self.name);
-        malformed(At(self.at.0.saturating_add(1).saturating_add(*at)), text)
+        malformed(ByteOffset(self.at.0.saturating_add(1).saturating_add(*at)), text)
     }
 }
 
@@ -139,8 +139,8 @@ impl<'a> Seen<'a> {
 }
 
 /// The text is not XML as it should be.
-fn malformed(at: At, what: impl std::fmt::Display) -> Fatal {
-    Fatal::new(Code::Syntax, at, format!("not well-formed XML: {what}"))
+fn malformed(at: ByteOffset, what: impl std::fmt::Display) -> XmlError {
+    XmlError::new(Code::Syntax, at, format!("not well-formed XML: {what}"))
 }
 
 /// What is wrong with a value.
@@ -158,8 +158,11 @@ fn entity(error: &Error) -> String {
 }
 
 /// There is more than space around the root element.
-fn outside(at: usize) -> Fatal {
-    malformed(At(at), "text lies outside the root element; remove it, or write the file again")
+fn outside(at: usize) -> XmlError {
+    malformed(
+        ByteOffset(at),
+        "text lies outside the root element; remove it, or write the file again",
+    )
 }
 
 impl<'a> Xml<'a> {
@@ -173,9 +176,9 @@ impl<'a> Xml<'a> {
     }
 
     /// What comes next, and where it begins.
-    fn next(&mut self) -> Result<(Part<'a>, At), Fatal> {
+    fn next(&mut self) -> Result<(Part<'a>, ByteOffset), XmlError> {
         loop {
-            let at = At(self.position());
+            let at = ByteOffset(self.position());
             if std::mem::take(&mut self.is_empty) {
                 return Ok((Part::End, at));
             }
@@ -198,7 +201,7 @@ impl<'a> Xml<'a> {
     }
 
     /// The tag that begins at `at` and has just been read.
-    fn tag(&self, name: usize, at: At) -> Tag<'a> {
+    fn tag(&self, name: usize, at: ByteOffset) -> Tag<'a> {
         let content = self.text.get(at.0..self.position()).unwrap_or_default();
         let content = content.strip_prefix('<').unwrap_or(content);
         let content = content.strip_suffix('>').unwrap_or(content);
@@ -210,8 +213,8 @@ impl<'a> Xml<'a> {
         Tag { name, content, is_checked: Cell::new(false), at }
     }
 
-    fn bad_event(&self, error: &Error) -> Fatal {
-        let at = At(usize::try_from(self.reader.error_position()).unwrap_or(usize::MAX));
+    fn bad_event(&self, error: &Error) -> XmlError {
+        let at = ByteOffset(usize::try_from(self.reader.error_position()).unwrap_or(usize::MAX));
         match error {
             Error::Syntax(
                 SyntaxError::UnclosedTag
@@ -231,7 +234,7 @@ impl<'a> Xml<'a> {
     }
 
     /// The next opening tag at this level outside any element; `None` at the end of the file.
-    pub(crate) fn root(&mut self) -> Result<Option<Tag<'a>>, Fatal> {
+    pub(crate) fn root(&mut self) -> Result<Option<Tag<'a>>, XmlError> {
         loop {
             match self.next()? {
                 (Part::Start(tag), _) => return Ok(Some(tag)),
@@ -246,7 +249,7 @@ impl<'a> Xml<'a> {
     }
 
     /// Reads to the end of the file, behind the root element.
-    pub(crate) fn end(&mut self) -> Result<(), Fatal> {
+    pub(crate) fn end(&mut self) -> Result<(), XmlError> {
         match self.root()? {
             None => Ok(()),
             Some(second) => {
@@ -262,13 +265,13 @@ impl<'a> Xml<'a> {
     /// Calls `f` with each child of the element just opened; `f` must consume the child.
     pub(crate) fn children(
         &mut self,
-        mut f: impl FnMut(&mut Self, &Tag<'a>) -> Result<(), Fatal>,
-    ) -> Result<(), Fatal> {
+        mut f: impl FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
+    ) -> Result<(), XmlError> {
         self.content(&mut f, None)
     }
 
     /// The text of the element just opened; elements inside are skipped.
-    pub(crate) fn text(&mut self) -> Result<Cow<'a, str>, Fatal> {
+    pub(crate) fn text(&mut self) -> Result<Cow<'a, str>, XmlError> {
         let mut out = Cow::Borrowed("");
         let mut add = |piece: Cow<'a, str>| match out.is_empty() {
             true => out = piece,
@@ -279,12 +282,12 @@ impl<'a> Xml<'a> {
     }
 
     /// Passes over the element just opened.
-    pub(crate) fn skip(&mut self) -> Result<(), Fatal> {
+    pub(crate) fn skip(&mut self) -> Result<(), XmlError> {
         self.children(|xml, _| xml.skip())
     }
 
     /// The element just opened, kept whole.
-    pub(crate) fn element(&mut self, tag: &Tag<'a>) -> Result<Element, Fatal> {
+    pub(crate) fn element(&mut self, tag: &Tag<'a>) -> Result<Element, XmlError> {
         let mut text = String::new();
         let mut children = Vec::new();
         let attributes = tag.attributes()?;
@@ -301,13 +304,13 @@ impl<'a> Xml<'a> {
 
     fn content(
         &mut self,
-        child: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), Fatal>,
+        child: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
         mut text: Option<Text<'_, 'a>>,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), XmlError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let message = format!("elements are nested more than {MAX_DEPTH} deep");
-            return Err(Fatal::new(Code::TooDeep, At(self.position()), message));
+            return Err(XmlError::new(Code::TooDeep, ByteOffset(self.position()), message));
         }
         loop {
             match self.next()? {
@@ -320,7 +323,7 @@ impl<'a> Xml<'a> {
                 (Part::End, _) => break,
                 (Part::Eof, at) => {
                     let message = "the file ends inside an element; it has been cut short";
-                    return Err(Fatal::new(Code::Syntax, at, message));
+                    return Err(XmlError::new(Code::Syntax, at, message));
                 }
                 (Part::Text(piece) | Part::Literal(piece), _) => {
                     if let Some(text) = &mut text {
@@ -335,7 +338,7 @@ impl<'a> Xml<'a> {
 }
 
 /// The character that a reference stands for.
-fn resolve<'a>(reference: &BytesRef<'a>, at: At) -> Result<Cow<'a, str>, Fatal> {
+fn resolve<'a>(reference: &BytesRef<'a>, at: ByteOffset) -> Result<Cow<'a, str>, XmlError> {
     let character = reference.resolve_char_ref().map_err(|error| malformed(at, entity(&error)))?;
     let name = || reference.xml10_content();
     match character {
@@ -351,13 +354,13 @@ mod tests {
     use super::*;
 
     /// What a file consists of, one part a line.
-    fn parts(text: &str) -> Result<Vec<String>, Box<Problem>> {
+    fn parts(text: &str) -> Result<Vec<String>, Box<Diagnostic>> {
         let mut xml = Xml::new(text);
         let mut out = Vec::new();
         loop {
-            out.push(match xml.next().map_err(|Fatal(problem)| problem)?.0 {
+            out.push(match xml.next().map_err(|XmlError(diagnostic)| diagnostic)?.0 {
                 Part::Start(tag) => {
-                    let attributes = tag.attributes().map_err(|Fatal(problem)| problem)?;
+                    let attributes = tag.attributes().map_err(|XmlError(diagnostic)| diagnostic)?;
                     let values = attributes.iter().map(|(k, v)| format!(" {k}={v}"));
                     format!("<{}{}", tag.name, values.collect::<String>())
                 }
@@ -429,9 +432,9 @@ mod tests {
             ("<a b='&big;'/>", 0, "attribute b: unknown entity &big;"),
             ("<a b='&amp'/>", 0, "attribute b: `&` is not followed by `;`"),
         ] {
-            let problem = parts(text).unwrap_err();
-            assert!(problem.message.contains(what), "{text}: {problem:?}");
-            assert_eq!(problem.at.0, at, "{text}: {problem:?}");
+            let diagnostic = parts(text).unwrap_err();
+            assert!(diagnostic.message.contains(what), "{text}: {diagnostic:?}");
+            assert_eq!(diagnostic.at.0, at, "{text}: {diagnostic:?}");
         }
     }
 
@@ -468,7 +471,7 @@ mod tests {
         let value = |raw: &str| parts(&format!("<a b=\"{raw}\"/>")).map(|parts| parts[0].clone());
         let text = |raw: &str| {
             let parts = parts(&format!("<a>{raw}</a>"))?;
-            Ok::<_, Box<Problem>>(
+            Ok::<_, Box<Diagnostic>>(
                 parts[1..parts.len() - 1].iter().map(|p| &p[2..]).collect::<String>(),
             )
         };

@@ -1,6 +1,5 @@
 //! What can be wrong with a file, with stable codes and the place in the XML.
 
-use crate::graph::Layer;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -116,19 +115,19 @@ impl fmt::Display for Severity {
 /// A byte offset into the XML. Never part of equality: two graphs that say the same are equal
 /// wherever their text stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct At(pub usize);
+pub struct ByteOffset(pub usize);
 
-impl PartialEq for At {
-    fn eq(&self, _: &At) -> bool {
+impl PartialEq for ByteOffset {
+    fn eq(&self, _: &ByteOffset) -> bool {
         true
     }
 }
 
-impl Eq for At {}
+impl Eq for ByteOffset {}
 
 /// The XML file a graph came from: its path and its text.
 #[derive(Default)]
-pub struct Source {
+pub struct SourceFile {
     path: PathBuf,
     text: String,
     /// Where lines begin, but for the first. Most files have nothing wrong with them, and are not
@@ -136,16 +135,16 @@ pub struct Source {
     lines: OnceLock<Vec<usize>>,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for SourceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({}, {} bytes)", self.path.display(), self.text.len())
     }
 }
 
-impl Source {
+impl SourceFile {
     /// A file that holds `text`.
-    pub fn new(path: &Path, text: String) -> Source {
-        Source { path: path.to_owned(), text, lines: OnceLock::new() }
+    pub fn new(path: &Path, text: String) -> SourceFile {
+        SourceFile { path: path.to_owned(), text, lines: OnceLock::new() }
     }
 
     /// What the file holds.
@@ -159,13 +158,13 @@ impl Source {
     }
 
     /// The line, counted from 1, that holds byte `at`.
-    pub fn line(&self, at: At) -> usize {
+    pub fn line(&self, at: ByteOffset) -> usize {
         let search = || memchr::memchr_iter(b'\n', self.text.as_bytes()).map(|i| i + 1).collect();
         1 + self.lines.get_or_init(search).partition_point(|start| *start <= at.0)
     }
 
     /// `model.xml:31`, or nothing for a graph built in memory.
-    pub fn place(&self, at: At) -> String {
+    pub fn place(&self, at: ByteOffset) -> String {
         match self.path.file_name() {
             Some(name) => format!("{}:{}", name.to_string_lossy(), self.line(at)),
             None => String::new(),
@@ -175,13 +174,13 @@ impl Source {
 
 /// One thing that is wrong with a file or with running it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
+pub struct Diagnostic {
     /// Which rule is broken.
     pub code: Code,
     /// Whether the model can still run.
     pub severity: Severity,
     /// Where in the XML.
-    pub at: At,
+    pub at: ByteOffset,
     /// The id of the layer it concerns, if it concerns one.
     pub layer: Option<u64>,
     /// The name and the operation type of that layer.
@@ -200,15 +199,15 @@ pub struct Problem {
     pub behind: usize,
 }
 
-impl Problem {
+impl Diagnostic {
     /// Puts problems in the order of the file.
-    pub fn sort(problems: &mut [Problem]) {
-        problems.sort_by_key(|p| p.at.0);
+    pub fn sort(diagnostics: &mut [Diagnostic]) {
+        diagnostics.sort_by_key(|p| p.at.0);
     }
 
     /// An error at a place in the XML.
-    pub fn error(code: Code, at: At, message: impl Into<String>) -> Problem {
-        Problem {
+    pub fn error(code: Code, at: ByteOffset, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
             code,
             severity: Severity::Error,
             at,
@@ -224,30 +223,13 @@ impl Problem {
     }
 
     /// The same, as a warning.
-    pub fn warning(code: Code, at: At, message: impl Into<String>) -> Problem {
-        Problem { severity: Severity::Warning, ..Problem::error(code, at, message) }
+    pub fn warning(code: Code, at: ByteOffset, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, at, message) }
     }
 
     /// The same, as a note.
-    pub fn note(code: Code, at: At, message: impl Into<String>) -> Problem {
-        Problem { severity: Severity::Note, ..Problem::error(code, at, message) }
-    }
-
-    /// Names the layer the problem concerns.
-    pub fn of(self, layer: &Layer) -> Problem {
-        Problem {
-            layer: Some(layer.id),
-            name_and_type: Some((layer.name.clone(), layer.kind.clone())),
-            subject: Some(layer.title()),
-            ..self
-        }
-    }
-
-    /// Adds the layer whose body the problem is in.
-    pub fn inside(mut self, layer: &Layer) -> Problem {
-        let subject = self.subject.take().unwrap_or_else(|| "a layer".to_owned());
-        self.subject = Some(format!("{subject} in the body of {}", layer.title()));
-        self
+    pub fn note(code: Code, at: ByteOffset, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, at, message) }
     }
 
     /// The message with its port and what follows from it, as `--json` prints it.
@@ -280,7 +262,7 @@ impl Problem {
 
     /// The whole text for a person:
     /// `Roll "roll_3" (opset7, layer 41) at model.xml:1187, input 2 (axes): axis 5 is …`.
-    pub fn render(&self, source: &Source) -> String {
+    pub fn render(&self, source: &SourceFile) -> String {
         let place = match self.code {
             // About a file, not about a line of the XML.
             Code::Unreadable | Code::UnusedWeights | Code::Unproven => String::new(),
@@ -312,32 +294,32 @@ impl Problem {
 
 /// Everything that is wrong with a file; printed one problem to a line.
 #[derive(Clone, Debug, thiserror::Error)]
-pub struct Problems {
-    source_file: Arc<Source>,
-    list: Vec<Problem>,
+pub struct Diagnostics {
+    source_file: Arc<SourceFile>,
+    list: Vec<Diagnostic>,
 }
 
 /// Every error found while reading a file.
-pub type ReadError = Problems;
+pub type ReadError = Diagnostics;
 
-impl Problems {
+impl Diagnostics {
     /// Problems of one file.
-    pub fn new(source_file: Arc<Source>, list: Vec<Problem>) -> Problems {
-        Problems { source_file, list }
+    pub fn new(source_file: Arc<SourceFile>, list: Vec<Diagnostic>) -> Diagnostics {
+        Diagnostics { source_file, list }
     }
 
     /// The problems, in the order of the file.
-    pub fn list(&self) -> &[Problem] {
+    pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
 
     /// The file they are in.
-    pub fn source_file(&self) -> &Source {
+    pub fn source_file(&self) -> &SourceFile {
         &self.source_file
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.list.iter().map(|p| p.render(&self.source_file)).collect();
         f.write_str(&lines.join("\n"))
@@ -357,17 +339,18 @@ mod tests {
 
     #[test]
     fn a_problem_is_one_line_whatever_names_hold() {
-        let problem = Problem::error(Code::Unconnected, At(0), "\"a\nerror: b\" is not there");
-        let problem = Problem { subject: Some("Roll \"x\ny\"".to_owned()), ..problem };
-        let text = problem.render(&Source::default());
+        let diagnostic =
+            Diagnostic::error(Code::Unconnected, ByteOffset(0), "\"a\nerror: b\" is not there");
+        let diagnostic = Diagnostic { subject: Some("Roll \"x\ny\"".to_owned()), ..diagnostic };
+        let text = diagnostic.render(&SourceFile::default());
         assert_eq!(text, r#"Roll "x\ny": "a\nerror: b" is not there"#);
     }
 
     #[test]
     fn offsets_become_lines() {
-        let source = Source::new(Path::new("dir/m.xml"), "a\nbb\n\nc".to_owned());
-        let lines: Vec<usize> = (0..7).map(|i| source.line(At(i))).collect();
+        let source = SourceFile::new(Path::new("dir/m.xml"), "a\nbb\n\nc".to_owned());
+        let lines: Vec<usize> = (0..7).map(|i| source.line(ByteOffset(i))).collect();
         assert_eq!(lines, [1, 1, 2, 2, 2, 3, 4]);
-        assert_eq!(source.place(At(6)), "m.xml:4");
+        assert_eq!(source.place(ByteOffset(6)), "m.xml:4");
     }
 }

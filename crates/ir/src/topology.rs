@@ -1,20 +1,11 @@
 //! Resolves edges and checks the structure of a graph: every problem, not the first only.
 
-use crate::graph::{Graph, Layer, OutputRef, Parts, Version};
-use crate::problem::{At, Code, Problem, Severity, Source};
+use crate::diagnostic::{ByteOffset, Code, Diagnostic, Severity, SourceFile};
+use crate::graph::{Graph, Layer, Links, OutputRef, Parts, Version};
 use crate::weights::Weights;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The edges of a graph as positions, and the order they imply.
-#[derive(Clone, Debug, Default)]
-pub struct Links {
-    pub(crate) inputs: Vec<SmallVec<[OutputRef; 3]>>,
-    pub(crate) order: Vec<usize>,
-    pub(crate) parameters: Vec<usize>,
-    pub(crate) results: Vec<usize>,
-}
 
 impl Graph {
     /// Resolves the edges of `parts`. Problems of layers that nothing needs are warnings.
@@ -24,14 +15,14 @@ impl Graph {
     pub fn assemble(
         mut parts: Parts,
         weights: Arc<Weights>,
-        source: Arc<Source>,
-    ) -> Result<Graph, Vec<Problem>> {
+        source: Arc<SourceFile>,
+    ) -> Result<Graph, Vec<Diagnostic>> {
         let mut check = Check::new(&parts);
         check.resolve_edges();
         let order = check.walk();
-        let (links, problems) = check.finish(order);
-        if problems.iter().any(|p| p.severity == Severity::Error) {
-            return Err(problems);
+        let (links, diagnostics) = check.finish(order);
+        if diagnostics.iter().any(|p| p.severity == Severity::Error) {
+            return Err(diagnostics);
         }
         for &position in &links.order {
             let inputs = links.inputs.get(position).map_or(0, SmallVec::len);
@@ -41,7 +32,7 @@ impl Graph {
             }
         }
         let (parts, links) = (Arc::new(parts), Arc::new(links));
-        Ok(Graph { parts, links, weights, source, warnings: Arc::new(problems) })
+        Ok(Graph { parts, links, weights, source, warnings: Arc::new(diagnostics) })
     }
 }
 
@@ -63,27 +54,28 @@ struct Check<'a> {
     by_id: HashMap<u64, usize>,
     feeds: Vec<SmallVec<[Feed; 3]>>,
     /// Problems with the position of the layer whose liveness decides their severity.
-    problems: Vec<(Option<usize>, Problem)>,
+    diagnostics: Vec<(Option<usize>, Diagnostic)>,
 }
 
 impl<'a> Check<'a> {
     fn new(parts: &'a Parts) -> Check<'a> {
         let mut by_id = HashMap::with_capacity(parts.layers.len());
-        let mut problems = Vec::new();
+        let mut diagnostics = Vec::new();
         for (i, layer) in parts.layers.iter().enumerate() {
             if by_id.insert(layer.id, i).is_some() {
                 let message = "another layer has the same id";
-                let problem = Problem::error(Code::DuplicateLayer, layer.at, message).of(layer);
-                problems.push((None, problem));
+                let diagnostic =
+                    Diagnostic::error(Code::DuplicateLayer, layer.at, message).of(layer);
+                diagnostics.push((None, diagnostic));
             }
             for ports in [&layer.inputs, &layer.outputs] {
                 duplicate_ports(layer, ports.iter().map(|p| (p.id, p.at)), |p| {
-                    problems.push((Some(i), p));
+                    diagnostics.push((Some(i), p));
                 });
             }
         }
         let nothing = |layer: &Layer| layer.inputs.iter().map(|_| Feed::Nothing).collect();
-        Check { feeds: parts.layers.iter().map(nothing).collect(), parts, by_id, problems }
+        Check { feeds: parts.layers.iter().map(nothing).collect(), parts, by_id, diagnostics }
     }
 
     fn resolve_edges(&mut self) {
@@ -96,8 +88,8 @@ impl<'a> Check<'a> {
                 if found.is_none() {
                     let message = format!("an edge {end} layer {id}, which is not in the graph");
                     let owner = to.or(from);
-                    self.problems
-                        .push((owner, Problem::error(Code::UnknownLayer, edge.at, message)));
+                    self.diagnostics
+                        .push((owner, Diagnostic::error(Code::UnknownLayer, edge.at, message)));
                 }
             }
             let Some(to) = to else { continue };
@@ -111,19 +103,19 @@ impl<'a> Check<'a> {
     }
 
     /// Position of an input port, or a problem if the layer has no such port.
-    fn input_slot(&mut self, layer: usize, port: u64, at: At) -> Option<usize> {
+    fn input_slot(&mut self, layer: usize, port: u64, at: ByteOffset) -> Option<usize> {
         let to = self.parts.layers.get(layer)?;
         let slot = to.inputs.iter().position(|p| p.id == port);
         if slot.is_none() {
             let ports = port_list(to.inputs.iter().map(|p| p.id));
             let message = format!("an edge leads to input port {port}; the layer has {ports}");
-            let problem = Problem::error(Code::UnknownPort, at, message).of(to);
-            self.problems.push((Some(layer), problem));
+            let diagnostic = Diagnostic::error(Code::UnknownPort, at, message).of(to);
+            self.diagnostics.push((Some(layer), diagnostic));
         }
         slot
     }
 
-    fn output_feed(&mut self, layer: usize, port: u64, consumer: usize, at: At) -> Feed {
+    fn output_feed(&mut self, layer: usize, port: u64, consumer: usize, at: ByteOffset) -> Feed {
         let Some(from) = self.parts.layers.get(layer) else { return Feed::Broken };
         match from.outputs.iter().position(|p| p.id == port) {
             Some(port) => Feed::From(OutputRef { layer, port }),
@@ -131,14 +123,14 @@ impl<'a> Check<'a> {
                 let ports = port_list(from.outputs.iter().map(|p| p.id));
                 let message =
                     format!("an edge comes from output port {port}; the layer has {ports}");
-                let problem = Problem::error(Code::UnknownPort, at, message).of(from);
-                self.problems.push((Some(consumer), problem));
+                let diagnostic = Diagnostic::error(Code::UnknownPort, at, message).of(from);
+                self.diagnostics.push((Some(consumer), diagnostic));
                 Feed::Broken
             }
         }
     }
 
-    fn connect(&mut self, layer: usize, slot: usize, feed: Feed, at: At) {
+    fn connect(&mut self, layer: usize, slot: usize, feed: Feed, at: ByteOffset) {
         let Some(place) = self.feeds.get_mut(layer).and_then(|f| f.get_mut(slot)) else { return };
         if matches!(place, Feed::Nothing) {
             *place = feed;
@@ -146,8 +138,8 @@ impl<'a> Check<'a> {
         }
         if let Some(to) = self.parts.layers.get(layer) {
             let message = format!("a second edge leads into input {slot}");
-            let problem = Problem::error(Code::DoubledEdge, at, message).of(to);
-            self.problems.push((Some(layer), problem));
+            let diagnostic = Diagnostic::error(Code::DoubledEdge, at, message).of(to);
+            self.diagnostics.push((Some(layer), diagnostic));
         }
     }
 
@@ -186,7 +178,7 @@ impl<'a> Check<'a> {
                     State::Open => {
                         let open = stack.iter().map(|(l, _)| *l);
                         let circle = open.skip_while(|l| *l != source.layer).collect::<Vec<_>>();
-                        self.problems.push((None, cycle(layers, &circle)));
+                        self.diagnostics.push((None, cycle(layers, &circle)));
                         state[source.layer] = State::Done;
                     }
                 }
@@ -195,23 +187,23 @@ impl<'a> Check<'a> {
         order
     }
 
-    fn finish(mut self, order: Vec<usize>) -> (Links, Vec<Problem>) {
+    fn finish(mut self, order: Vec<usize>) -> (Links, Vec<Diagnostic>) {
         let mut live = vec![false; self.parts.layers.len()];
         for &layer in &order {
             live[layer] = true;
         }
         self.unconnected();
-        let mut problems: Vec<Problem> = Vec::new();
-        for (layer, mut problem) in self.problems {
+        let mut diagnostics: Vec<Diagnostic> = Vec::new();
+        for (layer, mut diagnostic) in self.diagnostics {
             if layer.is_some_and(|l| !live[l]) {
-                problem.severity = Severity::Warning;
-                problem.message.push_str(" (no Result needs it, so it is ignored)");
+                diagnostic.severity = Severity::Warning;
+                diagnostic.message.push_str(" (no Result needs it, so it is ignored)");
             }
-            problems.push(problem);
+            diagnostics.push(diagnostic);
         }
-        Problem::sort(&mut problems);
-        let of_kind = |kind: &str| {
-            let matching = self.parts.layers.iter().enumerate().filter(|(_, l)| l.is(kind));
+        Diagnostic::sort(&mut diagnostics);
+        let of_type = |op_type: &str| {
+            let matching = self.parts.layers.iter().enumerate().filter(|(_, l)| l.is(op_type));
             matching.map(|(i, _)| i).collect()
         };
         let resolved = |feeds: SmallVec<[Feed; 3]>| {
@@ -222,12 +214,12 @@ impl<'a> Check<'a> {
             feeds.into_iter().filter_map(from).collect()
         };
         let links = Links {
-            parameters: of_kind("Parameter"),
-            results: of_kind("Result"),
+            parameters: of_type("Parameter"),
+            results: of_type("Result"),
             inputs: self.feeds.into_iter().map(resolved).collect(),
             order,
         };
-        (links, problems)
+        (links, diagnostics)
     }
 
     /// Inputs without an edge are errors, but for those behind the last that has one: optional inputs
@@ -243,14 +235,14 @@ impl<'a> Check<'a> {
                 }
                 let at = layer.inputs.get(slot).map_or(layer.at, |p| p.at);
                 let message = format!("no edge leads into input {slot}");
-                let problem = match is_left_out {
+                let diagnostic = match is_left_out {
                     true => {
                         let message = format!("{message}, which is left out");
-                        Problem::warning(Code::Unconnected, at, message)
+                        Diagnostic::warning(Code::Unconnected, at, message)
                     }
-                    false => Problem::error(Code::Unconnected, at, message),
+                    false => Diagnostic::error(Code::Unconnected, at, message),
                 };
-                self.problems.push((Some(i), problem.of(layer)));
+                self.diagnostics.push((Some(i), diagnostic.of(layer)));
             }
         }
     }
@@ -258,14 +250,14 @@ impl<'a> Check<'a> {
 
 fn duplicate_ports(
     layer: &Layer,
-    ports: impl Iterator<Item = (u64, At)>,
-    mut report: impl FnMut(Problem),
+    ports: impl Iterator<Item = (u64, ByteOffset)>,
+    mut report: impl FnMut(Diagnostic),
 ) {
     let mut seen = SmallVec::<[u64; 8]>::new();
     for (id, at) in ports {
         if seen.contains(&id) {
             let message = format!("two ports have the id {id}");
-            report(Problem::error(Code::DuplicatePort, at, message).of(layer));
+            report(Diagnostic::error(Code::DuplicatePort, at, message).of(layer));
         }
         seen.push(id);
     }
@@ -280,17 +272,17 @@ fn port_list(ids: impl Iterator<Item = u64>) -> String {
     }
 }
 
-fn cycle(layers: &[Layer], circle: &[usize]) -> Problem {
+fn cycle(layers: &[Layer], circle: &[usize]) -> Diagnostic {
     // The walk runs from consumers to producers; data flows the other way.
     let mut names: Vec<String> =
         circle.iter().rev().map(|&i| format!("\"{}\"", layers[i].name)).collect();
     names.extend(names.first().cloned());
     let first = circle.first().map(|&i| &layers[i]);
     let message = format!("layers depend on each other in a cycle: {}", names.join(" -> "));
-    let at = first.map_or(At(0), |layer| layer.at);
-    let problem = Problem::error(Code::Cycle, at, message);
+    let at = first.map_or(ByteOffset(0), |layer| layer.at);
+    let diagnostic = Diagnostic::error(Code::Cycle, at, message);
     match first {
-        Some(layer) => problem.of(layer),
-        None => problem,
+        Some(layer) => diagnostic.of(layer),
+        None => diagnostic,
     }
 }

@@ -1,0 +1,9 @@
+//! From `model.xml` to a [`Graph`](crate::Graph): text, elements, layers.
+
+mod audit;
+mod decode;
+mod preprocess;
+mod reader;
+mod xml;
+
+pub use reader::{read, read_bytes};
