@@ -1,10 +1,8 @@
-//! What is known of a tensor before it exists, and of a whole graph.
+//! What is known of a tensor before it exists, and of the inputs of a model.
 
-use crate::dim::Why;
-use crate::op::Op;
-use crate::shape::PartialShape;
-use crate::value::PartialValue;
-use ir::{ElementType, OutputRef};
+use crate::lattice::shape::PartialShape;
+use crate::lattice::value::PartialValue;
+use ir::ElementType;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -88,48 +86,5 @@ impl Inputs {
     pub fn shapes(shapes: impl IntoIterator<Item = PartialShape>) -> Inputs {
         let given = |shape| InputSpec { shape: Some(shape), ..InputSpec::default() };
         Inputs { parameters: shapes.into_iter().map(given).collect(), ..Inputs::default() }
-    }
-}
-
-/// What is known of one layer.
-#[derive(Clone, Debug)]
-pub struct NodeFacts {
-    /// The operation with its attributes.
-    pub op: Arc<dyn Op>,
-    /// A fact for each output port.
-    pub outputs: Vec<Fact>,
-    /// Facts of the bodies, in the order of [`ir::Layer::bodies`].
-    pub bodies: Vec<Facts>,
-}
-
-/// What is known of every layer of a graph.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {
-    pub(crate) nodes: Vec<Option<NodeFacts>>,
-    pub(crate) reasons: Arc<Vec<String>>,
-    pub(crate) variables: Option<HashMap<String, Fact>>,
-}
-
-impl Facts {
-    /// The facts of the layer at a position of [`ir::Graph::layers`]; `None` for layers that
-    /// nothing needs or that are not supported.
-    pub fn node(&self, layer: usize) -> Option<&NodeFacts> {
-        self.nodes.get(layer)?.as_ref()
-    }
-
-    /// The fact of an output.
-    pub fn output(&self, output: OutputRef) -> Option<&Fact> {
-        self.node(output.layer)?.outputs.get(output.port)
-    }
-
-    /// What variables were said to hold: see [`Inputs::variables`].
-    pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
-        self.variables.as_ref()
-    }
-
-    /// Why something is unknown, in words.
-    pub fn reason(&self, why: Why) -> Option<&str> {
-        let index = usize::try_from(why.0).ok()?.checked_sub(1)?;
-        self.reasons.get(index).map(String::as_str)
     }
 }

@@ -18,50 +18,29 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![cfg_attr(not(test), deny(clippy::as_conversions))]
 
-mod attrs;
-mod causes;
-mod cx;
-mod dim;
-mod driver;
-mod error;
 mod fact;
-mod interface;
-mod op;
+mod lattice;
 pub mod ops;
-mod relics;
+mod propagate;
+mod rule;
 pub mod rules;
-mod shape;
-mod symbols;
 mod table;
 #[cfg(test)]
 mod testing;
-mod value;
-mod variables;
 
-pub use attrs::Attrs;
-pub use cx::{InferCx, ValueCx};
-pub use dim::{Dim, Symbol, Why};
-pub use driver::{Analysis, analyse, infer_op, infer_shapes, port_name, propagate};
-pub use error::{AttrError, RuleError};
-pub use fact::{Fact, Facts, InputSpec, Inputs, NodeFacts};
-pub use interface::{input_type, output_type};
-pub use op::{Op, OpTraits, Parse};
-pub use shape::{Dims, PartialShape, ShapeTextError};
-pub use symbols::Symbols;
+pub use fact::{Fact, InputSpec, Inputs};
+pub use lattice::dim::{Dim, Symbol, Why};
+pub use lattice::shape::{Dims, PartialShape, ShapeTextError};
+pub use lattice::symbols::Symbols;
+pub use lattice::value::{Elements, Interval, MAX_ELEMENTS, PartialValue};
+pub use propagate::declared::declared_variables;
+pub use propagate::driver::{Analysis, analyse, infer_op, infer_shapes, port_name, propagate};
+pub use propagate::graph_facts::{Facts, NodeFacts};
+pub use propagate::interface::{input_type, output_type};
+pub use propagate::variables::variables;
+pub use rule::attrs::Attrs;
+pub use rule::cx::{InferCx, ValueCx};
+pub use rule::error::{AttrError, RuleError};
+pub use rule::input_set::InputSet;
+pub use rule::op::{Op, OpTraits, Parse};
 pub use table::{ROWS, Row, Versions, find, named, opset};
-pub use value::{Elements, Interval, MAX_ELEMENTS, PartialValue};
-pub use variables::{declared_variables, variables};
-
-/// What every file of [`ops`] needs.
-mod prelude {
-    pub use crate::attrs::Attrs;
-    pub use crate::cx::{InferCx, ValueCx};
-    pub use crate::dim::Dim;
-    pub use crate::error::{AttrError, RuleError};
-    pub(crate) use crate::op::no_attributes;
-    pub use crate::op::{Op, OpTraits, Parse};
-    pub use crate::require;
-    pub use crate::shape::PartialShape;
-    pub use crate::value::PartialValue;
-    pub use ir::ElementType;
-}

@@ -1,9 +1,9 @@
 //! The one table of operations. `infer` expands it to parsers, `runtime` to kernels, and
 //! `docs/operations.md` and `irrun ops` are generated from it.
 
-use crate::attrs::Attrs;
-use crate::error::AttrError;
-use crate::op::{Op, Parse};
+use crate::rule::attrs::Attrs;
+use crate::rule::error::AttrError;
+use crate::rule::op::{Op, Parse};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 

@@ -1,7 +1,7 @@
 //! Table tests for rules: one operation, described inputs, expected outputs or error text.
 
 use crate::fact::{Fact, InputSpec, Inputs};
-use crate::value::{Interval, PartialValue};
+use crate::lattice::value::{Interval, PartialValue};
 use crate::{PartialShape, analyse};
 use ir::{ElementType, GraphBuilder, Severity};
 

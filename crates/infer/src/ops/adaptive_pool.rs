@@ -4,10 +4,10 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/adaptive-avg-pool-8.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/adaptive-max-pool-8.html>
 
+use crate::lattice::shape::Dims;
 use crate::ops::pool::index_type;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::sizes;
-use crate::shape::Dims;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/batch-norm-inference-5.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/add-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::{AutoBroadcast, set_broadcast};
 use crate::rules::interval::{Arithmetic, binary};
 

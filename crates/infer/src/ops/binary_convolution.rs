@@ -6,7 +6,7 @@
 //! first bit of a byte is the lowest.
 
 use crate::ops::convolution::{Convolution, Kind};
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// BinaryConvolution-1.
 #[derive(Debug)]

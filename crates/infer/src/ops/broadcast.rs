@@ -2,13 +2,13 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/broadcast-3.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::broadcast::{merge, numpy};
 use crate::rules::interval::positions;
 use crate::rules::sizes;
-use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Op for Broadcast {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 
@@ -206,7 +206,7 @@ impl Op for Tile {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Follows `ReshapeParameter` and the layer's source; where its documented example contradicts
 //! the source (`axis: -3`), the source. `docs/dialects/reshape-and-roll.md` says why.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
 
 /// Blobs have at most this many axes.
@@ -65,7 +65,7 @@ impl Op for CaffeReshape {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

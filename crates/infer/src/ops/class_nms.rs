@@ -5,7 +5,7 @@
 //! As in OpenVINO, MatrixNms sorts by class only across the batch, and where classes have boxes of
 //! their own MulticlassNms numbers them box by box, all classes of one before the next.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::{capped, rows, up_to};
 
 /// The operations.

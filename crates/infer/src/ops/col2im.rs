@@ -6,9 +6,9 @@
 //! The specification has `output_size` and `kernel_size` among the attributes; models have them as
 //! inputs, and the attribute `strides` by this name.
 
-use crate::prelude::*;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::window::{Rounding, Windows, outputs, parse_or};
-use crate::value::Interval;
 
 /// Col2Im-15.
 #[derive(Debug)]

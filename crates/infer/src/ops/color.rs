@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/image/nv12-to-rgb-8.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/comparison/equal-1.html>
 
-use crate::prelude::*;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::{AutoBroadcast, set_broadcast};
 use crate::rules::interval::compare;
-use crate::value::Interval;
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/concat-1.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::{Elements, Interval};
+use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
-use crate::value::{Elements, Interval};
 
 /// Concat-1.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Op for Concat {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(u64::MAX)
+        OpTraits::moving(InputSet::ALL)
     }
 }
 

@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/condition/if-8.html>
 
 use crate::fact::Fact;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::bodies::{Feed, Map, without_value};
 use ir::Role;
 use std::sync::Arc;

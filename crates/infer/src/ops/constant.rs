@@ -5,7 +5,7 @@
 //! The bytes are checked for length and left where they are; only values small enough to decide
 //! a shape are read here.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use ir::{Code, Weights, WeightsError, WeightsSlice};
 use std::sync::Arc;
 

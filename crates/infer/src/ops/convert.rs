@@ -5,8 +5,8 @@
 //! Floats become integers by truncation, integers wrap, everything else rounds to nearest even;
 //! `docs/numerics.md` has the edges.
 
-use crate::prelude::*;
-use crate::value::{Elements, Interval, f64_to_int, int_to_f64, wrap_int};
+use crate::lattice::value::{Elements, Interval, f64_to_int, int_to_f64, wrap_int};
+use crate::rule::prelude::*;
 
 /// Where the wanted type comes from.
 #[derive(Clone, Copy, Debug)]

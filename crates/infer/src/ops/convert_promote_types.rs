@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/convert-promote-types-14.html>
 
 use crate::ops::convert::converted;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// ConvertPromoteTypes-14.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/convolution-1.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::sizes;
 use crate::rules::window::{Rounding, Window, Windows, outputs, parse, spatial};
-use crate::shape::Dims;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

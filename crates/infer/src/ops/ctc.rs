@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/ctc-loss-4.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

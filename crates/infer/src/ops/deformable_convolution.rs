@@ -3,9 +3,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/deformable-convolution-8.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::window::{Rounding, Windows, outputs, parse, spatial};
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! `top_k` limits the candidates of a class before suppression, as in the original
 //! implementation, where the specification speaks of results after it.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::divided;
 
 /// The versions.

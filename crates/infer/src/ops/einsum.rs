@@ -4,7 +4,7 @@
 //!
 //! Blanks may stand anywhere in the equation, as the specification says; OpenVINO refuses them.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
 
 /// The axes of an operand or of the result.

@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/embedding-bag-offsets-15.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::sizes;
 
 /// How indices are divided into bags.

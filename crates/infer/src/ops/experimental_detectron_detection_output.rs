@@ -5,7 +5,7 @@
 //! Class 0 is the background and never listed, and boxes are clipped at 0 alone: OpenVINO does so
 //! whatever `class_agnostic_box_regression` and the size of the image say.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::rows;
 
 /// ExperimentalDetectronDetectionOutput-6.

@@ -4,7 +4,7 @@
 //!
 //! What the grid leaves of the output is zero, where the specification says undefined.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::rows;
 
 /// ExperimentalDetectronPriorGridGenerator-6.

@@ -6,7 +6,7 @@
 //! The second output repeats the regions in their order, as OpenVINO has it, where the
 //! specification speaks of reordered ones. A region without an area has no features.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::rows;
 
 /// ExperimentalDetectronROIFeatureExtractor-6.

@@ -4,7 +4,7 @@
 //!
 //! Where there are too few regions the rest is zero, which the specification leaves undefined.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::rows;
 
 /// ExperimentalDetectronTopKROIs-6.

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/extract-image-patches-3.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, spatial};
 
 /// ExtractImagePatches-3.
@@ -65,7 +65,7 @@ impl Op for ExtractImagePatches {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/eye-9.html>
 
-use crate::prelude::*;
-use crate::shape::Dims;
-use crate::value::Interval;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 
 /// Eye-9.
 #[derive(Debug)]

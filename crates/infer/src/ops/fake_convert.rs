@@ -6,7 +6,7 @@
 //! or NaN.
 
 use crate::ops::fake_quantize::repeated;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::AutoBroadcast;
 
 /// FakeConvert-13.

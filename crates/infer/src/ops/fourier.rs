@@ -2,10 +2,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/signals/dft-7.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
-use crate::value::Interval;
 
 /// The transforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-8.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::{axes, gather};
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Op for Gather {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-elements-6.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::{axes, gather};
 
 /// GatherElements-6.
@@ -61,7 +61,7 @@ impl Op for GatherElements {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

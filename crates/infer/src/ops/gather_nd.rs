@@ -4,10 +4,10 @@
 //!
 //! Version 8 says that batch axes of size 1 are repeated, which OpenVINO's inference refuses.
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::merge;
 use crate::rules::gather;
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Op for GatherNd {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-tree-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// GatherTree-1.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Op for GatherTree {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1001)
+        OpTraits::moving(InputSet::of([0, 3]))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/generate-proposals-9.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::{rows, up_to};
 
 /// The operations.

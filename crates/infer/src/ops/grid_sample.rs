@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/image/grid-sample-9.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// What an output element is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

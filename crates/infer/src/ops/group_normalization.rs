@@ -4,7 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/group-normalization-12.html>
 
 use crate::ops::batch_norm::per_channel;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// GroupNormalization-12.
 #[derive(Debug)]

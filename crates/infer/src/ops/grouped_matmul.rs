@@ -5,7 +5,7 @@
 //! The weights of a group are `[N, K]`, as OpenVINO 2026.4 has them; an early form of the
 //! specification writes `[K, N]`, and adds a product of two matrices, which OpenVINO refuses.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// GroupedMatMul-17.
 #[derive(Debug)]

@@ -5,9 +5,9 @@
 //! The specification of version 1 leaves the coordinates open; they are those that OpenVINO gives
 //! when it rewrites version 1 as version 4.
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::{axes, sizes};
-use crate::shape::Dims;
 use std::collections::BTreeSet;
 
 /// The versions.

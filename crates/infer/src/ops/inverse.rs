@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/inverse-14.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// Inverse-14.
 #[derive(Debug)]

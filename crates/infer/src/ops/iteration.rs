@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/loop-5.html>
 
 use crate::fact::Fact;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::bodies::{Feed, Map, without_value};
 

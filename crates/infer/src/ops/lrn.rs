@@ -5,7 +5,7 @@
 //! Squares up to `size / 2` elements away count, as the specification says; for even sizes
 //! OpenVINO counts those up to `(size - 1) / 2` away.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// LRN-1.

@@ -3,7 +3,7 @@
 //! Follows the documentation (`mx.nd.Reshape`, 1.6) and, for what it leaves out, the operator's
 //! source; its defects are not copied. `docs/dialects/reshape-and-roll.md` lists both.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
 
 /// Reshape, `version="mxnet"`.
@@ -84,7 +84,7 @@ impl Op for MxnetReshape {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -8,7 +8,7 @@
 //! what it returns are the selected boxes alone, as versions 5 and 9 say. So do we: the
 //! specified size is the nominal one, for reports alone.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::{rows, up_to};
 
 /// The versions.

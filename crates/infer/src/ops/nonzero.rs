@@ -4,7 +4,7 @@
 //!
 //! A scalar is taken as a list of one element, as OpenVINO and ONNX do.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// NonZero-3.
 #[derive(Debug)]

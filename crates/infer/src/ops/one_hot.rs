@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/one-hot-16.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Op for OneHot {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1100)
+        OpTraits::moving(InputSet::of([2, 3]))
     }
 }
 

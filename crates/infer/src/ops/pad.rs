@@ -4,9 +4,9 @@
 //!
 //! Negative pads, which are new in version 12, crop in version 1, too, as they do in OpenVINO.
 
-use crate::prelude::*;
-use crate::shape::Dims;
-use crate::value::{Elements, Interval};
+use crate::lattice::shape::Dims;
+use crate::lattice::value::{Elements, Interval};
+use crate::rule::prelude::*;
 
 /// Where new elements come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Op for Pad {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1001)
+        OpTraits::moving(InputSet::of([0, 3]))
     }
 }
 

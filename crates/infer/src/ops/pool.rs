@@ -4,10 +4,10 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/max-pool-14.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/avg-pool-16.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, rounding, spatial};
-use crate::shape::Dims;
 
 /// The operations and their versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/activation/prelu-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::numpy;
 use smallvec::SmallVec;
 

@@ -6,7 +6,7 @@
 //! that the attributes describe (`scale_all_sizes` without `max_size`, `fixed_ratio` with
 //! `density`). Boxes follow each other without a gap and the output ends where it is full.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::{infer_prior_boxes, variances};
 
 /// The versions.

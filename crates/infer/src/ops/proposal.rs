@@ -6,7 +6,7 @@
 //! With `framework="tensorflow"` x and y are exchanged, as the specification leaves to the
 //! framework: the first coordinate of a box runs along the height of the image.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::detection::{divided, rows};
 
 /// Proposal of all versions.

@@ -4,7 +4,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/psroi-pooling-1.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/deformable-psroi-pooling-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::boxes;
 
 /// The operations of this file.

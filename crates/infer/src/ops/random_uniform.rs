@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/random-uniform-8.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::sizes;
 
 /// The seeds; both 0 ask for different numbers each time.

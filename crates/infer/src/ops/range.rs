@@ -5,9 +5,9 @@
 //! Start, stop and step are truncated for whole numbers. Where nothing is left of the step, which
 //! the specification leaves undefined, real numbers are rounded, as OpenVINO's CPU plugin does.
 
-use crate::prelude::*;
+use crate::lattice::value::{Elements, Interval, f64_to_int};
+use crate::rule::prelude::*;
 use crate::rules::interval::{Arithmetic, ints};
-use crate::value::{Elements, Interval, f64_to_int};
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! LSTMCell-1 is LSTMCell-4: the peepholes, `input_forget` and `weights_format` that OpenVINO
 //! writes for it are not in the specification, and its CPU plugin does not look at them either.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

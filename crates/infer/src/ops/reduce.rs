@@ -3,11 +3,11 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/reduction/reduce-sum-1.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::interval::{Arithmetic, ints};
-use crate::shape::Dims;
-use crate::value::Interval;
 
 /// Which reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/region-yolo-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// RegionYolo-1.

@@ -6,7 +6,7 @@
 //! layer reads its input as if it were the output of the way back: as planes of `C / stride²`
 //! channels, `stride` times as high and wide.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// ReorgYolo-1.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Op for ReorgYolo {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

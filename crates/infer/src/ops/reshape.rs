@@ -5,10 +5,10 @@
 //! Where it says more than the specification, see `docs/dialects/reshape-and-roll.md`: the volume is
 //! always checked; 0 of 0 elements leaves 1.
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
-use crate::shape::Dims;
-use crate::value::Interval;
 
 /// Reshape-1.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Op for Reshape {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

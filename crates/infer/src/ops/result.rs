@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/result-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// Result-1.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/reverse-sequence-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// ReverseSequence-1.
@@ -57,7 +57,7 @@ impl Op for ReverseSequence {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! As in OpenVINO, the largest of the samples is 0 where all are negative.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::boxes;
 
 /// The operations and their versions.

@@ -4,7 +4,7 @@
 //!
 //! The operation came with opset 2; files that name opset 1 mean the same.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::boxes;
 
 /// ROIPooling-1.

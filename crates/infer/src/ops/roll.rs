@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/roll-7.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// Roll-7.
@@ -37,7 +37,7 @@ impl Op for Roll {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -5,7 +5,7 @@
 //! A sixth input `sink`, which OpenVINO has and its page does not name yet, is a score for each
 //! head that takes a share of the softmax without a value.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
 
 /// ScaledDotProductAttention-13.

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/search-sorted-15.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// SearchSorted-15.
 #[derive(Debug)]

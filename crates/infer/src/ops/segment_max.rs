@@ -4,7 +4,7 @@
 //!
 //! Slices of segments beyond `num_segments` are left out, as OpenVINO does.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::sizes;
 
 /// SegmentMax-16.

@@ -2,10 +2,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/condition/select-1.html>
 
-use crate::prelude::*;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::broadcast::AutoBroadcast;
 use crate::rules::interval::positions;
-use crate::value::Interval;
 
 /// Select-1.
 #[derive(Debug)]

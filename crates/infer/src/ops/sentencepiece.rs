@@ -3,7 +3,7 @@
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::strings;
 
 /// The operations.

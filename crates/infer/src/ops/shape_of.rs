@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/shape/shape-of-3.html>
 
-use crate::prelude::*;
-use crate::value::Interval;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-8.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::slicing::{Bounds, Range, bound};
-use crate::shape::Dims;
-use crate::value::Interval;
 use smallvec::SmallVec;
 
 /// Slice-8.
@@ -77,7 +77,7 @@ impl Op for Slice {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-scatter-15.html>
 
 use super::slice::{Named, ranges, sliced};
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::scatter;
 
 /// SliceScatter-15.
@@ -78,7 +78,7 @@ impl Op for SliceScatter {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b11).mixing()
+        OpTraits::moving(InputSet::of([0, 1])).mixing()
     }
 }
 

@@ -4,9 +4,9 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/space-to-batch-2.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/batch-to-space-2.html>
 
-use crate::prelude::*;
-use crate::shape::Dims;
-use crate::value::{Interval, MAX_ELEMENTS};
+use crate::lattice::shape::Dims;
+use crate::lattice::value::{Interval, MAX_ELEMENTS};
+use crate::rule::prelude::*;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Op for SpaceToBatch {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

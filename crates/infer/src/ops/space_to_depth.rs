@@ -3,8 +3,8 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/space-to-depth-1.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/depth-to-space-1.html>
 
-use crate::prelude::*;
-use crate::shape::Dims;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Op for SpaceToDepth {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/sparse-fill-empty-rows-16.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// SparseFillEmptyRows-16.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Op for SparseFillEmptyRows {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1001).mixing()
+        OpTraits::moving(InputSet::of([0, 3])).mixing()
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/split-1.html>
 
-use crate::prelude::*;
+use crate::lattice::value::Interval;
+use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::value::Interval;
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Op for Split {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

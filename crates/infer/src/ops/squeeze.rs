@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/shape/squeeze-15.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::shape::Dims;
 
 /// The operations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Op for Squeeze {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! <https://uxlfoundation.github.io/oneDNN/dev_guide_op_staticreshape.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
 
 /// StaticReshape-1, `version="onednn"` or `"extension"`.
@@ -76,7 +76,7 @@ impl Op for StaticReshape {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -5,7 +5,7 @@
 //! On the way back each frame counts by its window once more, and sums are divided by those of
 //! the squared windows, as OpenVINO and PyTorch do; the specification leaves it open.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/strided-slice-1.html>
 
-use crate::prelude::*;
+use crate::lattice::shape::Dims;
+use crate::lattice::value::{Interval, MAX_ELEMENTS};
+use crate::rule::prelude::*;
 use crate::rules::slicing::{Bounds, Range, bound};
-use crate::shape::Dims;
-use crate::value::{Interval, MAX_ELEMENTS};
 
 /// StridedSlice-1.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl Op for StridedSlice {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

@@ -5,7 +5,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-pack-15.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-unpack-15.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::strings;
 
 /// The versions.

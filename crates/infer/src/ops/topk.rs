@@ -4,7 +4,7 @@
 //!
 //! Equal elements keep their order, whether `stable` asks for it or not.
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// The versions.

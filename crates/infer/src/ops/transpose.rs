@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/transpose-1.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 use smallvec::SmallVec;
 
@@ -64,7 +64,7 @@ impl Op for Transpose {
     }
 
     fn traits(&self) -> OpTraits {
-        OpTraits::moving(0b1)
+        OpTraits::moving(InputSet::one(0))
     }
 }
 

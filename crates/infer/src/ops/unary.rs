@@ -4,9 +4,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/abs-1.html>
 
-use crate::prelude::*;
+use crate::lattice::value::{Elements, Interval};
+use crate::rule::prelude::*;
 use crate::rules::interval::monotone;
-use crate::value::{Elements, Interval};
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,11 @@ impl Op for Unary {
     }
 
     fn traits(&self) -> OpTraits {
-        if self.kind == Kind::Identity { OpTraits::moving(0b1) } else { OpTraits::PURE }
+        if self.kind == Kind::Identity {
+            OpTraits::moving(InputSet::one(0))
+        } else {
+            OpTraits::PURE
+        }
     }
 }
 

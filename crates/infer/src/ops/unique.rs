@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/unique-10.html>
 
-use crate::prelude::*;
+use crate::rule::prelude::*;
 use crate::rules::axes;
 
 /// Unique-10.

@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/read-value-6.html>
 
 use crate::fact::Fact;
-use crate::prelude::*;
+use crate::rule::prelude::*;
 
 /// The operations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

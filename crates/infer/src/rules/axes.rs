@@ -1,7 +1,7 @@
 //! Axes: negative ones count from the end.
 
-use crate::cx::InferCx;
-use crate::error::RuleError;
+use crate::rule::cx::InferCx;
+use crate::rule::error::RuleError;
 use smallvec::SmallVec;
 
 /// The axis `0..rank` that `axis` means, or the range it had to be in.

@@ -1,7 +1,7 @@
 //! How the inputs and outputs of a layer with bodies reach the Parameters and Results inside.
 
-use crate::error::AttrError;
 use crate::fact::Fact;
+use crate::rule::error::AttrError;
 use ir::{Body, PortMap};
 
 /// What feeds a Parameter of a body.

@@ -1,10 +1,10 @@
 //! Boxes of feature maps, as the pooling of regions of interest takes them.
 
-use crate::attrs::Attrs;
-use crate::cx::InferCx;
-use crate::dim::Dim;
-use crate::error::{AttrError, RuleError};
+use crate::lattice::dim::Dim;
 use crate::require;
+use crate::rule::attrs::Attrs;
+use crate::rule::cx::InferCx;
+use crate::rule::error::{AttrError, RuleError};
 use ir::ElementType;
 
 /// Checks feature maps in input 0 and boxes of `size` numbers each in input 1; gives the element

@@ -1,11 +1,11 @@
 //! How operands of different shapes meet: NumPy, PDPD, and not at all.
 
-use crate::attrs::Attrs;
-use crate::cx::InferCx;
-use crate::dim::Dim;
-use crate::error::{AttrError, RuleError};
-use crate::shape::{Dims, PartialShape};
-use crate::symbols::Symbols;
+use crate::lattice::dim::Dim;
+use crate::lattice::shape::{Dims, PartialShape};
+use crate::lattice::symbols::Symbols;
+use crate::rule::attrs::Attrs;
+use crate::rule::cx::InferCx;
+use crate::rule::error::{AttrError, RuleError};
 
 /// The `auto_broadcast` attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

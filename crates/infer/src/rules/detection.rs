@@ -1,12 +1,12 @@
 //! What the operations that detect objects share: how many of them the data can let through.
 
-use crate::attrs::Attrs;
-use crate::cx::InferCx;
-use crate::dim::Dim;
-use crate::error::{AttrError, RuleError};
+use crate::lattice::dim::Dim;
+use crate::lattice::shape::PartialShape;
 use crate::require;
+use crate::rule::attrs::Attrs;
+use crate::rule::cx::InferCx;
+use crate::rule::error::{AttrError, RuleError};
 use crate::rules::sizes;
-use crate::shape::PartialShape;
 use ir::ElementType;
 
 /// Any number up to the largest that `dim` allows.

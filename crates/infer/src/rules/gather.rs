@@ -1,7 +1,7 @@
 //! What the operations share that read elements at indices.
 
-use crate::cx::ValueCx;
-use crate::value::{Interval, PartialValue};
+use crate::lattice::value::{Interval, PartialValue};
+use crate::rule::cx::ValueCx;
 
 /// The index from the beginning of an axis of `size`; negative ones count from the end. `None` if
 /// it is not known, or out of range.

@@ -1,6 +1,6 @@
 //! Arithmetic on values that are known by bounds, as shape sub-graphs need it.
 
-use crate::value::{Elements, Interval, PartialValue, f64_to_int, int_to_f64, wrap_int};
+use crate::lattice::value::{Elements, Interval, PartialValue, f64_to_int, int_to_f64, wrap_int};
 use ir::ElementType;
 
 /// A function of two numbers whose bounds can be followed.

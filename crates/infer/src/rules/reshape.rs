@@ -4,10 +4,10 @@
 //! Rules of OpenVINO Reshape-1 (`docs/dialects/reshape-and-roll.md`): copied dims stay out of the
 //! product; equal dims cancel; what remains is divided.
 
-use crate::dim::Dim;
-use crate::error::RuleError;
-use crate::shape::{Dims, PartialShape};
-use crate::symbols::Symbols;
+use crate::lattice::dim::Dim;
+use crate::lattice::shape::{Dims, PartialShape};
+use crate::lattice::symbols::Symbols;
+use crate::rule::error::RuleError;
 
 /// One dim of the wanted shape.
 #[derive(Clone, Copy, Debug, PartialEq)]

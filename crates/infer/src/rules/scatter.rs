@@ -1,10 +1,11 @@
 //! What the operations share that write updates into a copy of their data.
 
-use crate::attrs::Attrs;
-use crate::cx::{InferCx, ValueCx};
-use crate::error::{AttrError, RuleError};
-use crate::op::OpTraits;
-use crate::value::{Elements, PartialValue, wrap_i64};
+use crate::lattice::value::{Elements, PartialValue, wrap_i64};
+use crate::rule::attrs::Attrs;
+use crate::rule::cx::{InferCx, ValueCx};
+use crate::rule::error::{AttrError, RuleError};
+use crate::rule::input_set::InputSet;
+use crate::rule::op::OpTraits;
 use ir::ElementType;
 
 /// What happens to an element and its update.
@@ -40,7 +41,11 @@ impl Reduction {
 
     /// Whether elements of data (input 0) and updates (input 2) are only moved.
     pub fn traits(self) -> OpTraits {
-        if self == Reduction::None { OpTraits::moving(0b101) } else { OpTraits::PURE }
+        if self == Reduction::None {
+            OpTraits::moving(InputSet::of([0, 2]))
+        } else {
+            OpTraits::PURE
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Sizes that are values of an input.
 
-use crate::cx::InferCx;
-use crate::dim::Dim;
-use crate::error::RuleError;
+use crate::lattice::dim::Dim;
+use crate::lattice::shape::PartialShape;
+use crate::lattice::value::Interval;
 use crate::require;
-use crate::shape::PartialShape;
-use crate::value::Interval;
+use crate::rule::cx::InferCx;
+use crate::rule::error::RuleError;
 
 /// The size that a value is.
 ///

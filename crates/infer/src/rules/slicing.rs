@@ -1,7 +1,7 @@
 //! Slices of one axis: begin, end and step as Slice-8 and StridedSlice-1 mean them.
 
-use crate::dim::Dim;
-use crate::value::{Interval, wrap_i64};
+use crate::lattice::dim::Dim;
+use crate::lattice::value::{Interval, wrap_i64};
 use smallvec::{SmallVec, smallvec};
 
 /// One axis of a slice. Bounds below 0 count from the end, bounds beyond the axis are cut off,

@@ -1,9 +1,9 @@
 //! Strings as three tensors, where they begin, where they end and their bytes, and rows of
 //! elements, as the operations of OpenVINO Tokenizers take and give them.
 
-use crate::cx::InferCx;
-use crate::error::RuleError;
-use crate::shape::PartialShape;
+use crate::lattice::shape::PartialShape;
+use crate::rule::cx::InferCx;
+use crate::rule::error::RuleError;
 use ir::ElementType;
 
 /// Checks an input of positions.

@@ -2,10 +2,10 @@
 //! extraction of patches do. Each axis is a [`Window`] of its own; how many taps the kernel has
 //! on it comes from an attribute or, for convolutions, from the filter.
 
-use crate::attrs::Attrs;
-use crate::dim::Dim;
-use crate::error::{AttrError, RuleError};
-use crate::shape::{Dims, PartialShape};
+use crate::lattice::dim::Dim;
+use crate::lattice::shape::{Dims, PartialShape};
+use crate::rule::attrs::Attrs;
+use crate::rule::error::{AttrError, RuleError};
 use smallvec::SmallVec;
 
 /// What becomes of the rest when the stride does not divide an axis.

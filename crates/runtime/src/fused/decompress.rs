@@ -5,6 +5,7 @@ use crate::graph::net::{FusedOp, Node, ValueId};
 use crate::kernel::evaluate::evaluate;
 use crate::memory::prepack::Slot;
 use crate::prelude::*;
+use infer::InputSet;
 use ir::Graph;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -53,7 +54,7 @@ impl Once {
             let inputs: Option<Vec<Tensor>> =
                 node.inputs.iter().map(|v| known.get(v).cloned()).collect();
             let outputs = {
-                let operation = node.deferred(0).ok_or_else(missing)?;
+                let operation = node.deferred(InputSet::NONE).ok_or_else(missing)?;
                 evaluate(&self.graph, &operation, &inputs.ok_or_else(missing)?, cx.site())?
             };
             known.extend(node.outputs.iter().copied().zip(outputs));

@@ -4,6 +4,7 @@ use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::FusedOp;
 use crate::ops::matmul::Float32;
 use crate::prelude::*;
+use infer::InputSet;
 
 /// MatMuls with the same A. Inputs are A, then the other inputs of each MatMul in turn.
 /// Each has an output of its own, and may at last be multiplied by that of one before it.
@@ -57,8 +58,9 @@ impl Kernel for HorizontalKernel {
         Float32::run_grouped(&self.members, cx, &mut outputs)
     }
 
-    fn accepts_unaligned(&self) -> u64 {
-        self.members.iter().fold(0, |bits, (member, _)| bits | member.accepts_unaligned())
+    fn accepts_unaligned(&self) -> InputSet {
+        let of_members = self.members.iter().map(|(member, _)| member.accepts_unaligned());
+        of_members.fold(InputSet::NONE, InputSet::with)
     }
 
     fn flops(&self) -> u64 {

@@ -4,6 +4,7 @@
 use crate::fused::post_ops::{Then, steps};
 use crate::graph::net::FusedOp;
 use crate::prelude::*;
+use infer::InputSet;
 use kernels::group_norm::Maps;
 use kernels::layer_norm::{Normalization, normalize_rows};
 
@@ -31,7 +32,7 @@ impl Kernel for NormalizeRows {
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {
@@ -64,7 +65,7 @@ impl Kernel for NormalizeMaps {
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {

@@ -9,7 +9,7 @@ use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
 use infer::ops::convert::Convert;
-use infer::{Fact, Facts, Op, input_type, output_type};
+use infer::{Fact, Facts, InputSet, Op, input_type, output_type};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, WeightsSlice};
 use kernels::quantized::Levels;
 use smallvec::{SmallVec, smallvec};
@@ -170,7 +170,7 @@ impl Node {
 
     /// The operation with its kernel to be chosen when its inputs are there; `None` for what a
     /// pass has made. `invariant` are the inputs that are the same in every run, one bit each.
-    pub(crate) fn deferred(&self, invariant: u64) -> Option<Deferred> {
+    pub(crate) fn deferred(&self, invariant: InputSet) -> Option<Deferred> {
         let Operation::Source { op, lower } = &self.operation else { return None };
         let (op, outputs) = (Arc::clone(op), self.outputs.len());
         Some(Deferred { op, lower: *lower, outputs, layer: self.layer, invariant })
@@ -259,10 +259,10 @@ impl Net {
         node.outputs.iter().map(|&v| self.values[v].fact.clone()).collect()
     }
 
-    /// The inputs of a node that are the same in every run, as bits.
-    pub(crate) fn invariant(&self, node: &Node) -> u64 {
-        let all = node.inputs.iter().take(64).enumerate();
-        all.filter(|(_, v)| self.values[**v].invariant).fold(0, |bits, (i, _)| bits | 1 << i)
+    /// The inputs of a node that are the same in every run.
+    pub(crate) fn invariant(&self, node: &Node) -> InputSet {
+        let inputs = &node.inputs;
+        InputSet::of_which(inputs.len(), |i| self.values[inputs[i]].invariant)
     }
 
     /// Adds a value.

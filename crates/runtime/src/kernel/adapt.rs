@@ -15,7 +15,7 @@ pub(crate) fn lower(
     cx: &LowerCx<'_>,
 ) -> Result<Box<dyn Kernel>, LowerError> {
     let moves = op.traits().moves;
-    let data = (0..cx.input_count()).find(|i| moves >> i & 1 == 1);
+    let data = (0..cx.input_count()).find(|i| moves.contains(*i));
     let Some(data) = data else { return lower(op, cx) };
     let element_type = cx.element_type(data);
     if !element_type.is_packed() && element_type != ElementType::String {

@@ -7,7 +7,7 @@ use crate::memory::resources::Resources;
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::ops::variable::Variable;
-use infer::{Fact, Op, infer_shapes};
+use infer::{Fact, InputSet, Op, infer_shapes};
 use ir::{ElementType, Graph};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -26,7 +26,7 @@ pub(crate) struct Deferred {
     /// The layer that messages name.
     pub(crate) layer: usize,
     /// The inputs that are the same in every run, one bit each.
-    pub(crate) invariant: u64,
+    pub(crate) invariant: InputSet,
 }
 
 /// The kernel chosen last, and what it was chosen for.
@@ -135,12 +135,11 @@ impl Deferred {
         inputs: &[&Tensor],
         resources: &Resources,
     ) -> SmallVec<[(usize, Tensor); 1]> {
-        let bit = |bits: u64, i: usize| bits >> i.min(63) & 1 == 1;
         let is_unaligned = |(i, tensor): &(usize, &&Tensor)| {
-            !tensor.is_aligned() && !bit(kernel.accepts_unaligned(), *i)
+            !tensor.is_aligned() && !kernel.accepts_unaligned().contains(*i)
         };
         let copy = |(i, tensor): (usize, &&Tensor)| {
-            if !bit(self.invariant, i) {
+            if !self.invariant.contains(i) {
                 return (i, Tensor::to_owned(tensor));
             }
             let slot = resources.store.slot::<Tensor>(&[tensor], "aligned".to_owned());
@@ -178,8 +177,8 @@ impl Deferred {
             let (input, message) = lower_text(e);
             KernelError { input, message }
         })?;
-        let looked_at = looked_at | cx.consulted();
-        let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at >> (i & 63) & 1 == 1);
+        let looked_at = looked_at.with(cx.consulted());
+        let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at.contains(*i));
         Ok(CachedKernel {
             inputs: inputs.iter().map(|t| (t.element_type(), t.sizes().into())).collect(),
             values: decided.map(|(i, t)| (i, t.bytes().to_vec())).collect(),

@@ -3,6 +3,7 @@
 use crate::kernel::lower::LowerError;
 use crate::kernel::{Reuse, RunCx};
 use crate::tensor::convert::Conversion;
+use infer::InputSet;
 use ir::ElementType;
 use kernels::convert::{Decoder, Element, Encoder, Ways, decode_all, encode_all};
 use kernels::num::{Pod, bytes, bytes_mut};
@@ -139,6 +140,6 @@ impl<L: Pod> Lanes<L> {
 
     /// Whether the output can lie where an input does.
     pub(crate) fn reuse(&self, input: usize) -> Reuse {
-        if self.ways.is_none() { Reuse::InPlace(1 << input) } else { Reuse::None }
+        if self.ways.is_none() { Reuse::InPlace(InputSet::one(input)) } else { Reuse::None }
     }
 }

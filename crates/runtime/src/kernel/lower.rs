@@ -5,7 +5,7 @@ use crate::kernel::empty::EmptyOutput;
 use crate::kernel::{Kernel, adapt};
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
-use infer::{Fact, Op, RuleError};
+use infer::{Fact, InputSet, Op, RuleError};
 use ir::{Body, ElementType};
 use kernels::gemm::Precision;
 use std::any::TypeId;
@@ -60,10 +60,10 @@ pub struct LowerCx<'a> {
     constants: &'a [Option<Tensor>],
     values: &'a [Option<Tensor>],
     bodies: &'a [Body],
-    /// Bit `i` is set if input `i` is the same in every run.
-    invariant: u64,
+    /// Inputs that are the same in every run.
+    invariant: InputSet,
     precision: Precision,
-    consulted: Cell<u64>,
+    consulted: Cell<InputSet>,
 }
 
 impl<'a> LowerCx<'a> {
@@ -77,7 +77,7 @@ impl<'a> LowerCx<'a> {
     ) -> LowerCx<'a> {
         let sizes = |fact: &Fact| fact.shape.sizes();
         LowerCx {
-            invariant: 0,
+            invariant: InputSet::NONE,
             precision: Precision::F32,
             inputs,
             outputs,
@@ -86,7 +86,7 @@ impl<'a> LowerCx<'a> {
             constants,
             values,
             bodies,
-            consulted: Cell::new(0),
+            consulted: Cell::default(),
         }
     }
 
@@ -136,12 +136,12 @@ impl<'a> LowerCx<'a> {
 
     /// Whether an input is the same in every run, though it may not be there yet.
     pub fn is_invariant(&self, input: usize) -> bool {
-        self.invariant >> input.min(63) & 1 == 1
+        self.invariant.contains(input)
     }
 
-    /// The same, where the inputs of `bits` are known to be the same in every run.
-    pub(crate) fn with_invariant(mut self, bits: u64) -> LowerCx<'a> {
-        self.invariant |= bits;
+    /// The same, where some inputs are known to be the same in every run.
+    pub(crate) fn with_invariant(mut self, inputs: InputSet) -> LowerCx<'a> {
+        self.invariant = self.invariant.with(inputs);
         self
     }
 
@@ -160,7 +160,7 @@ impl<'a> LowerCx<'a> {
     /// # Errors
     /// [`LowerError::NeedsValue`] if it is not known yet.
     pub fn value(&self, input: usize) -> Result<&'a Tensor, LowerError> {
-        self.consulted.set(self.consulted.get() | 1 << input);
+        self.consulted.set(self.consulted.get().with(InputSet::one(input)));
         self.values.get(input).and_then(Option::as_ref).ok_or(LowerError::NeedsValue(input))
     }
 
@@ -242,7 +242,7 @@ impl<'a> LowerCx<'a> {
     }
 
     /// Which inputs were asked for their value.
-    pub(crate) fn consulted(&self) -> u64 {
+    pub(crate) fn consulted(&self) -> InputSet {
         self.consulted.get()
     }
 }

@@ -18,7 +18,7 @@ use crate::memory::prepack::Store;
 use crate::memory::resources::Resources;
 use crate::memory::variables::Variables;
 use crate::tensor::{Access, Sizes, Tensor};
-use infer::Fact;
+use infer::{Fact, InputSet};
 use ir::{ElementType, Graph};
 use kernels::copy::CopyPlan;
 use kernels::num::Pod;
@@ -45,8 +45,8 @@ pub trait Kernel: Send + Sync {
 
     /// Inputs, one bit each, that need not be aligned: constants are then read where they lie in
     /// their file.
-    fn accepts_unaligned(&self) -> u64 {
-        0
+    fn accepts_unaligned(&self) -> InputSet {
+        InputSet::NONE
     }
 
     /// How the outputs are made of input 0, for kernels that only move elements.
@@ -79,9 +79,8 @@ pub enum Movement<'k> {
 pub enum Reuse {
     /// Outputs have memory of their own.
     None,
-    /// Output 0 may overwrite one of these inputs (bit `i` is input `i`), which must have the same
-    /// number of bytes. The kernel then reads that input through [`RunCx::in_out`].
-    InPlace(u64),
+    /// Output 0 may overwrite one of these inputs, which must have the same number of bytes. The kernel then reads that input through [`RunCx::in_out`].
+    InPlace(InputSet),
     /// The kernel provides tensors of its own with [`RunCx::provide`], and may keep its inputs.
     Provides,
     /// Each output is a part of an input and [`Kernel::run`] is never called.

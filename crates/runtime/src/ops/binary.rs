@@ -2,6 +2,7 @@
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
+use infer::InputSet;
 use infer::ops::binary::{Binary, Kind};
 use kernels::binary::{self as k, Lane, Operands};
 use kernels::broadcast::Broadcast;
@@ -85,8 +86,7 @@ impl<T: Element<Lane: Lane>> Kernel for BinaryKernel<T> {
     }
 
     fn reuse(&self) -> Reuse {
-        let dense = |k: usize| u64::from(self.plan.is_dense(k)) << k;
-        Reuse::InPlace(dense(0) | dense(1))
+        Reuse::InPlace(InputSet::of_which(2, |k| self.plan.is_dense(k)))
     }
 
     fn name(&self) -> &'static str {

@@ -4,6 +4,7 @@
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
+use infer::InputSet;
 use infer::ops::gather::Gather;
 use infer::rules::axes;
 use kernels::copy::CopyPlan;
@@ -95,8 +96,8 @@ impl<T: Pod> Kernel for GatherKernel<T> {
         if self.hands_over { Reuse::Provides } else { Reuse::None }
     }
 
-    fn accepts_unaligned(&self) -> u64 {
-        u64::from(align_of::<T>() == 1)
+    fn accepts_unaligned(&self) -> InputSet {
+        if align_of::<T>() == 1 { InputSet::one(0) } else { InputSet::NONE }
     }
 
     fn name(&self) -> &'static str {

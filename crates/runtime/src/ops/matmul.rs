@@ -8,6 +8,7 @@ use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
+use infer::InputSet;
 use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
@@ -299,8 +300,8 @@ impl Kernel for Float32 {
         Ok(())
     }
 
-    fn accepts_unaligned(&self) -> u64 {
-        1 << self.b
+    fn accepts_unaligned(&self) -> InputSet {
+        InputSet::one(self.b)
     }
 
     fn flops(&self) -> u64 {

@@ -4,6 +4,7 @@
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
+use infer::InputSet;
 use infer::rules::scatter as rules;
 use kernels::arithmetic::Arithmetic;
 use kernels::indices::OutOfRange;
@@ -109,7 +110,7 @@ where
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {

@@ -3,8 +3,8 @@
 use super::{scatter, slice};
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
-use infer::PartialShape;
 use infer::ops::slice_scatter::SliceScatter;
+use infer::{InputSet, PartialShape};
 use kernels::copy::CopyPlan;
 use kernels::num::Pod;
 use std::marker::PhantomData;
@@ -35,7 +35,7 @@ impl<T: Pod> Kernel for SliceScatterKernel<T> {
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {

@@ -4,6 +4,7 @@
 use super::SameBytes;
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
+use infer::InputSet;
 use infer::ops::unary::{Form, Kind, Unary};
 use kernels::convert::{Decoder, Encoder, decode, encode};
 use kernels::num::{Stored, bf16, f16};
@@ -169,7 +170,7 @@ impl Kernel for Float32 {
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {
@@ -188,7 +189,7 @@ impl Kernel for Float64 {
     }
 
     fn reuse(&self) -> Reuse {
-        Reuse::InPlace(1)
+        Reuse::InPlace(InputSet::one(0))
     }
 
     fn name(&self) -> &'static str {

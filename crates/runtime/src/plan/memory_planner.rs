@@ -162,14 +162,14 @@ impl Placer {
         uses.iter()
             .enumerate()
             .map(|(step, used)| {
-                let Some(Reuse::InPlace(mask)) = used.reuse else { return None };
+                let Some(Reuse::InPlace(over)) = used.reuse else { return None };
                 let output = *used.outputs.first()?;
                 let target = self.classes[self.root(output)];
                 if !matches!(target.kind, Kind::Owned | Kind::External) || target.len == 0 {
                     return None;
                 }
                 let fits = |&i: &usize| self.can_overwrite(step, used, i, output);
-                let input = (0..used.inputs.len()).filter(|i| mask >> i & 1 == 1).find(fits)?;
+                let input = (0..used.inputs.len()).filter(|&i| over.contains(i)).find(fits)?;
                 let root = self.root(used.inputs[input]);
                 self.merge(root, output);
                 Some((input, 0))
@@ -346,6 +346,7 @@ mod tests {
     use super::*;
     use crate::graph::net::Value;
     use crate::kernel::View;
+    use infer::InputSet;
     use infer::{Fact, PartialShape};
     use ir::ElementType::F32;
     use smallvec::smallvec;
@@ -409,10 +410,10 @@ mod tests {
     fn in_place_only_over_memory_of_our_own_that_nobody_needs() {
         let net = net(&[16, 16, 16, 16, 16]);
         let uses = [
-            step(&[0], 1, Reuse::InPlace(1)), // not over the caller's input
-            step(&[1], 2, Reuse::InPlace(1)), // not while 1 is needed below
-            step(&[2, 1], 3, Reuse::InPlace(3)),
-            step(&[3], 4, Reuse::InPlace(1)),
+            step(&[0], 1, Reuse::InPlace(InputSet::one(0))), // not over the caller's input
+            step(&[1], 2, Reuse::InPlace(InputSet::one(0))), // not while 1 is needed below
+            step(&[2, 1], 3, Reuse::InPlace(InputSet::of([0, 1]))),
+            step(&[3], 4, Reuse::InPlace(InputSet::one(0))),
         ];
         let p = place(&net, &uses, false);
         assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);

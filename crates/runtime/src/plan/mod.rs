@@ -205,8 +205,8 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let Work::Kernel(kernel) = work else { continue };
-        let loose = kernel.accepts_unaligned();
-        let strict = node.inputs.iter().enumerate().filter(|(i, _)| loose >> i.min(&63) & 1 == 0);
+        let unaligned = kernel.accepts_unaligned();
+        let strict = node.inputs.iter().enumerate().filter(|(i, _)| !unaligned.contains(*i));
         needed.extend(strict.map(|(_, v)| *v));
     }
     for value in needed {

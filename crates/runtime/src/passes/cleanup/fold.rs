@@ -11,7 +11,7 @@ use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
 use infer::ops::matmul::MatMul;
-use infer::{Fact, PartialValue, infer_op};
+use infer::{Fact, InputSet, PartialValue, infer_op};
 use ir::ElementType;
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
         return None;
     }
     // What fails now fails again when it runs, if it ever does.
-    let operation = node.deferred(0)?;
+    let operation = node.deferred(InputSet::NONE)?;
     let results =
         RunSite::outside(&cx.resources, |site| evaluate(cx.graph, &operation, &inputs, site).ok())?;
     (results.iter().map(|t| t.bytes().len()).sum::<usize>() <= RESULT).then_some(results)

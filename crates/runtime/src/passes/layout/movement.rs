@@ -15,6 +15,7 @@ use crate::ops::scaled_dot_product_attention::Heads;
 use crate::passes::PassCx;
 use crate::passes::fusion::attention::heads;
 use crate::passes::layout::index_map::Map;
+use infer::InputSet;
 use infer::ops::matmul::MatMul;
 use smallvec::smallvec;
 use std::collections::HashMap;
@@ -62,7 +63,8 @@ impl Chains {
         let op = node.op()?;
         let &input = node.inputs.first()?;
         let all = node.outputs.iter().all(|v| net.is_f32(*v));
-        if !op.traits().pure || op.traits().moves != 0b1 || !all || !net.is_f32(input) {
+        if !op.traits().pure || op.traits().moves != InputSet::one(0) || !all || !net.is_f32(input)
+        {
             return None;
         }
         let kernel = lowered(net, node)?;

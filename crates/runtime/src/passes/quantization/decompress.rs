@@ -6,9 +6,9 @@ use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::PassCx;
 use crate::tensor::convert::convert_tensor;
-use infer::Fact;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
+use infer::{Fact, InputSet};
 use ir::ElementType;
 use smallvec::smallvec;
 use std::collections::{HashMap, HashSet};
@@ -60,7 +60,7 @@ fn widened(
     } else {
         let mut node = rewriter.maker(value)?.clone();
         let data = *node.inputs.first()?;
-        let moves = node.op()?.traits().moves == 0b1 && node.outputs.len() == 1;
+        let moves = node.op()?.traits().moves == InputSet::one(0) && node.outputs.len() == 1;
         if node.is::<Convert>().is_some() {
             // Small integers are exact in f16, others have been rounded.
             let from = &rewriter.net.values[data];

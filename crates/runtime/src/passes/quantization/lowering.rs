@@ -70,7 +70,7 @@ fn levels(net: &Net, node: &Node) -> Option<Levels> {
 fn moved(net: &Net, node: &Node) -> Option<Levels> {
     let moves = node.op()?.traits().moves;
     let is_zero = |v: ValueId| number(net, v) == Some(0.0);
-    let read = node.inputs.iter().enumerate().filter(|(i, _)| moves >> (i & 63) & 1 == 1);
+    let read = node.inputs.iter().enumerate().filter(|(i, _)| moves.contains(*i));
     let mut all = read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].levels);
     let first = all.next()??;
     all.all(|levels| levels == Some(first)).then_some(first)

@@ -1,6 +1,6 @@
 //! Equality labels of dims: a union-find, one per propagation.
 
-use crate::dim::{Dim, Symbol};
+use crate::lattice::dim::{Dim, Symbol};
 
 /// Which symbols are known to be equal.
 #[derive(Clone, Debug, Default)]

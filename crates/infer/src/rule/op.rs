@@ -1,9 +1,10 @@
 //! What an operation is: attributes, a rule for types and shapes, and a rule for small values.
 
-use crate::attrs::Attrs;
-use crate::cx::{InferCx, ValueCx};
-use crate::error::{AttrError, RuleError};
-use crate::value::PartialValue;
+use crate::lattice::value::PartialValue;
+use crate::rule::attrs::Attrs;
+use crate::rule::cx::{InferCx, ValueCx};
+use crate::rule::error::{AttrError, RuleError};
+use crate::rule::input_set::InputSet;
 use std::any::Any;
 use std::fmt::Debug;
 
@@ -66,23 +67,23 @@ pub(crate) use no_attributes;
 pub struct OpTraits {
     /// The outputs depend on the inputs only: the operation may be folded or shared.
     pub pure: bool,
-    /// Inputs whose elements are moved but never looked at, one bit each. An operation that
-    /// moves works on any element type by its size.
-    pub moves: u64,
+    /// Inputs whose elements are moved but never looked at. An operation that moves works on any
+    /// element type by its size.
+    pub moves: InputSet,
     /// Takes f16 and f32 together, as the rule allows, though its kernels want one type.
     pub mixes: bool,
 }
 
 impl OpTraits {
     /// Computes its outputs from its inputs.
-    pub const PURE: OpTraits = OpTraits { pure: true, moves: 0, mixes: false };
+    pub const PURE: OpTraits = OpTraits { pure: true, moves: InputSet::NONE, mixes: false };
 
     /// Has a state or an effect: random numbers, variables.
-    pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: 0, mixes: false };
+    pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: InputSet::NONE, mixes: false };
 
-    /// Moves elements of the inputs in `mask` (bit `i` is input `i`), whatever their type.
-    pub const fn moving(mask: u64) -> OpTraits {
-        OpTraits { pure: true, moves: mask, mixes: false }
+    /// Moves elements of these inputs, whatever their type.
+    pub const fn moving(inputs: InputSet) -> OpTraits {
+        OpTraits { pure: true, moves: inputs, mixes: false }
     }
 
     /// The same for an operation that takes floating-point types together: see [`InferCx::mixed`].

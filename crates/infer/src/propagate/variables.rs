@@ -1,13 +1,12 @@
 //! The variables of a model: what ReadValue reads and Assign writes.
 
-use crate::attrs::Attrs;
-use crate::driver::analyse;
-use crate::fact::{Fact, Facts, Inputs};
+use crate::fact::{Fact, Inputs};
 use crate::ops::variable::Variable;
-use crate::table;
+use crate::propagate::driver::analyse;
+use crate::propagate::graph_facts::Facts;
 use ir::Graph;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What a model declares of each variable that it reads, bodies included, sorted by id. What a
 /// layer declares that could not be understood is not listed.
@@ -35,25 +34,4 @@ fn collect(graph: &Graph, facts: &Facts, found: &mut BTreeMap<String, Fact>) {
             collect(&body.graph, facts, found);
         }
     }
-}
-
-/// What the ReadValue layers of a graph and of its bodies declare, by variable id, read from their
-/// attributes alone.
-pub fn declared_variables(graph: &Graph) -> HashMap<String, Fact> {
-    let mut found = HashMap::new();
-    for layer in graph.order().iter().filter_map(|&p| graph.layers().get(p)) {
-        for body in &layer.bodies {
-            found.extend(declared_variables(&body.graph));
-        }
-        let row = layer.is("ReadValue").then(|| table::find(&layer.op_type, &layer.version).ok());
-        let Some(row) = row.flatten() else { continue };
-        let Ok(op) = (row.parse)(&mut Attrs::new(layer, &graph.weights_of(layer))) else {
-            continue;
-        };
-        let op: &dyn Any = &*op;
-        if let Some(variable) = op.downcast_ref::<Variable>() {
-            found.insert(variable.id().to_owned(), variable.declared());
-        }
-    }
-    found
 }

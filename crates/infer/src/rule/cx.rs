@@ -1,14 +1,15 @@
 //! What a rule sees: the facts of its inputs, and a place to put those of its outputs.
 
-use crate::dim::{Dim, Why};
-use crate::driver::{PropagationContext, analyse_body};
-use crate::error::RuleError;
-use crate::fact::{Fact, Facts};
+use crate::fact::Fact;
+use crate::lattice::dim::{Dim, Why};
+use crate::lattice::shape::PartialShape;
+use crate::lattice::symbols::Symbols;
+use crate::lattice::value::{Interval, PartialValue};
 use crate::require;
-use crate::shape::PartialShape;
-use crate::symbols::Symbols;
-use crate::value::{Interval, PartialValue};
-use ir::{Body, Code, Diagnostic, ElementType, Severity};
+use crate::rule::context::{Bodies, PropagationContext};
+use crate::rule::error::RuleError;
+use crate::rule::input_set::InputSet;
+use ir::{Code, Diagnostic, ElementType, Severity};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -20,23 +21,20 @@ pub struct InferCx<'a> {
     pub(crate) outputs: Vec<Option<Fact>>,
     pub(crate) context: &'a mut PropagationContext,
     pub(crate) reason: Option<String>,
-    bodies: &'a [Body],
-    pub(crate) body_facts: Vec<(Facts, Vec<Diagnostic>)>,
-    /// Inputs whose value was asked for, one bit each.
-    pub(crate) consulted: Cell<u64>,
+    bodies: &'a mut dyn Bodies,
+    /// Inputs whose value was asked for.
+    pub(crate) consulted: Cell<InputSet>,
 }
 
 impl<'a> InferCx<'a> {
     pub(crate) fn new(
         inputs: &'a [Fact],
         outputs: usize,
-        bodies: &'a [Body],
+        bodies: &'a mut dyn Bodies,
         context: &'a mut PropagationContext,
     ) -> InferCx<'a> {
-        let body_facts = bodies.iter().map(|_| Default::default()).collect();
-        let outputs = vec![None; outputs];
-        let consulted = Cell::new(0);
-        InferCx { inputs, outputs, context, reason: None, bodies, body_facts, consulted }
+        let (outputs, consulted) = (vec![None; outputs], Cell::default());
+        InferCx { inputs, outputs, context, reason: None, bodies, consulted }
     }
 
     /// Number of inputs.
@@ -95,7 +93,7 @@ impl<'a> InferCx<'a> {
 
     /// The values of an input as far as they are known.
     pub fn value(&self, input: usize) -> Option<&'a PartialValue> {
-        self.consulted.set(self.consulted.get() | 1 << (input & 63));
+        self.consulted.set(self.consulted.get().with(InputSet::one(input)));
         self.inputs.get(input)?.value.as_deref()
     }
 
@@ -398,29 +396,21 @@ impl<'a> InferCx<'a> {
         body: usize,
         parameters: &[Option<Fact>],
     ) -> Result<Vec<Fact>, RuleError> {
-        let (Some(inner), Some(slot)) = (self.bodies.get(body), self.body_facts.get_mut(body))
-        else {
-            return Err(RuleError::new(format!("it has no body {body}")));
-        };
         self.context.enter_body()?;
-        let (facts, diagnostics, results) = analyse_body(&inner.graph, parameters, self.context);
-        *slot = (facts, diagnostics);
-        Ok(results)
+        let results = self.bodies.propagate(body, parameters, self.context);
+        results.ok_or_else(|| RuleError::new(format!("it has no body {body}")))
     }
 
     /// Tells whether the last walk through a body found that its types or shapes cannot work.
-    pub fn fails(&self, body: usize) -> bool {
-        let found = self.body_facts.get(body);
-        found.is_some_and(|(_, diagnostics)| diagnostics.iter().any(cannot_work))
+    pub fn fails(&mut self, body: usize) -> bool {
+        self.bodies.findings(body).iter().any(cannot_work)
     }
 
     /// Makes notes of what is wrong with the types and shapes of a body that may not run.
     pub fn excuse(&mut self, body: usize) {
-        let Some((_, diagnostics)) = self.body_facts.get_mut(body) else { return };
-        for diagnostic in
-            diagnostics.iter_mut().filter(|p| cannot_work(p) || p.code == Code::Declared)
-        {
-            diagnostic.severity = Severity::Note;
+        let is_of_shapes = |d: &&mut Diagnostic| cannot_work(d) || d.code == Code::Declared;
+        for finding in self.bodies.findings(body).iter_mut().filter(is_of_shapes) {
+            finding.severity = Severity::Note;
         }
     }
 }

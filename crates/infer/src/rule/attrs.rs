@@ -1,7 +1,7 @@
 //! Typed access to the attributes of a layer. What no rule has read is reported by `check`.
 
-use crate::error::AttrError;
-use crate::shape::PartialShape;
+use crate::lattice::shape::PartialShape;
+use crate::rule::error::AttrError;
 use ir::{Body, ElementType, Layer, Weights};
 use std::ops::RangeBounds;
 use std::str::FromStr;

@@ -1,21 +1,22 @@
 //! The walk over a graph: parses each layer, applies its rule, and adds layer, port and line to
 //! what the rule says.
 
-use crate::attrs::Attrs;
-use crate::causes::{self, Causes};
-use crate::cx::{InferCx, ValueCx};
-use crate::dim::{Dim, Why};
-use crate::error::RuleError;
-use crate::fact::{Fact, Facts, InputSpec, Inputs, NodeFacts};
-use crate::interface::input_type;
-use crate::op::Op;
-use crate::relics;
-use crate::require;
-use crate::shape::PartialShape;
-use crate::symbols::Symbols;
+use crate::fact::{Fact, InputSpec, Inputs};
+use crate::lattice::dim::{Dim, Why};
+use crate::lattice::shape::PartialShape;
+use crate::lattice::value::MAX_ELEMENTS;
+use crate::propagate::causes::{self, Causes};
+use crate::propagate::declared::declared_variables;
+use crate::propagate::graph_facts::{Facts, NodeFacts};
+use crate::propagate::interface::input_type;
+use crate::propagate::relics;
+use crate::rule::attrs::Attrs;
+use crate::rule::context::{Bodies, PropagationContext};
+use crate::rule::cx::{InferCx, ValueCx};
+use crate::rule::error::RuleError;
+use crate::rule::input_set::InputSet;
+use crate::rule::op::Op;
 use crate::table::{self, Row};
-use crate::value::MAX_ELEMENTS;
-use crate::variables::declared_variables;
 use ir::{Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputRef, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,8 +81,8 @@ pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Diagnostics> {
 }
 
 /// Applies the rule of one operation to known inputs, outside any graph. Returns the facts of the
-/// outputs, and which inputs were asked for their value, one bit each. `variables` is what
-/// variables hold, if that is known.
+/// outputs, and which inputs were asked for their value. `variables` is what variables hold, if
+/// that is known.
 ///
 /// # Errors
 /// The rule that the inputs break.
@@ -91,7 +92,7 @@ pub fn infer_op(
     outputs: usize,
     bodies: &[Body],
     variables: Option<HashMap<String, Fact>>,
-) -> Result<(Vec<Fact>, u64), RuleError> {
+) -> Result<(Vec<Fact>, InputSet), RuleError> {
     let (mut outputs, consulted) = infer_shapes(op, inputs, outputs, bodies, variables)?;
     add_values(op, inputs, &mut outputs);
     Ok((outputs, consulted))
@@ -108,45 +109,43 @@ pub fn infer_shapes(
     outputs: usize,
     bodies: &[Body],
     variables: Option<HashMap<String, Fact>>,
-) -> Result<(Vec<Fact>, u64), RuleError> {
+) -> Result<(Vec<Fact>, InputSet), RuleError> {
     let mut context = PropagationContext { variables, ..PropagationContext::default() };
     let applied = apply_rule(op, inputs, outputs, bodies, &mut context)?;
     Ok((applied.outputs, applied.consulted))
 }
 
-/// What the rules of one propagation share.
-#[derive(Default)]
-pub(crate) struct PropagationContext {
-    pub(crate) symbols: Symbols,
-    pub(crate) variables: Option<HashMap<String, Fact>>,
-    /// What ReadValue declares, by variable id.
-    pub(crate) declared: HashMap<String, Fact>,
-    pub(crate) nominal: bool,
-    reasons: Vec<String>,
-    /// How often bodies have been gone through.
-    bodies: usize,
+/// The bodies of a layer, and what was found in each when it was last gone through.
+struct BodyWalks<'a> {
+    bodies: &'a [Body],
+    found: Vec<(Facts, Vec<Diagnostic>)>,
 }
 
-impl PropagationContext {
-    /// Notes that a body is gone through. A body is so more than once where values flow back, and one
-    /// inside it for each of those times: a small file could ask for as many as it likes.
-    ///
-    /// # Errors
-    /// When that has been done too often.
-    pub(crate) fn enter_body(&mut self) -> Result<(), RuleError> {
-        const MOST: usize = 50_000;
-        self.bodies += 1;
-        require!(self.bodies <= MOST, "bodies inside bodies are too many to infer their shapes");
-        Ok(())
-    }
-
-    fn reason(&mut self, text: String) -> Why {
-        self.reasons.push(text);
-        Why(u32::try_from(self.reasons.len()).unwrap_or(0))
+impl<'a> BodyWalks<'a> {
+    fn new(bodies: &'a [Body]) -> BodyWalks<'a> {
+        BodyWalks { bodies, found: bodies.iter().map(|_| Default::default()).collect() }
     }
 }
 
-pub(crate) fn analyse_body(
+impl Bodies for BodyWalks<'_> {
+    fn propagate(
+        &mut self,
+        body: usize,
+        parameters: &[Option<Fact>],
+        context: &mut PropagationContext,
+    ) -> Option<Vec<Fact>> {
+        let (inner, found) = (self.bodies.get(body)?, self.found.get_mut(body)?);
+        let (facts, findings, results) = analyse_body(&inner.graph, parameters, context);
+        *found = (facts, findings);
+        Some(results)
+    }
+
+    fn findings(&mut self, body: usize) -> &mut [Diagnostic] {
+        self.found.get_mut(body).map(|(_, findings)| findings.as_mut_slice()).unwrap_or_default()
+    }
+}
+
+fn analyse_body(
     graph: &Graph,
     parameters: &[Option<Fact>],
     context: &mut PropagationContext,
@@ -177,7 +176,7 @@ struct Applied {
     outputs: Vec<Fact>,
     reason: Option<String>,
     bodies: Vec<(Facts, Vec<Diagnostic>)>,
-    consulted: u64,
+    consulted: InputSet,
 }
 
 fn apply(
@@ -214,9 +213,10 @@ fn apply_rule(
     bodies: &[Body],
     context: &mut PropagationContext,
 ) -> Result<Applied, RuleError> {
-    let mut cx = InferCx::new(inputs, outputs, bodies, context);
+    let mut walks = BodyWalks::new(bodies);
+    let mut cx = InferCx::new(inputs, outputs, &mut walks, context);
     op.infer(&mut cx)?;
-    let InferCx { outputs, reason, body_facts, consulted, .. } = cx;
+    let InferCx { outputs, reason, consulted, .. } = cx;
     // Those that the rule leaves open altogether are unknown.
     if let Some(last) = outputs.iter().rposition(Option::is_some)
         && last + 1 < outputs.len()
@@ -227,7 +227,7 @@ fn apply_rule(
     let outputs: Vec<Fact> =
         outputs.into_iter().map(|fact| fact.unwrap_or_else(Fact::unknown)).collect();
     outputs.iter().try_for_each(check_size)?;
-    Ok(Applied { outputs, reason, bodies: body_facts, consulted: consulted.get() })
+    Ok(Applied { outputs, reason, bodies: walks.found, consulted: consulted.get() })
 }
 
 /// Refuses shapes that no memory could hold, before anyone multiplies their dims.

@@ -1,7 +1,7 @@
 //! Shapes: a list of dims, or an unknown rank.
 
-use crate::dim::{Dim, Why};
-use crate::value::MAX_ELEMENTS;
+use crate::lattice::dim::{Dim, Why};
+use crate::lattice::value::MAX_ELEMENTS;
 use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;

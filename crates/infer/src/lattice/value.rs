@@ -1,6 +1,6 @@
 //! Small tensors whose values are known, exactly or by bounds: patterns, axes, shape arithmetic.
 
-use crate::dim::{Dim, Symbol, Why};
+use crate::lattice::dim::{Dim, Symbol, Why};
 use half::{bf16, f16};
 use ir::ElementType;
 use smallvec::SmallVec;
