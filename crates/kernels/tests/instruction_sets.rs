@@ -3,7 +3,7 @@
 //! is one for the whole process and packed matrices are for one choice.
 
 use irrun_kernels::conv::{Convolution, Input};
-use irrun_kernels::gemm::{Layout, Left, Packed, Precision, Product, Right, Step, Window};
+use irrun_kernels::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, Step, Window};
 use irrun_kernels::isa::{Isa, force};
 use irrun_kernels::multiversion;
 use irrun_kernels::num::{UnalignedF32, bf16};
@@ -45,15 +45,15 @@ fn products(precision: Precision) -> Vec<f32> {
     let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
     let mut c = vec![0.0; (m + 2) * n];
     let (many, few) = c.split_at_mut(m * n);
-    let a = Left::Rows { values: &a, stride: k };
-    Product { m, n, k, a, b: Right::Packed(&packed), c_stride: n, precision, steps: &steps }
+    let a = Lhs::Rows { values: &a, stride: k };
+    Gemm { m, n, k, a, b: Rhs::Packed(&packed), c_stride: n, precision, steps: &steps }
         .run(threads, &scratch, many);
-    Product {
+    Gemm {
         m: 2,
         n,
         k,
         a,
-        b: Right::Plain(UnalignedF32::of(&b), layout),
+        b: Rhs::Plain(UnalignedF32::of(&b), layout),
         c_stride: n,
         precision,
         steps: &[],

@@ -1,7 +1,7 @@
 //! Recurrent networks against the formulas of the specification. In a process of its own: the
 //! unit tests change the instruction set that weights are packed for.
 
-use irrun_kernels::gemm::{Layout, Packed, Precision, Right};
+use irrun_kernels::gemm::{Layout, Packed, Precision, Rhs};
 use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
 use irrun_kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
@@ -190,7 +190,7 @@ impl Network {
             .map(|(first, rows)| pack(&recurrent, first, rows, hidden))
             .collect();
         let plain = self.products().into_iter().map(|(first, _)| {
-            Right::Plain(
+            Rhs::Plain(
                 UnalignedF32::of(&recurrent[first * hidden..]),
                 Layout::Columns { stride: hidden },
             )
@@ -200,10 +200,10 @@ impl Network {
             hidden: &narrow(&self.hidden),
             cell: &narrow(&self.cell),
             lengths: &self.lengths,
-            weights: &packed_weights.iter().map(Right::Packed).collect::<Vec<_>>(),
+            weights: &packed_weights.iter().map(Rhs::Packed).collect::<Vec<_>>(),
             recurrent: &match batch {
                 1 => plain.collect::<Vec<_>>(),
-                _ => packed.iter().map(Right::Packed).collect(),
+                _ => packed.iter().map(Rhs::Packed).collect(),
             },
             biases: &narrow(&self.biases),
             scores: &narrow(&self.scores),

@@ -60,7 +60,7 @@ impl Isa {
             Isa::Amx => {
                 Isa::Avx512.is_available()
                     && is_x86_feature_detected!("avx512bf16")
-                    && crate::gemm::has_tiles()
+                    && crate::base::amx::has_tiles()
             }
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,

@@ -13,7 +13,7 @@ pub(crate) mod winograd;
 
 pub use binary::binary;
 pub use deformable::{Deformable, Places};
-pub use depthwise::Map;
+pub use depthwise::DepthwiseInput;
 pub use naive::{Definition, Direction, plain};
 pub use pool::ChannelsPool;
 pub use transposed::Transposed;
@@ -23,8 +23,8 @@ use crate::base::num::{UnalignedF32, bf16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
-    Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
-    apply_steps, pairs,
+    Gemm, Layout, Lhs, Packed, Place, Precision, Rhs, Step, Target, Window, Windows, apply_steps,
+    pairs,
 };
 use crate::math::quantize::Output;
 use crate::reduce;
@@ -70,39 +70,39 @@ pub struct Input<'a> {
     /// Whether the channels lie before the axes, and not behind them.
     pub channels_first: bool,
     /// A factor for each channel of each element of the batch, if any; for convolutions that
-    /// [`Convolution::is_product`].
+    /// [`Convolution::is_pointwise`].
     pub factors: Option<&'a [f32]>,
     /// Inputs whose channels follow those of `values`, as many in each; for convolutions that
-    /// [`Convolution::is_product`], without factors.
+    /// [`Convolution::is_pointwise`], without factors.
     pub beside: &'a [&'a [f32]],
     /// Whether they have been rounded to bf16: each of `values` is a pair of neighbours then. For
-    /// convolutions that [`Convolution::reads_rounded`].
-    pub is_rounded: bool,
+    /// convolutions that [`Convolution::accepts_bf16`].
+    pub is_bf16: bool,
 }
 
 impl<'a> Input<'a> {
     /// An input with its channels last.
     pub fn channels_last(values: &'a [f32]) -> Input<'a> {
-        Input { values, channels_first: false, factors: None, beside: &[], is_rounded: false }
+        Input { values, channels_first: false, factors: None, beside: &[], is_bf16: false }
     }
 
     /// The same of elements that have been rounded to bf16.
     ///
     /// # Panics
     /// When they are not whole pairs, or begin within one.
-    pub fn rounded(elements: &'a [bf16]) -> Input<'a> {
+    pub fn bf16(elements: &'a [bf16]) -> Input<'a> {
         let values = pairs(elements).expect("channels are even");
-        Input { is_rounded: true, ..Input::channels_last(values) }
+        Input { is_bf16: true, ..Input::channels_last(values) }
     }
 
     /// Elements for each that is counted.
     fn per_count(&self) -> usize {
-        if self.is_rounded { 2 } else { 1 }
+        if self.is_bf16 { 2 } else { 1 }
     }
 
     /// Whether it is no more than elements with their channels last.
     fn is_plain(&self) -> bool {
-        self.is_alone() && !self.channels_first && !self.is_rounded
+        self.is_alone() && !self.channels_first && !self.is_bf16
     }
 
     /// Whether it has neither factors nor inputs beside it.
@@ -151,23 +151,23 @@ impl Convolution {
     }
 
     /// Whether every output looks at the one position where it lies itself: a product of matrices.
-    pub fn is_product(&self) -> bool {
-        self.groups == 1 && self.is_pointwise()
+    pub fn is_pointwise(&self) -> bool {
+        self.groups == 1 && self.is_one_by_one()
     }
 
-    fn is_pointwise(&self) -> bool {
+    fn is_one_by_one(&self) -> bool {
         let own = |a: &Window| a.taps == 1 && a.stride == 1 && a.start == 0 && a.input == a.output;
         self.axes.iter().all(own)
     }
 
     /// Whether it is computed by vectors of channels: each is convolved by itself, or with few others.
-    pub fn is_by_channels(&self) -> bool {
+    pub fn is_depthwise(&self) -> bool {
         depthwise::each(self).is_some()
     }
 
     /// Whether its data can be levels.
-    pub fn reads_levels(&self) -> bool {
-        depthwise::reads_levels(self)
+    pub fn accepts_quantized(&self) -> bool {
+        depthwise::accepts_quantized(self)
     }
 
     /// The depthwise convolution that is computed in place of one whose channels have a few filters
@@ -183,18 +183,18 @@ impl Convolution {
 
     /// Whether it is a product of rounded operands, so that its results can be rounded too where nothing
     /// but such products reads them. Steps must be ones that products absorb.
-    pub fn gives_rounded(&self) -> bool {
+    pub fn can_output_bf16(&self) -> bool {
         let (inputs, outputs) = self.group();
         let has_terms = self.taps() * inputs * outputs > 0;
-        let is_by_channels = self.is_by_channels() || self.repeated().is_some();
-        has_terms && !is_by_channels && self.rounded().keeps_pairs()
+        let is_depthwise = self.is_depthwise() || self.repeated().is_some();
+        has_terms && !is_depthwise && self.rounded().keeps_pairs()
     }
 
     /// Whether its input can have been rounded: pairs of channels must not reach from one group, or
     /// position, into the next.
-    pub fn reads_rounded(&self) -> bool {
+    pub fn accepts_bf16(&self) -> bool {
         let is_even = self.group().0.is_multiple_of(2) && self.inputs.is_multiple_of(2);
-        self.gives_rounded() && is_even && !self.reads_channels_first()
+        self.can_output_bf16() && is_even && !self.reads_channels_first()
     }
 
     /// Whether it is computed with fewer multiplications, and so rounds differently.
@@ -222,7 +222,7 @@ impl Convolution {
         }
         if let Some(each) = depthwise::each(self) {
             let mut turned = to.1.alloc(taps * each * self.outputs * size_of::<f32>());
-            depthwise::lay_out(self, each, filters, turned.elements_mut());
+            depthwise::pack_weights(self, each, filters, turned.elements_mut());
             return Filters::Channels(turned);
         }
         if let Some(narrow) = narrow(self) {
@@ -246,7 +246,7 @@ impl Convolution {
 
     /// Filters that are used once: as they are, unless they must be laid out.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
-        let is_laid_out = self.is_by_channels() || self.repeated().is_some();
+        let is_laid_out = self.is_depthwise() || self.repeated().is_some();
         match is_laid_out || narrow(self).is_some() || self.is_winograd() {
             true => self.filters((threads, WeightArena::unpooled()), filters),
             false => Filters::Plain(filters),
@@ -255,7 +255,7 @@ impl Convolution {
 
     /// Convolves `input` into `output`, with its channels last, by filters that were laid out and as
     /// they were given; `steps` are applied to each element, the channels as columns. Each sum goes
-    /// through the taps in order, and the channels under each; where it [`Self::is_by_channels`], through the
+    /// through the taps in order, and the channels under each; where it [`Self::is_depthwise`], through the
     /// lines of taps, the channels under each line, and its taps. Not so where it
     /// [`Self::is_winograd`] and all sums are finite.
     ///
@@ -283,16 +283,16 @@ impl Convolution {
     /// Convolves as [`Self::run`] does, where data, or results, may be rounded to bf16.
     ///
     /// # Panics
-    /// As [`Self::run`], and unless it [`Self::gives_rounded`], and [`Self::reads_rounded`] where the data
+    /// As [`Self::run`], and unless it [`Self::can_output_bf16`], and [`Self::accepts_bf16`] where the data
     /// are rounded.
-    pub fn run_rounded(
+    pub fn run_bf16(
         &self,
         place: (&Threads, &ScratchPool),
         operands: (Input<'_>, &Filters<'_>),
         steps: &[Step<'_>],
         output: Target<'_>,
     ) {
-        assert!(self.gives_rounded() && (self.reads_rounded() || !operands.0.is_rounded));
+        assert!(self.can_output_bf16() && (self.accepts_bf16() || !operands.0.is_bf16));
         assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
         if output.len() > 0 {
             self.products(place, operands, steps, output);
@@ -304,12 +304,12 @@ impl Convolution {
     /// added along lines, and then line after line.
     ///
     /// # Panics
-    /// As [`Self::run`], and unless it is [`Self::is_by_channels`], and [`Self::reads_levels`] where
+    /// As [`Self::run`], and unless it is [`Self::is_depthwise`], and [`Self::accepts_quantized`] where
     /// the data are levels.
-    pub fn run_by_channels(
+    pub fn run_depthwise(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
-        (map, filters): (Map<'_>, &Filters<'_>),
+        (map, filters): (DepthwiseInput<'_>, &Filters<'_>),
         steps: &[Step<'_>],
         (output, means): (Output<'_>, &mut [f32]),
     ) {
@@ -345,14 +345,14 @@ impl Convolution {
             Filters::Channels(filters) => {
                 assert!(input.is_plain(), "channels lie last, in one input");
                 let (values, filters) = (input.values, filters.elements());
-                let (place, to) = ((threads, scratch), (Output::Values(output), &mut [][..]));
+                let (place, to) = ((threads, scratch), (Output::F32(output), &mut [][..]));
                 let Some(whole) = self.repeated() else {
-                    let operands = (Map::Values(values), filters);
+                    let operands = (DepthwiseInput::F32(values), filters);
                     return depthwise::depthwise(self, place, operands, steps, to);
                 };
                 let mut wide = scratch.take(self.batch * whole.inside() * whole.inputs);
                 depthwise::repeat(threads, values, &mut wide);
-                let operands = (Map::Values(&wide), filters);
+                let operands = (DepthwiseInput::F32(&wide), filters);
                 depthwise::depthwise(&whole, place, operands, steps, to);
             }
             _ if self.taps() * self.group().0 == 0 => {
@@ -363,7 +363,7 @@ impl Convolution {
             }
             _ => {
                 let operands = (input, filters);
-                self.products((threads, scratch), operands, steps, Target::Values(output));
+                self.products((threads, scratch), operands, steps, Target::F32(output));
             }
         }
     }
@@ -398,14 +398,14 @@ impl Convolution {
     }
 
     /// The filters of a group as the right side of a product.
-    fn right<'a>(&self, filters: &'a Filters<'_>, group: usize) -> Right<'a> {
+    fn rhs<'a>(&self, filters: &'a Filters<'_>, group: usize) -> Rhs<'a> {
         match filters {
-            Filters::Panels(panels) => Right::Packed(&panels[group]),
+            Filters::Panels(panels) => Rhs::Packed(&panels[group]),
             Filters::Plain(values) => {
                 let (inputs, outputs) = self.group();
                 let taps = self.taps();
                 let own = &values[group * taps * inputs * outputs..];
-                Right::Plain(UnalignedF32::of(own), Layout::Kernel { taps })
+                Rhs::Plain(UnalignedF32::of(own), Layout::Kernel { taps })
             }
             Filters::Channels(_) | Filters::Narrow(_) | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")
@@ -434,15 +434,15 @@ impl Convolution {
                 channels: (group * counted, counted),
                 zeros: &zeros,
             };
-            let left = self.left(&windows, &input);
+            let left = self.lhs(&windows, &input);
             let first = group * outputs;
             let steps: Vec<Step<'_>> = steps.iter().map(|s| s.from_column(first)).collect();
-            let product = Product {
+            let product = Gemm {
                 m: self.batch * self.positions(),
                 n: outputs,
                 k: self.taps() * inputs,
-                a: if input.is_rounded { Left::Rounded(&left) } else { left },
-                b: self.right(filters, group),
+                a: if input.is_bf16 { Lhs::Bf16(&left) } else { left },
+                b: self.rhs(filters, group),
                 c_stride: self.outputs,
                 precision: self.rounded(),
                 steps: &steps,
@@ -452,27 +452,27 @@ impl Convolution {
     }
 
     /// One tap at every position in turn is the input itself.
-    fn left<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Left<'a> {
+    fn lhs<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Lhs<'a> {
         let stride = self.inputs / input.per_count();
         let Input { values: first, factors, beside: others, .. } = *input;
         let is_alone = input.is_alone();
-        assert!(is_alone || !input.is_rounded, "what has been rounded is alone");
+        assert!(is_alone || !input.is_bf16, "what has been rounded is alone");
         assert!(is_alone || self.groups == 1, "only a product has factors, or inputs side by side");
         match factors {
-            _ if !self.is_pointwise() || windows.place.channel != 1 => {
+            _ if !self.is_one_by_one() || windows.place.channel != 1 => {
                 assert!(is_alone, "only a product has factors, or inputs side by side");
-                Left::Windows(windows)
+                Lhs::Windows(windows)
             }
             Some(factors) => {
                 assert!(others.is_empty(), "inputs side by side have no factors");
-                Left::Scaled { values: first, stride, factors, rows: self.positions() }
+                Lhs::Scaled { values: first, stride, factors, rows: self.positions() }
             }
             None if !others.is_empty() => {
-                Left::Beside { first, others, columns: stride / (others.len() + 1) }
+                Lhs::Concat { first, others, columns: stride / (others.len() + 1) }
             }
             None => {
                 let values = windows.input.get(windows.channels.0..).unwrap_or_default();
-                Left::Rows { values, stride }
+                Lhs::Rows { values, stride }
             }
         }
     }

@@ -11,8 +11,7 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
-    Layout, Left, Packed, Place, Precision, Product, Right, Step, Target, Window, Windows,
-    round_all,
+    Gemm, Layout, Lhs, Packed, Place, Precision, Rhs, Step, Target, Window, Windows, round_all,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,7 +42,7 @@ struct Form {
 /// The convolution, if it is one of few channels by rounded operands, its windows are not single positions,
 /// which may have factors or lie side by side, and its padding is not far more than its input.
 pub(super) fn narrow(conv: &Convolution) -> Option<Narrow<'_>> {
-    if !conv.reads_channels_first() || conv.is_product() || conv.precision == Precision::F32 {
+    if !conv.reads_channels_first() || conv.is_pointwise() || conv.precision == Precision::F32 {
         return None;
     }
     let axes = conv.axes.map(reached);
@@ -118,7 +117,7 @@ impl Narrow<'_> {
         steps: &[Step<'_>],
         output: Target<'_>,
     ) {
-        assert!(input.is_alone() && !input.is_rounded, "values of few channels are alone");
+        assert!(input.is_alone() && !input.is_bf16, "values of few channels are alone");
         let per_lane = self.conv.precision.per_lane();
         let forms = self.forms();
         let last = forms.len() - 1;
@@ -139,12 +138,12 @@ impl Narrow<'_> {
                 channels: (0, form.run / per_lane),
                 zeros: &zeros,
             };
-            let product = Product {
+            let product = Gemm {
                 m: self.conv.batch * self.conv.positions(),
                 n: self.conv.outputs,
                 k: form.run * form.axes.iter().map(|a| a.taps).product::<usize>(),
-                a: Left::Rounded(&Left::Windows(&windows)),
-                b: Right::Packed(packed),
+                a: Lhs::Bf16(&Lhs::Windows(&windows)),
+                b: Rhs::Packed(packed),
                 c_stride: self.conv.outputs,
                 precision: self.conv.precision,
                 steps,

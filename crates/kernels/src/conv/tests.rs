@@ -2,7 +2,7 @@ mod rounded;
 
 use super::*;
 use crate::gemm::apply_steps;
-use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels};
+use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
 fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let [d, h, w] = conv.axes;
     let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
-    let along = if conv.is_by_channels() { w.taps } else { 1 };
+    let along = if conv.is_depthwise() { w.taps } else { 1 };
     let terms: Vec<(usize, usize)> = (0..conv.taps() / along)
         .flat_map(|line| (0..ci).map(move |c| (line, c)))
         .flat_map(|(line, c)| (0..along).map(move |tap| (line * along + tap, c)))
@@ -91,7 +91,7 @@ fn usual_windows_agree_with_the_definition() {
                 let (inputs, outputs, groups) = (channels, channels, channels / each);
                 let precision = Precision::F32;
                 let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
-                assert!(conv.is_by_channels());
+                assert!(conv.is_depthwise());
                 let values = numbers(input * input * channels, 3);
                 let weights = numbers(channels * conv.taps() * each, 4);
                 let threads = Threads::new(2);
@@ -167,7 +167,7 @@ proptest! {
         prop_assert_eq!(&out, &expected);
         let planes = planes(&conv, &input);
         let planes = Input { channels_first: true, ..Input::channels_last(&planes) };
-        if !conv.is_by_channels() && (groups == 1 || ci > 1) {
+        if !conv.is_depthwise() && (groups == 1 || ci > 1) {
             out.fill(f32::NAN);
             conv.run(&threads, &scratch, (planes, &filters, &weights), &[], &mut out);
             prop_assert_eq!(&out, &expected);
@@ -203,8 +203,8 @@ proptest! {
         for threads in 1..3 {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut means) = (vec![f32::NAN; expected.len()], vec![f32::NAN; batch * channels]);
-            let to = (Output::Values(&mut out), &mut means[..]);
-            conv.run_by_channels((&threads, &scratch), (Map::Values(&input), &filters), &[], to);
+            let to = (Output::F32(&mut out), &mut means[..]);
+            conv.run_depthwise((&threads, &scratch), (DepthwiseInput::F32(&input), &filters), &[], to);
             prop_assert_eq!(&out, &expected);
             prop_assert_eq!(&means, &expected_means);
         }
@@ -226,8 +226,8 @@ proptest! {
         let limits: Vec<[f32; 4]> = (0..channels)
             .map(|c| [-1.0, 2.0, -0.5 - c as f32, 1.0 + c as f32 * 0.25])
             .collect();
-        let parameters = ColumnLevels::parameters(&limits, 256).unwrap();
-        let of = ColumnLevels::new(&parameters, 255.0);
+        let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
+        let of = ColumnQuantizers::new(&parameters, 255.0);
         let value = |(i, level): (usize, &u8)| {
             let [.., low, high] = limits[i % channels].map(f64::from);
             f32::from(*level) * ((high - low) / 255.0) as f32 + low as f32
@@ -246,19 +246,19 @@ proptest! {
         for (i, row) in expected.chunks_exact_mut(channels).enumerate() {
             apply_steps(&steps, i, 0, row);
         }
-        let to = ToLevel::new(-1.5, 2.5, 256).unwrap();
+        let to = Quantizer::new(-1.5, 2.5, 256).unwrap();
         let level = |x: &f32| {
             ((*x + 1.5) * (255.0 / 4.0)).round_ties_even().clamp(0.0, 255.0) as u8
         };
         for threads in 1..4 {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut bytes) = (vec![f32::NAN; expected.len()], vec![0; expected.len()]);
-            let (place, map) = ((&threads, &scratch), Map::Levels(&levels, of));
-            let values = (Output::Values(&mut out), &mut [][..]);
-            conv.run_by_channels(place, (map, &filters), &steps, values);
+            let (place, map) = ((&threads, &scratch), DepthwiseInput::Quantized(&levels, of));
+            let values = (Output::F32(&mut out), &mut [][..]);
+            conv.run_depthwise(place, (map, &filters), &steps, values);
             prop_assert_eq!(&out, &expected);
-            let rounded = (Output::Levels(&mut bytes, ToLevels::Alike(to)), &mut [][..]);
-            conv.run_by_channels(place, (map, &filters), &steps, rounded);
+            let rounded = (Output::Quantized(&mut bytes, Quantizers::Uniform(to)), &mut [][..]);
+            conv.run_depthwise(place, (map, &filters), &steps, rounded);
             prop_assert_eq!(&bytes, &expected.iter().map(level).collect::<Vec<u8>>());
         }
     }

@@ -1,25 +1,30 @@
 //! The walk over a tile of C: some rows of A, then others, and for each of them panel after panel of B.
 
-use super::microkernel::{self, Block, MAX_ROWS};
+use super::gemv;
+use super::lhs_rows::LhsRows;
+use super::microkernel;
+use super::microkernel::args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
 use super::output::SharedTarget;
 use super::pack::bf16::Rounded;
-use super::post_ops::{Absorbed, finish};
-use super::precision::{Precision, Unit};
-use super::prefetch::{Requests, Shares};
-use super::source::{Source, Sources};
-use super::{LARGE_OUTPUT, LONG_PANEL, Left, Product, Tile, gemv};
+use super::post_ops::{RegisterPostOps, finish};
+use super::precision::{Bf16Path, Precision};
+use super::prefetch::{Prefetch, PrefetchShares};
+use super::problem::{Gemm, Lhs};
+use super::source::Source;
+use super::tiling::Tile;
+use super::tuning::{LARGE_OUTPUT, LONG_PANEL};
 use std::ops::Range;
 
 /// What all blocks of a tile have in common.
-struct Walk<'a> {
-    product: &'a Product<'a>,
+struct TileDriver<'a> {
+    product: &'a Gemm<'a>,
     tile: Tile,
     /// The panels of the tile, and those of a later one.
     panels: (&'a [f32], &'a [f32]),
     c: SharedTarget,
     /// What is done before a block leaves the registers.
-    then: Absorbed<'a>,
-    unit: Option<Unit>,
+    then: RegisterPostOps<'a>,
+    path: Option<Bf16Path>,
     /// Lanes of a row of A.
     lanes: usize,
     /// Elements of a panel, and its columns.
@@ -27,7 +32,7 @@ struct Walk<'a> {
     /// Times that all panels are multiplied.
     turns: usize,
     /// What a block asks for of a later panel.
-    of_later: Shares,
+    of_later: PrefetchShares,
     /// Whether blocks ask for where they go.
     asks: bool,
 }
@@ -41,19 +46,19 @@ struct Rows<'a> {
     runs: usize,
     turn: usize,
     /// Those that follow, and what a block asks for of them.
-    next: (&'a [f32], Shares),
+    next: (&'a [f32], PrefetchShares),
 }
 
-impl Product<'_> {
+impl Gemm<'_> {
     /// Computes a tile, and asks for the panels of a later one.
     pub(super) fn blocks(&self, tile: Tile, panels: (&[f32], &[f32]), c: SharedTarget) {
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
-        let most = microkernel::rows_of(right - left);
-        let (then, rest) = Absorbed::of(self.steps);
-        let walk = Walk::new(self, (tile, most), panels, (c, then));
-        let mut sources = Sources::new(self, MAX_ROWS);
+        let most = mr_of(right - left);
+        let (then, rest) = RegisterPostOps::of(self.steps);
+        let walk = TileDriver::new(self, (tile, most), panels, (c, then));
+        let mut sources = LhsRows::new(self, MAX_ROWS);
         let mut rounded = match (self.precision, self.a) {
-            (Precision::F32, _) | (_, Left::Rounded(_)) => None,
+            (Precision::F32, _) | (_, Lhs::Bf16(_)) => None,
             (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
         };
         let (mut first, mut turn) = (top, 0);
@@ -65,17 +70,17 @@ impl Product<'_> {
                 Some(rounded) => (unsafe { rounded.round(source, runs, rows) }, 1),
                 None => (source, runs),
             };
-            if bottom - top == 1 && runs == 1 && gemv::suits(walk.unit) {
+            if bottom - top == 1 && runs == 1 && gemv::suits(walk.path) {
                 // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
                 // tiles are disjoint parts of C.
                 unsafe {
                     if let Some(a) = source.only_row() {
-                        return self.one_row(tile, (a, walk.unit), panels, c);
+                        return self.one_row(tile, (a, walk.path), panels, c);
                     }
                 }
             }
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
-            let of_next = Shares::new(next.len(), walk.across(), walk.lanes);
+            let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes);
             let next = (next, of_next);
             walk.multiply(&Rows { range: (first, rows), source, runs, turn, next });
             if let Some(c) = c.values() {
@@ -90,7 +95,7 @@ impl Product<'_> {
     /// Rows of A, where they lie one behind the other.
     fn consecutive(&self, rows: Range<usize>) -> &[f32] {
         match self.a {
-            Left::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
+            Lhs::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
                 &values[rows.start * stride..rows.end * stride]
             }
             _ => &[],
@@ -98,20 +103,20 @@ impl Product<'_> {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TileDriver<'a> {
     fn new(
-        product: &'a Product<'a>,
+        product: &'a Gemm<'a>,
         (tile, most): (Tile, usize),
         panels: (&'a [f32], &'a [f32]),
-        (c, then): (SharedTarget, Absorbed<'a>),
-    ) -> Walk<'a> {
-        let (_, width) = microkernel::shape();
+        (c, then): (SharedTarget, RegisterPostOps<'a>),
+    ) -> TileDriver<'a> {
+        let width = nr();
         let lanes = product.lanes();
         let panel = (width * lanes, width);
         let turns = (tile.rows.1 - tile.rows.0).div_ceil(most);
-        let of_later = Shares::new(panel.0, turns, lanes);
-        let (unit, asks) = (product.precision.unit(), product.m * product.n >= LARGE_OUTPUT);
-        Walk { product, tile, panels, c, then, unit, lanes, panel, turns, of_later, asks }
+        let of_later = PrefetchShares::new(panel.0, turns, lanes);
+        let (path, asks) = (product.precision.bf16_path(), product.m * product.n >= LARGE_OUTPUT);
+        TileDriver { product, tile, panels, c, then, path, lanes, panel, turns, of_later, asks }
     }
 
     /// Panels side by side.
@@ -127,7 +132,7 @@ impl<'a> Walk<'a> {
         // parts of C.
         unsafe {
             for i in 0..self.across() {
-                microkernel::run(&self.block(rows, i), self.unit, count);
+                microkernel::run(&self.block(rows, i), self.path, count);
             }
         }
     }
@@ -137,7 +142,7 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// The rows and the panel lie within the operands, and nobody else writes where the block goes.
     #[inline(always)]
-    unsafe fn block(&self, rows: &Rows<'_>, i: usize) -> Block {
+    unsafe fn block(&self, rows: &Rows<'_>, i: usize) -> MicrokernelArgs {
         let ((first, count), (left, right)) = (rows.range, self.tile.columns);
         let ((panels, later), (len, width)) = (self.panels, self.panel);
         let (panel, column) = (&panels[i * len..][..len], left + i * width);
@@ -150,15 +155,15 @@ impl<'a> Walk<'a> {
         if self.asks {
             out.ask(count);
         }
-        Block {
+        MicrokernelArgs {
             a: rows.source,
             runs: rows.runs,
             k: self.lanes / rows.runs,
             b: panel.as_ptr(),
             // As much at any time: memory answers best when it is asked evenly.
             ahead: match asks_itself {
-                true => Requests::further_on(panel, width),
-                false => Requests([
+                true => Prefetch::further_on(panel, width),
+                false => Prefetch([
                     self.of_later.of(later.get(i * len), rows.turn, panel),
                     of_next.of(next.first(), i, panel),
                 ]),

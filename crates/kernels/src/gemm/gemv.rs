@@ -1,20 +1,22 @@
 //! Products of one row by packed panels: several panels at a time, since the sums of one would wait for
 //! each other, and since each panel is read in less time than it takes to begin with it.
 
-use super::microkernel;
+use super::microkernel::args::nr;
 #[cfg(target_arch = "x86_64")]
 use super::microkernel::bf16_dp::Native16;
+use super::microkernel::generic::store;
 use super::output::{Out, SharedTarget};
-use super::precision::Unit;
-use super::prefetch::SOON;
+use super::post_ops::{RegisterPostOps, finish};
+use super::precision::Bf16Path;
+use super::problem::Gemm;
 use super::tiling::Tile;
-use super::{Absorbed, LONG_PANEL, Product, finish};
+use super::tuning::{LONG_PANEL, PREFETCH_DISTANCE};
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, prefetch};
 
-/// Whether a row whose operands are rounded as `unit` has them, if it is there, is multiplied so.
-pub(super) fn suits(unit: Option<Unit>) -> bool {
-    unit.is_none_or(|unit| unit == Unit::Pairs && isa() > Isa::Portable)
+/// Whether a row whose operands are rounded as `path` has them, if it is there, is multiplied so.
+pub(super) fn suits(path: Option<Bf16Path>) -> bool {
+    path.is_none_or(|path| path == Bf16Path::DpBf16 && isa() > Isa::Portable)
 }
 
 /// Panels at a time, at most.
@@ -33,7 +35,7 @@ struct Row {
     out: Out,
 }
 
-impl Product<'_> {
+impl Gemm<'_> {
     /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a
     /// later tile, or for what comes soon of panels that are long.
     ///
@@ -42,13 +44,13 @@ impl Product<'_> {
     pub(super) unsafe fn one_row(
         &self,
         tile: Tile,
-        (a, unit): (*const f32, Option<Unit>),
+        (a, path): (*const f32, Option<Bf16Path>),
         (panels, later): (&[f32], &[f32]),
         c: SharedTarget,
     ) {
-        let (_, width) = microkernel::shape();
+        let width = nr();
         let ((row, _), (left, right)) = (tile.rows, tile.columns);
-        let (then, rest) = Absorbed::of(self.steps);
+        let (then, rest) = RegisterPostOps::of(self.steps);
         let (lanes, apart) = (self.lanes(), width * self.lanes());
         let mut column = left;
         while column < right {
@@ -56,7 +58,7 @@ impl Product<'_> {
             let first = (column - left) / width * apart;
             let own = &panels[first..][..count * apart];
             let later = match later.get(first..first + own.len()) {
-                _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(SOON),
+                _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(PREFETCH_DISTANCE),
                 Some(later) => later.as_ptr(),
                 // What is there anyway: addresses without memory take long to look up.
                 None => own.as_ptr(),
@@ -67,7 +69,7 @@ impl Product<'_> {
                 let offset = row * self.c_stride + column;
                 let out = c.block(offset, (self.c_stride, columns), then.at(row, column));
                 let row = Row { a, k: lanes, b: own.as_ptr(), apart, later, out };
-                run(&row, unit, count);
+                run(&row, path, count);
             }
             column += columns;
         }
@@ -78,18 +80,18 @@ impl Product<'_> {
     }
 }
 
-/// Multiplies by `panels` panels, at most [`TOGETHER`], of operands that are rounded as `unit` has them.
+/// Multiplies by `panels` panels, at most [`TOGETHER`], of operands that are rounded as `path` has them.
 ///
 /// # Safety
 /// The pointers are valid for the row and the panels.
-unsafe fn run(row: &Row, unit: Option<Unit>, panels: usize) {
+unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            _ if unit.is_some() => avx512_in_pairs(row, panels),
+            _ if path.is_some() => avx512_in_pairs(row, panels),
             #[cfg(not(target_arch = "x86_64"))]
-            _ if unit.is_some() => unreachable!("pairs have no instruction here"),
+            _ if path.is_some() => unreachable!("pairs have no instruction here"),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx => avx512(row, panels),
             #[cfg(target_arch = "x86_64")]
@@ -121,7 +123,7 @@ unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
             b = b.add(W * V::LANES);
             later = later.wrapping_add(W * V::LANES);
         }
-        microkernel::store(&row.out, sums);
+        store(&row.out, sums);
     }
 }
 

@@ -1,23 +1,26 @@
 //! Products of the same few rows by several matrices, as one job: for the queries, keys and values of one
 //! token, threads take nearly as long to begin as to multiply.
 
+use super::microkernel::args::nr;
 use super::output::SharedTarget;
 use super::post_ops::multiply;
-use super::tiling::{GRAIN, Tile, tiles_per_thread};
-use super::{FEW_ROWS, Left, Precision, Product, microkernel};
+use super::precision::Precision;
+use super::problem::{Gemm, Lhs};
+use super::tiling::{Tile, tiles_per_thread};
+use super::tuning::{FEW_ROWS, GRAIN};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use std::ops::Range;
 
 /// Whether products of so many rows can be computed together.
-pub fn are_few(rows: usize, precision: Precision) -> bool {
+pub fn can_group(rows: usize, precision: Precision) -> bool {
     rows <= FEW_ROWS && precision == Precision::F32
 }
 
 /// One of the products that are computed together.
-pub struct Member<'a> {
+pub struct GroupedGemm<'a> {
     /// The product.
-    pub product: Product<'a>,
+    pub product: Gemm<'a>,
     /// Which of those before it has a result of the same size that this one is multiplied by, at last.
     pub factor: Option<usize>,
 }
@@ -25,25 +28,25 @@ pub struct Member<'a> {
 /// Computes each product into the output at its place.
 ///
 /// # Panics
-/// When a slice is too short, when a product has more rows than [`are_few`] allows, when its rows do
+/// When a slice is too short, when a product has more rows than [`can_group`] allows, when its rows do
 /// not lie one behind the other, or when a factor is not before it or of another size.
-pub fn run_together(
+pub fn run_grouped(
     (threads, scratch): (&Threads, &ScratchPool),
-    members: &[Member<'_>],
+    members: &[GroupedGemm<'_>],
     outputs: &mut [&mut [f32]],
 ) {
     assert_eq!(members.len(), outputs.len());
-    for (i, (Member { product, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
+    for (i, (GroupedGemm { product, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
         product.check(c.len());
-        let size = |p: &Product<'_>| (p.m, p.n, p.c_stride);
+        let size = |p: &Gemm<'_>| (p.m, p.n, p.c_stride);
         let fits = |of: usize| of < i && size(&members[of].product) == size(product);
         assert!(factor.is_none_or(fits), "the factors are other elements");
-        let lie_behind = matches!(product.a, Left::Rows { .. });
-        assert!(are_few(product.m, product.precision) && lie_behind, "they are not of this kind");
+        let lie_behind = matches!(product.a, Lhs::Rows { .. });
+        assert!(can_group(product.m, product.precision) && lie_behind, "they are not of this kind");
         assert!(product.panels().is_some() || product.is_thin(), "B has to be packed for each");
     }
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
-    let work = |Member { product: p, .. }: &Member<'_>| (p.m + 3) * p.n * p.k.max(1);
+    let work = |GroupedGemm { product: p, .. }: &GroupedGemm<'_>| (p.m + 3) * p.n * p.k.max(1);
     let work: usize = members.iter().map(work).sum();
     let rows = members.iter().map(|m| m.product.m).max().unwrap_or_default();
     let parts = if work <= GRAIN { 1 } else { threads.count() * tiles_per_thread(rows) };
@@ -55,7 +58,7 @@ pub fn run_together(
     threads.run(parts, &|part, worker| {
         // SAFETY: no two threads are the same worker at a time.
         let space = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
-        for (i, (Member { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
+        for (i, (GroupedGemm { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
             let own = columns(product, part, parts);
             if product.m == 0 || own.is_empty() {
                 continue;
@@ -64,7 +67,7 @@ pub fn run_together(
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
             let (rows, is_thin) = ((0, product.m), product.is_thin());
             let tile = Tile { rows, columns: (own.start, own.end), is_thin };
-            let to = SharedTarget::Values(*c);
+            let to = SharedTarget::F32(*c);
             product.compute(tile, later.unwrap_or_default(), space, to);
             if let Some(of) = factor {
                 for row in 0..product.m {
@@ -82,8 +85,8 @@ pub fn run_together(
 }
 
 /// The columns of a part: whole panels.
-fn columns(product: &Product<'_>, part: usize, parts: usize) -> Range<usize> {
-    let (_, width) = microkernel::shape();
+fn columns(product: &Gemm<'_>, part: usize, parts: usize) -> Range<usize> {
+    let width = nr();
     let panels = product.n.div_ceil(width);
     let at = |part: usize| (panels * part / parts * width).min(product.n);
     at(part)..at(part + 1)

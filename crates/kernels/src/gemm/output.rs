@@ -1,6 +1,6 @@
 //! Where the result of a product goes: as it is, or rounded to bf16 for products that read it so.
 
-use super::microkernel::Then;
+use super::post_ops::BlockPostOps;
 use super::prefetch::LINE;
 use crate::base::num::bf16;
 use crate::base::par::Slice;
@@ -10,33 +10,33 @@ use crate::base::simd::prefetch;
 #[derive(Debug)]
 pub enum Target<'a> {
     /// As they are.
-    Values(&'a mut [f32]),
+    F32(&'a mut [f32]),
     /// Each rounded to bf16, as a product that reads it would round it.
-    Rounded(&'a mut [bf16]),
+    Bf16(&'a mut [bf16]),
 }
 
 impl Target<'_> {
     /// Elements that there is room for.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Target::Values(to) => to.len(),
-            Target::Rounded(to) => to.len(),
+            Target::F32(to) => to.len(),
+            Target::Bf16(to) => to.len(),
         }
     }
 
     /// The same from an element on, none where there is none.
     pub(crate) fn after(&mut self, first: usize) -> Target<'_> {
         match self {
-            Target::Values(to) => Target::Values(to.get_mut(first..).unwrap_or_default()),
-            Target::Rounded(to) => Target::Rounded(to.get_mut(first..).unwrap_or_default()),
+            Target::F32(to) => Target::F32(to.get_mut(first..).unwrap_or_default()),
+            Target::Bf16(to) => Target::Bf16(to.get_mut(first..).unwrap_or_default()),
         }
     }
 
     /// The same for several threads, for as long as the borrow lasts; the caller keeps to that.
     pub(super) fn shared(&mut self) -> SharedTarget {
         match self {
-            Target::Values(to) => SharedTarget::Values(Slice::new(to)),
-            Target::Rounded(to) => SharedTarget::Rounded(Slice::new(to)),
+            Target::F32(to) => SharedTarget::F32(Slice::new(to)),
+            Target::Bf16(to) => SharedTarget::Bf16(Slice::new(to)),
         }
     }
 }
@@ -44,16 +44,16 @@ impl Target<'_> {
 /// A [`Target`] of which threads write disjoint parts.
 #[derive(Clone, Copy)]
 pub(crate) enum SharedTarget {
-    Values(Slice<f32>),
-    Rounded(Slice<bf16>),
+    F32(Slice<f32>),
+    Bf16(Slice<bf16>),
 }
 
 impl SharedTarget {
     /// The elements as they are, where nothing rounds them.
     pub(super) fn values(self) -> Option<Slice<f32>> {
         match self {
-            SharedTarget::Values(to) => Some(to),
-            SharedTarget::Rounded(_) => None,
+            SharedTarget::F32(to) => Some(to),
+            SharedTarget::Bf16(_) => None,
         }
     }
 
@@ -65,13 +65,13 @@ impl SharedTarget {
         self,
         offset: usize,
         (stride, columns): (usize, usize),
-        then: Then,
+        then: BlockPostOps,
     ) -> Out {
         // SAFETY: the caller's promise.
         let (to, rounds) = unsafe {
             match self {
-                SharedTarget::Values(to) => (to.at(offset), false),
-                SharedTarget::Rounded(to) => (to.at(offset).cast(), true),
+                SharedTarget::F32(to) => (to.at(offset), false),
+                SharedTarget::Bf16(to) => (to.at(offset).cast(), true),
             }
         };
         Out { to, rounds, stride, columns, then }
@@ -90,7 +90,7 @@ pub(crate) struct Out {
     /// Elements of a row, at most those that are computed.
     pub(crate) columns: usize,
     /// What is done to the sums.
-    pub(crate) then: Then,
+    pub(crate) then: BlockPostOps,
 }
 
 impl Out {
@@ -128,7 +128,7 @@ impl Out {
             true => self.rounded_at(row, 0, 0).cast(),
             false => self.at(row, 0, 0),
         };
-        Out { to, then: Then { add: (add, stride), ..self.then }, ..*self }
+        Out { to, then: BlockPostOps { add: (add, stride), ..self.then }, ..*self }
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is done to a block of a product while it is still in the cache.
 
-use super::microkernel::{Function, Then};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
-use crate::math::quantize::{ColumnLevels, ToLevel, to_column_values, to_values};
+use crate::math::quantize::{
+    ColumnQuantizers, Quantizer, quantize_dequantize, quantize_dequantize_columns,
+};
 use crate::math::unary::{Unary, unary_f32};
 use crate::multiversion;
 use std::ops::Range;
@@ -51,14 +52,14 @@ pub enum Step<'a> {
     /// Rounds to a level and gives its value, `level · scale + low`.
     Quantize {
         /// The level of an element.
-        to: ToLevel,
+        to: Quantizer,
         /// The distance between values.
         scale: f32,
         /// The value of the first level.
         low: f32,
     },
     /// Rounds to the levels of each column and gives their values.
-    QuantizeColumns(ColumnLevels<'a>),
+    QuantizeColumns(ColumnQuantizers<'a>),
 }
 
 impl<'a> Step<'a> {
@@ -152,8 +153,10 @@ impl Step<'_> {
             Step::Apply(function) => {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
-            Step::Quantize { to, scale, low } => to_values(to, scale, low, lines),
-            Step::QuantizeColumns(levels) => to_column_values(levels.after(j), len, lines),
+            Step::Quantize { to, scale, low } => quantize_dequantize(to, scale, low, lines),
+            Step::QuantizeColumns(levels) => {
+                quantize_dequantize_columns(levels.after(j), len, lines)
+            }
         }
     }
 }
@@ -187,21 +190,58 @@ pub(crate) unsafe fn finish(
 
 /// Whether all of these are done before a block leaves the registers.
 pub fn are_absorbed(steps: &[Step<'_>]) -> bool {
-    Absorbed::of(steps).1.is_empty()
+    RegisterPostOps::of(steps).1.is_empty()
+}
+
+/// What is done to the sums of a block, in this order.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockPostOps {
+    /// What is added to each row, unless null.
+    pub(crate) bias: *const f32,
+    /// A matrix that is added, unless null, and the distance between its rows.
+    pub(crate) add: (*const f32, usize),
+    /// A function of each.
+    pub(crate) function: Activation,
+}
+
+impl BlockPostOps {
+    /// The sums stay as they are.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const NOTHING: BlockPostOps = BlockPostOps {
+        bias: std::ptr::null(),
+        add: (std::ptr::null(), 0),
+        function: Activation::Identity,
+    };
+}
+
+/// A function of so few instructions that it is applied to sums in registers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Activation {
+    /// The sum itself.
+    Identity,
+    /// Kept above 0; NaN becomes 0.
+    Relu,
+    /// Kept between two numbers; NaN stays.
+    Clamp(f32, f32),
+    /// What is below 0 multiplied by a number above 0, at most 1.
+    LeakyRelu(f32),
+    /// As [`Unary::HSwish`](crate::math::unary::Unary::HSwish).
+    HSwish,
 }
 
 /// The steps that are done before a block leaves the registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Absorbed<'a> {
+pub(crate) struct RegisterPostOps<'a> {
     bias: Option<&'a [f32]>,
     add: Option<(&'a [f32], usize)>,
-    function: Function,
+    function: Activation,
 }
 
-impl<'a> Absorbed<'a> {
+impl<'a> RegisterPostOps<'a> {
     /// The first steps, as far as they are of this kind and in this order, and the others.
-    pub(crate) fn of<'s>(steps: &'s [Step<'a>]) -> (Absorbed<'a>, &'s [Step<'a>]) {
-        let mut absorbed = Absorbed { bias: None, add: None, function: Function::Identity };
+    pub(crate) fn of<'s>(steps: &'s [Step<'a>]) -> (RegisterPostOps<'a>, &'s [Step<'a>]) {
+        let mut absorbed =
+            RegisterPostOps { bias: None, add: None, function: Activation::Identity };
         let mut rest = steps;
         if let [Step::AddColumns(values), after @ ..] = rest {
             (absorbed.bias, rest) = (Some(*values), after);
@@ -211,13 +251,13 @@ impl<'a> Absorbed<'a> {
         }
         if let [Step::Apply(function), after @ ..] = rest {
             let function = match *function {
-                Unary::Relu {} => Some(Function::Relu),
-                Unary::Clamp { low, high } => Some(Function::Clamp(low as f32, high as f32)),
+                Unary::Relu {} => Some(Activation::Relu),
+                Unary::Clamp { low, high } => Some(Activation::Clamp(low as f32, high as f32)),
                 // The larger of a number and its product, which by 0 may be NaN.
                 Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
-                    Some(Function::LeakyRelu(alpha as f32))
+                    Some(Activation::LeakyRelu(alpha as f32))
                 }
-                Unary::HSwish {} => Some(Function::HSwish),
+                Unary::HSwish {} => Some(Activation::HSwish),
                 _ => None,
             };
             if let Some(function) = function {
@@ -235,10 +275,10 @@ impl<'a> Absorbed<'a> {
     }
 
     /// Those of the block at a row and a column, for operands that have been checked.
-    pub(crate) fn at(&self, row: usize, column: usize) -> Then {
+    pub(crate) fn at(&self, row: usize, column: usize) -> BlockPostOps {
         let none = std::ptr::null();
         // `check` has shown that the operands reach as far as C.
-        Then {
+        BlockPostOps {
             bias: self.bias.map_or(none, |v| v.as_ptr().wrapping_add(column)),
             add: self.add.map_or((none, 0), |(v, stride)| {
                 (v.as_ptr().wrapping_add(row * stride + column), stride)

@@ -16,50 +16,50 @@ pub enum Precision {
 
 /// How products of operands in bf16 are computed. All but the first give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum Bf16Path {
     /// Tiles, in an order of their own.
-    Tiles,
+    Amx,
     /// Pairs of neighbours along k, by the instruction for it, or step by step.
-    Pairs,
+    DpBf16,
     /// One by one in f32, in the order of the pairs.
-    Wide,
+    F32,
 }
 
 /// How this machine does it.
-pub(super) fn unit() -> Unit {
+pub(super) fn bf16_path() -> Bf16Path {
     match isa() {
-        Isa::Portable => Unit::Pairs,
+        Isa::Portable => Bf16Path::DpBf16,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 if has_fast_pairs() => Unit::Pairs,
-        Isa::Avx512 | Isa::Avx2 => Unit::Wide,
-        Isa::Amx => Unit::Tiles,
+        Isa::Avx512 if has_fast_dp_bf16() => Bf16Path::DpBf16,
+        Isa::Avx512 | Isa::Avx2 => Bf16Path::F32,
+        Isa::Amx => Bf16Path::Amx,
     }
 }
 
 /// Whether the machine multiplies pairs itself.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn has_pairs() -> bool {
+pub(super) fn has_dp_bf16() -> bool {
     isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
 /// Whether that is faster than in f32: Intel's machines begin one such instruction every other cycle,
 /// and two in f32 in each.
 #[cfg(target_arch = "x86_64")]
-fn has_fast_pairs() -> bool {
-    has_pairs() && !is_intel()
+fn has_fast_dp_bf16() -> bool {
+    has_dp_bf16() && !is_intel()
 }
 
 impl Precision {
     /// How its products are computed; none for f32 as such.
-    pub(super) fn unit(self) -> Option<Unit> {
-        (self == Precision::Bf16).then(unit)
+    pub(super) fn bf16_path(self) -> Option<Bf16Path> {
+        (self == Precision::Bf16).then(bf16_path)
     }
 
     /// Neighbouring elements along k in a lane.
     pub(crate) fn per_lane(self) -> usize {
-        match self.unit() {
-            None | Some(Unit::Wide) => 1,
-            Some(Unit::Tiles | Unit::Pairs) => 2,
+        match self.bf16_path() {
+            None | Some(Bf16Path::F32) => 1,
+            Some(Bf16Path::Amx | Bf16Path::DpBf16) => 2,
         }
     }
 
@@ -81,13 +81,13 @@ impl Precision {
     pub(super) fn rows(self, k: usize) -> usize {
         #[cfg(target_arch = "x86_64")]
         if self.has_tiles() {
-            return self.lanes(k).next_multiple_of(super::amx::kernel::PAIRS);
+            return self.lanes(k).next_multiple_of(super::amx::config::PAIRS);
         }
         self.lanes(k)
     }
 
     /// Whether products are made of tiles.
     pub(crate) fn has_tiles(self) -> bool {
-        self.unit() == Some(Unit::Tiles)
+        self.bf16_path() == Some(Bf16Path::Amx)
     }
 }

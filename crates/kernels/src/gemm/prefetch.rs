@@ -1,27 +1,25 @@
 //! Memory that is asked for before it is read.
 
+use super::tuning::PREFETCH_DISTANCE;
 use crate::base::simd::prefetch;
-
-/// Elements from those that are multiplied to those that are asked for.
-pub(super) const SOON: usize = 1024;
 
 /// Elements of a cache line.
 pub(super) const LINE: usize = 16;
 
 /// Memory that will be read later.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct PrefetchStream {
     /// Where it begins.
     pub(super) from: *const f32,
     /// Elements from one request to the next.
     pub(super) step: usize,
 }
 
-impl Ahead {
+impl PrefetchStream {
     /// Nothing new: addresses without memory take long to look up, so that one with memory is asked for
     /// again and again.
-    pub(super) fn nothing(from: *const f32) -> Ahead {
-        Ahead { from, step: 0 }
+    pub(super) fn nothing(from: *const f32) -> PrefetchStream {
+        PrefetchStream { from, step: 0 }
     }
 
     /// Asks for a line where it begins, and another half the way to what [`TERMS`] requests later begin.
@@ -44,19 +42,19 @@ pub(super) const TERMS: usize = 4;
 
 /// What a block asks for, evenly, while it goes through its terms.
 #[derive(Clone, Copy)]
-pub(super) struct Requests(pub(super) [Ahead; 2]);
+pub(super) struct Prefetch(pub(super) [PrefetchStream; 2]);
 
-impl Requests {
+impl Prefetch {
     /// The lines of a panel itself that come soon: every second one each.
-    pub(super) fn further_on(panel: &[f32], width: usize) -> Requests {
-        let from = panel.as_ptr().wrapping_add(SOON);
-        Requests([from, from.wrapping_add(LINE)].map(|from| Ahead { from, step: width }))
+    pub(super) fn further_on(panel: &[f32], width: usize) -> Prefetch {
+        let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
+        Prefetch([from, from.wrapping_add(LINE)].map(|from| PrefetchStream { from, step: width }))
     }
 
     /// What is due with a term.
     #[inline(always)]
     pub(super) fn ask(&mut self) {
-        let Requests([first, second]) = self;
+        let Prefetch([first, second]) = self;
         first.ask();
         second.ask();
     }
@@ -64,7 +62,7 @@ impl Requests {
     /// What is due with [`TERMS`] terms, in half as many requests as for each of them.
     #[inline(always)]
     pub(super) fn ask_for_terms(&mut self) {
-        let Requests([first, second]) = self;
+        let Prefetch([first, second]) = self;
         first.ask_for_terms();
         second.ask_for_terms();
     }
@@ -72,27 +70,30 @@ impl Requests {
 
 /// The parts of some memory that blocks ask for, each evenly while it is multiplied.
 #[derive(Clone, Copy)]
-pub(super) struct Shares {
+pub(super) struct PrefetchShares {
     /// Elements of a part.
     part: usize,
     /// Elements from one request to the next.
     step: usize,
 }
 
-impl Shares {
+impl PrefetchShares {
     /// `count` parts of `len` elements, for blocks of so many lanes.
-    pub(super) fn new(len: usize, count: usize, lanes: usize) -> Shares {
-        Shares { part: len.div_ceil(count.max(1)), step: len.div_ceil((count * lanes).max(1)) }
+    pub(super) fn new(len: usize, count: usize, lanes: usize) -> PrefetchShares {
+        PrefetchShares {
+            part: len.div_ceil(count.max(1)),
+            step: len.div_ceil((count * lanes).max(1)),
+        }
     }
 
     /// Part `i` of the memory from `from` on, if there is some.
-    pub(super) fn of(self, from: Option<&f32>, i: usize, panel: &[f32]) -> Ahead {
+    pub(super) fn of(self, from: Option<&f32>, i: usize, panel: &[f32]) -> PrefetchStream {
         match from {
             Some(from) => {
                 let from = std::ptr::from_ref(from).wrapping_add(i * self.part);
-                Ahead { from, step: self.step }
+                PrefetchStream { from, step: self.step }
             }
-            None => Ahead::nothing(panel.as_ptr()),
+            None => PrefetchStream::nothing(panel.as_ptr()),
         }
     }
 }

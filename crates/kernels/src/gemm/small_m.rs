@@ -1,6 +1,9 @@
 //! Products with few rows: B is read once, where it lies.
 
-use super::{Layout, Product, Tile, finish};
+use super::pack::b::Layout;
+use super::post_ops::finish;
+use super::problem::Gemm;
+use super::tiling::Tile;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Slice;
 use crate::base::simd::{SIDE, transpose_16x16};
@@ -8,7 +11,7 @@ use crate::multiversion;
 
 /// Computes a tile of a product with few rows.
 pub(super) fn tile(
-    p: &Product<'_>,
+    p: &Gemm<'_>,
     tile: Tile,
     (a, a_stride): (&[f32], usize),
     (b, layout): (&[UnalignedF32], Layout),

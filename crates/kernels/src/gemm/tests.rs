@@ -1,6 +1,8 @@
 use super::*;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, bf16};
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
@@ -26,7 +28,7 @@ fn reference(m: usize, n: usize, k: usize, a: &[f32], b: impl Fn(usize, usize) -
     c
 }
 
-fn product(m: usize, n: usize, k: usize, a: &[f32], b: Right<'_>, threads: &Threads) -> Vec<f32> {
+fn product(m: usize, n: usize, k: usize, a: &[f32], b: Rhs<'_>, threads: &Threads) -> Vec<f32> {
     product_of(Precision::F32, (m, n, k), a, b, threads)
 }
 
@@ -34,12 +36,12 @@ fn product_of(
     precision: Precision,
     (m, n, k): (usize, usize, usize),
     a: &[f32],
-    b: Right<'_>,
+    b: Rhs<'_>,
     threads: &Threads,
 ) -> Vec<f32> {
     let mut c = vec![f32::NAN; m * n];
-    let a = Left::Rows { values: a, stride: k };
-    let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+    let a = Lhs::Rows { values: a, stride: k };
+    let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
     product.run(threads, &ScratchPool::default(), &mut c);
     c
 }
@@ -54,12 +56,12 @@ proptest! {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(UnalignedF32::of(&b), rows), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&b), rows), &threads), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::F32);
-        prop_assert_eq!(&product(m, n, k, &a, Right::Packed(&packed), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&product(m, n, k, &a, Right::Plain(UnalignedF32::of(&turned), columns), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&turned), columns), &threads), &expected);
     }
 }
 
@@ -81,12 +83,12 @@ fn few_rows_are_chains() {
                 };
                 let expected = reference(m, n, k, &a, at);
                 let found =
-                    product(m, n, k, &a, Right::Plain(UnalignedF32::of(&b), layout), &threads);
+                    product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
                 let (to, size) = ((&threads, WeightArena::unpooled()), (k, n));
                 let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
                 for threads in [Threads::single(), &threads] {
-                    let found = product(m, n, k, &a, Right::Packed(&packed), threads);
+                    let found = product(m, n, k, &a, Rhs::Packed(&packed), threads);
                     assert_eq!(found, expected, "{m} {n} {k} {layout:?}, packed");
                 }
             }
@@ -146,7 +148,7 @@ fn rounded_products_below_the_normal_numbers_are_0() {
         numbers.iter().enumerate().map(|(i, x)| x * factor(*x) * row(i)).collect::<Vec<_>>()
     };
     let (a, b) = (tiny(1), tiny(2));
-    let right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let found = product_of(Precision::Bf16, (m, n, k), &a, right, &threads);
     let expected = rounded_reference(m, n, k, &a, &b);
     assert!(expected.contains(&0.0) && expected.iter().any(|x| *x != 0.0));
@@ -163,13 +165,13 @@ proptest! {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = rounded_reference(m, n, k, &a, &b);
         let rows = Layout::Rows { stride: n };
-        let of = |b: Right<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
-        prop_assert_eq!(&of(Right::Plain(UnalignedF32::of(&b), rows)), &expected);
+        let of = |b: Rhs<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
+        prop_assert_eq!(&of(Rhs::Plain(UnalignedF32::of(&b), rows)), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::Bf16);
-        prop_assert_eq!(&of(Right::Packed(&packed)), &expected);
+        prop_assert_eq!(&of(Rhs::Packed(&packed)), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&of(Right::Plain(UnalignedF32::of(&turned), columns)), &expected);
+        prop_assert_eq!(&of(Rhs::Plain(UnalignedF32::of(&turned), columns)), &expected);
         for (c, found) in expected.iter().enumerate() {
             let terms = (0..k).map(|p| f64::from(a[c / n * k + p]) * f64::from(b[p * n + c % n]));
             let (exact, size) = terms.fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
@@ -183,7 +185,7 @@ proptest! {
 #[test]
 fn rounded_products_without_terms_are_0() {
     let product = || {
-        let b = Right::Plain(&[], Layout::Rows { stride: 5 });
+        let b = Rhs::Plain(&[], Layout::Rows { stride: 5 });
         product_of(Precision::Bf16, (40, 5, 0), &[], b, Threads::single())
     };
     assert_eq!(std::thread::spawn(product).join().unwrap(), [0.0; 40 * 5]);
@@ -255,9 +257,9 @@ fn rounded_windows_are_chains() {
         );
         for threads in [Threads::single(), &threads] {
             let mut c = vec![0.0; m * n];
-            let (a, b) = (Left::Windows(&windows), Right::Packed(&packed));
+            let (a, b) = (Lhs::Windows(&windows), Rhs::Packed(&packed));
             let precision = Precision::Bf16;
-            Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+            Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
                 threads,
                 &ScratchPool::default(),
                 &mut c,
@@ -273,9 +275,9 @@ fn rounded_windows_are_chains() {
                     channels: (0, channels / 2),
                     ..windows
                 };
-                let a = Left::Rounded(&Left::Windows(&windows));
+                let a = Lhs::Bf16(&Lhs::Windows(&windows));
                 let mut again = vec![0.0; m * n];
-                Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+                Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
                     threads,
                     &ScratchPool::default(),
                     &mut again,
@@ -307,19 +309,19 @@ fn operands_and_results_may_be_rounded() {
             Step::AddMatrix { values: &more, stride: n },
             Step::Apply(Unary::Relu {}),
         ];
-        let b = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
-        let rows = Left::Rows { values: &a, stride: k };
-        let product = Product { m, n, k, a: rows, b, c_stride: n, precision, steps: &steps };
+        let b = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+        let rows = Lhs::Rows { values: &a, stride: k };
+        let product = Gemm { m, n, k, a: rows, b, c_stride: n, precision, steps: &steps };
         let mut expected = vec![f32::NAN; m * n];
         product.run(&threads, &scratch, &mut expected);
         let rounded_a = halves(&a);
-        let rows = Left::Rows { values: pairs(&rounded_a).unwrap(), stride: k / 2 };
-        let product = Product { a: Left::Rounded(&rows), ..product };
+        let rows = Lhs::Rows { values: pairs(&rounded_a).unwrap(), stride: k / 2 };
+        let product = Gemm { a: Lhs::Bf16(&rows), ..product };
         let mut found = vec![f32::NAN; m * n];
         product.run(&threads, &scratch, &mut found);
         assert_eq!(found, expected);
         let mut found = vec![bf16::NAN; m * n];
-        product.run_to(&threads, &scratch, Target::Rounded(&mut found));
+        product.run_to(&threads, &scratch, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
 }
@@ -334,10 +336,10 @@ fn steps_see_rows_and_columns() {
         Step::Apply(Unary::Relu {}),
         Step::AddMatrix { values: &residual, stride: n },
     ];
-    let b_right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
-    let left = Left::Rows { values: &a, stride: k };
+    let b_right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let left = Lhs::Rows { values: &a, stride: k };
     let precision = Precision::F32;
-    let p = Product { m, n, k, a: left, b: b_right, c_stride: n, precision, steps: &steps };
+    let p = Gemm { m, n, k, a: left, b: b_right, c_stride: n, precision, steps: &steps };
     let mut c = vec![0.0; m * n];
     p.run(&Threads::new(2), &ScratchPool::default(), &mut c);
     let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
@@ -362,7 +364,7 @@ fn steps_in_registers_are_the_steps() {
             (k, n),
             precision,
         );
-        let plain = product(m, n, k, &a, Right::Packed(&packed), &threads);
+        let plain = product(m, n, k, &a, Rhs::Packed(&packed), &threads);
         let (add, matrix) =
             (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
         let (relu, clamp) = (Unary::Relu {}, Unary::Clamp { low: -0.25, high: 0.5 });
@@ -382,10 +384,10 @@ fn steps_in_registers_are_the_steps() {
             &[add, leaky(2.0)],
             &[add, Step::Apply(relu), matrix],
         ] {
-            let left = Left::Rows { values: &a, stride: k };
-            let b = Right::Packed(&packed);
+            let left = Lhs::Rows { values: &a, stride: k };
+            let b = Rhs::Packed(&packed);
             let mut c = vec![0.0; m * n];
-            Product { m, n, k, a: left, b, c_stride: n, precision, steps }.run(
+            Gemm { m, n, k, a: left, b, c_stride: n, precision, steps }.run(
                 &threads,
                 &ScratchPool::default(),
                 &mut c,
@@ -407,11 +409,11 @@ fn factors_multiply_the_columns_of_a() {
     let scaled: Vec<f32> =
         a.iter().enumerate().map(|(i, x)| x * factors[i / (rows * k) * k + i % k]).collect();
     let expected = reference(m, n, k, &scaled, |p, j| b[p * n + j]);
-    let left = Left::Scaled { values: &a, stride: k, factors: &factors, rows };
-    let right = Right::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let left = Lhs::Scaled { values: &a, stride: k, factors: &factors, rows };
+    let right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let mut c = vec![0.0; m * n];
     let precision = Precision::F32;
-    Product { m, n, k, a: left, b: right, c_stride: n, precision, steps: &[] }.run(
+    Gemm { m, n, k, a: left, b: right, c_stride: n, precision, steps: &[] }.run(
         &Threads::new(2),
         &ScratchPool::default(),
         &mut c,
@@ -438,13 +440,13 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), precision);
         let product = |a, b| {
             let mut c = vec![0.0; m * n];
-            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+            let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
             product.run(&threads, &ScratchPool::default(), &mut c);
             c
         };
-        for right in [Right::Packed(&packed), Right::Plain(UnalignedF32::of(&b), layout)] {
-            let beside = Left::Beside { first: &parts[0], others: &others, columns };
-            let rows = Left::Rows { values: &whole, stride: k };
+        for right in [Rhs::Packed(&packed), Rhs::Plain(UnalignedF32::of(&b), layout)] {
+            let beside = Lhs::Concat { first: &parts[0], others: &others, columns };
+            let rows = Lhs::Rows { values: &whole, stride: k };
             assert_eq!(product(beside, right), product(rows, right), "{columns} {precision:?}");
         }
     }
@@ -453,10 +455,10 @@ fn columns_of_a_may_lie_in_several_matrices() {
 #[test]
 fn products_without_columns_need_no_memory() {
     let (a, layout) = (numbers(40, 1), Layout::Rows { stride: 0 });
-    let (left, right) = (Left::Rows { values: &a, stride: 8 }, Right::Plain(&[], layout));
+    let (left, right) = (Lhs::Rows { values: &a, stride: 8 }, Rhs::Plain(&[], layout));
     for precision in [Precision::F32, Precision::Bf16] {
         let product =
-            Product { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, steps: &[] };
+            Gemm { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, steps: &[] };
         assert_eq!(product.scratch_len(), 0);
         product.run(&Threads::new(2), &ScratchPool::default(), &mut []);
         product.run_alone(&mut [], &mut []);
@@ -487,14 +489,14 @@ fn products_together_are_the_products() {
                 )
             })
             .collect();
-        let product = |i: usize| Product {
+        let product = |i: usize| Gemm {
             m,
             n: widths[i],
             k,
-            a: Left::Rows { values: &a, stride: k },
+            a: Lhs::Rows { values: &a, stride: k },
             b: match i % 2 {
-                0 => Right::Packed(&packed[i]),
-                _ => Right::Plain(UnalignedF32::of(&matrices[i]), rows(widths[i])),
+                0 => Rhs::Packed(&packed[i]),
+                _ => Rhs::Plain(UnalignedF32::of(&matrices[i]), rows(widths[i])),
             },
             c_stride: widths[i],
             precision: Precision::F32,
@@ -503,12 +505,8 @@ fn products_together_are_the_products() {
         let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
         // The last is multiplied by the first, which has as many columns.
-        let member = |i: usize| Member { product: product(i), factor: (i == 4).then_some(0) };
-        run_together(
-            (&threads, &ScratchPool::default()),
-            &[0, 1, 2, 3, 4].map(member),
-            &mut slices,
-        );
+        let member = |i: usize| GroupedGemm { product: product(i), factor: (i == 4).then_some(0) };
+        run_grouped((&threads, &ScratchPool::default()), &[0, 1, 2, 3, 4].map(member), &mut slices);
         for (i, found) in outputs.iter().enumerate() {
             let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);
             for (at, (found, sum)) in found.iter().zip(plain).enumerate() {

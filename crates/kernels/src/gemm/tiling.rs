@@ -1,36 +1,11 @@
 //! The division of C into tiles. It has no influence on the result.
 
-use super::{FEW_ROWS, Product, Right, microkernel};
-
-/// Bytes of packed B that stay in the cache of one core while rows of A pass by, beside those that
-/// are asked for meanwhile.
-const CACHE: usize = 192 << 10;
-
-/// The same on machines with tiles, for B that is packed on the way: rows of A are copied for each
-/// tile of C.
-const TILES_CACHE: usize = 1 << 20;
-
-/// Bytes of rows of A that stay in the cache of one core on machines with tiles, while B passes by.
-const TILES_ROWS: usize = 640 << 10;
-
-/// The same while B is decompressed for them, which takes longer than to read it.
-const DECODED_ROWS: usize = 2 * TILES_ROWS;
-
-/// Multiply-adds that are worth a second thread.
-pub(super) const GRAIN: usize = 1 << 16;
-
-/// Blocks of rows that make it worth reading B once more.
-const MANY_BLOCKS: usize = 4;
-
-/// Columns of B for each row of A up to which it takes a thread less to read all of B than rows of
-/// A that another thread has written.
-const COLUMNS_OF_A_ROW: usize = 8;
-
-/// Tiles for each thread, so that one that is done sooner can help.
-const TILES_PER_THREAD: usize = 4;
-
-/// The same for few rows, whose tiles take little longer than to begin with them.
-const FEW_TILES_PER_THREAD: usize = 2;
+use super::microkernel::args::{nr, rows_per_block};
+use super::problem::{Gemm, Rhs};
+use super::tuning::{
+    CACHE, COLUMNS_OF_A_ROW, DECODED_ROWS, FEW_ROWS, FEW_TILES_PER_THREAD, GRAIN, MANY_BLOCKS,
+    TILES_CACHE, TILES_PER_THREAD, TILES_ROWS,
+};
 
 /// Tiles for each thread, for so many rows.
 pub(super) fn tiles_per_thread(rows: usize) -> usize {
@@ -61,13 +36,13 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    pub(super) fn new(product: &Product<'_>, threads: usize) -> Tiles {
-        let Product { m, n, k, precision, .. } = *product;
+    pub(super) fn new(product: &Gemm<'_>, threads: usize) -> Tiles {
+        let Gemm { m, n, k, precision, .. } = *product;
         let is_thin = product.is_thin();
-        let (most, width) = (microkernel::most_rows(precision), microkernel::shape().1);
+        let (most, width) = (rows_per_block(precision), nr());
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let (panels, panel) = (n.div_ceil(width), width * row);
-        let is_packed = matches!(product.b, Right::Packed(_) | Right::Panels(_));
+        let is_packed = matches!(product.b, Rhs::Packed(_) | Rhs::Panels(_));
         let rows = |bytes: usize| bytes / row / most * most;
         let (rows, together) = match (precision.has_tiles(), is_packed) {
             (false, _) => (m, CACHE / panel),
@@ -109,8 +84,8 @@ impl Tiles {
         let wanted = threads * tiles_per_thread(self.m);
         // Few rows are divided by columns alone, so that what is asked for of the next columns comes
         // all the time.
-        let are_few = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
-        let least = if are_few { wanted.min(self.panels()) } else { 1 };
+        let can_group = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
+        let least = if can_group { wanted.min(self.panels()) } else { 1 };
         let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
         let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
         let rows = match copies_rows || self.is_thin {
@@ -131,13 +106,13 @@ impl Tiles {
 
     /// Panels of B.
     fn panels(&self) -> usize {
-        self.n.div_ceil(microkernel::shape().1)
+        self.n.div_ceil(nr())
     }
 
     /// Where the columns of a tile begin: threads that have as many tiles have as many panels, but
     /// for one.
     fn column(&self, tile: usize) -> usize {
-        self.panels() * tile / self.across * microkernel::shape().1
+        self.panels() * tile / self.across * nr()
     }
 
     /// A tile; behind the last, one that begins where B ends, and where the next B may lie.
@@ -157,13 +132,13 @@ impl Tiles {
     }
 
     /// Elements of scratch memory that a tile needs.
-    pub(super) fn room(&self, product: &Product<'_>) -> usize {
+    pub(super) fn room(&self, product: &Gemm<'_>) -> usize {
         // Nothing lies side by side where B has no columns.
         let panels = self.panels().div_ceil(self.across.max(1));
         match (product.b, product.compressed()) {
             (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),
-            (Right::Plain(..), _) if !self.is_thin => {
-                panels * microkernel::shape().1 * product.precision.rows(product.k)
+            (Rhs::Plain(..), _) if !self.is_thin => {
+                panels * nr() * product.precision.rows(product.k)
             }
             _ => 0,
         }

@@ -22,7 +22,7 @@ trait Rounding<R>: Copy {
 
 /// To one of a number of levels between two limits, and from there to between two others.
 #[derive(Clone, Copy)]
-struct Levels<R> {
+struct QuantRange<R> {
     low: R,
     high: R,
     to_low: R,
@@ -31,18 +31,18 @@ struct Levels<R> {
     steps: R,
 }
 
-impl<R> Levels<R> {
+impl<R> QuantRange<R> {
     /// Between limits, low and high, and others.
     #[inline(always)]
-    fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> Levels<R> {
-        Levels { low, high, to_low, to_high, steps }
+    fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> QuantRange<R> {
+        QuantRange { low, high, to_low, to_high, steps }
     }
 }
 
-impl<R: Real> Rounding<R> for Levels<R> {
+impl<R: Real> Rounding<R> for QuantRange<R> {
     #[inline(always)]
     fn apply(self, x: R) -> R {
-        let Levels { low, high, to_low, to_high, steps } = self;
+        let QuantRange { low, high, to_low, to_high, steps } = self;
         let (least, most) = if high < low { (high, low) } else { (low, high) };
         let level = ((x - low) / (high - low) * steps).round_even();
         let inside = level / steps * (to_high - to_low) + to_low;
@@ -54,18 +54,18 @@ impl<R: Real> Rounding<R> for Levels<R> {
 /// The same in f32 for elements that are about to be integers: by a factor in place of the divisions, so
 /// that a value between two levels may go to the other one. NaN goes to the first level.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ToLevel {
+pub struct Quantizer {
     low: f32,
     factor: f32,
     most: f32,
 }
 
-impl ToLevel {
+impl Quantizer {
     /// To one of `levels` levels between two limits, `low` below `high`; none otherwise.
-    pub fn new(low: f32, high: f32, levels: usize) -> Option<ToLevel> {
+    pub fn new(low: f32, high: f32, levels: usize) -> Option<Quantizer> {
         let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
         let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
-        (low < high && factor.is_normal()).then_some(ToLevel { low, factor, most })
+        (low < high && factor.is_normal()).then_some(Quantizer { low, factor, most })
     }
 
     /// The level of an element as a byte.
@@ -88,7 +88,7 @@ impl ToLevel {
     }
 }
 
-impl ToLevel {
+impl Quantizer {
     /// The levels of vectors before they are rounded to whole ones.
     ///
     /// # Safety
@@ -132,7 +132,7 @@ pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
 
 multiversion! {
     /// The level of each element.
-    pub(crate) fn to_levels(to: ToLevel, values: &[f32], levels: &mut [u8]) {
+    pub(crate) fn quantize(to: Quantizer, values: &[f32], levels: &mut [u8]) {
         for (value, level) in values.iter().zip(levels) {
             *level = to.byte(*value);
         }
@@ -141,17 +141,17 @@ multiversion! {
 
 multiversion! {
     /// Gives each element the value of its level: `level · scale + low`.
-    pub(crate) fn to_values(to: ToLevel, scale: f32, low: f32, values: &mut [f32]) {
+    pub(crate) fn quantize_dequantize(to: Quantizer, scale: f32, low: f32, values: &mut [f32]) {
         for value in values {
             *value = to.level(*value) * scale + low;
         }
     }
 }
 
-/// How elements are rounded to levels of their own in each column, as [`ToLevel`] does, and what the
+/// How elements are rounded to levels of their own in each column, as [`Quantizer`] does, and what the
 /// values of these are.
 #[derive(Clone, Copy, Debug)]
-pub struct ColumnLevels<'a> {
+pub struct ColumnQuantizers<'a> {
     /// For each column: what is added to an element, the factor of that, the distance between values
     /// and the value of the first level.
     pub(crate) parts: [&'a [f32]; 4],
@@ -159,12 +159,12 @@ pub struct ColumnLevels<'a> {
     pub(crate) most: f32,
 }
 
-impl<'a> ColumnLevels<'a> {
+impl<'a> ColumnQuantizers<'a> {
     /// The parameters of columns with these limits, low and high of the input and of the output, and
-    /// as many levels; none where [`ToLevel::new`] gives none.
+    /// as many levels; none where [`Quantizer::new`] gives none.
     pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
         let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
-            let to = ToLevel::new(low, high, levels)?;
+            let to = Quantizer::new(low, high, levels)?;
             let scale = (f64::from(to_high) - f64::from(to_low)) / f64::from(to.most);
             Some([-to.low, to.factor, scale as f32, to_low])
         });
@@ -172,18 +172,18 @@ impl<'a> ColumnLevels<'a> {
         Some((0..4).flat_map(|part| columns.iter().map(move |of| of[part])).collect())
     }
 
-    /// The levels of columns by their [`ColumnLevels::parameters`], from 0 to `most`.
-    pub fn new(parameters: &'a [f32], most: f32) -> ColumnLevels<'a> {
+    /// The levels of columns by their [`ColumnQuantizers::parameters`], from 0 to `most`.
+    pub fn new(parameters: &'a [f32], most: f32) -> ColumnQuantizers<'a> {
         let mut parts = [&parameters[..0]; 4];
         let columns = parameters.len() / 4;
         for (part, all) in parts.iter_mut().zip(parameters.chunks_exact(columns.max(1))) {
             *part = all;
         }
-        ColumnLevels { parts, most }
+        ColumnQuantizers { parts, most }
     }
 
     /// The parameters of columns that are all alike, with values `scale` apart from `low` on.
-    pub fn alike(to: ToLevel, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
+    pub fn alike(to: Quantizer, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
         let parts = [-to.low, to.factor, scale, low];
         parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
     }
@@ -207,21 +207,21 @@ impl<'a> ColumnLevels<'a> {
     }
 
     /// Those of the columns from `first` on.
-    pub(crate) fn after(self, first: usize) -> ColumnLevels<'a> {
-        ColumnLevels { parts: self.parts.map(|part| &part[first..]), ..self }
+    pub(crate) fn after(self, first: usize) -> ColumnQuantizers<'a> {
+        ColumnQuantizers { parts: self.parts.map(|part| &part[first..]), ..self }
     }
 
     /// Those of some columns from `first` on, if there are so many.
-    pub(crate) fn some(self, first: usize, columns: usize) -> Option<ColumnLevels<'a>> {
+    pub(crate) fn some(self, first: usize, columns: usize) -> Option<ColumnQuantizers<'a>> {
         let has_all = self.columns() >= first + columns;
         let part = |part: &'a [f32]| &part[first..first + columns];
-        has_all.then(|| ColumnLevels { parts: self.parts.map(part), ..self })
+        has_all.then(|| ColumnQuantizers { parts: self.parts.map(part), ..self })
     }
 }
 
 multiversion! {
     /// The level of each element of a row of columns.
-    fn to_column_levels(of: ColumnLevels<'_>, values: &[f32], levels: &mut [u8]) {
+    fn quantize_columns(of: ColumnQuantizers<'_>, values: &[f32], levels: &mut [u8]) {
         let [add, factor, ..] = of.parts;
         for ((value, level), (add, factor)) in values.iter().zip(levels).zip(add.iter().zip(factor)) {
             *level = of.level(*value, *add, *factor) as u8;
@@ -231,7 +231,7 @@ multiversion! {
 
 multiversion! {
     /// Gives each element of lines of `len` columns the value of its level.
-    pub(crate) fn to_column_values(levels: ColumnLevels<'_>, len: usize, lines: &mut [f32]) {
+    pub(crate) fn quantize_dequantize_columns(levels: ColumnQuantizers<'_>, len: usize, lines: &mut [f32]) {
         let [add, factor, scale, low] = levels.parts.map(|part| &part[..len]);
         for line in lines.chunks_exact_mut(len.max(1)) {
             for (j, x) in line.iter_mut().enumerate() {
@@ -243,19 +243,19 @@ multiversion! {
 
 /// How levels are found: those of all elements alike, or of each column.
 #[derive(Clone, Copy, Debug)]
-pub enum ToLevels<'a> {
+pub enum Quantizers<'a> {
     /// In one way.
-    Alike(ToLevel),
+    Uniform(Quantizer),
     /// Each column in its own.
-    Columns(ColumnLevels<'a>),
+    Columns(ColumnQuantizers<'a>),
 }
 
-impl ToLevels<'_> {
+impl Quantizers<'_> {
     /// Writes the levels of a row of elements, of columns from `first` on.
     pub(crate) fn row(self, first: usize, values: &[f32], levels: &mut [u8]) {
         match self {
-            ToLevels::Alike(to) => to_levels(to, values, levels),
-            ToLevels::Columns(columns) => to_column_levels(columns.after(first), values, levels),
+            Quantizers::Uniform(to) => quantize(to, values, levels),
+            Quantizers::Columns(columns) => quantize_columns(columns.after(first), values, levels),
         }
     }
 }
@@ -264,17 +264,17 @@ impl ToLevels<'_> {
 #[derive(Debug)]
 pub enum Output<'a> {
     /// Values.
-    Values(&'a mut [f32]),
-    /// Levels, after all steps.
-    Levels(&'a mut [u8], ToLevels<'a>),
+    F32(&'a mut [f32]),
+    /// Quantized values, after all post-ops.
+    Quantized(&'a mut [u8], Quantizers<'a>),
 }
 
 impl Output<'_> {
     /// Elements that there is room for.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Output::Values(to) => to.len(),
-            Output::Levels(to, _) => to.len(),
+            Output::F32(to) => to.len(),
+            Output::Quantized(to, _) => to.len(),
         }
     }
 }
@@ -303,7 +303,7 @@ pub fn fake_quantize<T: StoredReal>(
     let Limits { input: [low, high], output: [to_low, to_high] } = limits;
     let limits = [low, high, to_low, to_high];
     if plan.steps() == [0; 4] {
-        return rows(threads, plan, limits, io, |limits| Levels::new(limits, steps));
+        return rows(threads, plan, limits, io, |limits| QuantRange::new(limits, steps));
     }
     assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
     plan.rows(threads, |first, len, at| {
@@ -319,7 +319,7 @@ pub fn fake_quantize<T: StoredReal>(
 fn round_one<T: StoredReal>(x: T, limits: &[[T; TOGETHER]; 4], at: usize, steps: T::Wide) -> T {
     let [low, high, to_low, to_high] = limits;
     let own = [low[at].widen(), high[at].widen(), to_low[at].widen(), to_high[at].widen()];
-    Levels::new(own, steps).apply(x.widen()).narrow()
+    QuantRange::new(own, steps).apply(x.widen()).narrow()
 }
 
 multiversion! {
@@ -512,18 +512,18 @@ mod tests {
     fn levels_of_columns() {
         let limits: Vec<[f32; 4]> =
             (0..37).map(|j| [-1.0 - j as f32, 3.0, -0.5, j as f32 + 1.0]).collect();
-        let parameters = ColumnLevels::parameters(&limits, 16).unwrap();
+        let parameters = ColumnQuantizers::parameters(&limits, 16).unwrap();
         let x: Vec<f32> = (0..3 * 37).map(|i| (i * 29 % 101) as f32 * 0.7 - 41.0).collect();
         let mut found = x.clone();
-        to_column_values(ColumnLevels::new(&parameters, 15.0), 37, &mut found);
+        quantize_dequantize_columns(ColumnQuantizers::new(&parameters, 15.0), 37, &mut found);
         for (i, (found, x)) in found.iter().zip(x).enumerate() {
             let [low, high, to_low, to_high] = limits[i % 37].map(f64::from);
             let level = (f64::from(x).clamp(low, high) - low) / (high - low) * 15.0;
             let exact = level.round_ties_even() / 15.0 * (to_high - to_low) + to_low;
             assert!((f64::from(*found) - exact).abs() < 1e-5, "{x}: {found} {exact}");
         }
-        assert!(ColumnLevels::parameters(&[[1.0, 1.0, 0.0, 1.0]], 16).is_none());
-        assert!(ColumnLevels::parameters(&limits, 1).is_none());
+        assert!(ColumnQuantizers::parameters(&[[1.0, 1.0, 0.0, 1.0]], 16).is_none());
+        assert!(ColumnQuantizers::parameters(&limits, 1).is_none());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::base::slices::LANES;
 use crate::gemm::{
-    Layout, Left, Precision, Product, Right, Step, THIN_ROWS, add, add_number, most_rows,
-    pack_into, panels_len,
+    Gemm, Layout, Lhs, Precision, Rhs, Step, THIN_ROWS, add, add_number, pack_into, panels_len,
+    rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
 
@@ -112,7 +112,7 @@ impl Attention {
 
     /// Rows whose scores are computed together: whole blocks of products.
     fn block(&self) -> usize {
-        let most = most_rows(self.precision());
+        let most = rows_per_block(self.precision());
         let whole = (SCORES / self.terms.max(1)).clamp(16, 256) / most * most;
         whole.max(most).min(self.rows)
     }
@@ -160,8 +160,8 @@ impl Attention {
         let (scores, rest) = space.split_at_mut(self.block() * self.columns(true));
         let (keys, values) = if self.few() {
             (
-                Right::Plain(UnalignedF32::of(head.key), keys),
-                Right::Plain(UnalignedF32::of(head.value), values),
+                Rhs::Plain(UnalignedF32::of(head.key), keys),
+                Rhs::Plain(UnalignedF32::of(head.value), values),
             )
         } else {
             let (k, v) = rest.split_at_mut(self.panels_len(self.depth, self.terms));
@@ -171,7 +171,7 @@ impl Attention {
             };
             pack(head.key, keys, (self.depth, self.terms), k);
             pack(head.value, values, (self.terms, self.width), v);
-            (Right::Panels(k), Right::Panels(v))
+            (Rhs::Panels(k), Rhs::Panels(v))
         };
         for first in rows.clone().step_by(self.block()) {
             let block = first..(first + self.block()).min(rows.end);
@@ -187,18 +187,18 @@ impl Attention {
         &self,
         head: &Head<'_>,
         rows: std::ops::Range<usize>,
-        keys: Right<'_>,
+        keys: Rhs<'_>,
         scores: &mut [f32],
     ) -> usize {
         let stride = self.columns(head.sink.is_some());
         let count = rows.len();
         let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
         let scale = [Step::Scale(self.scale)];
-        let product = Product {
+        let product = Gemm {
             m: count,
             n: self.terms,
             k: self.depth,
-            a: Left::Rows { values: query, stride: self.strides[0] },
+            a: Lhs::Rows { values: query, stride: self.strides[0] },
             b: keys,
             c_stride: stride,
             precision: self.precision(),
@@ -238,14 +238,14 @@ impl Attention {
         &self,
         rows: std::ops::Range<usize>,
         stride: usize,
-        (weights, values): (&[f32], Right<'_>),
+        (weights, values): (&[f32], Rhs<'_>),
         to: Slice<f32>,
     ) {
-        let product = Product {
+        let product = Gemm {
             m: rows.len(),
             n: self.width,
             k: self.terms,
-            a: Left::Rows { values: weights, stride },
+            a: Lhs::Rows { values: weights, stride },
             b: values,
             c_stride: self.strides[3],
             precision: self.precision(),

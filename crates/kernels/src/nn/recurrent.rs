@@ -5,7 +5,7 @@
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::{InOut, ScratchPool};
-use crate::gemm::{Left, Precision, Product, Right, plain};
+use crate::gemm::{Gemm, Lhs, Precision, Rhs, plain};
 use crate::math::real::Real;
 use crate::math::unary::{Unary, unary_f32, unary_f64};
 use crate::multiversion;
@@ -53,7 +53,7 @@ impl Cell {
     }
 }
 
-/// f32, with weights as [`Right`] has them, or f64, with rows of weights for each term.
+/// f32, with weights as [`Rhs`] has them, or f64, with rows of weights for each term.
 pub trait Number: Real + Pod {
     /// Weights, transposed.
     type Matrix<'a>: Copy + Send + Sync;
@@ -72,18 +72,18 @@ pub trait Number: Real + Pod {
 }
 
 impl Number for f32 {
-    type Matrix<'a> = Right<'a>;
+    type Matrix<'a> = Rhs<'a>;
 
     fn product(
         (threads, scratch): (&Threads, &ScratchPool),
         values: &[f32],
         (m, n, k): (usize, usize, usize),
-        b: Right<'_>,
+        b: Rhs<'_>,
         c: &mut [f32],
     ) {
-        let a = Left::Rows { values, stride: k };
+        let a = Lhs::Rows { values, stride: k };
         let precision = Precision::F32;
-        Product { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(threads, scratch, c);
+        Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(threads, scratch, c);
     }
 
     fn apply(function: Unary, values: &mut [f32]) {

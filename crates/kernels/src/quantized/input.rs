@@ -3,28 +3,28 @@
 use super::kernel::{self, SIDE};
 use crate::base::par::{Slice, Threads};
 use crate::conv::{Convolution, Input};
-use crate::math::quantize::{ToLevel, to_levels};
+use crate::math::quantize::{Quantizer, quantize};
 use crate::multiversion;
 use std::ops::Range;
 
 /// The values that data have: level `q`, of at most 256, stands for `(q - zero) · scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Levels {
+pub struct QuantParams {
     scale: f32,
     zero: u8,
 }
 
-impl Levels {
-    /// Levels that begin at `low` and are `scale` apart, at most 256 of them; none if 0 is not one of
-    /// them, or not nearly.
-    pub fn new(low: f64, scale: f64) -> Option<Levels> {
-        /// How far 0 may be from a level, in levels: as far as limits that are stored as f16 may move it,
-        /// by half a unit in their last place at the middle of 256 levels.
+impl QuantParams {
+    /// Those of values that begin at `low` and are `scale` apart, at most 256 of them; none if 0 is
+    /// not one of them, or not nearly.
+    pub fn new(low: f64, scale: f64) -> Option<QuantParams> {
+        /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as f16
+        /// may move it, by half a unit in their last place at the middle of 256 values.
         const NEAR: f64 = 1.0 / 16.0;
         let zero = -low / scale;
         let is_near = (zero - zero.round()).abs() <= NEAR && (0.0..=255.0).contains(&zero.round());
         let normal = (scale as f32).is_normal() && scale > 0.0;
-        (is_near && normal).then(|| Levels { scale: scale as f32, zero: zero.round() as u8 })
+        (is_near && normal).then(|| QuantParams { scale: scale as f32, zero: zero.round() as u8 })
     }
 
     /// The distance between the values of neighbouring levels.
@@ -38,19 +38,19 @@ impl Levels {
     }
 
     /// How the level of a value is found.
-    pub fn to_level(self) -> Option<ToLevel> {
+    pub fn quantizer(self) -> Option<Quantizer> {
         let (scale, zero) = (f64::from(self.scale), f64::from(self.zero));
-        ToLevel::new((-zero * scale) as f32, ((255.0 - zero) * scale) as f32, 256)
+        Quantizer::new((-zero * scale) as f32, ((255.0 - zero) * scale) as f32, 256)
     }
 }
 
 /// What is convolved.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Values, and how the levels of them are found.
-    Values(Input<'a>, ToLevel),
-    /// Levels, with the channels last.
-    Levels(&'a [u8]),
+    /// Values, and how they are quantized.
+    F32(Input<'a>, Quantizer),
+    /// Quantized values, with the channels last.
+    Quantized(&'a [u8]),
 }
 
 /// Bytes of the image for each element of the data, at most: a file may ask for any padding.
@@ -163,7 +163,7 @@ impl Shape {
 /// Whether levels as they lie are the image: single positions, with as many channels as steps along k
 /// read.
 fn is_image(conv: &Convolution, shape: Shape) -> bool {
-    conv.is_product() && shape.steps * shape.step == conv.inputs
+    conv.is_pointwise() && shape.steps * shape.step == conv.inputs
 }
 
 /// The data as bytes.
@@ -179,7 +179,7 @@ impl<'a> Image<'a> {
     /// Writes the levels of the data, unless they can be read where they lie.
     pub(super) fn new(
         conv: &'a Convolution,
-        levels: Levels,
+        levels: QuantParams,
         threads: &Threads,
         data: Data<'a>,
         bytes: &'a mut [u8],
@@ -188,11 +188,11 @@ impl<'a> Image<'a> {
         let [_, height, width] = conv.axes;
         let inside = height.input * width.input;
         let count = match data {
-            Data::Values(input, _) => input.values.len(),
-            Data::Levels(bytes) => bytes.len(),
+            Data::F32(input, _) => input.values.len(),
+            Data::Quantized(bytes) => bytes.len(),
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
-        if let (Data::Levels(bytes), true) = (data, is_image(conv, shape)) {
+        if let (Data::Quantized(bytes), true) = (data, is_image(conv, shape)) {
             return Image { conv, bytes, shape, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
@@ -302,7 +302,7 @@ impl Blocks<'_> {
 /// behind them as far as there is room.
 fn write_piece(
     conv: &Convolution,
-    levels: Levels,
+    levels: QuantParams,
     (data, batch, y): (Data<'_>, usize, Option<usize>),
     own_positions: Range<usize>,
     to: &mut [u8],
@@ -323,7 +323,7 @@ fn write_piece(
     let positions = height.input * width.input;
     let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
     match data {
-        Data::Values(Input { values, channels_first: true, .. }, level) => {
+        Data::F32(Input { values, channels_first: true, .. }, level) => {
             // Channels that are missing have no weight.
             let plane = |c: usize| {
                 let c = batch * own + c.min(own - 1);
@@ -338,15 +338,15 @@ fn write_piece(
                 }
             }
         }
-        Data::Values(Input { values, factors: Some(factors), .. }, level) => {
+        Data::F32(Input { values, factors: Some(factors), .. }, level) => {
             let factors = &factors[batch * own..][..own];
             let each = values[run].chunks_exact(own).zip(inside.chunks_exact_mut(all));
             each.for_each(|(from, to)| products_to_levels(level, from, factors, to));
         }
-        Data::Values(Input { values, .. }, level) => {
-            each_position(&values[run], own, inside, all, |from, to| to_levels(level, from, to));
+        Data::F32(Input { values, .. }, level) => {
+            each_position(&values[run], own, inside, all, |from, to| quantize(level, from, to));
         }
-        Data::Levels(bytes) => {
+        Data::Quantized(bytes) => {
             each_position(&bytes[run], own, inside, all, |from, to| {
                 to[..from.len()].copy_from_slice(from);
             });
@@ -372,7 +372,7 @@ fn each_position<T>(
 
 multiversion! {
     /// The levels of elements that are multiplied by factors.
-    fn products_to_levels(level: ToLevel, values: &[f32], factors: &[f32], levels: &mut [u8]) {
+    fn products_to_levels(level: Quantizer, values: &[f32], factors: &[f32], levels: &mut [u8]) {
         for ((value, factor), to) in values.iter().zip(factors).zip(levels) {
             *to = level.byte(value * factor);
         }
@@ -380,7 +380,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn four_side_by_side(planes: [&[f32]; 4], level: ToLevel, to: &mut [[u8; 4]]) {
+    fn four_side_by_side(planes: [&[f32]; 4], level: Quantizer, to: &mut [[u8; 4]]) {
         let [a, b, c, d] = planes;
         for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             *to = [level.byte(*a), level.byte(*b), level.byte(*c), level.byte(*d)];
@@ -390,7 +390,7 @@ multiversion! {
 
 multiversion! {
     /// To every `step`th place.
-    fn four_apart(planes: [&[f32]; 4], level: ToLevel, step: usize, to: &mut [[u8; 4]]) {
+    fn four_apart(planes: [&[f32]; 4], level: Quantizer, step: usize, to: &mut [[u8; 4]]) {
         let [a, b, c, d] = planes;
         for ((((to, a), b), c), d) in to.iter_mut().step_by(step).zip(a).zip(b).zip(c).zip(d) {
             *to = [level.byte(*a), level.byte(*b), level.byte(*c), level.byte(*d)];

@@ -9,8 +9,8 @@ mod pack;
 mod requantize;
 mod winograd;
 
-pub use input::{Data, Levels};
-pub use pack::Panels;
+pub use input::{Data, QuantParams};
+pub use pack::PackedFilters;
 
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
@@ -19,43 +19,43 @@ use crate::conv::Convolution;
 use crate::gemm::{Step, Window};
 use crate::math::quantize::Output;
 use input::{Image, Part, Rows};
-use kernel::{Sums, Unit, WIDTH};
-use requantize::{Columns, Finish, To};
+use kernel::{Microkernel, Sums, WIDTH};
+use requantize::{Columns, Requantizer, To};
 
 /// Terms of a sum, at most: it fits 32 bits.
 const TERMS: usize = 1 << 16;
 
 /// A convolution of data that have levels by filters that are integers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Quantized {
+pub struct QuantizedConvolution {
     conv: Convolution,
-    levels: Levels,
+    levels: QuantParams,
     /// Whether [`winograd`] computes the sums.
-    in_patches: bool,
+    is_winograd: bool,
 }
 
-/// The operands of a [`Quantized`] convolution.
+/// The operands of a [`QuantizedConvolution`] convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
     /// The data.
     pub data: Data<'a>,
     /// The filters.
-    pub filters: &'a Panels,
+    pub filters: &'a PackedFilters,
     /// For each output channel what a sum is multiplied by.
     pub scales: &'a [f32],
 }
 
-impl Quantized {
+impl QuantizedConvolution {
     /// The convolution in integers of data that have levels; none where its taps do not lie side by side along the last axis,
     /// in groups, over three axes, with sums that may not fit, or with far more padding than data.
-    pub fn new(conv: &Convolution, levels: Levels) -> Option<Quantized> {
+    pub fn new(conv: &Convolution, levels: QuantParams) -> Option<QuantizedConvolution> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
         let is_plain = depth == Window::NONE && conv.groups == 1 && width.dilation == 1;
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= TERMS && input::fits(&conv);
-        fits.then(|| Quantized { in_patches: winograd::pays(&conv), conv, levels })
+        fits.then(|| QuantizedConvolution { is_winograd: winograd::pays(&conv), conv, levels })
     }
 
     /// Lays out filters, given for each output channel, for each input channel, tap by tap, and
@@ -63,26 +63,26 @@ impl Quantized {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> Panels {
-        match self.in_patches {
-            true => Panels::of_patches(&self.conv, self.levels, to, filters),
-            false => Panels::new(&self.conv, self.levels, to, filters),
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
+        match self.is_winograd {
+            true => PackedFilters::of_winograd(&self.conv, self.levels, to, filters),
+            false => PackedFilters::new(&self.conv, self.levels, to, filters),
         }
     }
 
     /// Whether it is a product of the channels of each position, which may have factors.
-    pub fn is_product(&self) -> bool {
-        self.conv.is_product()
+    pub fn is_pointwise(&self) -> bool {
+        self.conv.is_pointwise()
     }
 
     /// The levels of the data.
-    pub fn levels(&self) -> Levels {
+    pub fn levels(&self) -> QuantParams {
         self.levels
     }
 
     /// All that decides how filters are laid out, besides their sizes.
     pub fn form(&self) -> String {
-        let of = if self.in_patches { "patches" } else { "windows" };
+        let of = if self.is_winograd { "patches" } else { "windows" };
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.levels.zero())
     }
 
@@ -106,14 +106,14 @@ impl Quantized {
         let conv = &self.conv;
         assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
         let to = match output {
-            Output::Values(to) => To::Values(Slice::new(to)),
-            Output::Levels(to, levels) => To::Levels(Slice::new(to), levels),
+            Output::F32(to) => To::F32(Slice::new(to)),
+            Output::Quantized(to, levels) => To::Quantized(Slice::new(to), levels),
         };
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.levels, threads, operands.data, &mut bytes);
         let finish = |panel: usize| self.finish(operands, panel, steps, to);
-        if self.in_patches {
+        if self.is_winograd {
             let operands = (&image, operands.filters);
             return winograd::run(conv, (threads, scratch), operands, finish);
         }
@@ -125,7 +125,7 @@ impl Quantized {
                 |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
             let own: Vec<Rows> =
                 range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
-            let mut unit = Unit::default();
+            let mut unit = Microkernel::default();
             for panel in range(operands.filters.count(), parts.1, across) {
                 let own = (operands.filters.panel(panel), &own[..]);
                 multiply(&mut unit, &image, own, &finish(panel));
@@ -135,7 +135,7 @@ impl Quantized {
 
     /// Into how many parts rows and panels are divided. Each thread reads what lies in its cache of the
     /// smaller of both, and a part of the larger.
-    fn parts(&self, blocks: usize, filters: &Panels, threads: usize) -> (usize, usize) {
+    fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
         /// Terms that are worth a second thread.
         const GRAIN: usize = 1 << 18;
         let rows = self.conv.batch * self.conv.positions();
@@ -160,22 +160,22 @@ impl Quantized {
         panel: usize,
         steps: &'a [Step<'a>],
         to: To<'a>,
-    ) -> Finish<'a> {
+    ) -> Requantizer<'a> {
         let first = panel * WIDTH;
         let count = WIDTH.min(self.conv.outputs - first);
         let scales = &scales[first..][..count];
-        let columns = Columns { first, shifts: filters.shifts(panel), scales };
+        let columns = Columns { first, compensation: filters.compensation(panel), scales };
         let rows = self.conv.batch * self.conv.positions();
-        Finish::new(columns, steps, to, (rows, self.conv.outputs))
+        Requantizer::new(columns, steps, to, (rows, self.conv.outputs))
     }
 }
 
 /// Multiplies blocks of rows by a panel and finishes what comes of it.
 fn multiply(
-    unit: &mut Unit,
+    unit: &mut Microkernel,
     image: &Image<'_>,
     (panel, blocks): (&[i8], &[Rows]),
-    finish: &Finish<'_>,
+    finish: &Requantizer<'_>,
 ) {
     let mut sums = Sums::default();
     for block in blocks {
@@ -192,7 +192,7 @@ fn multiply(
 /// The axes, with positions that are taken one by one as one line.
 fn flattened(conv: &Convolution) -> [Window; 3] {
     let size: usize = conv.axes.iter().map(|a| a.input).product();
-    match conv.is_product() {
+    match conv.is_pointwise() {
         true => [Window::NONE, Window::NONE, Window { input: size, output: size, ..Window::NONE }],
         false => conv.axes,
     }

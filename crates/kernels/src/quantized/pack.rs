@@ -1,7 +1,7 @@
 //! Filters of integers, laid out to be multiplied: panels of columns, in each four terms of a column
 //! side by side.
 
-use super::input::{Levels, Shape, channels};
+use super::input::{QuantParams, Shape, channels};
 use super::kernel::WIDTH;
 use super::winograd;
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
@@ -11,22 +11,22 @@ use crate::conv::winograd::TAPS;
 
 /// Filters in panels of 32 columns.
 #[derive(Debug)]
-pub struct Panels {
+pub struct PackedFilters {
     values: AlignedBuf,
     /// Bytes of a panel.
     panel: usize,
     /// For each column what the level of 0 adds to its sums.
-    shifts: Vec<i32>,
+    compensation: Vec<i32>,
 }
 
-impl Panels {
+impl PackedFilters {
     /// Lays out filters, given for each output channel, for each input channel, tap by tap.
     pub(super) fn new(
         conv: &Convolution,
-        levels: Levels,
+        levels: QuantParams,
         (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
-    ) -> Panels {
+    ) -> PackedFilters {
         let [_, height, width] = conv.axes;
         let (shape, taps) = (Shape::of(conv), height.taps * width.taps);
         let k = taps * conv.inputs;
@@ -41,20 +41,20 @@ impl Panels {
             for (i, panel) in panels.chunks_exact_mut(panel).enumerate() {
                 let own = filters.chunks_exact(k).take(conv.outputs).skip((first + i) * WIDTH);
                 for (column, filter) in own.take(WIDTH).enumerate() {
-                    lay_out(filter, &starts, column, panel);
+                    pack_weights(filter, &starts, column, panel);
                 }
             }
         });
-        Panels { values, panel, shifts: shifts(conv, levels, filters) }
+        PackedFilters { values, panel, compensation: compensation(conv, levels, filters) }
     }
 
     /// The same for [`winograd::pays`].
-    pub(super) fn of_patches(
+    pub(super) fn of_winograd(
         conv: &Convolution,
-        levels: Levels,
+        levels: QuantParams,
         (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
-    ) -> Panels {
+    ) -> PackedFilters {
         let (k, panel) = (TAPS * conv.inputs, winograd::panel_pairs(conv));
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let filters = &filters[..conv.outputs * k];
@@ -63,15 +63,15 @@ impl Panels {
         threads.chunks(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
             let own = filters.chunks(WIDTH * k).skip(first);
             for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {
-                winograd::lay_out(conv, filters, panel);
+                winograd::pack_weights(conv, filters, panel);
             }
         });
-        Panels { values, panel: bytes, shifts: shifts(conv, levels, filters) }
+        PackedFilters { values, panel: bytes, compensation: compensation(conv, levels, filters) }
     }
 
-    /// Panels.
+    /// Number of panels.
     pub(super) fn count(&self) -> usize {
-        self.shifts.len() / WIDTH
+        self.compensation.len() / WIDTH
     }
 
     /// Bytes of all panels.
@@ -83,30 +83,31 @@ impl Panels {
         &self.values.elements()[i * self.panel..][..self.panel]
     }
 
-    /// The pairs of words of a panel of [`Panels::of_patches`].
+    /// The pairs of words of a panel of [`PackedFilters::of_winograd`].
     pub(super) fn words(&self, i: usize) -> &[u32] {
         let pairs = self.panel / size_of::<u32>();
         &self.values.elements()[i * pairs..][..pairs]
     }
 
     /// What the level of 0 adds to the sums of a panel.
-    pub(super) fn shifts(&self, i: usize) -> &[i32] {
-        &self.shifts[i * WIDTH..][..WIDTH]
+    pub(super) fn compensation(&self, i: usize) -> &[i32] {
+        &self.compensation[i * WIDTH..][..WIDTH]
     }
 }
 
 /// What the level of 0 adds to the sums of each column.
-fn shifts(conv: &Convolution, levels: Levels, filters: &[i8]) -> Vec<i32> {
+fn compensation(conv: &Convolution, levels: QuantParams, filters: &[i8]) -> Vec<i32> {
     let k = conv.taps() * conv.inputs;
     let total = |filter: &[i8]| filter.iter().map(|v| i32::from(*v)).sum::<i32>();
     let shift = |filter| total(filter) * i32::from(levels.zero());
-    let mut shifts: Vec<i32> = filters.chunks_exact(k).take(conv.outputs).map(shift).collect();
-    shifts.resize(conv.outputs.next_multiple_of(WIDTH), 0);
-    shifts
+    let mut compensation: Vec<i32> =
+        filters.chunks_exact(k).take(conv.outputs).map(shift).collect();
+    compensation.resize(conv.outputs.next_multiple_of(WIDTH), 0);
+    compensation
 }
 
 /// Writes a filter to its column of a panel: the channels under each tap from its start on, in fours.
-fn lay_out(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
+fn pack_weights(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
     let (taps, fours) = (starts.len(), panel.as_chunks_mut::<4>().0);
     for (tap, start) in starts.iter().enumerate() {
         let first = start / 4;

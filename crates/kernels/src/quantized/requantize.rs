@@ -10,7 +10,7 @@ use crate::base::simd::Neon;
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Step, finish};
-use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels, whole, within_levels};
+use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, whole, within_levels};
 use crate::math::unary::{Unary, unary_f32};
 
 /// Whether every machine that this is compiled for has vectors. Where few lack them, those are not worth
@@ -21,9 +21,9 @@ const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 #[derive(Clone, Copy)]
 pub(super) enum To<'a> {
     /// As they are.
-    Values(Slice<f32>),
+    F32(Slice<f32>),
     /// As levels.
-    Levels(Slice<u8>, ToLevels<'a>),
+    Quantized(Slice<u8>, Quantizers<'a>),
 }
 
 impl To<'_> {
@@ -35,8 +35,8 @@ impl To<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                To::Values(to) => To::Values(to.from(offset)),
-                To::Levels(to, levels) => To::Levels(to.from(offset), levels),
+                To::F32(to) => To::F32(to.from(offset)),
+                To::Quantized(to, levels) => To::Quantized(to.from(offset), levels),
             }
         }
     }
@@ -47,7 +47,7 @@ pub(super) struct Columns<'a> {
     /// The first.
     pub(super) first: usize,
     /// What the level of 0 adds to the sums.
-    pub(super) shifts: &'a [i32],
+    pub(super) compensation: &'a [i32],
     /// What they are multiplied by.
     pub(super) scales: &'a [f32],
 }
@@ -132,8 +132,8 @@ enum Lanes<'a> {
     Relu,
     Apply(Unary),
     /// To levels, not rounded yet.
-    Scale(ToLevel),
-    ScaleColumns(ColumnLevels<'a>),
+    Scale(Quantizer),
+    ScaleColumns(ColumnQuantizers<'a>),
     /// To whole levels.
     Round,
 }
@@ -166,13 +166,13 @@ impl<'a> Lanes<'a> {
             Step::Apply(Unary::Clamp { low, high }) => Lanes::Clamp(low as f32, high as f32),
             Step::Apply(function) => Lanes::Apply(function),
             Step::Quantize { to, scale, low } => {
-                Lanes::to_levels(all, ToLevels::Alike(to), (first, columns))?;
+                Lanes::quantize(all, Quantizers::Uniform(to), (first, columns))?;
                 all.extend([Lanes::Round, Lanes::MultiplyBy(scale)]);
                 Lanes::AddNumber(low)
             }
             Step::QuantizeColumns(levels) => {
                 let [_, _, scale, low] = levels.some(first, columns)?.parts;
-                Lanes::to_levels(all, ToLevels::Columns(levels), (first, columns))?;
+                Lanes::quantize(all, Quantizers::Columns(levels), (first, columns))?;
                 all.extend([Lanes::Round, Lanes::Multiply(scale)]);
                 Lanes::Add(low)
             }
@@ -184,14 +184,14 @@ impl<'a> Lanes<'a> {
 
     /// Appends what makes levels, which are not rounded yet, in place of a function that only clamps
     /// what they clamp anyway.
-    fn to_levels(
+    fn quantize(
         all: &mut Vec<Lanes<'a>>,
-        levels: ToLevels<'a>,
+        levels: Quantizers<'a>,
         (first, columns): (usize, usize),
     ) -> Option<()> {
         let levels = match levels {
-            ToLevels::Alike(to) => Lanes::Scale(to),
-            ToLevels::Columns(levels) => Lanes::ScaleColumns(levels.some(first, columns)?),
+            Quantizers::Uniform(to) => Lanes::Scale(to),
+            Quantizers::Columns(levels) => Lanes::ScaleColumns(levels.some(first, columns)?),
         };
         let clamped = match all.last() {
             Some(Lanes::Relu) => Some((0.0, f32::INFINITY)),
@@ -279,7 +279,7 @@ impl<'a> Lanes<'a> {
                 // The caller has said that there are none.
                 Lanes::Apply(_) => {}
                 Lanes::Scale(to) => each!(i, p => to.scaled(x[i][p])),
-                Lanes::ScaleColumns(ColumnLevels { parts: [add, factor, ..], most }) => {
+                Lanes::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                     for p in 0..P {
                         let (add, factor) = (lane(add.as_ptr(), p), lane(factor.as_ptr(), p));
                         for i in 0..R {
@@ -294,7 +294,7 @@ impl<'a> Lanes<'a> {
 }
 
 /// What is done to the sums of a panel.
-pub(super) struct Finish<'a> {
+pub(super) struct Requantizer<'a> {
     columns: Columns<'a>,
     steps: &'a [Step<'a>],
     /// The steps, if they are all of this kind and there are vectors to apply them to.
@@ -304,24 +304,24 @@ pub(super) struct Finish<'a> {
     stride: usize,
 }
 
-impl<'a> Finish<'a> {
+impl<'a> Requantizer<'a> {
     /// For an output of `rows` rows of `stride` elements.
     pub(super) fn new(
         columns: Columns<'a>,
         steps: &'a [Step<'a>],
         output: To<'a>,
         (rows, stride): (usize, usize),
-    ) -> Finish<'a> {
+    ) -> Requantizer<'a> {
         let own = (columns.first, columns.scales.len());
         let lanes = || {
             let mut all = Vec::with_capacity(steps.len() + 3);
             steps.iter().try_for_each(|step| Lanes::append(&mut all, step, own, rows))?;
-            if let To::Levels(_, levels) = output {
-                Lanes::to_levels(&mut all, levels, own)?;
+            if let To::Quantized(_, levels) = output {
+                Lanes::quantize(&mut all, levels, own)?;
             }
             Some(all)
         };
-        Finish {
+        Requantizer {
             lanes: if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None },
             columns,
             steps,
@@ -351,14 +351,14 @@ impl<'a> Finish<'a> {
     /// # Safety
     /// As [`Self::write`].
     unsafe fn one_by_one(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
-        let Columns { first, shifts, scales } = self.columns;
+        let Columns { first, compensation, scales } = self.columns;
         let width = scales.len();
         let count = sums.len();
         let mut values = [0f32; SIDE * WIDTH];
         let values = &mut values[..count * width];
         for (sums, values) in sums.iter().zip(values.chunks_exact_mut(width)) {
             for (j, value) in values.iter_mut().enumerate() {
-                *value = (sums[j] - shifts[j]) as f32 * scales[j];
+                *value = (sums[j] - compensation[j]) as f32 * scales[j];
             }
         }
         let own = self.steps.iter().map(|s| s.from_row(row).from_column(first));
@@ -368,10 +368,10 @@ impl<'a> Finish<'a> {
             finish(&own, 0..count, 0..width, width, Slice::new(values));
             for (i, row) in values.chunks_exact(width).enumerate() {
                 match to {
-                    To::Values(to) => {
+                    To::F32(to) => {
                         row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
                     }
-                    To::Levels(to, levels) => {
+                    To::Quantized(to, levels) => {
                         let to = std::slice::from_raw_parts_mut(to.at(i * self.stride), width);
                         levels.row(first, row, to);
                     }
@@ -400,7 +400,7 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// # Safety
-    /// As [`Finish::write`]; the steps are for the rows.
+    /// As [`Requantizer::write`]; the steps are for the rows.
     unsafe fn write(&self) {
         // SAFETY: the caller's promise, and `isa` tells what there is.
         unsafe {
@@ -486,16 +486,16 @@ impl Rows<'_> {
         first: usize,
     ) {
         let sums = &self.sums[first..][..R];
-        let (shifts, scales) = (self.columns.shifts, self.columns.scales);
+        let (compensation, scales) = (self.columns.compensation, self.columns.scales);
         let reach = Reach::<WHOLE> { columns: scales.len() };
-        let (shifts, scales) = (shifts[..WIDTH].as_ptr(), scales.as_ptr());
-        // SAFETY: the caller's promise; sums and shifts are as wide as a panel.
+        let (compensation, scales) = (compensation[..WIDTH].as_ptr(), scales.as_ptr());
+        // SAFETY: the caller's promise; sums and compensation are as wide as a panel.
         unsafe {
             let mut x = [[V::zero(); P]; R];
             for i in 0..R {
                 for p in 0..P {
                     let at = p * V::LANES;
-                    let sum = V::load_differences(sums[i].as_ptr().add(at), shifts.add(at));
+                    let sum = V::load_differences(sums[i].as_ptr().add(at), compensation.add(at));
                     x[i][p] = sum.fma(reach.load(scales, p), V::splat(-0.0));
                 }
             }
@@ -506,9 +506,9 @@ impl Rows<'_> {
                 let row = (first + i) * self.stride;
                 for p in 0..P {
                     match self.to {
-                        To::Values(to) => reach.store(x[i][p], to.at(row), p),
+                        To::F32(to) => reach.store(x[i][p], to.at(row), p),
                         // They are rounded on the way.
-                        To::Levels(to, _) => reach.store_bytes(x[i][p], to.at(row), p),
+                        To::Quantized(to, _) => reach.store_bytes(x[i][p], to.at(row), p),
                     }
                 }
             }

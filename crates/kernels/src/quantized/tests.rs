@@ -2,14 +2,14 @@ use super::*;
 use crate::base::aligned_buf::WeightArena;
 use crate::conv::Input;
 use crate::gemm::Precision;
-use crate::math::quantize::{ColumnLevels, ToLevel, ToLevels};
+use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
 /// The definition, in f64 with levels and filters as they are.
 fn reference(
     conv: &Convolution,
-    levels: Levels,
+    levels: QuantParams,
     data: &[u8],
     filters: &[i8],
     scales: &[f32],
@@ -127,8 +127,8 @@ fn agrees(
     (data, filters): (&[u8], &[i8]),
     channels_first: bool,
 ) -> Result<(), TestCaseError> {
-    let levels = Levels::new(-f64::from(zero) * 0.3, 0.3).unwrap();
-    let Some(quantized) = Quantized::new(conv, levels) else {
+    let levels = QuantParams::new(-f64::from(zero) * 0.3, 0.3).unwrap();
+    let Some(quantized) = QuantizedConvolution::new(conv, levels) else {
         return Err(TestCaseError::fail("the convolution is refused"));
     };
     let (inputs, positions) = (conv.inputs, conv.axes[1].input * conv.axes[2].input);
@@ -147,14 +147,14 @@ fn agrees(
     for threads in [1, 3].map(Threads::new) {
         let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
         let input = Input { channels_first, ..Input::channels_last(&values) };
-        let given = Data::Values(input, levels.to_level().unwrap());
-        for data in [given, Data::Levels(data)] {
-            if channels_first && matches!(data, Data::Levels(_)) {
+        let given = Data::F32(input, levels.quantizer().unwrap());
+        for data in [given, Data::Quantized(data)] {
+            if channels_first && matches!(data, Data::Quantized(_)) {
                 continue;
             }
             let operands = Operands { data, filters: &panels, scales: &scales };
             let mut found = vec![f32::NAN; expected.len()];
-            let output = Output::Values(&mut found);
+            let output = Output::F32(&mut found);
             quantized.run((&threads, &ScratchPool::default()), operands, &steps, output);
             prop_assert_eq!(&found, &expected);
         }
@@ -169,29 +169,29 @@ fn steps_are_applied_in_their_order() {
     let axes = [Window::NONE, Window::NONE, axis];
     let (inputs, outputs, precision) = (8, 70, Precision::F32);
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
-    let levels = Levels::new(-3.2, 0.1).unwrap();
-    let quantized = Quantized::new(&conv, levels).unwrap();
+    let levels = QuantParams::new(-3.2, 0.1).unwrap();
+    let quantized = QuantizedConvolution::new(&conv, levels).unwrap();
     let numbers =
         |n: usize, by: usize| (0..n).map(|i| (i * by % 101) as f32 / 40.0 - 1.2).collect();
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
     let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
     let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
-    let data = Data::Values(Input::channels_last(&data), levels.to_level().unwrap());
+    let data = Data::F32(Input::channels_last(&data), levels.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |steps: &[Step<'_>]| {
         let mut found = vec![f32::NAN; 37 * 70];
-        let output = Output::Values(&mut found);
+        let output = Output::F32(&mut found);
         quantized.run((Threads::single(), &ScratchPool::default()), operands, steps, output);
         found
     };
     let levels: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
-    let to = ToLevel::new(-20.0, 30.0, 200).unwrap();
+    let to = Quantizer::new(-20.0, 30.0, 200).unwrap();
     let limits: Vec<[f32; 4]> =
         (0..70).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
-    let parameters = ColumnLevels::parameters(&limits, 256).unwrap();
+    let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
     let all = [
-        Step::QuantizeColumns(ColumnLevels::new(&parameters, 255.0)),
+        Step::QuantizeColumns(ColumnQuantizers::new(&parameters, 255.0)),
         Step::AddColumns(&columns),
         Step::AddMatrix { values: &matrix, stride: 70 },
         Step::Scale(1.5),
@@ -211,18 +211,18 @@ fn steps_are_applied_in_their_order() {
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
-    let rounded = |levels: ToLevels<'_>| {
+    let rounded = |levels: Quantizers<'_>| {
         let mut bytes = vec![0; 37 * 70];
-        let output = Output::Levels(&mut bytes, levels);
+        let output = Output::Quantized(&mut bytes, levels);
         quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
         bytes
     };
-    let bytes = rounded(ToLevels::Alike(ToLevel::new(-1.0, 4.0, 100).unwrap()));
+    let bytes = rounded(Quantizers::Uniform(Quantizer::new(-1.0, 4.0, 100).unwrap()));
     let level = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
     assert_eq!(bytes, expected.iter().map(level).collect::<Vec<u8>>());
     let limits: Vec<[f32; 4]> = (0..70).map(|j| [-1.0, j as f32, -1.0, j as f32]).collect();
-    let parameters = ColumnLevels::parameters(&limits, 128).unwrap();
-    let bytes = rounded(ToLevels::Columns(ColumnLevels::new(&parameters, 127.0)));
+    let parameters = ColumnQuantizers::parameters(&limits, 128).unwrap();
+    let bytes = rounded(Quantizers::Columns(ColumnQuantizers::new(&parameters, 127.0)));
     let level = |(i, x): (usize, &f32)| {
         let factor = (127.0 / (f64::from(i as u32 % 70) + 1.0)) as f32;
         ((*x + 1.0) * factor).round_ties_even().clamp(0.0, 127.0) as u8
@@ -242,8 +242,8 @@ fn what_does_not_fit_is_refused() {
         groups: 1,
         precision,
     };
-    let levels = Levels::new(0.0, 0.1).unwrap();
-    let is_taken = |conv: &Convolution| Quantized::new(conv, levels).is_some();
+    let levels = QuantParams::new(0.0, 0.1).unwrap();
+    let is_taken = |conv: &Convolution| QuantizedConvolution::new(conv, levels).is_some();
     assert!(is_taken(&conv));
     assert!(!is_taken(&Convolution { groups: 2, ..conv.clone() }));
     assert!(!is_taken(&Convolution { inputs: 8000, ..conv.clone() }));
@@ -254,13 +254,13 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn levels_have_a_zero() {
-    assert_eq!(Levels::new(-12.8, 0.1).unwrap().zero(), 128);
-    assert_eq!(Levels::new(0.0, 0.1).unwrap().zero(), 0);
+    assert_eq!(QuantParams::new(-12.8, 0.1).unwrap().zero(), 128);
+    assert_eq!(QuantParams::new(0.0, 0.1).unwrap().zero(), 0);
     // -5.3347 and 5.293 as f16: 0 is level 127.968.
-    assert_eq!(Levels::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero(), 128);
+    assert_eq!(QuantParams::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero(), 128);
     for (low, scale) in
         [(-1.25, 0.1), (-1.207, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)]
     {
-        assert_eq!(Levels::new(low, scale), None, "{low} {scale}");
+        assert_eq!(QuantParams::new(low, scale), None, "{low} {scale}");
     }
 }

@@ -6,12 +6,14 @@ use crate::kernel::prepack::Prepacked;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
-use kernels::gemm::{Code, Compressed, CompressedPanels, Factors, Packed, Precision, Right};
+use kernels::gemm::{
+    Compressed, CompressedPanels, GroupParams, Packed, Precision, Rhs, WeightFormat,
+};
 
 /// How an input, and behind it its scales and zero points, are the B of a product.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
-    pub(crate) code: Code,
+    pub(crate) format: WeightFormat,
     /// Sizes of B, rows and columns or the other way round.
     pub(crate) sizes: Sizes,
     /// Whether it is stored row after row.
@@ -48,10 +50,10 @@ pub(crate) enum Laid {
 }
 
 impl Laid {
-    fn right(&self) -> Right<'_> {
+    fn rhs(&self) -> Rhs<'_> {
         match self {
-            Laid::Narrow(panels) => Right::CompressedPanels(panels),
-            Laid::Wide(packed) => Right::Packed(packed),
+            Laid::Narrow(panels) => Rhs::CompressedPanels(panels),
+            Laid::Wide(packed) => Rhs::Packed(packed),
         }
     }
 }
@@ -104,10 +106,10 @@ pub(crate) enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    pub(crate) fn right(&self) -> Right<'_> {
+    pub(crate) fn rhs(&self) -> Rhs<'_> {
         match self {
-            Operand::Laid(laid) => laid.right(),
-            Operand::Stored(stored) => Right::Compressed(stored.matrix()),
+            Operand::Laid(laid) => laid.rhs(),
+            Operand::Stored(stored) => Rhs::Compressed(stored.matrix()),
         }
     }
 }
@@ -122,17 +124,17 @@ pub(crate) struct Stored<'a> {
 
 impl Stored<'_> {
     fn matrix(&self) -> Compressed<'_> {
-        let Weights { code, by_rows, group, ref sizes, .. } = *self.weights;
+        let Weights { format, by_rows, group, ref sizes, .. } = *self.weights;
         let size = if by_rows { (sizes[0], sizes[1]) } else { (sizes[1], sizes[0]) };
         let scales = factors(&self.scales, self.weights.scales);
         let zeros = self.zeros.is_some().then(|| factors(&self.zeros, self.weights.zeros));
-        Compressed { bytes: self.bytes, code, by_rows, size, group, scales, zeros }
+        Compressed { bytes: self.bytes, format, by_rows, size, group, scales, zeros }
     }
 }
 
 /// What an input has for each group, if it is there.
-fn factors(tensor: &Option<Tensor>, apart: Option<(usize, usize)>) -> Factors<'_> {
+fn factors(tensor: &Option<Tensor>, apart: Option<(usize, usize)>) -> GroupParams<'_> {
     let values = tensor.as_ref().and_then(|t| t.as_slice()).unwrap_or_default();
     let (column, group) = apart.unwrap_or_default();
-    Factors { values, column, group }
+    GroupParams { values, column, group }
 }

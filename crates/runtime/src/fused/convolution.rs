@@ -5,9 +5,9 @@ use crate::graph::net::FusedOp;
 use crate::kernel::prepack::Prepacked;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
-use kernels::conv::{Convolution, Input, Map};
+use kernels::conv::{Convolution, DepthwiseInput, Input};
 use kernels::gemm::{Precision, Target};
-use kernels::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
+use kernels::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) struct ChannelsLast {
     /// The input that holds the parameters of each channel's levels, where the data are these.
     pub(crate) of_levels: Option<usize>,
     /// How levels are found that are written in place of values.
-    pub(crate) writes: Option<ToLevel>,
+    pub(crate) writes: Option<Quantizer>,
     /// What is bf16.
     pub(crate) rounded: Rounded,
 }
@@ -46,32 +46,32 @@ pub(crate) struct Rounded {
 impl ChannelsLast {
     /// The same with the mean of each channel as a second output, if it can give that.
     pub(crate) fn with_means(&self) -> Option<ChannelsLast> {
-        let can = self.is_by_channels() && !self.gives_means && self.writes.is_none();
+        let can = self.is_depthwise() && !self.gives_means && self.writes.is_none();
         can.then(|| ChannelsLast { gives_means: true, ..self.clone() })
     }
 
     /// Whether it goes through few channels at a time.
-    pub(crate) fn is_by_channels(&self) -> bool {
-        self.conv.is_by_channels() && !self.backward
+    pub(crate) fn is_depthwise(&self) -> bool {
+        self.conv.is_depthwise() && !self.backward
     }
 
     /// The same for data that are levels, if it can read them.
     pub(crate) fn with_levels(&self, parameters: usize) -> Option<ChannelsLast> {
-        let can = self.is_by_channels() && self.conv.reads_levels() && self.of_levels.is_none();
+        let can = self.is_depthwise() && self.conv.accepts_quantized() && self.of_levels.is_none();
         can.then(|| ChannelsLast { of_levels: Some(parameters), ..self.clone() })
     }
 
     /// The same whose data have been rounded to bf16, as it does itself, if it can read them.
     pub(crate) fn with_rounded_data(&self) -> Option<ChannelsLast> {
         let is_alone = self.gates.is_none() && self.beside.is_empty() && !self.backward;
-        let can = is_alone && !self.channels_first && self.in_bf16().reads_rounded();
+        let can = is_alone && !self.channels_first && self.in_bf16().accepts_bf16();
         let rounded = Rounded { data: true, ..self.rounded };
         can.then(|| ChannelsLast { rounded, ..self.clone() })
     }
 
     /// The same that rounds its results to bf16, if it can.
     pub(crate) fn with_rounded_results(&self) -> Option<ChannelsLast> {
-        let can = !self.backward && self.in_bf16().gives_rounded() && are_absorbed(&self.then);
+        let can = !self.backward && self.in_bf16().can_output_bf16() && are_absorbed(&self.then);
         let rounded = Rounded { results: true, ..self.rounded };
         can.then(|| ChannelsLast { rounded, ..self.clone() })
     }
@@ -84,7 +84,7 @@ impl ChannelsLast {
     /// gates, or read them from several inputs.
     pub(crate) fn is_plain_product(&self) -> bool {
         let is_plain = self.gates.is_none() && self.beside.is_empty();
-        is_plain && !self.backward && !self.channels_first && self.conv.is_product()
+        is_plain && !self.backward && !self.channels_first && self.conv.is_pointwise()
     }
 }
 
@@ -116,7 +116,7 @@ struct ChannelsLastKernel {
     then: Vec<Then>,
     gives_means: bool,
     of_levels: Option<usize>,
-    writes: Option<ToLevel>,
+    writes: Option<Quantizer>,
     rounded: Rounded,
     filters: Prepacked<Prepared<'static>>,
 }
@@ -137,22 +137,24 @@ impl Kernel for ChannelsLastKernel {
         };
         if self.gives_means || self.of_levels.is_some() || self.writes.is_some() {
             let map = match self.of_levels {
-                Some(at) => Map::Levels(cx.input(0), ColumnLevels::new(cx.input(at), 0.0)),
-                None => Map::Values(cx.input(0)),
+                Some(at) => {
+                    DepthwiseInput::Quantized(cx.input(0), ColumnQuantizers::new(cx.input(at), 0.0))
+                }
+                None => DepthwiseInput::F32(cx.input(0)),
             };
             let output = match self.writes {
-                Some(to) => Output::Levels(cx.output(0), ToLevels::Alike(to)),
-                None => Output::Values(cx.output(0)),
+                Some(to) => Output::Quantized(cx.output(0), Quantizers::Uniform(to)),
+                None => Output::F32(cx.output(0)),
             };
             let means = if self.gives_means { cx.output(1) } else { &mut [] };
-            self.way.run_by_channels(place, (map, filters), &steps, (output, means));
+            self.way.run_depthwise(place, (map, filters), &steps, (output, means));
             return Ok(());
         }
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
         let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
         let input = match self.rounded.data {
-            true => Input::rounded(cx.input(0)),
+            true => Input::bf16(cx.input(0)),
             false => Input::channels_last(cx.input(0)),
         };
         let input = Input { channels_first, factors, beside: &beside, ..input };
@@ -161,10 +163,10 @@ impl Kernel for ChannelsLastKernel {
             return Ok(());
         }
         let output = match self.rounded.results {
-            true => Target::Rounded(cx.output(0)),
-            false => Target::Values(cx.output(0)),
+            true => Target::Bf16(cx.output(0)),
+            false => Target::F32(cx.output(0)),
         };
-        self.way.run_rounded(place, (input, filters), &steps, output);
+        self.way.run_bf16(place, (input, filters), &steps, output);
         Ok(())
     }
 

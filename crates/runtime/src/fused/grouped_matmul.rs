@@ -9,11 +9,11 @@ use infer::InputSet;
 /// MatMuls with the same A. Inputs are A, then the other inputs of each MatMul in turn.
 /// Each has an output of its own, and may at last be multiplied by that of one before it.
 pub(crate) struct HorizontalMatMul {
-    members: Vec<Member>,
+    members: Vec<GroupedGemm>,
 }
 
 /// One of the products.
-struct Member {
+struct GroupedGemm {
     product: FusedMatMul,
     /// The input that is B.
     b: usize,
@@ -29,7 +29,7 @@ impl HorizontalMatMul {
             for then in &mut product.then {
                 *then = then.moved(b - 1);
             }
-            let member = Member { product, b, factor };
+            let member = GroupedGemm { product, b, factor };
             b += inputs - 1;
             member
         };
@@ -39,7 +39,7 @@ impl HorizontalMatMul {
 
 impl FusedOp for HorizontalMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let member = |Member { product, b, factor }: &Member| {
+        let member = |GroupedGemm { product, b, factor }: &GroupedGemm| {
             let shape = product.lowered_shape(*b, cx);
             let kernel = Float32::of(shape, cx, *b, product.then.clone());
             (kernel.by(product.weights.as_ref(), cx), *factor)

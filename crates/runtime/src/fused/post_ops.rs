@@ -2,7 +2,7 @@
 
 use crate::kernel::RunCx;
 use kernels::gemm::Step;
-use kernels::quantize::{ColumnLevels, ToLevel, ToLevels};
+use kernels::quantize::{ColumnQuantizers, Quantizer, Quantizers};
 use kernels::unary::Unary;
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ pub(crate) enum Then {
     /// Applies a function.
     Apply(Unary),
     /// Rounds to a level, and gives its value: the level times a scale, and what the first one is.
-    Quantize(ToLevel, f32, f32),
+    Quantize(Quantizer, f32, f32),
     /// Rounds to levels of each column, by the parameters that an input holds, up to the last level,
     /// and gives their values.
     QuantizeColumns(usize, f32),
@@ -30,18 +30,18 @@ pub(crate) enum Then {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Round {
     /// In one way.
-    Alike(ToLevel),
+    Alike(Quantizer),
     /// Those of each column by the parameters that an input holds, up to the last level.
     Columns(usize, f32),
 }
 
 impl Round {
     /// The same with the parameters.
-    pub(crate) fn levels<'r>(self, cx: &RunCx<'r>) -> ToLevels<'r> {
+    pub(crate) fn levels<'r>(self, cx: &RunCx<'r>) -> Quantizers<'r> {
         match self {
-            Round::Alike(to) => ToLevels::Alike(to),
+            Round::Alike(to) => Quantizers::Uniform(to),
             Round::Columns(input, most) => {
-                ToLevels::Columns(ColumnLevels::new(cx.input(input), most))
+                Quantizers::Columns(ColumnQuantizers::new(cx.input(input), most))
             }
         }
     }
@@ -112,7 +112,7 @@ pub(crate) fn steps<'r>(then: &[Then], cx: &RunCx<'r>, columns: usize) -> SmallV
         Then::Apply(function) => Step::Apply(function),
         Then::Quantize(to, scale, low) => Step::Quantize { to, scale, low },
         Then::QuantizeColumns(input, most) => {
-            Step::QuantizeColumns(ColumnLevels::new(cx.input(input), most))
+            Step::QuantizeColumns(ColumnQuantizers::new(cx.input(input), most))
         }
     };
     then.iter().map(step).collect()

@@ -6,14 +6,14 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::WeightArena;
 use kernels::conv::Input;
-use kernels::quantize::{Output, ToLevel};
-use kernels::quantized::{Data, Levels, Operands, Panels, Quantized};
+use kernels::quantize::{Output, Quantizer};
+use kernels::quantized::{Data, Operands, PackedFilters, QuantParams, QuantizedConvolution};
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
 /// each channel, and the operands of the steps.
 #[derive(Clone)]
 pub(crate) struct IntegerConvolution {
-    pub(crate) quantized: Quantized,
+    pub(crate) quantized: QuantizedConvolution,
     /// Channels of the output.
     pub(crate) columns: usize,
     pub(crate) reads: Reads,
@@ -28,15 +28,15 @@ impl IntegerConvolution {
     /// Whether it reads the channels of each position once, as values that are rounded then: so it can
     /// multiply them by gates.
     pub(crate) fn is_plain_product(&self) -> bool {
-        let reads_values = matches!(self.reads, Reads::Values { channels_first: false, .. });
-        reads_values && self.gates.is_none() && self.quantized.is_product()
+        let reads_values = matches!(self.reads, Reads::F32 { channels_first: false, .. });
+        reads_values && self.gates.is_none() && self.quantized.is_pointwise()
     }
 
     /// Whether the levels that it finds are these.
-    pub(crate) fn reads_levels(&self, levels: Option<Levels>) -> bool {
+    pub(crate) fn accepts_quantized(&self, levels: Option<QuantParams>) -> bool {
         let own = self.quantized.levels();
-        let finds = matches!(self.reads, Reads::Values { level, channels_first: false }
-            if own.to_level() == Some(level));
+        let finds = matches!(self.reads, Reads::F32 { level, channels_first: false }
+            if own.quantizer() == Some(level));
         finds && self.gates.is_none() && levels == Some(own)
     }
 }
@@ -45,14 +45,14 @@ impl IntegerConvolution {
 #[derive(Clone, Copy)]
 pub(crate) enum Reads {
     /// Values in f32.
-    Values {
-        /// How the levels of them are found.
-        level: ToLevel,
+    F32 {
+        /// How they are quantized.
+        level: Quantizer,
         /// Whether they still have their channels first.
         channels_first: bool,
     },
-    /// Levels, as bytes.
-    Levels,
+    /// Quantized values, as bytes.
+    Quantized,
 }
 
 impl FusedOp for IntegerConvolution {
@@ -64,7 +64,7 @@ impl FusedOp for IntegerConvolution {
 
 struct IntegerKernel {
     convolution: IntegerConvolution,
-    filters: Prepacked<Panels>,
+    filters: Prepacked<PackedFilters>,
 }
 
 impl Kernel for IntegerKernel {
@@ -72,17 +72,17 @@ impl Kernel for IntegerKernel {
         let IntegerConvolution { quantized, columns, reads, gates, then, writes } =
             &self.convolution;
         let data = match *reads {
-            Reads::Values { level, channels_first } => {
+            Reads::F32 { level, channels_first } => {
                 let factors = gates.map(|gates| cx.input(gates));
                 let input = Input::channels_last(cx.input(0));
-                Data::Values(Input { channels_first, factors, ..input }, level)
+                Data::F32(Input { channels_first, factors, ..input }, level)
             }
-            Reads::Levels => Data::Levels(cx.input(0)),
+            Reads::Quantized => Data::Quantized(cx.input(0)),
         };
         let given = cx.input(1);
         let output = match *writes {
-            Some(round) => Output::Levels(cx.output(0), round.levels(cx)),
-            None => Output::Values(cx.output(0)),
+            Some(round) => Output::Quantized(cx.output(0), round.levels(cx)),
+            None => Output::F32(cx.output(0)),
         };
         let steps = steps(then, cx, *columns);
         let prepare = || quantized.filters(cx.to_arena(), given);

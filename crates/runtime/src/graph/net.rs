@@ -11,7 +11,7 @@ use infer::ops::constant::Constant;
 use infer::ops::convert::Convert;
 use infer::{Fact, Facts, InputSet, Op, input_type, output_type};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, WeightsSlice};
-use kernels::quantized::Levels;
+use kernels::quantized::QuantParams;
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub(crate) struct Value {
     /// Whether it is the same in every run, though it is computed there.
     pub(crate) invariant: bool,
     /// The levels that its elements have, if they do.
-    pub(crate) levels: Option<Levels>,
+    pub(crate) levels: Option<QuantParams>,
     /// What it is in integers, if it is known.
     pub(crate) integers: Option<Integers>,
 }

@@ -7,7 +7,9 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::convolution::{Convolution as Rule, Kind};
 use kernels::arithmetic::Arithmetic;
-use kernels::conv::{Convolution, Definition, Direction, Filters, Input, Map, Transposed, plain};
+use kernels::conv::{
+    Convolution, Definition, DepthwiseInput, Direction, Filters, Input, Transposed, plain,
+};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{Precision, Step, Target, Window};
 use kernels::num::Stored;
@@ -121,21 +123,21 @@ impl Way {
     }
 
     /// Convolves few channels at a time, which may be levels, and gives their means too, if wanted.
-    pub(crate) fn run_by_channels(
+    pub(crate) fn run_depthwise(
         &self,
         place: (&Threads, &ScratchPool),
-        (map, filters): (Map<'_>, &Prepared<'_>),
+        (map, filters): (DepthwiseInput<'_>, &Prepared<'_>),
         steps: &[Step<'_>],
         outputs: (Output<'_>, &mut [f32]),
     ) {
         let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_by_channels(place, (map, filters), steps, outputs);
+        conv.run_depthwise(place, (map, filters), steps, outputs);
     }
 
     /// Convolves data, or to results, that may be rounded.
-    pub(crate) fn run_rounded(
+    pub(crate) fn run_bf16(
         &self,
         place: (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Prepared<'_>),
@@ -145,7 +147,7 @@ impl Way {
         let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_rounded(place, (input, filters), steps, output);
+        conv.run_bf16(place, (input, filters), steps, output);
     }
 
     /// Convolves by filters that were prepared and as they were given.

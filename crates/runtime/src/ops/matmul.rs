@@ -13,7 +13,7 @@ use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{
-    Layout, Left, Member, Packed, Precision, Product, Right, Step, plain, run_many, run_together,
+    Gemm, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, Step, plain, run_grouped, run_many,
 };
 use kernels::num::{Stored, UnalignedF32};
 
@@ -122,7 +122,7 @@ impl Shape {
         &self,
         cx: &RunCx<'_>,
         a: &[f32],
-        right: impl Fn(usize) -> Right<'b> + Sync,
+        right: impl Fn(usize) -> Rhs<'b> + Sync,
         steps: &[Step<'_>],
         c: &mut [f32],
     ) {
@@ -134,11 +134,11 @@ impl Shape {
         let all: Vec<Vec<Step<'_>>> = (0..self.batches.len()).map(own).collect();
         let product = |i: usize| {
             let (values, b) = (&a[self.batches[i].0..], right(self.batches[i].1));
-            let product = Product {
+            let product = Gemm {
                 m,
                 n,
                 k,
-                a: Left::Rows { values, stride: k },
+                a: Lhs::Rows { values, stride: k },
                 b,
                 c_stride: n,
                 precision: self.precision,
@@ -178,12 +178,12 @@ impl Shape {
 
 /// The product of a matrix and a column as that of a row and the matrix, which is read where it lies:
 /// else a panel would have one column. The sums are the same.
-fn as_row<'a>(product: Product<'a>, matrix: &'a [f32]) -> Option<Product<'a>> {
-    let Product { m, n, k, b: Right::Plain(column, _), .. } = product else { return None };
+fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
+    let Gemm { m, n, k, b: Rhs::Plain(column, _), .. } = product else { return None };
     let is_plain = product.steps.is_empty() && product.precision == Precision::F32;
     let values = UnalignedF32::aligned(column).filter(|_| n == 1 && is_plain)?;
-    let b = Right::Plain(UnalignedF32::of(matrix), Layout::Columns { stride: k });
-    Some(Product { m: 1, n: m, a: Left::Rows { values, stride: k }, b, c_stride: m, ..product })
+    let b = Rhs::Plain(UnalignedF32::of(matrix), Layout::Columns { stride: k });
+    Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
 /// MatMuls in f32 with their post-ops.
@@ -214,11 +214,11 @@ enum Operand<'a> {
 
 impl Operand<'_> {
     /// The matrix that begins with an element.
-    fn right(&self, at: usize) -> Right<'_> {
+    fn rhs(&self, at: usize) -> Rhs<'_> {
         match self {
-            Operand::Plain(b, layout) => Right::Plain(&b[at..], *layout),
-            Operand::Packed(packed) => Right::Packed(packed),
-            Operand::Compressed(weights) => weights.right(),
+            Operand::Plain(b, layout) => Rhs::Plain(&b[at..], *layout),
+            Operand::Packed(packed) => Rhs::Packed(packed),
+            Operand::Compressed(weights) => weights.rhs(),
         }
     }
 }
@@ -255,9 +255,9 @@ impl Float32 {
     }
 
     /// The one product that it is.
-    fn one<'a>(&self, a: Left<'a>, b: &'a Operand<'_>, steps: &'a [Step<'a>]) -> Product<'a> {
+    fn one<'a>(&self, a: Lhs<'a>, b: &'a Operand<'_>, steps: &'a [Step<'a>]) -> Gemm<'a> {
         let Shape { m, n, k, precision, .. } = self.shape;
-        Product { m, n, k, a, b: b.right(0), c_stride: n, precision, steps }
+        Gemm { m, n, k, a, b: b.rhs(0), c_stride: n, precision, steps }
     }
 
     /// Computes products of the same A, which is the first input, together; each may be multiplied by
@@ -271,18 +271,18 @@ impl Float32 {
         outputs: &mut [&mut [f32]],
     ) -> Result<(), KernelError> {
         let stride = members.first().map_or(0, |(first, _)| first.shape.k);
-        let a = Left::Rows { values: cx.input(0), stride };
+        let a = Lhs::Rows { values: cx.input(0), stride };
         let steps: Vec<_> = members.iter().map(|(m, _)| steps(&m.then, cx, m.shape.n)).collect();
         let operands: Vec<_> =
             members.iter().map(|(m, _)| m.operand(cx)).collect::<Result<_, _>>()?;
         let products = members.iter().zip(&operands).zip(&steps);
         let members: Vec<_> = products
-            .map(|(((product, factor), b), steps)| Member {
+            .map(|(((product, factor), b), steps)| GroupedGemm {
                 product: product.one(a, b, steps),
                 factor: *factor,
             })
             .collect();
-        run_together((cx.threads(), cx.scratch_pool()), &members, outputs);
+        run_grouped((cx.threads(), cx.scratch_pool()), &members, outputs);
         Ok(())
     }
 }
@@ -292,11 +292,11 @@ impl Kernel for Float32 {
         let (a, c) = (cx.input(0), cx.output(0));
         let (steps, b) = (steps(&self.then, cx, self.shape.n), self.operand(cx)?);
         if let Some(Through { runs, run, .. }) = &self.through {
-            let a = Left::Runs { values: a, runs, run: *run };
+            let a = Lhs::Runs { values: a, runs, run: *run };
             self.one(a, &b, &steps).run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }
-        self.shape.run(cx, a, |at| b.right(at), &steps, c);
+        self.shape.run(cx, a, |at| b.rhs(at), &steps, c);
         Ok(())
     }
 
@@ -344,7 +344,7 @@ pub(crate) trait Factor: Stored {
 impl Factor for f32 {
     fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
         let layout = shape.layout();
-        shape.run(cx, a, |at: usize| Right::Plain(UnalignedF32::of(&b[at..]), layout), &[], c);
+        shape.run(cx, a, |at: usize| Rhs::Plain(UnalignedF32::of(&b[at..]), layout), &[], c);
     }
 }
 

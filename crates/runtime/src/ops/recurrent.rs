@@ -6,7 +6,7 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Right};
+use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs};
 use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent as k;
@@ -198,10 +198,10 @@ impl Weights {
         cx: &RunCx<'_>,
         values: &'a [f32],
         space: &'a mut Vec<Packed>,
-    ) -> Vec<Right<'a>> {
+    ) -> Vec<Rhs<'a>> {
         if !self.packs {
             let part = |(first, _): &(usize, usize)| {
-                Right::Plain(UnalignedF32::of(&values[first * self.stack.width..]), self.layout())
+                Rhs::Plain(UnalignedF32::of(&values[first * self.stack.width..]), self.layout())
             };
             return self.stack.parts.iter().map(part).collect();
         }
@@ -213,7 +213,7 @@ impl Weights {
                 space
             }
         };
-        packed.iter().map(Right::Packed).collect()
+        packed.iter().map(Rhs::Packed).collect()
     }
 }
 

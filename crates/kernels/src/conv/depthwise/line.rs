@@ -5,7 +5,7 @@ use super::{Line, MOST_EACH};
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
 use crate::base::simd::{Spread, Vector};
-use crate::gemm::{Absorbed, Out, Window, store};
+use crate::gemm::{Out, RegisterPostOps, Window, store};
 use std::ops::Range;
 
 /// One line of the output.
@@ -22,7 +22,7 @@ pub(super) struct Row<'a> {
     pub(super) to: *mut f32,
     /// The first output, counted through all lines.
     pub(super) first: usize,
-    pub(super) then: Absorbed<'a>,
+    pub(super) then: RegisterPostOps<'a>,
 }
 
 /// Neighbouring outputs.

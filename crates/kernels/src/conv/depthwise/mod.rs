@@ -4,12 +4,12 @@
 mod line;
 mod source;
 
-pub use source::Map;
+pub use source::DepthwiseInput;
 
 use super::Convolution;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Absorbed, Step};
+use crate::gemm::{RegisterPostOps, Step};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
 use line::Row;
@@ -38,7 +38,7 @@ pub(super) fn each(conv: &Convolution) -> Option<usize> {
 ///
 /// # Panics
 /// When there are too few.
-pub(super) fn lay_out(conv: &Convolution, each: usize, filters: &[f32], to: &mut [f32]) {
+pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to: &mut [f32]) {
     let (taps, channels, along) = (conv.taps(), conv.outputs, conv.axes[2].taps);
     if taps == 0 {
         return;
@@ -52,11 +52,11 @@ pub(super) fn lay_out(conv: &Convolution, each: usize, filters: &[f32], to: &mut
 }
 
 /// Whether it can read levels: of one line of them at a time, not of several planes.
-pub(super) fn reads_levels(conv: &Convolution) -> bool {
+pub(super) fn accepts_quantized(conv: &Convolution) -> bool {
     each(conv).is_some() && conv.axes[0].taps == 1
 }
 
-/// Convolves each channel with its own kernel for each input of its group: `weights` as [`lay_out`]
+/// Convolves each channel with its own kernel for each input of its group: `weights` as [`pack_weights`]
 /// writes them. Adds line of taps after line of taps, from 0; of each line one input of the group
 /// after the other. `sums` is empty, or gets the sums of each line of the output,
 /// position after position.
@@ -66,7 +66,7 @@ pub(super) fn reads_levels(conv: &Convolution) -> bool {
 pub(super) fn depthwise(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
-    (input, weights): (Map<'_>, &[f32]),
+    (input, weights): (DepthwiseInput<'_>, &[f32]),
     steps: &[Step<'_>],
     (output, sums): (Output<'_>, &mut [f32]),
 ) {
@@ -83,7 +83,7 @@ pub(super) fn depthwise(
     }
     let rows = output.len() / (width.output * channels);
     assert!(sums.is_empty() || sums.len() == rows * channels);
-    let (then, rest) = Absorbed::of(steps);
+    let (then, rest) = RegisterPostOps::of(steps);
     then.check(rows * width.output, channels);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
@@ -143,9 +143,9 @@ struct Work<'a> {
     conv: &'a Convolution,
     /// Channels of a group.
     each: usize,
-    input: Map<'a>,
+    input: DepthwiseInput<'a>,
     weights: &'a [f32],
-    then: Absorbed<'a>,
+    then: RegisterPostOps<'a>,
     /// What is done to lines once they are written.
     rest: &'a [Step<'a>],
     output: To<'a>,

@@ -1,7 +1,7 @@
 //! Data and results that are bytes, each a level of its channel: lines of them become values before
 //! they are convolved, and levels again once they are finished.
 
-use super::reads_levels;
+use super::accepts_quantized;
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
@@ -15,26 +15,26 @@ use crate::base::simd::Portable as Narrow;
 use crate::base::simd::{Avx2, Avx512};
 use crate::conv::Convolution;
 use crate::gemm::{Step, finish};
-use crate::math::quantize::{ColumnLevels, Output, ToLevel, ToLevels};
+use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use std::ops::Range;
 
 /// What is convolved by channels, with the channels last.
 #[derive(Clone, Copy, Debug)]
-pub enum Map<'a> {
+pub enum DepthwiseInput<'a> {
     /// Values.
-    Values(&'a [f32]),
+    F32(&'a [f32]),
     /// Levels, and the values of those of each channel.
-    Levels(&'a [u8], ColumnLevels<'a>),
+    Quantized(&'a [u8], ColumnQuantizers<'a>),
 }
 
-impl Map<'_> {
+impl DepthwiseInput<'_> {
     /// # Panics
     /// When there are not so many elements, or they are levels that the convolution cannot read.
     pub(super) fn check(&self, conv: &Convolution, len: usize) {
         match self {
-            Map::Values(values) => assert_eq!(values.len(), len),
-            Map::Levels(levels, of) => {
-                assert!(reads_levels(conv), "levels are read line by line");
+            DepthwiseInput::F32(values) => assert_eq!(values.len(), len),
+            DepthwiseInput::Quantized(levels, of) => {
+                assert!(accepts_quantized(conv), "levels are read line by line");
                 assert!(levels.len() == len && of.columns() == conv.inputs);
             }
         }
@@ -43,8 +43,8 @@ impl Map<'_> {
     /// Elements of room for the values of lines.
     pub(super) fn room(&self, conv: &Convolution) -> usize {
         match self {
-            Map::Values(_) => 0,
-            Map::Levels(..) => held(conv) * conv.axes[2].input * conv.inputs,
+            DepthwiseInput::F32(_) => 0,
+            DepthwiseInput::Quantized(..) => held(conv) * conv.axes[2].input * conv.inputs,
         }
     }
 }
@@ -59,7 +59,7 @@ fn held(conv: &Convolution) -> usize {
 
 /// Where lines of the input come from.
 pub(super) struct Source<'a> {
-    map: Map<'a>,
+    map: DepthwiseInput<'a>,
     /// Elements of a line.
     len: usize,
     /// Lines of an element of the batch.
@@ -74,15 +74,15 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// With room for values.
     pub(super) fn new(
-        map: Map<'a>,
+        map: DepthwiseInput<'a>,
         conv: &Convolution,
         part: Range<usize>,
         values: &'a mut [f32],
     ) -> Source<'a> {
         let [_, height, width] = conv.axes;
         let lines = match map {
-            Map::Values(_) => 0,
-            Map::Levels(..) => held(conv),
+            DepthwiseInput::F32(_) => 0,
+            DepthwiseInput::Quantized(..) => held(conv),
         };
         let len = width.input * conv.inputs;
         Source { map, len, height: height.input, part, values, held: vec![None; lines] }
@@ -92,8 +92,8 @@ impl<'a> Source<'a> {
     /// asked for.
     pub(super) fn line(&mut self, line: usize) -> *const f32 {
         let (levels, of) = match self.map {
-            Map::Values(values) => return values[line * self.len..].as_ptr(),
-            Map::Levels(levels, of) => (levels, of),
+            DepthwiseInput::F32(values) => return values[line * self.len..].as_ptr(),
+            DepthwiseInput::Quantized(levels, of) => (levels, of),
         };
         // Lines that a line of the output looks at have places of their own.
         let place = line % self.height % self.held.len();
@@ -110,22 +110,22 @@ impl<'a> Source<'a> {
 /// Elements of room for a line of an output of levels.
 pub(super) fn room(conv: &Convolution, output: &Output<'_>) -> usize {
     match output {
-        Output::Values(_) => 0,
-        Output::Levels(..) => conv.axes[2].output * conv.outputs,
+        Output::F32(_) => 0,
+        Output::Quantized(..) => conv.axes[2].output * conv.outputs,
     }
 }
 
 /// Where results go.
 pub(super) enum To<'a> {
-    Values(Slice<f32>),
-    Levels(Slice<u8>, ToLevels<'a>),
+    F32(Slice<f32>),
+    Quantized(Slice<u8>, Quantizers<'a>),
 }
 
 impl<'a> To<'a> {
     pub(super) fn new(output: Output<'a>) -> To<'a> {
         match output {
-            Output::Values(to) => To::Values(Slice::new(to)),
-            Output::Levels(to, levels) => To::Levels(Slice::new(to), levels),
+            Output::F32(to) => To::F32(Slice::new(to)),
+            Output::Quantized(to, levels) => To::Quantized(Slice::new(to), levels),
         }
     }
 
@@ -136,8 +136,8 @@ impl<'a> To<'a> {
     pub(super) unsafe fn line(&self, offset: usize, room: &mut [f32]) -> *mut f32 {
         match self {
             // SAFETY: the caller's promise.
-            To::Values(to) => unsafe { to.at(offset) },
-            To::Levels(..) => room.as_mut_ptr(),
+            To::F32(to) => unsafe { to.at(offset) },
+            To::Quantized(..) => room.as_mut_ptr(),
         }
     }
 
@@ -158,17 +158,19 @@ impl<'a> To<'a> {
         // SAFETY: the caller's promise.
         unsafe {
             match *self {
-                To::Values(to) => {
+                To::F32(to) => {
                     finish(steps, first..first + positions, part.clone(), channels, to);
                 }
-                To::Levels(to, levels) => {
+                To::Quantized(to, levels) => {
                     let line = std::slice::from_raw_parts_mut(line, positions * channels);
                     let own: Vec<Step<'_>> = steps.iter().map(|s| s.from_row(first)).collect();
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
                     match levels {
-                        ToLevels::Alike(level) => run(Round { level, part, channels, line, to }),
-                        ToLevels::Columns(_) => {
+                        Quantizers::Uniform(level) => {
+                            run(Round { level, part, channels, line, to })
+                        }
+                        Quantizers::Columns(_) => {
                             for (i, values) in line.chunks_exact(channels).enumerate() {
                                 let to = to.at(i * channels + part.start);
                                 let to = std::slice::from_raw_parts_mut(to, part.len());
@@ -222,7 +224,7 @@ unsafe fn avx2(task: impl Task) {
 
 /// Gives some channels of a line the values of their levels: `level · scale + low`.
 struct Widen<'a> {
-    of: ColumnLevels<'a>,
+    of: ColumnQuantizers<'a>,
     part: Range<usize>,
     levels: &'a [u8],
     values: &'a mut [f32],
@@ -264,7 +266,7 @@ impl Task for Widen<'_> {
 
 /// Writes the levels of some channels of a line.
 struct Round<'a> {
-    level: ToLevel,
+    level: Quantizer,
     part: Range<usize>,
     channels: usize,
     line: &'a [f32],

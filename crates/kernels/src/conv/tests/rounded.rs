@@ -39,9 +39,9 @@ fn convolutions_read_and_write_what_is_rounded() {
         let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
         let conv = Convolution { batch: 2, axes, inputs, outputs: 60, groups, precision };
         if !precision.keeps_pairs() {
-            return assert!(!conv.gives_rounded() && !conv.reads_rounded());
+            return assert!(!conv.can_output_bf16() && !conv.accepts_bf16());
         }
-        assert!(conv.gives_rounded() && conv.reads_rounded());
+        assert!(conv.can_output_bf16() && conv.accepts_bf16());
         let input = rounded(2 * 81 * inputs, 3);
         let weights = numbers(60 * inputs / groups * conv.taps(), 4);
         let steps = [Step::Apply(Unary::Relu {})];
@@ -49,25 +49,25 @@ fn convolutions_read_and_write_what_is_rounded() {
         let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
         let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
         let filters = conv.filters((place.0, WeightArena::unpooled()), &weights);
-        let operands = || (Input::rounded(&input), &filters);
+        let operands = || (Input::bf16(&input), &filters);
         let mut found = vec![f32::NAN; expected.len()];
-        conv.run_rounded(place, operands(), &steps, Target::Values(&mut found));
+        conv.run_bf16(place, operands(), &steps, Target::F32(&mut found));
         assert_eq!(found, expected);
         let mut found = vec![bf16::NAN; expected.len()];
-        conv.run_rounded(place, operands(), &steps, Target::Rounded(&mut found));
+        conv.run_bf16(place, operands(), &steps, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
     // A narrow convolution writes them too.
     let axis = axis(3, 2, -1);
     let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
     let conv = Convolution { batch: 1, axes, inputs: 3, outputs: 34, groups: 1, precision };
-    assert!(conv.gives_rounded() && !conv.reads_rounded());
+    assert!(conv.can_output_bf16() && !conv.accepts_bf16());
     let (input, weights) = (numbers(81 * 3, 5), numbers(34 * 27, 6));
     let expected = run(&conv, (2, false), (&input, &weights), &[]);
     let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
     let (place, input) =
         ((Threads::single(), &ScratchPool::default()), Input::channels_last(&input));
     let mut found = vec![bf16::NAN; expected.len()];
-    conv.run_rounded(place, (input, &filters), &[], Target::Rounded(&mut found));
+    conv.run_bf16(place, (input, &filters), &[], Target::Bf16(&mut found));
     assert!(found.iter().zip(&expected).all(|(x, y)| *x == bf16::from_f32(*y)));
 }

@@ -1,33 +1,33 @@
 //! Convolutions of three by three taps with fewer multiplications: Winograd's F(2×2, 3×3), as
 //! Lavin and Gray describe it ("Fast Algorithms for Convolutional Neural Networks", 2015).
 //!
-//! Each patch of four by four inputs gives two by two outputs. Patches and filters are transformed
-//! to sixteen places, at each place the channels are multiplied as matrices, and the sixteen
+//! Each tile of four by four inputs gives two by two outputs. Tiles and filters are transformed
+//! to sixteen elements, at each element the channels are multiplied as matrices, and the sixteen
 //! products are transformed to the outputs: 16 multiplications for 36. The transforms only add and
 //! halve, in one order, so the bits depend neither on the machine nor on the threads.
 //!
 //! Along a third axis, the depth, the taps are multiplied one by one: a row of a matrix holds the
-//! channels of a patch in each of the planes that its outputs look at.
+//! channels of a tile in each of the planes that its outputs look at.
 //!
-//! What is not finite spreads over the whole patch, beyond the outputs that look at it. So
+//! What is not finite spreads over the whole tile, beyond the outputs that look at it. So
 //! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
 
 use super::Convolution;
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Left, Precision, Product, Right, Step, Window, finish, panels_len};
+use crate::gemm::{Gemm, Lhs, Precision, Rhs, Step, Window, finish, panels_len};
 use crate::multiversion;
 use std::ops::{Add, Range, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Positions along a side of a patch.
-pub(crate) const PATCH: usize = 4;
+/// Positions along a side of a tile.
+pub(crate) const TILE: usize = 4;
 
-/// Positions of a patch.
-pub(crate) const PLACES: usize = PATCH * PATCH;
+/// Positions of a tile.
+pub(crate) const TILE_ELEMENTS: usize = TILE * TILE;
 
-/// Outputs along a side of a patch.
+/// Outputs along a side of a tile.
 pub(crate) const OUT: usize = 2;
 
 /// Channels that are transformed together; the numbers of channels are multiples of it.
@@ -36,15 +36,15 @@ pub(crate) const LANES: usize = 16;
 /// Below so many channels the transforms take as long as they save.
 pub(crate) const FEW_CHANNELS: usize = 32;
 
-/// Below so many patches of an image the transformed filters, which are larger, take longer to read
+/// Below so many tiles of an image the transformed filters, which are larger, take longer to read
 /// than the multiplications that they save. The batch does not count: an image in a batch has the
 /// bits that it has alone.
-const FEW_PATCHES: usize = 32;
+const FEW_TILES: usize = 32;
 
-/// Bytes of patches and products that a thread works on, while the filters pass.
+/// Bytes of tiles and products that a thread works on, while the filters pass.
 const CACHE: usize = 512 << 10;
 
-/// Patches that a thread works on, at least.
+/// Tiles that a thread works on, at least.
 const LEAST: usize = 32;
 
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
@@ -55,7 +55,7 @@ pub(super) fn suits(conv: &Convolution) -> bool {
         && conv.precision == Precision::F32
         && many(conv.inputs)
         && many(conv.outputs)
-        && patches(conv) >= FEW_PATCHES
+        && tiles(conv) >= FEW_TILES
         && !planes(conv).is_empty()
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn is_three_by_three(conv: &Convolution) -> bool {
     [height, width].iter().all(|a| a.taps == 3 && a.stride == 1 && a.dilation == 1)
 }
 
-/// Patches of an image.
-pub(crate) fn patches(conv: &Convolution) -> usize {
+/// Tiles of an image.
+pub(crate) fn tiles(conv: &Convolution) -> usize {
     let [depth, height, width] = conv.axes;
     depth.output * height.output.div_ceil(OUT) * width.output.div_ceil(OUT)
 }
@@ -93,7 +93,7 @@ pub(crate) const TAPS: usize = 9;
 const HALF: usize = LANES / 2;
 
 /// Transforms filters, given for each output channel, for each input channel, tap by tap: a packed
-/// matrix for each place, one after the other.
+/// matrix for each element, one after the other.
 ///
 /// # Panics
 /// When there are too few.
@@ -106,7 +106,7 @@ pub(super) fn filters(
     let (depth, terms) = (conv.axes[0].taps, planes.len() * inputs);
     let width = panels_len(1, 1, Precision::F32);
     let step = panels_len(terms, outputs, Precision::F32);
-    let mut lines = arena.alloc(PLACES * step * size_of::<f32>());
+    let mut lines = arena.alloc(TILE_ELEMENTS * step * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {
@@ -115,9 +115,9 @@ pub(super) fn filters(
             let panel = first / width * width * terms + first % width;
             for k in 0..terms {
                 let at = k % inputs * depth + planes.start + k / inputs;
-                for (place, values) in filter_places(own, at, each).iter().enumerate() {
-                    let at = place * step + panel + k * width;
-                    // SAFETY: within the matrix of the place, where each group has its columns.
+                for (element, values) in transform_filter(own, at, each).iter().enumerate() {
+                    let at = element * step + panel + k * width;
+                    // SAFETY: within the matrix of the element, where each group has its columns.
                     let to = unsafe { std::slice::from_raw_parts_mut(shared.at(at), HALF) };
                     to.copy_from_slice(values);
                 }
@@ -128,8 +128,8 @@ pub(super) fn filters(
 }
 
 multiversion! {
-    /// The sixteen places of plane `k` of `each` in the filters of [`HALF`] output channels: `G g Gᵀ`.
-    fn filter_places(own: &[f32], k: usize, each: usize) -> [[f32; HALF]; PLACES] {
+    /// The sixteen elements of plane `k` of `each` in the filters of [`HALF`] output channels: `G g Gᵀ`.
+    fn transform_filter(own: &[f32], k: usize, each: usize) -> [[f32; HALF]; TILE_ELEMENTS] {
         let mut taps = [[[0f32; HALF]; 3]; 3];
         for l in 0..HALF {
             let filter = &own[(l * each + k) * TAPS..][..TAPS];
@@ -139,20 +139,20 @@ multiversion! {
         }
         let [first, second, third] = taps;
         let columns = [filter_line(first), filter_line(second), filter_line(third)];
-        let mut places = [[0f32; HALF]; PLACES];
-        for r in 0..PATCH {
+        let mut elements = [[0f32; HALF]; TILE_ELEMENTS];
+        for r in 0..TILE {
             let line = filter_line([columns[0][r], columns[1][r], columns[2][r]]);
-            for s in 0..PATCH {
-                places[r * PATCH + s] = line[s];
+            for s in 0..TILE {
+                elements[r * TILE + s] = line[s];
             }
         }
-        places
+        elements
     }
 }
 
 /// `G g` for a column, or a row, of a filter.
 #[inline(always)]
-fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; PATCH] {
+fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; TILE] {
     let mut line = [g[0], g[0], g[0], g[2]];
     for l in 0..HALF {
         let (outer, inner) = (0.5 * (g[0][l] + g[2][l]), 0.5 * g[1][l]);
@@ -178,29 +178,29 @@ pub(super) fn run(
     assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
     let [_, height, width] = conv.axes;
     let (down, across) = (height.output.div_ceil(OUT), width.output.div_ceil(OUT));
-    let patches = conv.batch * patches(conv);
+    let tiles = conv.batch * tiles(conv);
     let planes = planes(conv);
     let terms = planes.len() * conv.inputs;
-    let room = PLACES * (terms + conv.outputs);
+    let room = TILE_ELEMENTS * (terms + conv.outputs);
     let most = (CACHE / (room * size_of::<f32>())).max(LEAST);
-    let parts = patches.div_ceil(most).next_multiple_of(threads.count());
-    let most = patches.div_ceil(parts);
+    let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
+    let most = tiles.div_ceil(parts);
     let mut spaces = scratch.take::<f32>(room * most * threads.count());
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);
     let (spaces, output) = (Slice::new(&mut spaces), Slice::new(output));
     let work = Work { conv, planes, down, across, input, filters, zeros: &zeros, steps, output };
     let is_finite = AtomicBool::new(true);
-    threads.run(patches.div_ceil(most), &|part, worker| {
-        let range = part * most..patches.min((part + 1) * most);
-        let len = range.len() * PLACES;
+    threads.run(tiles.div_ceil(most), &|part, worker| {
+        let range = part * most..tiles.min((part + 1) * most);
+        let len = range.len() * TILE_ELEMENTS;
         // SAFETY: no two threads are the same worker at a time.
         let space = unsafe {
             std::slice::from_raw_parts_mut(spaces.at(worker * room * most), room * range.len())
         };
-        let (places, products) = space.split_at_mut(len * terms);
-        work.read(range.clone(), places);
-        work.multiply(range.len(), places, products);
+        let (elements, products) = space.split_at_mut(len * terms);
+        work.read(range.clone(), elements);
+        work.multiply(range.len(), elements, products);
         if !work.write(range, products) {
             is_finite.store(false, Ordering::Relaxed);
         }
@@ -213,7 +213,7 @@ struct Work<'a> {
     conv: &'a Convolution,
     /// Taps along the depth.
     planes: Range<usize>,
-    /// Patches along the axes.
+    /// Tiles along the axes.
     down: usize,
     across: usize,
     input: &'a [f32],
@@ -225,91 +225,91 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Terms of a sum at a place.
+    /// Terms of a sum at a element.
     fn terms(&self) -> usize {
         self.planes.len() * self.conv.inputs
     }
 
-    /// The plane of a patch, of all in the batch, and its place among those along the axes.
-    fn place(&self, patch: usize) -> (usize, usize, usize) {
-        let (line, x) = (patch / self.across, patch % self.across);
+    /// The plane of a tile, of all in the batch, and its element among those along the axes.
+    fn locate(&self, tile: usize) -> (usize, usize, usize) {
+        let (line, x) = (tile / self.across, tile % self.across);
         (line / self.down, line % self.down, x)
     }
 
-    /// Transforms some patches: a matrix for each place, with a row for each patch.
-    fn read(&self, patches: Range<usize>, places: &mut [f32]) {
+    /// Transforms some tiles: a matrix for each element, with a row for each tile.
+    fn read(&self, tiles: Range<usize>, elements: &mut [f32]) {
         let (channels, terms) = (self.conv.inputs, self.terms());
         let [depth, height, width] = self.conv.axes;
-        let step = patches.len() * terms;
+        let step = tiles.len() * terms;
         let within = |axis: &Window, offset: usize| {
             offset.checked_add_signed(axis.start).filter(|at| *at < axis.input)
         };
-        for (i, patch) in patches.enumerate() {
-            let (plane, y, x) = self.place(patch);
+        for (i, tile) in tiles.enumerate() {
+            let (plane, y, x) = self.locate(tile);
             let (batch, z) = (plane / depth.output, plane % depth.output);
             for (t, tap) in self.planes.clone().enumerate() {
-                let mut positions = [self.zeros; PLACES];
+                let mut positions = [self.zeros; TILE_ELEMENTS];
                 if let Some(z) = within(&depth, z * depth.stride + tap * depth.dilation) {
                     let lines = (batch * depth.input + z) * height.input;
                     for (p, values) in positions.iter_mut().enumerate() {
-                        let y = within(&height, OUT * y + p / PATCH);
-                        let x = within(&width, OUT * x + p % PATCH);
+                        let y = within(&height, OUT * y + p / TILE);
+                        let x = within(&width, OUT * x + p % TILE);
                         if let (Some(y), Some(x)) = (y, x) {
                             let position = (lines + y) * width.input + x;
                             *values = &self.input[position * channels..][..channels];
                         }
                     }
                 }
-                let to = &mut places[i * terms + t * channels..];
-                transform_patch(&positions, channels, to, step);
+                let to = &mut elements[i * terms + t * channels..];
+                transform_input(&positions, channels, to, step);
             }
         }
     }
 
-    /// Multiplies the channels at each place.
-    fn multiply(&self, m: usize, places: &[f32], products: &mut [f32]) {
+    /// Multiplies the channels at each element.
+    fn multiply(&self, m: usize, elements: &[f32], products: &mut [f32]) {
         let (k, n) = (self.terms(), self.conv.outputs);
         let step = panels_len(k, n, Precision::F32);
-        for place in 0..PLACES {
-            let product = Product {
+        for element in 0..TILE_ELEMENTS {
+            let product = Gemm {
                 m,
                 n,
                 k,
-                a: Left::Rows { values: &places[place * m * k..][..m * k], stride: k },
-                // With those of the next place behind them, which are asked for in time.
-                b: Right::Panels(&self.filters[place * step..]),
+                a: Lhs::Rows { values: &elements[element * m * k..][..m * k], stride: k },
+                // With those of the next element behind them, which are asked for in time.
+                b: Rhs::Panels(&self.filters[element * step..]),
                 c_stride: n,
                 precision: Precision::F32,
                 steps: &[],
             };
-            product.run_alone(&mut [], &mut products[place * m * n..][..m * n]);
+            product.run_alone(&mut [], &mut products[element * m * n..][..m * n]);
         }
     }
 
-    /// Writes the outputs of some patches and applies the steps; tells whether all were finite.
-    fn write(&self, patches: Range<usize>, products: &[f32]) -> bool {
+    /// Writes the outputs of some tiles and applies the steps; tells whether all were finite.
+    fn write(&self, tiles: Range<usize>, products: &[f32]) -> bool {
         let channels = self.conv.outputs;
         let [_, height, width] = self.conv.axes;
-        let (first, step) = (patches.start, patches.len() * channels);
+        let (first, step) = (tiles.start, tiles.len() * channels);
         let mut is_finite = true;
-        let mut patch = first;
-        while patch < patches.end {
-            let (plane, y, x) = self.place(patch);
-            // The patches on one line.
-            let count = (self.across - x).min(patches.end - patch);
+        let mut tile = first;
+        while tile < tiles.end {
+            let (plane, y, x) = self.locate(tile);
+            // The tiles on one line.
+            let count = (self.across - x).min(tiles.end - tile);
             let columns = OUT * x..width.output.min(OUT * (x + count));
             let rows = [0, 1].map(|side| {
                 let row = (plane * height.output + OUT * y + side) * width.output;
                 let columns = if OUT * y + side < height.output { columns.clone() } else { 0..0 };
                 row + columns.start..row + columns.end
             });
-            // SAFETY: the positions are within the output, and belong to these patches alone.
+            // SAFETY: the positions are within the output, and belong to these tiles alone.
             let mut lines = rows.clone().map(|rows| unsafe {
                 let len = rows.len() * channels;
                 std::slice::from_raw_parts_mut(self.output.at(rows.start * channels), len)
             });
             for i in 0..count {
-                let own = &products[(patch - first + i) * channels..];
+                let own = &products[(tile - first + i) * channels..];
                 let at = OUT * i * channels;
                 let mut to = lines.each_mut().map(|line| line.get_mut(at..).unwrap_or_default());
                 is_finite &= transform_products(own, step, channels, &mut to);
@@ -318,13 +318,13 @@ impl Work<'_> {
                 // SAFETY: as above.
                 unsafe { finish(self.steps, rows, 0..channels, channels, self.output) };
             }
-            patch += count;
+            tile += count;
         }
         is_finite
     }
 }
 
-/// What a patch consists of when it has been transformed.
+/// What a tile consists of when it has been transformed.
 pub(crate) trait Term: Copy + Default + Add<Output = Self> + Sub<Output = Self> {
     /// What it consists of before.
     type Given: Copy + Into<Self>;
@@ -341,39 +341,39 @@ impl Term for i16 {
 
 multiversion! {
     wide if size_of::<T>() == size_of::<f32>();
-    /// `Bᵀ d B` of the positions of a patch: place `p` begins at `p * step` of `to`.
-    pub(crate) fn transform_patch<T: Term>(
-        positions: &[&[T::Given]; PLACES],
+    /// `Bᵀ d B` of the positions of a tile: element `p` begins at `p * step` of `to`.
+    pub(crate) fn transform_input<T: Term>(
+        positions: &[&[T::Given]; TILE_ELEMENTS],
         channels: usize,
         to: &mut [T],
         step: usize,
     ) {
         for c in (0..channels).step_by(LANES) {
-            let mut columns = [[[T::default(); LANES]; PATCH]; PATCH];
-            for s in 0..PATCH {
-                let mut d = [[T::default(); LANES]; PATCH];
-                for r in 0..PATCH {
-                    let given = &positions[r * PATCH + s][c..][..LANES];
+            let mut columns = [[[T::default(); LANES]; TILE]; TILE];
+            for s in 0..TILE {
+                let mut d = [[T::default(); LANES]; TILE];
+                for r in 0..TILE {
+                    let given = &positions[r * TILE + s][c..][..LANES];
                     for l in 0..LANES {
                         d[r][l] = given[l].into();
                     }
                 }
-                columns[s] = patch_line(&d);
+                columns[s] = input_line(&d);
             }
-            for r in 0..PATCH {
-                let line = patch_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
-                for s in 0..PATCH {
-                    to[(r * PATCH + s) * step + c..][..LANES].copy_from_slice(&line[s]);
+            for r in 0..TILE {
+                let line = input_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
+                for s in 0..TILE {
+                    to[(r * TILE + s) * step + c..][..LANES].copy_from_slice(&line[s]);
                 }
             }
         }
     }
 }
 
-/// `Bᵀ d` for a column, or a row, of a patch.
+/// `Bᵀ d` for a column, or a row, of a tile.
 #[inline(always)]
-fn patch_line<T: Term>(d: &[[T; LANES]; PATCH]) -> [[T; LANES]; PATCH] {
-    let mut line = [[T::default(); LANES]; PATCH];
+fn input_line<T: Term>(d: &[[T; LANES]; TILE]) -> [[T; LANES]; TILE] {
+    let mut line = [[T::default(); LANES]; TILE];
     for l in 0..LANES {
         line[0][l] = d[0][l] - d[2][l];
         line[1][l] = d[1][l] + d[2][l];
@@ -384,7 +384,7 @@ fn patch_line<T: Term>(d: &[[T; LANES]; PATCH]) -> [[T; LANES]; PATCH] {
 }
 
 multiversion! {
-    /// `Aᵀ m A` of the products of a patch, of which place `p` begins at `p * step`; the outputs that
+    /// `Aᵀ m A` of the products of a tile, of which element `p` begins at `p * step`; the outputs that
     /// exist begin `to`. Tells whether all were finite.
     fn transform_products(
         products: &[f32],
@@ -394,11 +394,11 @@ multiversion! {
     ) -> bool {
         let mut zeros = [0f32; LANES];
         for c in (0..channels).step_by(LANES) {
-            let mut columns = [[[0f32; LANES]; OUT]; PATCH];
-            for s in 0..PATCH {
-                let mut m = [[0f32; LANES]; PATCH];
-                for r in 0..PATCH {
-                    m[r].copy_from_slice(&products[(r * PATCH + s) * step + c..][..LANES]);
+            let mut columns = [[[0f32; LANES]; OUT]; TILE];
+            for s in 0..TILE {
+                let mut m = [[0f32; LANES]; TILE];
+                for r in 0..TILE {
+                    m[r].copy_from_slice(&products[(r * TILE + s) * step + c..][..LANES]);
                 }
                 columns[s] = product_line(&m);
             }
@@ -420,9 +420,9 @@ multiversion! {
     }
 }
 
-/// `Aᵀ m` for a column, or a row, of a patch.
+/// `Aᵀ m` for a column, or a row, of a tile.
 #[inline(always)]
-fn product_line(m: &[[f32; LANES]; PATCH]) -> [[f32; LANES]; OUT] {
+fn product_line(m: &[[f32; LANES]; TILE]) -> [[f32; LANES]; OUT] {
     let mut line = [[0f32; LANES]; OUT];
     for l in 0..LANES {
         line[0][l] = m[0][l] + m[1][l] + m[2][l];

@@ -1,30 +1,32 @@
 //! Rows of A in bf16, laid out as the tiles that AMX multiplies.
 
-use crate::gemm::Product;
-use crate::gemm::amx::kernel::{LANES, ROW_BYTES, ROWS, RowBlock, SIDE, Scratchpad};
+use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
+use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};
+use crate::gemm::lhs_rows::LhsRows;
 use crate::gemm::pack::bf16::store_rounded;
-use crate::gemm::source::{Source, Sources};
+use crate::gemm::problem::Gemm;
+use crate::gemm::source::Source;
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
-pub(crate) struct Laid {
+pub(crate) struct PackedA {
     room: Scratchpad,
     rows: (usize, usize),
-    /// Steps along k: lines of a row.
+    /// Steps along k: cache lines of a row.
     steps: usize,
 }
 
-impl Laid {
+impl PackedA {
     /// Rounds the rows of A in a range.
-    pub(crate) fn new(product: &Product<'_>, rows: (usize, usize)) -> Laid {
+    pub(crate) fn new(product: &Gemm<'_>, rows: (usize, usize)) -> PackedA {
         let steps = product.k.div_ceil(LANES);
         let count = (rows.1 - rows.0).div_ceil(ROWS);
         let room = Scratchpad::new((rows.1 - rows.0 + count) * steps);
-        let mut laid = Laid { room, rows, steps };
+        let mut laid = PackedA { room, rows, steps };
         if steps == 0 {
             return laid;
         }
         let per_count = product.per_count();
-        let mut sources = Sources::new(product, ROWS);
+        let mut sources = LhsRows::new(product, ROWS);
         for block in 0..laid.count() {
             let (mut row, end) = laid.block(block);
             while row < end {
@@ -46,14 +48,14 @@ impl Laid {
         (0..self.count()).map(|i| {
             let (row, end) = self.block(i);
             let first = self.room.lines(self.start(i));
-            let second = &first[(SIDE * LANES).min(first.len())..];
+            let second = &first[(TILE_ROWS * LANES).min(first.len())..];
             RowBlock {
                 row,
-                rows: (SIDE.min(end - row), (end - row).saturating_sub(SIDE)),
-                bytes: ROW_BYTES,
+                rows: (TILE_ROWS.min(end - row), (end - row).saturating_sub(TILE_ROWS)),
+                bytes: TILE_ROW_BYTES,
                 sources: [first.as_ptr().cast(), second.as_ptr().cast()],
-                row_bytes: ROW_BYTES,
-                step_bytes: step(end - row) * ROW_BYTES,
+                row_bytes: TILE_ROW_BYTES,
+                step_bytes: step(end - row) * TILE_ROW_BYTES,
                 run: (self.steps, 0),
                 runs: 1,
             }

@@ -1,9 +1,10 @@
 //! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
 //! and each row of a tile is read where its window begins.
 
-use crate::gemm::amx::kernel::{LANES, ROW_BYTES, RowBlock, SIDE, Scratchpad};
+use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
+use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
 use crate::gemm::amx::pack_a::{Elements, lay};
-use crate::gemm::{Window, Windows};
+use crate::gemm::im2col::{Window, Windows};
 
 /// Outputs of a line that make it worth a tile: others are better laid out one by one.
 const FULL: usize = 12;
@@ -12,7 +13,7 @@ const FULL: usize = 12;
 const MOST: usize = 2 << 20;
 
 /// The lines of the input that the windows of some rows look at, with the zeros around them.
-pub(crate) struct Image<'a> {
+pub(crate) struct Bf16Lines<'a> {
     windows: &'a Windows<'a>,
     /// Elements for each channel that is counted.
     per_count: usize,
@@ -30,7 +31,7 @@ pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
     let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
     let has_many = width.taps * height.taps > 1;
     let meets = |axis: Window| axis.stride <= axis.taps && axis.dilation == 1;
-    let fills = width.output >= FULL * width.output.div_ceil(SIDE);
+    let fills = width.output >= FULL * width.output.div_ceil(TILE_ROWS);
     let channels = windows.channels.1 * per_count;
     let run = width.taps * channels;
     let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
@@ -39,7 +40,7 @@ pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
     if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
         return false;
     }
-    lines(windows, channels).saturating_mul(height.taps * ROW_BYTES) <= MOST
+    lines(windows, channels).saturating_mul(height.taps * TILE_ROW_BYTES) <= MOST
 }
 
 /// Lines of the room that a line of the input takes.
@@ -55,17 +56,17 @@ fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
     batch * height.reach() + y * height.stride
 }
 
-impl<'a> Image<'a> {
+impl<'a> Bf16Lines<'a> {
     /// Rounds the lines for a range of outputs.
     pub(crate) fn new(
         (windows, per_count): (&'a Windows<'a>, usize),
         rows: (usize, usize),
-    ) -> Image<'a> {
+    ) -> Bf16Lines<'a> {
         let [_, height, width] = windows.axes;
         let first = first_line(windows, rows.0 / width.output);
         let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
         let room = Scratchpad::new(count * lines(windows, windows.channels.1 * per_count));
-        let mut image = Image { windows, per_count, rows, room, first };
+        let mut image = Bf16Lines { windows, per_count, rows, room, first };
         for line in 0..count {
             image.round(line);
         }
@@ -122,7 +123,7 @@ impl<'a> Image<'a> {
     /// How many rows from one on are a tile: an even part of a line.
     fn part(&self, row: usize) -> Option<usize> {
         let [_, _, width] = self.windows.axes;
-        let (parts, x) = (width.output.div_ceil(SIDE), row % width.output);
+        let (parts, x) = (width.output.div_ceil(TILE_ROWS), row % width.output);
         let mut ends = (1..=parts).map(|i| width.output * i / parts);
         let len = ends.find(|end| *end > x)? - x;
         (row < self.rows.1).then(|| len.min(self.rows.1 - row))
@@ -147,7 +148,7 @@ impl<'a> Image<'a> {
             sources: [source(row), second],
             row_bytes: width.stride * position,
             step_bytes: run / steps * size_of::<u16>(),
-            run: (steps, lines * ROW_BYTES),
+            run: (steps, lines * TILE_ROW_BYTES),
             runs: height.taps,
         }
     }

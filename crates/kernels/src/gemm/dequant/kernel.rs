@@ -1,8 +1,6 @@
-//! Products with a compressed matrix: panels become f32 while they are multiplied by few rows, or
-//! once for many.
+//! Panels of a compressed B become f32 while they are multiplied by few rows, or once for many.
 
 use crate::base::isa::{Isa, isa};
-use crate::base::par::Slice;
 #[cfg(target_arch = "aarch64")]
 use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
@@ -10,46 +8,27 @@ use crate::base::simd::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512, Vector};
 use crate::base::simd::{Integral, prefetch};
-#[cfg(target_arch = "x86_64")]
-use crate::gemm::amx;
-use crate::gemm::dequant::pack::{Code, Form, Stored};
-use crate::gemm::output::SharedTarget;
+use crate::gemm::dequant::format::{PackedLayout, WeightFormat};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pack::bf16::store_pairs;
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::precision::has_pairs;
-use crate::gemm::{Left, Product, Right, Tile, finish, microkernel};
-
-/// Rows that are multiplied by an element that has just become f32, at most.
-const TOGETHER: usize = 8;
-
-/// The same where there are few registers, or few rows.
-const FEW: usize = 4;
-
-/// The same for the instruction set in use.
-fn together() -> usize {
-    if isa() >= Isa::Avx512 { TOGETHER } else { FEW }
-}
-
-/// Rows up to which it takes less to compute elements again for some rows at a time than to write them.
-pub(crate) fn thin_rows() -> usize {
-    3 * together()
-}
+use crate::gemm::precision::has_dp_bf16;
+use crate::gemm::tuning::{DEQUANT_FEW_ROWS, DEQUANT_PREFETCH, DEQUANT_ROWS, dequant_rows};
 
 /// Most columns of a panel.
-const WIDTH: usize = 32;
+pub(super) const WIDTH: usize = 32;
 
 /// The columns of a block, side by side.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
-    form: Form,
+    pub(super) form: PackedLayout,
     bytes: &'a [u8],
 }
 
 impl<'a> Panel<'a> {
     /// # Panics
     /// When it is too short.
-    pub(crate) fn new(form: Form, bytes: &'a [u8]) -> Panel<'a> {
+    pub(crate) fn new(form: PackedLayout, bytes: &'a [u8]) -> Panel<'a> {
         assert!(bytes.len() >= form.len() && form.width <= WIDTH, "the panel is too short");
         Panel { form, bytes }
     }
@@ -68,28 +47,28 @@ impl<'a> Panel<'a> {
     /// Unless the machine has an instruction for it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn round(self, to: &mut [f32]) {
-        let Form { terms, width, .. } = self.form;
-        assert!(has_pairs() && to.len() >= terms.div_ceil(2) * width);
+        let PackedLayout { terms, width, .. } = self.form;
+        assert!(has_dp_bf16() && to.len() >= terms.div_ceil(2) * width);
         to[terms / 2 * width..].fill(0.0);
-        // SAFETY: there is room for all pairs; `has_pairs` says that there is the instruction.
+        // SAFETY: there is room for all pairs; `has_dp_bf16` says that there is the instruction.
         unsafe { round(self, to.as_mut_ptr()) }
     }
 
     /// Sums of rows of A times the panel; `to` has as many rows.
     ///
     /// # Panics
-    /// When rows are too short, or more than [`together`] says.
-    fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
+    /// When rows are too short, or more than [`dequant_rows`] says.
+    pub(super) fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
         let rows = to.len();
-        assert!(rows > 0 && rows <= together());
+        assert!(rows > 0 && rows <= dequant_rows());
         assert!(a.len() >= (rows - 1) * stride + self.form.terms);
-        let mut sums = [[0f32; WIDTH]; TOGETHER];
+        let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         // Rows that are not there are the last one again.
         let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
         let a = std::array::from_fn(row);
         let task = match rows {
             1 => Task::One(a[0], &mut sums),
-            ..=FEW => Task::Few(a, &mut sums),
+            ..=DEQUANT_FEW_ROWS => Task::Few(a, &mut sums),
             _ => Task::Many(a, &mut sums),
         };
         // SAFETY: the rows have an element for each term.
@@ -118,11 +97,11 @@ enum Task<'a> {
     /// They are written as f32.
     Widen(*mut f32),
     /// They are multiplied by a row.
-    One(*const f32, &'a mut [[f32; WIDTH]; TOGETHER]),
+    One(*const f32, &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
     /// They are multiplied by the first rows.
-    Few([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+    Few([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
     /// They are multiplied by all rows.
-    Many([*const f32; TOGETHER], &'a mut [[f32; WIDTH]; TOGETHER]),
+    Many([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
 }
 
 /// # Safety
@@ -184,15 +163,16 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
                 sums.store(to);
             }
             Task::Few([a, b, c, d, ..], to) => {
-                let (a, sums) = ([a, b, c, d], [[V::zero(); P]; FEW]);
-                let mut sums = Sums::<V, FEW, P> { a, sums };
+                let (a, sums) = ([a, b, c, d], [[V::zero(); P]; DEQUANT_FEW_ROWS]);
+                let mut sums = Sums::<V, DEQUANT_FEW_ROWS, P> { a, sums };
                 decode(panel, &mut sums);
                 sums.store(to);
             }
             Task::Many(a, to) => {
                 // Others have no registers for so many.
                 assert!(V::LANES == 16);
-                let mut sums = Sums::<V, TOGETHER, P> { a, sums: [[V::zero(); P]; TOGETHER] };
+                let mut sums =
+                    Sums::<V, DEQUANT_ROWS, P> { a, sums: [[V::zero(); P]; DEQUANT_ROWS] };
                 decode(panel, &mut sums);
                 sums.store(to);
             }
@@ -258,8 +238,8 @@ impl<V: Integral, const R: usize, const P: usize> Sums<V, R, P> {
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn store(self, to: &mut [[f32; WIDTH]; TOGETHER]) {
-        const { assert!(R <= TOGETHER && P * V::LANES <= WIDTH) };
+    unsafe fn store(self, to: &mut [[f32; WIDTH]; DEQUANT_ROWS]) {
+        const { assert!(R <= DEQUANT_ROWS && P * V::LANES <= WIDTH) };
         for i in 0..R {
             for p in 0..P {
                 // SAFETY: within a row.
@@ -306,12 +286,12 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
     panel: Panel<'_>,
     sink: &mut impl Sink<V, P>,
 ) {
-    let Form { code, terms, group, .. } = panel.form;
+    let PackedLayout { format, terms, group, .. } = panel.form;
     // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
     // promise.
     unsafe {
         let mut from = panel.bytes.as_ptr().add(panel.form.elements());
-        if code == Code::F16 {
+        if format == WeightFormat::F16 {
             for term in 0..terms {
                 let mut row = [V::zero(); P];
                 for p in 0..P {
@@ -328,7 +308,7 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
             let scale = Scales::<V, P, EXACT>::load(scales, zeros);
             scales = scales.add(P * V::LANES);
             zeros = zeros.add(P * V::LANES);
-            if matches!(code, Code::U8 | Code::I8) {
+            if matches!(format, WeightFormat::U8 | WeightFormat::I8) {
                 for term in first..first + group {
                     let mut row = [V::zero(); P];
                     for p in 0..P {
@@ -399,90 +379,13 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     }
 }
 
-/// Bytes ahead of those that are read that are asked for: nobody else does so as soon as it pays.
-const AHEAD: usize = 4096;
-
 /// What is so many bytes further on, within a panel or at its end.
 ///
 /// # Safety
 /// It is.
 #[inline(always)]
 unsafe fn next(from: *const u8, bytes: usize) -> *const u8 {
-    prefetch(from.wrapping_add(AHEAD).cast());
+    prefetch(from.wrapping_add(DEQUANT_PREFETCH).cast());
     // SAFETY: the caller's promise.
     unsafe { from.add(bytes) }
 }
-
-impl Product<'_> {
-    /// B, if it is compressed.
-    pub(crate) fn compressed(&self) -> Option<Stored<'_>> {
-        match &self.b {
-            Right::Compressed(matrix) => Some(Stored::Plain(matrix)),
-            Right::CompressedPanels(panels) => Some(Stored::Panels(panels)),
-            _ => None,
-        }
-    }
-
-    /// Computes one tile of C with a compressed B.
-    pub(crate) fn decoded(&self, tile: Tile, b: Stored<'_>, scratch: &mut [f32], c: SharedTarget) {
-        let (_, width) = microkernel::shape();
-        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
-        if let (true, Left::Rows { values, stride }, Some(c)) = (tile.is_thin, self.a, c.values()) {
-            for first in firsts {
-                let panel = b.panel(first, scratch);
-                // SAFETY: the columns are this tile's own.
-                unsafe { self.few_rows(tile, (first, panel), values, stride, c) };
-            }
-            // SAFETY: within C and within this tile.
-            return unsafe {
-                finish(
-                    self.steps,
-                    tile.rows.0..tile.rows.1,
-                    tile.columns.0..tile.columns.1,
-                    self.c_stride,
-                    c,
-                )
-            };
-        }
-        #[cfg(target_arch = "x86_64")]
-        if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, amx::kernel::Panels::Compressed(b, scratch), c);
-        }
-        let panel = width * self.precision.rows(self.k);
-        let (panels, room) = scratch.split_at_mut(firsts.len() * panel);
-        for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
-            b.write(first, self.precision, room, to);
-        }
-        self.blocks(tile, (panels, &[]), c);
-    }
-
-    /// The sums of all rows of a tile for the columns of a panel.
-    ///
-    /// # Safety
-    /// While this runs nobody else touches these elements of C.
-    unsafe fn few_rows(
-        &self,
-        tile: Tile,
-        (first, panel): (usize, Panel<'_>),
-        a: &[f32],
-        stride: usize,
-        c: Slice<f32>,
-    ) {
-        let columns = (tile.columns.1 - first).min(panel.form.width);
-        let mut sums = [[0f32; WIDTH]; TOGETHER];
-        for row in (tile.rows.0..tile.rows.1).step_by(together()) {
-            let rows = (tile.rows.1 - row).min(together());
-            panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
-            for (i, sums) in sums[..rows].iter().enumerate() {
-                // SAFETY: `check` has shown that it is within C, and the caller's promise.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(c.at((row + i) * self.c_stride + first), columns)
-                };
-                to.copy_from_slice(&sums[..columns]);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

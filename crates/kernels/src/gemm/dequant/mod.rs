@@ -1,4 +1,6 @@
 //! A matrix B that is stored in fewer bits than f32 has.
 
-pub(crate) mod kernel;
+pub(crate) mod driver;
+pub(crate) mod format;
+mod kernel;
 pub(crate) mod pack;

@@ -1,166 +1,44 @@
-//! A matrix B whose elements are stored in fewer bits than f32 has: whole numbers of 8 or 4 bits with
-//! a scale and a zero point for each group of terms of a column, or f16.
-//!
-//! Panels keep them so, side by side as the columns of a block, since reading a weight takes longer
-//! than computing it. What is computed is `(element - zero) * scale`, each rounded to f32.
+//! A compressed B in panels.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::{UnalignedF32, bytes_mut};
 use crate::base::par::Threads;
 use crate::base::simd::{SIDE, transpose_16x16};
+use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
-use crate::gemm::microkernel;
-use crate::gemm::pack::b::{each_panel, round_rows, unrounded};
+use crate::gemm::microkernel::args::nr;
+use crate::gemm::pack::b::{Packed, each_panel, round_rows, unrounded};
 use crate::gemm::precision::Precision;
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::precision::has_pairs;
+use crate::gemm::precision::has_dp_bf16;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::tuning::amx_group;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How the elements of a compressed matrix are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// f16, without scales.
-    F16,
-    /// Bytes without a sign.
-    U8,
-    /// Bytes with a sign.
-    I8,
-    /// Two to a byte, the first in the low bits, without a sign.
-    U4,
-    /// The same with a sign.
-    I4,
-}
-
-/// What each group of terms of each column has one of.
-#[derive(Clone, Copy, Debug)]
-pub struct Factors<'a> {
-    /// All of them.
-    pub values: &'a [f32],
-    /// Distance from the one of a column to that of the next.
-    pub column: usize,
-    /// Distance from the one of a group to that of the next.
-    pub group: usize,
-}
-
-impl Factors<'_> {
-    fn get(&self, column: usize, group: usize) -> f32 {
-        self.values[column * self.column + group * self.group]
-    }
-
-    /// Values from the first to the last of a matrix.
-    fn reach(&self, columns: usize, groups: usize) -> usize {
-        match columns * groups {
-            0 => 0,
-            _ => (columns - 1) * self.column + (groups - 1) * self.group + 1,
-        }
-    }
-}
-
-/// A matrix B of `k` rows and `n` columns as it is stored.
-#[derive(Clone, Copy, Debug)]
-pub struct Compressed<'a> {
-    /// The elements, without gaps.
-    pub bytes: &'a [u8],
-    /// How they are stored.
-    pub code: Code,
-    /// Whether row after row or column after column.
-    pub by_rows: bool,
-    /// Rows and columns.
-    pub size: (usize, usize),
-    /// Terms of a group.
-    pub group: usize,
-    /// What elements are multiplied by; not for f16.
-    pub scales: Factors<'a>,
-    /// What is subtracted from elements before, if not 0: whole numbers that an element could be.
-    pub zeros: Option<Factors<'a>>,
-}
-
-/// What of a matrix tells how its panels are laid out: for each group of terms first the scales of
-/// all columns, in f32, then the zero points of all, as bytes; and then the elements, for each term a
-/// row, or for each two one whose low bits are the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
-    pub(crate) code: Code,
-    pub(crate) terms: usize,
-    /// Terms of a group; 0 where there are no scales.
-    pub(crate) group: usize,
-    pub(crate) width: usize,
-    /// Whether zero points times scales are numbers of f32, so that `element * scale - zero * scale`,
-    /// rounded once, is `(element - zero) * scale`.
-    pub(crate) is_exact: bool,
-}
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-impl Form {
-    pub(crate) fn groups(&self) -> usize {
-        self.terms.checked_div(self.group).unwrap_or_default()
-    }
-
-    /// Where the zero points begin.
-    pub(crate) fn zeros(&self) -> usize {
-        self.groups() * self.width * size_of::<f32>()
-    }
-
-    /// Where the elements begin.
-    pub(crate) fn elements(&self) -> usize {
-        self.zeros() + self.groups() * self.width
-    }
-
-    /// Bytes of the rows of elements, and their number.
-    pub(crate) fn rows(&self) -> (usize, usize) {
-        match self.code {
-            Code::F16 => (2 * self.width, self.terms),
-            Code::U8 | Code::I8 => (self.width, self.terms),
-            Code::U4 | Code::I4 => (self.width, self.terms.div_ceil(2)),
-        }
-    }
-
-    /// Bytes of a panel.
-    pub(crate) fn len(&self) -> usize {
-        let (bytes, rows) = self.rows();
-        (self.elements() + bytes * rows).next_multiple_of(LINE)
+impl Packed {
+    /// Packs a matrix that is stored in fewer bits.
+    ///
+    /// # Panics
+    /// As [`CompressedPanels::new`].
+    pub fn decompressed(
+        to: (&Threads, &WeightArena),
+        matrix: &Compressed<'_>,
+        precision: Precision,
+    ) -> Packed {
+        matrix.check();
+        let (size, width, matrix) = (matrix.size, nr(), CompressedRhs::Plain(matrix));
+        Packed::from_panels(to, size, precision, |panel, to| {
+            let mut room = vec![0f32; matrix.panel_room(precision)];
+            matrix.write(panel * width, precision, &mut room, to);
+        })
     }
 }
 
 impl Compressed<'_> {
-    /// How its panels are laid out.
-    pub(crate) fn form(&self) -> Form {
-        let group = if self.code == Code::F16 { 0 } else { self.group };
-        let width = microkernel::shape().1;
-        Form { code: self.code, terms: self.size.0, group, width, is_exact: false }
-    }
-
-    /// # Panics
-    /// When a slice is too short, when groups are not all of as many terms, or when elements of a row
-    /// or a group share a byte with others.
-    pub(crate) fn check(&self) {
-        let (k, n) = self.size;
-        let bits = match self.code {
-            Code::F16 => 16,
-            Code::U8 | Code::I8 => 8,
-            Code::U4 | Code::I4 => 4,
-        };
-        let inner = if self.by_rows { n } else { k };
-        assert!(self.bytes.len() * 8 >= k * n * bits, "B is too short");
-        assert!(inner * bits % 8 == 0, "rows share a byte");
-        if self.code == Code::F16 {
-            return;
-        }
-        assert!(self.group > 0 && k.is_multiple_of(self.group), "groups differ");
-        let is_even = self.group.is_multiple_of(2) || bits == 8 || self.group == k;
-        assert!(is_even, "groups share a byte");
-        for factors in [Some(self.scales), self.zeros].into_iter().flatten() {
-            let reach = factors.reach(n, k / self.group);
-            assert!(factors.values.len() >= reach, "there are too few factors");
-        }
-    }
-
     /// Columns `first..` as a panel, laid out in some memory; columns beyond the last are 0.
     pub(crate) fn panel<'a>(&self, first: usize, room: &'a mut [u8]) -> Panel<'a> {
         let is_exact = self.pack(first, room);
-        Panel::new(Form { is_exact, ..self.form() }, room)
+        Panel::new(PackedLayout { is_exact, ..self.form() }, room)
     }
 
     /// Whether zero points times scales are exact.
@@ -170,9 +48,9 @@ impl Compressed<'_> {
         let (factors, elements) = to.split_at_mut(form.elements());
         let (scales, zeros) = factors.split_at_mut(form.zeros());
         // Elements without a sign lie higher.
-        let (flip, base) = match self.code {
-            Code::I8 => (0x80, 128.0),
-            Code::I4 => (0x88, 8.0),
+        let (flip, base) = match self.format {
+            WeightFormat::I8 => (0x80, 128.0),
+            WeightFormat::I4 => (0x88, 8.0),
             _ => (0, 0.0),
         };
         let mut is_exact = true;
@@ -192,9 +70,11 @@ impl Compressed<'_> {
         if columns < form.width {
             elements.fill(0);
         }
-        match (self.by_rows, self.code) {
+        match (self.by_rows, self.format) {
             (false, _) => self.transpose(first, columns, flip, elements),
-            (true, Code::U4 | Code::I4) => self.join_rows(first, columns, flip, elements),
+            (true, WeightFormat::U4 | WeightFormat::I4) => {
+                self.join_rows(first, columns, flip, elements)
+            }
             (true, _) => self.copy_rows(first, columns, flip, elements),
         }
         is_exact
@@ -274,7 +154,7 @@ fn spread(lanes: &[u32; SIDE], shift: usize, to: &mut [u8]) {
 #[derive(Debug)]
 pub struct CompressedPanels {
     data: AlignedBuf,
-    form: Form,
+    form: PackedLayout,
     columns: usize,
 }
 
@@ -296,7 +176,7 @@ impl CompressedPanels {
             let own = matrix.pack(panel * form.width, to);
             is_exact.fetch_and(own, Ordering::Relaxed);
         });
-        let form = Form { is_exact: is_exact.into_inner(), ..form };
+        let form = PackedLayout { is_exact: is_exact.into_inner(), ..form };
         CompressedPanels { data, form, columns }
     }
 
@@ -306,8 +186,8 @@ impl CompressedPanels {
     }
 
     /// How its panels are laid out.
-    pub(crate) fn form(&self) -> Form {
-        assert_eq!(self.form.width, microkernel::shape().1, "packed for another instruction set");
+    pub(crate) fn form(&self) -> PackedLayout {
+        assert_eq!(self.form.width, nr(), "packed for another instruction set");
         self.form
     }
 
@@ -324,18 +204,18 @@ impl CompressedPanels {
 
 /// A compressed matrix, laid out before or not.
 #[derive(Clone, Copy)]
-pub(crate) enum Stored<'a> {
+pub(crate) enum CompressedRhs<'a> {
     /// As it is stored.
     Plain(&'a Compressed<'a>),
     /// In panels.
     Panels(&'a CompressedPanels),
 }
 
-impl Stored<'_> {
-    fn form(self) -> Form {
+impl CompressedRhs<'_> {
+    fn form(self) -> PackedLayout {
         match self {
-            Stored::Plain(matrix) => matrix.form(),
-            Stored::Panels(panels) => panels.form(),
+            CompressedRhs::Plain(matrix) => matrix.form(),
+            CompressedRhs::Panels(panels) => panels.form(),
         }
     }
 
@@ -343,8 +223,8 @@ impl Stored<'_> {
     pub(crate) fn panel_room(self, precision: Precision) -> usize {
         let form = self.form();
         let laid = match self {
-            Stored::Plain(_) => form.len().div_ceil(size_of::<f32>()),
-            Stored::Panels(_) => 0,
+            CompressedRhs::Plain(_) => form.len().div_ceil(size_of::<f32>()),
+            CompressedRhs::Panels(_) => 0,
         };
         match precision {
             Precision::F32 => laid,
@@ -362,21 +242,20 @@ impl Stored<'_> {
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn bytes_from(&self, first: usize) -> &[u8] {
         match self {
-            Stored::Panels(panels) => panels.bytes_from(first),
-            Stored::Plain(_) => &[],
+            CompressedRhs::Panels(panels) => panels.bytes_from(first),
+            CompressedRhs::Plain(_) => &[],
         }
     }
 
     /// Elements of scratch memory for a tile of some panels, which are written unless rows are few; for
     /// tiles of the machine some at a time.
-    pub(crate) fn room(self, panels: usize, are_few: bool, precision: Precision) -> usize {
-        if are_few {
+    pub(crate) fn room(self, panels: usize, can_group: bool, precision: Precision) -> usize {
+        if can_group {
             return self.panel_room(Precision::F32);
         }
         let panel = self.form().width * precision.rows(self.form().terms);
         #[cfg(target_arch = "x86_64")]
-        let panels =
-            if precision.has_tiles() { crate::gemm::amx::kernel::group(panel) } else { panels };
+        let panels = if precision.has_tiles() { amx_group(panel) } else { panels };
         panels * panel + self.panel_room(precision)
     }
 
@@ -393,10 +272,10 @@ impl Stored<'_> {
             return self.panel(first, room).widen(to);
         }
         #[cfg(target_arch = "x86_64")]
-        if precision.per_lane() == 2 && has_pairs() {
+        if precision.per_lane() == 2 && has_dp_bf16() {
             return self.panel(first, room).round(to);
         }
-        let Form { terms, width, .. } = self.form();
+        let PackedLayout { terms, width, .. } = self.form();
         let (rows, room) = room.split_at_mut(unrounded(terms, width, precision));
         self.panel(first, room).widen(rows);
         rows[terms * width..].fill(0.0);
@@ -406,8 +285,8 @@ impl Stored<'_> {
     /// The panel that begins with a column.
     pub(crate) fn panel<'a>(&'a self, first: usize, room: &'a mut [f32]) -> Panel<'a> {
         match self {
-            Stored::Panels(panels) => panels.panel(first),
-            Stored::Plain(matrix) => matrix.panel(first, bytes_mut(room)),
+            CompressedRhs::Panels(panels) => panels.panel(first),
+            CompressedRhs::Plain(matrix) => matrix.panel(first, bytes_mut(room)),
         }
     }
 }

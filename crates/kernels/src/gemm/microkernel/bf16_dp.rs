@@ -10,10 +10,11 @@
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
 use crate::base::simd::Vector;
-use crate::gemm::microkernel::{Block, kernel, line, rows};
+use crate::gemm::microkernel::args::MicrokernelArgs;
+use crate::gemm::microkernel::generic::{indirect, rows, strided};
 use crate::gemm::pack::bf16::round;
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::precision::has_pairs;
+use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::source::Source;
 use std::marker::PhantomData;
 #[cfg(target_arch = "x86_64")]
@@ -23,16 +24,16 @@ pub(crate) use x86::Native16;
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(crate) unsafe fn run(block: &Block, rows: usize) {
+pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     // SAFETY: the caller's promise; the machine has the instruction where it is used.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if has_pairs() && block.out.columns <= 16 => {
+            Isa::Avx512 | Isa::Amx if has_dp_bf16() && block.out.columns <= 16 => {
                 x86::native_half(block, rows);
             }
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if has_pairs() => x86::native(block, rows),
+            Isa::Avx512 | Isa::Amx if has_dp_bf16() => x86::native(block, rows),
             _ => portable(block, rows),
         }
     }
@@ -40,7 +41,7 @@ pub(crate) unsafe fn run(block: &Block, rows: usize) {
 
 /// # Safety
 /// As [`run`].
-unsafe fn portable(block: &Block, rows: usize) {
+unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     #[cfg(target_arch = "aarch64")]
     type Lanes = Pairs<crate::base::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
@@ -156,7 +157,7 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
 struct Emulated;
 
 impl<V: Vector> Multiply<V> for Emulated {
-    // Slow in any case, and not worth the code of all the places that call it.
+    // Slow in any case, and not worth the format of all the places that call it.
     #[inline(never)]
     unsafe fn add_pairs(a: V, b: V, sums: V) -> V {
         let [mut x, mut y, mut to] = [[0f32; 16]; 3];
@@ -204,7 +205,7 @@ fn flushed(x: f32) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Block, Multiply, Pairs, Source, kernel, line, rows};
+    use super::{MicrokernelArgs, Multiply, Pairs, Source, indirect, rows, strided};
     use crate::base::simd::{Avx512, Vector};
     use std::arch::x86_64::*;
     use std::mem::transmute;
@@ -246,7 +247,7 @@ mod x86 {
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-    pub(super) unsafe fn native(block: &Block, rows: usize) {
+    pub(super) unsafe fn native(block: &MicrokernelArgs, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -255,7 +256,7 @@ mod x86 {
     /// # Safety
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-    pub(super) unsafe fn native_half(block: &Block, rows: usize) {
+    pub(super) unsafe fn native_half(block: &MicrokernelArgs, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe { rows!(Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
@@ -266,7 +267,7 @@ mod x86 {
 mod tests {
     use super::*;
     use crate::base::simd::Avx512;
-    use crate::gemm::microkernel::Steps;
+    use crate::gemm::source::Strides;
 
     /// Sixteen lanes and their sums: the instruction on one side, what stands in for it on the
     /// other.
@@ -282,7 +283,7 @@ mod tests {
             }
         }
         let mut found = sums;
-        // SAFETY: `has_pairs` has been asked.
+        // SAFETY: `has_dp_bf16` has been asked.
         unsafe { native(&a, &b, &mut found) };
         (found, std::array::from_fn(|i| add_pair(a[i], b[i], sums[i])))
     }
@@ -290,7 +291,7 @@ mod tests {
     /// Any bits, and bits around given exponents, where products and sums leave the normal numbers.
     #[test]
     fn the_emulation_gives_the_bits_of_the_instruction() {
-        if !has_pairs() {
+        if !has_dp_bf16() {
             return;
         }
         let mut state = 1u64;
@@ -329,14 +330,14 @@ mod tests {
                 x86::Native::store_rounded(Avx512::load(sums.as_ptr()), to.as_mut_ptr(), count);
             }
         }
-        if !has_pairs() {
+        if !has_dp_bf16() {
             return;
         }
         for (high, count) in (0..=u16::MAX).zip((0..=16).cycle()) {
             let low = |i: usize| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff][i % 6];
             let sums = std::array::from_fn(|i| f32::from_bits(u32::from(high) << 16 | low(i)));
             let mut found = [7; 16];
-            // SAFETY: `has_pairs` has been asked.
+            // SAFETY: `has_dp_bf16` has been asked.
             unsafe { store(&sums, &mut found, count) };
             let expected = |i: usize| if i < count { round(sums[i]) as u16 } else { 7 };
             assert_eq!(found, std::array::from_fn(expected), "{high:x}");
@@ -346,10 +347,10 @@ mod tests {
     /// Also where products are computed in another way because that is faster.
     #[test]
     fn blocks_are_chains_of_pairs() {
-        use crate::gemm::microkernel::Then;
         use crate::gemm::output::Out;
-        use crate::gemm::prefetch::{Ahead, Requests};
-        if !has_pairs() {
+        use crate::gemm::post_ops::BlockPostOps;
+        use crate::gemm::prefetch::{Prefetch, PrefetchStream};
+        if !has_dp_bf16() {
             return;
         }
         let (rows, lanes, width) = (3, 7, 32);
@@ -357,25 +358,25 @@ mod tests {
         let a: Vec<f32> = (0..rows * lanes).map(|i| f32::from_bits(pair(i))).collect();
         let b: Vec<f32> = (0..lanes * width).map(|i| f32::from_bits(pair(i * 5 % 23))).collect();
         for (columns, run) in
-            [(32, x86::native as unsafe fn(&Block, usize)), (16, x86::native_half)]
+            [(32, x86::native as unsafe fn(&MicrokernelArgs, usize)), (16, x86::native_half)]
         {
             let mut found = vec![0f32; rows * columns];
             let first = [a.as_ptr()];
-            let block = Block {
-                a: Source::Line(first.as_ptr(), Steps { row: lanes, inner: 1 }),
+            let block = MicrokernelArgs {
+                a: Source::Strided(first.as_ptr(), Strides { row: lanes, inner: 1 }),
                 runs: 1,
                 k: lanes,
                 b: b.as_ptr(),
-                ahead: Requests([Ahead::nothing(a.as_ptr()); 2]),
+                ahead: Prefetch([PrefetchStream::nothing(a.as_ptr()); 2]),
                 out: Out {
                     to: found.as_mut_ptr(),
                     rounds: false,
                     stride: columns,
                     columns,
-                    then: Then::NOTHING,
+                    then: BlockPostOps::NOTHING,
                 },
             };
-            // SAFETY: the operands are as large as the block says, and `has_pairs` has been asked.
+            // SAFETY: the operands are as large as the block says, and `has_dp_bf16` has been asked.
             unsafe { run(&block, rows) };
             for (at, found) in found.iter().enumerate() {
                 let (i, j) = (at / columns, at % columns);

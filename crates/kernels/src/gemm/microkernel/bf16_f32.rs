@@ -6,8 +6,10 @@
 
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Avx2, Avx512};
-use crate::gemm::microkernel::{self, Block, MAX_ROWS, Then, store_rows};
+use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs};
+use crate::gemm::microkernel::generic::{self, store_rows};
 use crate::gemm::output::Out;
+use crate::gemm::post_ops::BlockPostOps;
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
@@ -18,15 +20,15 @@ const WIDTH: usize = 32;
 #[repr(C, align(64))]
 struct Sums([f32; MAX_ROWS * WIDTH]);
 
-/// Computes a block, as [`microkernel::run`].
+/// Computes a block, as [`run`](super::run).
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
-pub(crate) unsafe fn run(block: &Block, rows: usize) {
+pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     let mut sums = MaybeUninit::<Sums>::uninit();
     let to = sums.as_mut_ptr().cast::<f32>();
-    let computed = |width: usize| Block {
-        out: Out { to, rounds: false, stride: width, columns: width, then: Then::NOTHING },
+    let computed = |width: usize| MicrokernelArgs {
+        out: Out { to, rounds: false, stride: width, columns: width, then: BlockPostOps::NOTHING },
         ..*block
     };
     // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any
@@ -34,19 +36,19 @@ pub(crate) unsafe fn run(block: &Block, rows: usize) {
     unsafe {
         match isa() {
             Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
-                flushing(|| microkernel::avx512_half(&computed(WIDTH / 2), rows));
+                flushing(|| generic::avx512_half(&computed(WIDTH / 2), rows));
                 write_half(to, &block.out, rows);
             }
             Isa::Avx512 | Isa::Amx => {
-                flushing(|| microkernel::avx512(&computed(WIDTH), rows));
+                flushing(|| generic::avx512(&computed(WIDTH), rows));
                 write(to, &block.out, rows);
             }
             Isa::Avx2 if block.out.columns <= WIDTH / 4 => {
-                flushing(|| microkernel::avx2_half(&computed(WIDTH / 4), rows));
+                flushing(|| generic::avx2_half(&computed(WIDTH / 4), rows));
                 write_avx2_half(to, &block.out, rows);
             }
             Isa::Avx2 => {
-                flushing(|| microkernel::avx2(&computed(WIDTH / 2), rows));
+                flushing(|| generic::avx2(&computed(WIDTH / 2), rows));
                 write_avx2(to, &block.out, rows);
             }
             Isa::Portable => unreachable!("the portable kernels multiply pairs"),

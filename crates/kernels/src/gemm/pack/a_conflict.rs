@@ -6,7 +6,7 @@
 //! the next ones are copied beside it, one for each element. Columns of powers of two are common.
 
 use crate::base::simd::{Vector, opaque};
-use crate::gemm::microkernel::{Block, each_row};
+use crate::gemm::microkernel::args::{MicrokernelArgs, each_row};
 use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
 
@@ -22,7 +22,7 @@ struct Stage([[[f32; LINE]; LINE]; 2]);
 
 /// Whether the rows of a block compete, which are `step` elements apart, and have whole lines.
 #[inline(always)]
-pub(crate) fn compete_at<V: Vector, const R: usize>(block: &Block, step: usize) -> bool {
+pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, step: usize) -> bool {
     let are_apart = (step * size_of::<f32>()).is_multiple_of(PAGE) && step > 0;
     V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
 }
@@ -34,7 +34,7 @@ pub(crate) fn compete_at<V: Vector, const R: usize>(block: &Block, step: usize) 
 /// There are pointers for the rows of all runs.
 #[inline(always)]
 pub(crate) unsafe fn compete<V: Vector, const R: usize>(
-    block: &Block,
+    block: &MicrokernelArgs,
     a: *const *const f32,
 ) -> bool {
     if block.runs == 0 {
@@ -50,10 +50,10 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
 /// the first where all are 0.
 ///
 /// # Safety
-/// As [`kernel`](crate::gemm::microkernel::kernel), where the rows have whole lines and `V` is one.
+/// As [`indirect`](crate::gemm::microkernel::generic::indirect), where the rows have whole lines and `V` is one.
 #[inline(always)]
 pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
-    block: &Block,
+    block: &MicrokernelArgs,
     rows: impl Fn(usize, usize) -> *const f32,
 ) -> [[V; P]; R] {
     let mut stage = MaybeUninit::<Stage>::uninit();

@@ -4,10 +4,9 @@ use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
 use crate::base::simd::{SIDE, transpose_16x16};
-use crate::gemm::dequant::pack::{Compressed, Stored};
-use crate::gemm::microkernel;
+use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::bf16::{pair_rows, widen_rows};
-use crate::gemm::precision::{Precision, Unit};
+use crate::gemm::precision::{Bf16Path, Precision};
 
 /// Where B lies before it is packed.
 #[derive(Clone, Copy, Debug)]
@@ -65,27 +64,19 @@ impl Packed {
     ) -> Packed {
         let mut data = arena.alloc(panels_len(k, n, precision) * size_of::<f32>());
         pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
-        Packed { data, k, n, width: microkernel::shape().1, precision }
+        Packed { data, k, n, width: nr(), precision }
     }
 
-    /// Packs a matrix that is stored in fewer bits.
-    ///
-    /// # Panics
-    /// As [`CompressedPanels::new`](crate::gemm::CompressedPanels::new).
-    pub fn decompressed(
+    /// A matrix whose panels a function writes: panel `i` is as [`pack_into`] would have it.
+    pub(crate) fn from_panels(
         (threads, arena): (&Threads, &WeightArena),
-        matrix: &Compressed<'_>,
+        (k, n): (usize, usize),
         precision: Precision,
+        write: impl Fn(usize, &mut [f32]) + Sync,
     ) -> Packed {
-        matrix.check();
-        let ((k, n), matrix) = (matrix.size, Stored::Plain(matrix));
-        let (_, width) = microkernel::shape();
+        let width = nr();
         let mut data = arena.alloc(panels_len(k, n, precision) * size_of::<f32>());
-        let len = width * precision.rows(k);
-        each_panel(threads, data.elements_mut::<f32>(), len, |panel, to| {
-            let mut room = vec![0f32; matrix.panel_room(precision)];
-            matrix.write(panel * width, precision, &mut room, to);
-        });
+        each_panel(threads, data.elements_mut::<f32>(), width * precision.rows(k), write);
         Packed { data, k, n, width, precision }
     }
 
@@ -96,7 +87,7 @@ impl Packed {
 
     /// The panels, one after the other.
     pub(crate) fn panels(&self) -> &[f32] {
-        assert_eq!(self.width, microkernel::shape().1, "packed for another instruction set");
+        assert_eq!(self.width, nr(), "packed for another instruction set");
         self.data.elements()
     }
 }
@@ -109,7 +100,7 @@ impl std::fmt::Debug for Packed {
 
 /// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
 pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
-    n.next_multiple_of(microkernel::shape().1) * precision.rows(k)
+    n.next_multiple_of(nr()) * precision.rows(k)
 }
 
 /// Packs a matrix into memory of [`panels_len`] elements.
@@ -124,7 +115,7 @@ pub fn pack_into(
     precision: Precision,
     to: &mut [f32],
 ) {
-    let (_, width) = microkernel::shape();
+    let width = nr();
     let len = width * precision.rows(k);
     assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
     let to = &mut to[..n.div_ceil(width) * len];
@@ -157,10 +148,10 @@ pub(crate) fn unrounded(k: usize, width: usize, precision: Precision) -> usize {
 
 /// Rounds the rows of a panel.
 pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
-    match precision.unit() {
+    match precision.bf16_path() {
         None => to.copy_from_slice(rows),
-        Some(Unit::Wide) => widen_rows(rows, width, to),
-        Some(Unit::Tiles | Unit::Pairs) => pair_rows(rows, width, to),
+        Some(Bf16Path::F32) => widen_rows(rows, width, to),
+        Some(Bf16Path::Amx | Bf16Path::DpBf16) => pair_rows(rows, width, to),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one by
 //! one in f32, as the machine multiplies them.
 
-use crate::gemm::microkernel::Steps;
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::precision::has_pairs;
-use crate::gemm::precision::{Precision, Unit, unit};
-use crate::gemm::source::Source;
+use crate::gemm::precision::has_dp_bf16;
+use crate::gemm::precision::{Bf16Path, Precision, bf16_path};
+use crate::gemm::source::{Source, Strides};
 use crate::multiversion;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -73,12 +72,12 @@ multiversion! {
 
 /// Rounds an even number of elements to as many lanes as they take.
 pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
-    match unit() {
-        Unit::Wide => {
+    match bf16_path() {
+        Bf16Path::F32 => {
             assert!(from.len() == lanes.len() && from.len().is_multiple_of(2));
             widen_each(from, lanes);
         }
-        Unit::Tiles | Unit::Pairs => {
+        Bf16Path::Amx | Bf16Path::DpBf16 => {
             assert_eq!(from.len(), 2 * lanes.len());
             // SAFETY: there is room for all, two in each lane.
             unsafe { round_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
@@ -87,7 +86,7 @@ pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
 }
 
 thread_local! {
-    /// Room for the rows of a thread: fresh memory for each tile would take longer than the rows.
+    /// Scratchpad for the rows of a thread: fresh memory for each tile would take longer than the rows.
     static SCRATCHPAD: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
@@ -96,21 +95,21 @@ pub(crate) struct Rounded {
     rows: Vec<f32>,
     first: [*const f32; 1],
     k: usize,
-    unit: Unit,
+    path: Bf16Path,
     /// Lanes from one row to the next: an odd number of cache lines, so that rows do not compete
     /// for the same places of a cache.
     stride: usize,
 }
 
 impl Rounded {
-    /// Room for `rows` rows of `k` elements.
+    /// Scratchpad for `rows` rows of `k` elements.
     pub(crate) fn new(k: usize, rows: usize) -> Rounded {
         let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
         let mut room = SCRATCHPAD.take();
         if room.len() < rows * stride {
             room.resize(rows * stride, 0.0);
         }
-        Rounded { rows: room, first: [std::ptr::null()], k, unit: unit(), stride }
+        Rounded { rows: room, first: [std::ptr::null()], k, path: bf16_path(), stride }
     }
 
     /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
@@ -135,7 +134,7 @@ impl Rounded {
             self.fill_up(row);
         }
         self.first = [self.rows.as_ptr()];
-        Source::Line(self.first.as_ptr(), Steps { row: self.stride, inner: 1 })
+        Source::Strided(self.first.as_ptr(), Strides { row: self.stride, inner: 1 })
     }
 
     /// Rounds elements of a row from element `at` on; they are 0 if there is no pointer to them.
@@ -144,7 +143,7 @@ impl Rounded {
     /// The pointer is valid for so many elements.
     unsafe fn round_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
         let to = &mut self.rows[row * self.stride..][..self.stride];
-        if self.unit == Unit::Wide {
+        if self.path == Bf16Path::F32 {
             // SAFETY: the caller's promise.
             let from = (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from, len) });
             return widen_part(from, len, to, at);
@@ -167,10 +166,10 @@ impl Rounded {
             return;
         }
         let to = &mut self.rows[row * self.stride..][..self.stride];
-        match self.unit {
-            Unit::Wide => to[self.k - 1] = 0.0,
+        match self.path {
+            Bf16Path::F32 => to[self.k - 1] = 0.0,
             // The second of the last pair is in the upper half of its lane.
-            Unit::Tiles | Unit::Pairs => {
+            Bf16Path::Amx | Bf16Path::DpBf16 => {
                 let last = &mut to[self.k / 2];
                 *last = f32::from_bits(last.to_bits() & 0xffff);
             }
@@ -202,7 +201,7 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
     // SAFETY: the caller's promise; what is referred to has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if has_pairs() {
+        if has_dp_bf16() {
             return round_natively(from, len, to);
         }
         to.write_bytes(0, len);
@@ -287,7 +286,7 @@ mod tests {
 
     #[test]
     fn both_ways_of_rounding_are_the_same() {
-        if !has_pairs() {
+        if !has_dp_bf16() {
             return;
         }
         for high in 0..=u16::MAX {
@@ -295,7 +294,7 @@ mod tests {
                 [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| u32::from(high) << 16 | low);
             let from = bits.map(f32::from_bits);
             let mut native = [0u16; 6];
-            // SAFETY: `has_pairs` has been asked, and both are of the same length.
+            // SAFETY: `has_dp_bf16` has been asked, and both are of the same length.
             unsafe { round_natively(from.as_ptr(), from.len(), native.as_mut_ptr()) };
             assert_eq!(native, from.map(|x| round(x) as u16), "{from:?}");
         }

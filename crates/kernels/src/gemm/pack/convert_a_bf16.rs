@@ -4,9 +4,10 @@
 
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
+use crate::gemm::im2col::{Place, Window, Windows};
 use crate::gemm::pack::bf16::round_all;
 use crate::gemm::precision::Precision;
-use crate::gemm::{Left, Place, Product, Window, Windows};
+use crate::gemm::problem::{Gemm, Lhs};
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 15;
@@ -14,21 +15,21 @@ const GRAIN: usize = 1 << 15;
 /// Positions with the zeros for each of a line, at most: a file may ask for any padding.
 const MOST: usize = 4;
 
-impl Product<'_> {
+impl Gemm<'_> {
     /// Whether rounding A first pays if there are `across` tiles side by side. Pairs must not
     /// reach from one run into the next.
     pub(crate) fn rounds_first(&self, across: usize) -> bool {
         let (len, run) = match self.a {
-            Left::Rows { stride, .. } => (self.m * stride, stride),
-            Left::Runs { values, run, .. } => (values.len(), run),
-            Left::Windows(windows) if !windows.reads_all() => return false,
-            Left::Windows(windows) => (windows.input.len(), windows.place.position),
-            Left::Rounded(Left::Windows(windows)) => {
+            Lhs::Rows { stride, .. } => (self.m * stride, stride),
+            Lhs::Runs { values, run, .. } => (values.len(), run),
+            Lhs::Windows(windows) if !windows.reads_all() => return false,
+            Lhs::Windows(windows) => (windows.input.len(), windows.place.position),
+            Lhs::Bf16(Lhs::Windows(windows)) => {
                 let [_, _, width] = windows.axes;
                 let gains = windows.reads_all() && padded(width) != width;
                 return gains && !self.precision.has_tiles();
             }
-            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return false,
+            Lhs::Scaled { .. } | Lhs::Concat { .. } | Lhs::Bf16(_) => return false,
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
         let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
@@ -41,15 +42,15 @@ impl Product<'_> {
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
-        then: impl FnOnce(&Product<'_>),
+        then: impl FnOnce(&Gemm<'_>),
     ) {
         let values = match self.a {
-            Left::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
-            Left::Runs { values, .. } => values,
-            Left::Windows(of) | Left::Rounded(&Left::Windows(of)) => {
+            Lhs::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
+            Lhs::Runs { values, .. } => values,
+            Lhs::Windows(of) | Lhs::Bf16(&Lhs::Windows(of)) => {
                 return self.round_windows(of, threads, scratch, then);
             }
-            Left::Scaled { .. } | Left::Beside { .. } | Left::Rounded(_) => return then(self),
+            Lhs::Scaled { .. } | Lhs::Concat { .. } | Lhs::Bf16(_) => return then(self),
         };
         let per_lane = self.precision.per_lane();
         let mut lanes = scratch.take::<f32>(values.len() / per_lane);
@@ -64,13 +65,11 @@ impl Product<'_> {
             round_all(&values[2 * pairs.start..2 * pairs.end], to);
         });
         let a = match self.a {
-            Left::Runs { runs, run, .. } => {
-                Left::Runs { values: &lanes, runs, run: run / per_lane }
-            }
-            Left::Rows { stride, .. } => Left::Rows { values: &lanes, stride: stride / per_lane },
+            Lhs::Runs { runs, run, .. } => Lhs::Runs { values: &lanes, runs, run: run / per_lane },
+            Lhs::Rows { stride, .. } => Lhs::Rows { values: &lanes, stride: stride / per_lane },
             other => other,
         };
-        then(&Product { a: Left::Rounded(&a), ..*self });
+        then(&Gemm { a: Lhs::Bf16(&a), ..*self });
     }
 
     /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows that
@@ -80,12 +79,12 @@ impl Product<'_> {
         of: &Windows<'_>,
         threads: &Threads,
         scratch: &ScratchPool,
-        then: impl FnOnce(&Product<'_>),
+        then: impl FnOnce(&Gemm<'_>),
     ) {
         let [depth, height, own] = of.axes;
         let width = padded(own);
-        let is_rounded = matches!(self.a, Left::Rounded(_));
-        let per_lane = if is_rounded { 1 } else { self.precision.per_lane() };
+        let is_bf16 = matches!(self.a, Lhs::Bf16(_));
+        let per_lane = if is_bf16 { 1 } else { self.precision.per_lane() };
         let position = of.place.position / per_lane;
         let (line, lines) = (width.input * position, depth.input * height.input);
         let batch = of.input.len() / of.place.image.max(1);
@@ -99,7 +98,7 @@ impl Product<'_> {
                 let (inside, right) = rest.split_at_mut(own.input * position);
                 let from = &of.input[batch * of.place.image + y * len..][..len];
                 left.fill(0.0);
-                match is_rounded {
+                match is_bf16 {
                     true => inside.copy_from_slice(from),
                     false => round_all(from, inside),
                 }
@@ -113,7 +112,7 @@ impl Product<'_> {
             channels: (0, of.channels.1 / per_lane),
             zeros: of.zeros,
         };
-        then(&Product { a: Left::Rounded(&Left::Windows(&windows)), ..*self });
+        then(&Gemm { a: Lhs::Bf16(&Lhs::Windows(&windows)), ..*self });
     }
 }
 

@@ -2,9 +2,13 @@
 //! (VNNI), or in pairs of words.
 
 use super::input::{Image, Rows, Shape, Tile};
+#[cfg(target_arch = "x86_64")]
+use crate::base::amx::has_byte_tiles;
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::amx::kernel::{self as tiles, Configured, RowBlock};
+use crate::gemm::amx::config::{RowBlock, TileConfig};
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::amx::kernel::multiply_bytes;
 use crate::multiversion;
 
 /// Rows of a tile.
@@ -17,7 +21,7 @@ pub(super) const ROWS: usize = 2 * SIDE;
 pub(super) const WIDTH: usize = 32;
 
 /// Bytes of a panel for each four terms.
-const FOURS: usize = 4 * WIDTH;
+const DOT4_BYTES: usize = 4 * WIDTH;
 
 /// Rows in whose time so many are multiplied that lie side by side.
 pub(super) fn rows(count: usize) -> usize {
@@ -32,13 +36,13 @@ pub(super) fn rows(count: usize) -> usize {
 /// Whether rows are multiplied in tiles.
 fn has_tiles() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return isa() == Isa::Amx && tiles::has_byte_tiles();
+    return isa() == Isa::Amx && has_byte_tiles();
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }
 
 /// Whether there is an instruction for products of bytes; else they are multiplied as words.
-pub(super) fn multiplies_bytes() -> bool {
+pub(super) fn has_dot4() -> bool {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Amx => has_tiles() || is_x86_feature_detected!("avx512vnni"),
@@ -67,13 +71,13 @@ impl Default for Sums {
 
 /// How a thread multiplies.
 #[derive(Default)]
-pub(super) struct Unit {
+pub(super) struct Microkernel {
     #[cfg(target_arch = "x86_64")]
-    tiles: Configured,
-    words: Words,
+    tiles: TileConfig,
+    words: I16Kernel,
 }
 
-impl Unit {
+impl Microkernel {
     /// Computes the sums of a block.
     ///
     /// # Panics
@@ -107,14 +111,14 @@ impl Unit {
             Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
                 for (part, sums) in parts.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
                     // SAFETY: the machine has the instructions; all has been checked.
-                    unsafe { x86::in_fours(part, panel, sums) }
+                    unsafe { x86::dot4_avx512(part, panel, sums) }
                 }
             }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
                 for (part, sums) in parts.iter().zip(sums.chunks_exact_mut(SIDE * WIDTH)) {
                     // SAFETY: as above.
-                    unsafe { x86::in_fours_of_avx2(part, panel, sums) }
+                    unsafe { x86::dot4_avx2(part, panel, sums) }
                 }
             }
             _ => self.words.multiply(&parts, panel, sums),
@@ -145,7 +149,7 @@ impl Unit {
         // SAFETY: the caller's promise.
         unsafe {
             self.tiles.prepare(&rows);
-            tiles::multiply_bytes(&rows, panel.as_ptr().cast(), sums);
+            multiply_bytes(&rows, panel.as_ptr().cast(), sums);
         }
     }
 }
@@ -173,7 +177,7 @@ impl Part<'_> {
 
 /// Rows and a panel in 16 bits, for machines that multiply no bytes: pairs of terms, side by side.
 #[derive(Default)]
-struct Words {
+struct I16Kernel {
     rows: Vec<i16>,
     /// Each pair in 32 bits, the first of it in the lower half.
     panel: Vec<u32>,
@@ -181,7 +185,7 @@ struct Words {
     of: usize,
 }
 
-impl Words {
+impl I16Kernel {
     /// The sums of both tiles. All of their rows pass by a part of the panel, which then is in the cache.
     fn multiply(&mut self, parts: &[Part<'_>; 2], panel: &[i8], sums: &mut [i32; ROWS * WIDTH]) {
         if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
@@ -201,7 +205,7 @@ impl Words {
                 }
             }
         }
-        multiply_words(&self.rows, terms, &self.panel, sums);
+        multiply_i16(&self.rows, terms, &self.panel, sums);
         sums.copy_within(first * WIDTH..(first + second) * WIDTH, SIDE * WIDTH);
     }
 }
@@ -209,16 +213,16 @@ impl Words {
 /// The sums of some rows, each of an even number of terms, by a panel: for each two terms a pair of words
 /// of each column, the first in the lower half.
 #[inline(never)]
-pub(super) fn multiply_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+pub(super) fn multiply_i16(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
     match isa() {
-        Isa::Portable => in_words(rows, terms, panel, sums),
+        Isa::Portable => i16_portable(rows, terms, panel, sums),
         #[cfg(target_arch = "x86_64")]
         _ => {
             // SAFETY: the machine has AVX2.
-            unsafe { x86::in_pairs(rows, terms, panel, sums) }
+            unsafe { x86::i16_avx2(rows, terms, panel, sums) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        _ => in_words(rows, terms, panel, sums),
+        _ => i16_portable(rows, terms, panel, sums),
     }
 }
 
@@ -233,7 +237,7 @@ multiversion! {
 multiversion! {
     /// The first two terms of each four of all columns, then the others.
     fn widen_panel(from: &[i8], to: &mut [u32]) {
-        let (from, _) = from.as_chunks::<FOURS>();
+        let (from, _) = from.as_chunks::<DOT4_BYTES>();
         let (to, _) = to.as_chunks_mut::<{ 2 * WIDTH }>();
         for (from, to) in from.iter().zip(to) {
             for j in 0..WIDTH {
@@ -255,7 +259,7 @@ fn signed(x: u32, left: u32) -> u32 {
 }
 
 /// Pair by pair.
-fn in_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
     for (row, sums) in rows.chunks_exact(terms).zip(sums.as_chunks_mut::<WIDTH>().0) {
         sums.fill(0);
         for (a, b) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks::<WIDTH>().0) {
@@ -269,7 +273,7 @@ fn in_words(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{FOURS, Part, WIDTH};
+    use super::{DOT4_BYTES, Part, WIDTH};
     use std::arch::x86_64::*;
 
     /// Four terms of a row.
@@ -304,19 +308,19 @@ mod x86 {
     /// # Safety
     /// AVX512-VNNI; the rows are within the bytes, the panel is for them, and there are sums of each.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) unsafe fn in_fours(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
+    pub(super) unsafe fn dot4_avx512(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
         // SAFETY: the caller's promise.
         unsafe {
             in_blocks!(8: 1 2 3 4 5 6 7 8; part.rows, (row, R) => {
-                rows_in_fours::<R>(part, row, panel, sums)
+                dot4_rows_avx512::<R>(part, row, panel, sums)
             });
         }
     }
 
     /// # Safety
-    /// As [`in_fours`], for `R` rows from one on.
+    /// As [`dot4_avx512`], for `R` rows from one on.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn rows_in_fours<const R: usize>(
+    unsafe fn dot4_rows_avx512<const R: usize>(
         part: &Part<'_>,
         row: usize,
         panel: &[i8],
@@ -335,7 +339,7 @@ mod x86 {
                         own[i][p] = _mm512_dpbusd_epi32(own[i][p], a, columns[p]);
                     }
                 }
-                b = b.wrapping_add(FOURS);
+                b = b.wrapping_add(DOT4_BYTES);
             });
             for i in 0..R {
                 for p in 0..2 {
@@ -347,21 +351,21 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-VNNI; otherwise as [`in_fours`].
+    /// AVX-VNNI; otherwise as [`dot4_avx512`].
     #[target_feature(enable = "avx2,avxvnni")]
-    pub(super) unsafe fn in_fours_of_avx2(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
+    pub(super) unsafe fn dot4_avx2(part: &Part<'_>, panel: &[i8], sums: &mut [i32]) {
         // SAFETY: the caller's promise.
         unsafe {
             in_blocks!(3: 1 2 3; part.rows, (row, R) => {
-                rows_in_fours_of_avx2::<R>(part, row, panel, sums)
+                dot4_rows_avx2::<R>(part, row, panel, sums)
             });
         }
     }
 
     /// # Safety
-    /// As [`in_fours_of_avx2`], for `R` rows from one on.
+    /// As [`dot4_avx2`], for `R` rows from one on.
     #[target_feature(enable = "avx2,avxvnni")]
-    unsafe fn rows_in_fours_of_avx2<const R: usize>(
+    unsafe fn dot4_rows_avx2<const R: usize>(
         part: &Part<'_>,
         row: usize,
         panel: &[i8],
@@ -380,7 +384,7 @@ mod x86 {
                         own[i][p] = _mm256_dpbusd_avx_epi32(own[i][p], a, columns);
                     }
                 }
-                b = b.wrapping_add(FOURS);
+                b = b.wrapping_add(DOT4_BYTES);
             });
         }
         // SAFETY: there are sums of all columns.
@@ -414,7 +418,7 @@ mod x86 {
     /// # Safety
     /// AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn in_pairs(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+    pub(super) unsafe fn i16_avx2(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
         let count = rows.len() / terms;
         assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
         sums[..count * WIDTH].fill(0);
@@ -427,7 +431,7 @@ mod x86 {
                     in_blocks!(6: 1 2 3 4 5 6; count, (row, R) => {
                         let own = rows.add(row * terms);
                         let sums = sums[row * WIDTH + half..].as_mut_ptr();
-                        rows_in_pairs::<R>((own, terms), &panel[half..], sums);
+                        i16_rows_avx2::<R>((own, terms), &panel[half..], sums);
                     });
                 }
             }
@@ -437,9 +441,9 @@ mod x86 {
     /// Adds the products of `R` rows, `terms` apart, by [`HALF`] columns of a panel, to sums.
     ///
     /// # Safety
-    /// As [`in_pairs`], for rows and sums from one on, and a panel from a column on.
+    /// As [`i16_avx2`], for rows and sums from one on, and a panel from a column on.
     #[target_feature(enable = "avx2")]
-    unsafe fn rows_in_pairs<const R: usize>(
+    unsafe fn i16_rows_avx2<const R: usize>(
         (rows, terms): (*const i16, usize),
         panel: &[u32],
         sums: *mut i32,
@@ -491,11 +495,11 @@ mod tests {
         widen_panel(&panel, &mut words);
         let panel = words;
         let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
-        in_words(&rows, terms, &panel, &mut plain);
+        i16_portable(&rows, terms, &panel, &mut plain);
         // SAFETY: the machine has AVX2.
         unsafe {
-            x86::in_pairs(&rows, terms, &panel, &mut pairs);
-            x86::in_pairs(&[], terms, &panel, &mut []);
+            x86::i16_avx2(&rows, terms, &panel, &mut pairs);
+            x86::i16_avx2(&[], terms, &panel, &mut []);
         }
         assert_eq!(pairs, plain);
     }

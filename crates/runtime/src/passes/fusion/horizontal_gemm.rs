@@ -7,7 +7,7 @@ use crate::fused::matmul::FusedMatMul;
 use crate::fused::post_ops::{Operand, Then};
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::passes::PassCx;
-use kernels::gemm::{Precision, are_few};
+use kernels::gemm::{Precision, can_group};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ const MOST: usize = 8;
 const INPUTS: usize = 7;
 
 /// Nodes that are products of the same rows.
-type Group = Vec<Member>;
+type Group = Vec<GroupedGemm>;
 
 /// One of them.
-struct Member {
+struct GroupedGemm {
     /// The position of the node.
     at: usize,
     product: FusedMatMul,
@@ -46,7 +46,7 @@ pub(crate) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
             let node = nodes[member.at].take()?;
             Some(without_factor(member, node))
         });
-        let members: Vec<(Member, Node)> = members.collect();
+        let members: Vec<(GroupedGemm, Node)> = members.collect();
         // What is made of constants alone can be made earlier.
         for value in members.iter().flat_map(|(_, node)| &node.inputs[1..]) {
             net.nodes.extend(producer.get(value).and_then(|at| nodes[*at].take()));
@@ -73,7 +73,7 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
         let factor = factor(net, node, &product, group);
         let known = &others[..others.len() - usize::from(factor.is_some())];
         if group.len() < MOST && known.iter().all(is_known) {
-            group.push(Member { at: i, product, factor });
+            group.push(GroupedGemm { at: i, product, factor });
         }
     }
     let several = by_rows.into_values().filter(|group| group.len() > 1);
@@ -90,7 +90,7 @@ fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Optio
 }
 
 /// A node whose factor is no input of its own.
-fn without_factor(mut member: Member, mut node: Node) -> (Member, Node) {
+fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node) {
     if member.factor.is_some() {
         member.product.then.pop();
         node.inputs.pop();
@@ -112,12 +112,12 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
     // By weights as they are stored they are computed in f32.
     let stored = product.weights.is_some();
     let precision = if stored { Precision::F32 } else { cx.resources.options.precision };
-    let few = are_few(shape.rows(), precision);
+    let few = can_group(shape.rows(), precision);
     (shape.reads_through() && few).then_some(product)
 }
 
 /// One node for all members.
-fn one(members: Vec<(Member, Node)>) -> Option<Node> {
+fn one(members: Vec<(GroupedGemm, Node)>) -> Option<Node> {
     let (_, first) = members.first()?;
     let (rows, layer) = (first.inputs[0], first.layer);
     let others = members.iter().flat_map(|(_, node)| &node.inputs[1..]);

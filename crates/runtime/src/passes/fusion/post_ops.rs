@@ -115,8 +115,8 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         let input = node.inputs[0];
         // Others round as FakeQuantize does.
         let maker = rewriter.only_for(input)?;
-        let is_by_channels = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_by_channels());
-        if !is_by_channels && maker.fused::<IntegerConvolution>().is_none() {
+        let is_depthwise = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_depthwise());
+        if !is_depthwise && maker.fused::<IntegerConvolution>().is_none() {
             return None;
         }
         let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);

@@ -14,7 +14,7 @@ use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::reshape::Reshape;
 use ir::ElementType;
-use kernels::gemm::{Code, Precision, THIN_ROWS};
+use kernels::gemm::{Precision, THIN_ROWS, WeightFormat};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn by_stored(
     }
     // bf16 is as large as f16.
     let is_small = sizes.iter().product::<usize>() < WIDENED || precision == Precision::Bf16;
-    if stored.weights.code == Code::F16 && is_small && shape.rows() > THIN_ROWS {
+    if stored.weights.format == WeightFormat::F16 && is_small && shape.rows() > THIN_ROWS {
         stored.weights.widened = Some(precision);
     }
     let more = stored.inputs.len() - 1;
@@ -72,9 +72,9 @@ impl Stored {
         by_rows: bool,
     ) -> Option<Stored> {
         if let Some((elements, ElementType::F16)) = widened(rewriter, value) {
-            let (code, sizes) = (Code::F16, sizes.clone());
+            let (format, sizes) = (WeightFormat::F16, sizes.clone());
             let (scales, zeros, widened) = (None, None, None);
-            let weights = Weights { code, sizes, by_rows, group: 1, scales, zeros, widened };
+            let weights = Weights { format, sizes, by_rows, group: 1, scales, zeros, widened };
             return Some(Stored { weights, inputs: smallvec![elements] });
         }
         let maker = rewriter.maker(value)?;
@@ -84,17 +84,17 @@ impl Stored {
         either_way(scaled, Kind::Multiply).find_map(|[shifted, scales]| {
             let (scales, scales_apart) = axes.factors(rewriter, scales)?;
             let minus = rewriter.maker(shifted).and_then(|node| operands(node, Kind::Subtract));
-            let (elements, code) = axes.elements(rewriter, minus.map_or(shifted, |[x, _]| x))?;
+            let (elements, format) = axes.elements(rewriter, minus.map_or(shifted, |[x, _]| x))?;
             let mut inputs = smallvec![elements, scales];
             let mut zeros_apart = None;
             if let Some([_, zeros]) = minus {
                 let (zeros, apart) = axes.factors(rewriter, zeros)?;
                 zeros_apart = Some(apart);
-                inputs.push(are_elements(rewriter.net, zeros, code)?);
+                inputs.push(are_elements(rewriter.net, zeros, format)?);
             }
             let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
             let (zeros, widened) = (zeros_apart, None);
-            let weights = Weights { code, sizes, by_rows, group, scales, zeros, widened };
+            let weights = Weights { format, sizes, by_rows, group, scales, zeros, widened };
             Some(Stored { weights, inputs })
         })
     }
@@ -161,31 +161,39 @@ impl Axes {
 
     /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or rows
     /// share a byte.
-    fn elements(&self, rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<(ValueId, Code)> {
+    fn elements(
+        &self,
+        rewriter: &GraphRewriter<'_>,
+        value: ValueId,
+    ) -> Option<(ValueId, WeightFormat)> {
         let (elements, element_type) = widened(rewriter, value)?;
         let is_even = self.group().is_multiple_of(2) && self.sizes.last()?.is_multiple_of(2);
-        let code = match element_type {
-            ElementType::U8 => Code::U8,
-            ElementType::I8 => Code::I8,
-            ElementType::U4 if is_even => Code::U4,
-            ElementType::I4 if is_even => Code::I4,
+        let format = match element_type {
+            ElementType::U8 => WeightFormat::U8,
+            ElementType::I8 => WeightFormat::I8,
+            ElementType::U4 if is_even => WeightFormat::U4,
+            ElementType::I4 if is_even => WeightFormat::I4,
             _ => return None,
         };
-        (rewriter.net.sizes(elements)? == self.sizes).then_some((elements, code))
+        (rewriter.net.sizes(elements)? == self.sizes).then_some((elements, format))
     }
 }
 
 /// The same zero points, if elements could have their values.
-fn are_elements(net: &Net, zeros: ValueId, code: Code) -> Option<ValueId> {
+fn are_elements(net: &Net, zeros: ValueId, format: WeightFormat) -> Option<ValueId> {
     let tensor = net.values[zeros].constant.as_ref()?;
-    let (low, high) = match (code, tensor.element_type()) {
-        (Code::U8, ElementType::U8) | (Code::I8, ElementType::I8) => return Some(zeros),
-        (Code::U4, ElementType::U4) | (Code::I4, ElementType::I4) => return Some(zeros),
-        (Code::U8, _) => (0.0, 255.0),
-        (Code::I8, _) => (-128.0, 127.0),
-        (Code::U4, _) => (0.0, 15.0),
-        (Code::I4, _) => (-8.0, 7.0),
-        (Code::F16, _) => return None,
+    let (low, high) = match (format, tensor.element_type()) {
+        (WeightFormat::U8, ElementType::U8) | (WeightFormat::I8, ElementType::I8) => {
+            return Some(zeros);
+        }
+        (WeightFormat::U4, ElementType::U4) | (WeightFormat::I4, ElementType::I4) => {
+            return Some(zeros);
+        }
+        (WeightFormat::U8, _) => (0.0, 255.0),
+        (WeightFormat::I8, _) => (-128.0, 127.0),
+        (WeightFormat::U4, _) => (0.0, 15.0),
+        (WeightFormat::I4, _) => (-8.0, 7.0),
+        (WeightFormat::F16, _) => return None,
     };
     let wide = convert_tensor(tensor, ElementType::F32).ok()?;
     let is_one = |x: &f32| x.fract() == 0.0 && (low..=high).contains(x);

@@ -21,8 +21,8 @@ use infer::ops::unary::{self, Unary};
 use ir::ElementType;
 use kernels::conv::Convolution;
 use kernels::gemm::{Precision, Window};
-use kernels::quantize::{ColumnLevels, ToLevel};
-use kernels::quantized::{Levels, Quantized};
+use kernels::quantize::{ColumnQuantizers, Quantizer};
+use kernels::quantized::{QuantParams, QuantizedConvolution};
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
 }
 
 /// The levels of what a node gives: it rounds to them, or keeps those of its input.
-fn levels(net: &Net, node: &Node) -> Option<Levels> {
+fn levels(net: &Net, node: &Node) -> Option<QuantParams> {
     if node.is::<FakeQuantize>().is_some() {
         return Some(rounding(net, node)?.levels);
     }
@@ -67,7 +67,7 @@ fn levels(net: &Net, node: &Node) -> Option<Levels> {
 }
 
 /// The levels of what a node only moves, and of the zeros that it may put between.
-fn moved(net: &Net, node: &Node) -> Option<Levels> {
+fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     let moves = node.op()?.traits().moves;
     let is_zero = |v: ValueId| number(net, v) == Some(0.0);
     let read = node.inputs.iter().enumerate().filter(|(i, _)| moves.contains(*i));
@@ -90,10 +90,10 @@ fn is_largest(net: &Net, node: &Node) -> Option<()> {
 
 /// How a FakeQuantize rounds all its elements.
 pub(crate) struct Rounding {
-    pub(crate) to: ToLevel,
+    pub(crate) to: Quantizer,
     pub(crate) scale: f32,
     pub(crate) low: f32,
-    levels: Levels,
+    levels: QuantParams,
 }
 
 /// That of a node that rounds all elements of f32 alike, to levels one of which is 0.
@@ -102,9 +102,9 @@ pub(crate) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
     let &[data, from_low, from_high, low, high] = &node.inputs[..] else { return None };
     let (from_low, from_high) = (number(net, from_low)?, number(net, from_high)?);
     let (low, high) = (number(net, low)?, number(net, high)?);
-    let to = ToLevel::new(from_low, from_high, count).filter(|_| net.is_f32(data))?;
+    let to = Quantizer::new(from_low, from_high, count).filter(|_| net.is_f32(data))?;
     let scale = (f64::from(high) - f64::from(low)) / (count - 1) as f64;
-    let levels = Levels::new(low.into(), scale)?;
+    let levels = QuantParams::new(low.into(), scale)?;
     Some(Rounding { to, scale: scale as f32, low, levels })
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     let all = [a?, b?, c?, d?];
     let of = |column: usize| all.map(|limit| limit[if limit.len() == 1 { 0 } else { column }]);
     let each: Vec<[f32; 4]> = (0..columns).map(of).collect();
-    let parameters = ColumnLevels::parameters(&each, levels)?;
+    let parameters = ColumnQuantizers::parameters(&each, levels)?;
     let parameters = Tensor::from_vec(&[parameters.len()], parameters).ok()?;
     Some((parameters, levels.checked_sub(1)? as f32))
 }
@@ -171,14 +171,14 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let integers = net.values[filters].integers.clone()?;
     let levels = net.values[data].levels?;
     let (conv, channels_first) = convolution(net, node, &integers)?;
-    let quantized = Quantized::new(&conv, levels)?;
+    let quantized = QuantizedConvolution::new(&conv, levels)?;
     let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
     let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
     let inputs = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
     let made = IntegerConvolution {
         quantized,
         columns: conv.outputs,
-        reads: Reads::Values { level: levels.to_level()?, channels_first },
+        reads: Reads::F32 { level: levels.quantizer()?, channels_first },
         gates: None,
         then: Vec::new(),
         writes: None,

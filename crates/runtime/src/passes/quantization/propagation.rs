@@ -13,17 +13,17 @@ use crate::passes::quantization::lowering::rounding;
 use crate::tensor::Tensor;
 use infer::Fact;
 use ir::ElementType;
-use kernels::quantize::{ColumnLevels, ToLevel};
+use kernels::quantize::{ColumnQuantizers, Quantizer};
 use std::sync::Arc;
 
 /// Data that are rounded for a convolution alone are rounded while it reads them.
 pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| {
         let conv = node.fused::<IntegerConvolution>()?;
-        let Reads::Values { channels_first, .. } = conv.reads else { return None };
+        let Reads::F32 { channels_first, .. } = conv.reads else { return None };
         let maker = rewriter.only_for(*node.inputs.first()?)?;
         let level = rounding(rewriter.net, maker)?.to;
-        let reads = Reads::Values { level, channels_first };
+        let reads = Reads::F32 { level, channels_first };
         let operation = Operation::Fused(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
         let mut node = Node { operation, ..node.clone() };
         node.inputs[0] = *maker.inputs.first()?;
@@ -34,9 +34,9 @@ pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// What the bytes are that a value becomes.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// Levels of a FakeQuantize: how they are found, how far apart their values are, and the first.
-    Alike(ToLevel, f32, f32),
-    /// Levels of each channel by the parameters that a value holds.
+    /// One FakeQuantize: its quantizer, the distance between its values, and the first of them.
+    Alike(Quantizer, f32, f32),
+    /// Each channel has its own; a value holds the parameters.
     OfChannels(ValueId),
 }
 
@@ -69,7 +69,7 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Fu
             (Arc::new(conv), bytes)
         }
         None => {
-            let mut conv = node.fused::<ChannelsLast>().filter(|c| c.is_by_channels())?.clone();
+            let mut conv = node.fused::<ChannelsLast>().filter(|c| c.is_depthwise())?.clone();
             let Then::Quantize(to, scale, low) = conv.then.pop()? else { return None };
             conv.writes = Some(to);
             (Arc::new(conv), Bytes::Alike(to, scale, low))
@@ -93,8 +93,8 @@ fn is_taken(
     let takes = |node: &Node| {
         let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
         if let Some(conv) = node.fused::<IntegerConvolution>() {
-            // Levels of another FakeQuantize are found from values.
-            let is_data = |i: usize| i == 0 && conv.reads_levels(net.values[value].levels);
+            // Another FakeQuantize quantizes values in f32.
+            let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].levels);
             let is_added = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
             let are_alike = matches!(bytes, Bytes::Alike(..));
             return are_alike && places.all(|i| is_data(i) || is_added(i));
@@ -143,7 +143,7 @@ fn reading(
 ) -> IntegerConvolution {
     let mut conv = conv.clone();
     if node.inputs[0] == value {
-        conv.reads = Reads::Levels;
+        conv.reads = Reads::Quantized;
     }
     for then in &mut conv.then {
         match (*then, bytes) {
@@ -163,7 +163,7 @@ fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
     match bytes {
         Bytes::OfChannels(parameters) => Some(parameters),
         Bytes::Alike(to, scale, low) => {
-            let all = ColumnLevels::alike(to, (scale, low), channels);
+            let all = ColumnQuantizers::alike(to, (scale, low), channels);
             Some(net.add(Value::known(Tensor::from_vec(&[all.len()], all).ok()?)))
         }
     }

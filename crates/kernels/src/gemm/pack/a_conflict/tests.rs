@@ -1,12 +1,14 @@
 use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 use crate::gemm::*;
 
 /// What a product gives whose element `i` of row `row` is `of(row, i)`, against one chain of
 /// multiply-adds for each element.
 fn is_chains(
     (m, n, k): (usize, usize, usize),
-    a: Left<'_>,
+    a: Lhs<'_>,
     of: impl Fn(usize, usize) -> f32,
     what: &str,
 ) {
@@ -16,9 +18,8 @@ fn is_chains(
     let arena = (&threads, WeightArena::unpooled());
     let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), Precision::F32);
     let mut c = vec![f32::NAN; m * n];
-    let b_as = Right::Packed(&packed);
-    let product =
-        Product { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, steps: &[] };
+    let b_as = Rhs::Packed(&packed);
+    let product = Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, steps: &[] };
     product.run(&threads, &ScratchPool::default(), &mut c);
     for (i, found) in c.iter().enumerate() {
         let (row, column) = (i / n, i % n);
@@ -38,7 +39,7 @@ fn rows_that_lie_pages_apart_are_chains() {
     for (m, stride, k) in [8, 9, 13, 14, 23, 30].iter().flat_map(|m| {
         [(1024, 1024), (2048, 2048), (1024, 1008), (1024, 1003)].map(|s| (*m, s.0, s.1))
     }) {
-        let a = Left::Rows { values: &all, stride };
+        let a = Lhs::Rows { values: &all, stride };
         is_chains((m, 45, k), a, |row, i| all[row * stride + i], &format!("{m} {stride} {k}"));
     }
 }
@@ -50,7 +51,7 @@ fn runs_that_lie_pages_apart_are_chains() {
     let all = values(9 * run);
     let runs: Vec<u32> = (0..2 * m as u32).map(|i| i * 5 % 9).collect();
     let of = |row: usize, i: usize| all[runs[2 * row + i / run] as usize * run + i % run];
-    is_chains((m, 33, 2 * run), Left::Runs { values: &all, runs: &runs, run }, of, "runs");
+    is_chains((m, 33, 2 * run), Lhs::Runs { values: &all, runs: &runs, run }, of, "runs");
 }
 
 /// Windows whose positions are pages apart, with taps outside the input.
@@ -72,5 +73,5 @@ fn windows_that_lie_pages_apart_are_chains() {
         let at = axes[1].position(y, tap / 3).zip(axes[2].position(x, tap % 3));
         at.map_or(0.0, |(y, x)| input[(y * width + x) * channels + i % channels])
     };
-    is_chains((m, 40, k), Left::Windows(&windows), of, "windows");
+    is_chains((m, 40, k), Lhs::Windows(&windows), of, "windows");
 }

@@ -3,7 +3,9 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, f16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Compressed, CompressedPanels, Factors, Layout, Packed, Precision, Step};
+use crate::gemm::{
+    Compressed, CompressedPanels, GroupParams, Layout, Packed, Precision, Rhs, Step, WeightFormat,
+};
 
 fn numbers(len: usize, modulus: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7919 + 13) % modulus) as f32 / 16.0 - 2.0).collect()
@@ -17,19 +19,20 @@ struct Matrix {
     values: Vec<f32>,
 }
 
-const CODES: [Code; 5] = [Code::F16, Code::U8, Code::I8, Code::U4, Code::I4];
+const FORMATS: [WeightFormat; 5] =
+    [WeightFormat::F16, WeightFormat::U8, WeightFormat::I8, WeightFormat::U4, WeightFormat::I4];
 
-fn matrix(code: Code, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
+fn matrix(format: WeightFormat, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
     let groups = k / group;
     // Products with those in f32 are rounded, with those in f16 not.
     let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
     let rounded = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
     let scales: Vec<f32> = (0..n * groups).map(|i| rounded(scale(i))).collect();
     let integer = |i: usize| ((i * 2_654_435_761) >> 7) as u8;
-    let value = |byte: u8| match code {
-        Code::U8 => f32::from(byte),
-        Code::I8 => f32::from(byte as i8),
-        Code::U4 => f32::from(byte & 15),
+    let value = |byte: u8| match format {
+        WeightFormat::U8 => f32::from(byte),
+        WeightFormat::I8 => f32::from(byte as i8),
+        WeightFormat::U4 => f32::from(byte & 15),
         _ => f32::from((byte << 4) as i8 >> 4),
     };
     let zeros: Vec<f32> = (0..n * groups).map(|i| value(integer(i + 77))).collect();
@@ -38,14 +41,14 @@ fn matrix(code: Code, by_rows: bool, (k, n): (usize, usize), group: usize) -> Ma
     let mut values = vec![0.0; k * n];
     for (p, j) in (0..k).flat_map(|p| (0..n).map(move |j| (p, j))) {
         let factor = j * groups + p / group;
-        values[p * n + j] = match code {
-            Code::F16 => half(at(p, j)).to_f32(),
+        values[p * n + j] = match format {
+            WeightFormat::F16 => half(at(p, j)).to_f32(),
             _ => (value(integer(at(p, j))) - zeros[factor]) * scales[factor],
         };
     }
-    let bytes = match code {
-        Code::F16 => (0..k * n).flat_map(|i| half(i).to_bits().to_le_bytes()).collect(),
-        Code::U8 | Code::I8 => (0..k * n).map(integer).collect(),
+    let bytes = match format {
+        WeightFormat::F16 => (0..k * n).flat_map(|i| half(i).to_bits().to_le_bytes()).collect(),
+        WeightFormat::U8 | WeightFormat::I8 => (0..k * n).map(integer).collect(),
         _ => (0..k * n / 2).map(|i| integer(2 * i) & 15 | integer(2 * i + 1) << 4).collect(),
     };
     Matrix { bytes, scales, zeros, values }
@@ -54,15 +57,15 @@ fn matrix(code: Code, by_rows: bool, (k, n): (usize, usize), group: usize) -> Ma
 impl Matrix {
     fn stored(
         &self,
-        code: Code,
+        format: WeightFormat,
         by_rows: bool,
         size: (usize, usize),
         group: usize,
     ) -> Compressed<'_> {
         let groups = size.0 / group;
-        let factors = |values| Factors { values, column: groups, group: 1 };
+        let factors = |values| GroupParams { values, column: groups, group: 1 };
         let (scales, zeros) = (factors(&self.scales), Some(factors(&self.zeros)));
-        Compressed { bytes: &self.bytes, code, by_rows, size, group, scales, zeros }
+        Compressed { bytes: &self.bytes, format, by_rows, size, group, scales, zeros }
     }
 }
 
@@ -80,32 +83,29 @@ fn compressed_products_are_chains() {
         (2, 8, 0, 2),
         (1, 600, 320, 64),
     ];
-    for ((m, n, k, group), code) in cases.into_iter().flat_map(|case| CODES.map(|c| (case, c))) {
+    for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
+    {
         for by_rows in [false, true] {
-            let of = matrix(code, by_rows, (k, n), group);
-            let stored = of.stored(code, by_rows, (k, n), group);
+            let of = matrix(format, by_rows, (k, n), group);
+            let stored = of.stored(format, by_rows, (k, n), group);
             let panels = CompressedPanels::new((&threads, WeightArena::unpooled()), &stored);
             let to = (&threads, WeightArena::unpooled());
             let packed = Packed::decompressed(to, &stored, Precision::F32);
             let (a, bias) = (numbers(m * k, 101), numbers(n, 53));
             let steps = [Step::AddColumns(&bias)];
-            let rights = [
-                Right::Compressed(stored),
-                Right::CompressedPanels(&panels),
-                Right::Packed(&packed),
-            ];
+            let rights =
+                [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)];
             for b in rights {
-                let a_rows = Left::Rows { values: &a, stride: k };
+                let a_rows = Lhs::Rows { values: &a, stride: k };
                 let precision = Precision::F32;
-                let product =
-                    Product { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &steps };
+                let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &steps };
                 let mut c = vec![f32::NAN; m * n];
                 product.run(&threads, &ScratchPool::default(), &mut c);
                 for (at, found) in c.iter().enumerate() {
                     let (i, j) = (at / n, at % n);
                     let chain = |s: f32, p: usize| a[i * k + p].mul_add(of.values[p * n + j], s);
                     let expected = (0..k).fold(0.0, chain) + bias[j];
-                    assert_eq!(*found, expected, "{code:?} {by_rows} {m} {n} {k} at {i} {j}");
+                    assert_eq!(*found, expected, "{format:?} {by_rows} {m} {n} {k} at {i} {j}");
                 }
             }
         }
@@ -116,30 +116,28 @@ fn compressed_products_are_chains() {
 #[test]
 fn compressed_products_can_be_rounded() {
     let cases = [(1, 70, 128, 32), (9, 34, 66, 66), (40, 70, 128, 32), (2000, 70, 320, 64)];
-    for ((m, n, k, group), code) in cases.into_iter().flat_map(|case| CODES.map(|c| (case, c))) {
+    for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
+    {
         let (by_rows, precision) = (m == 40, Precision::Bf16);
-        let of = matrix(code, by_rows, (k, n), group);
-        let stored = of.stored(code, by_rows, (k, n), group);
+        let of = matrix(format, by_rows, (k, n), group);
+        let stored = of.stored(format, by_rows, (k, n), group);
         let a = numbers(m * k, 101);
-        let run = |b: Right<'_>, threads: &Threads| {
-            let a = Left::Rows { values: &a, stride: k };
-            let product = Product { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+        let run = |b: Rhs<'_>, threads: &Threads| {
+            let a = Lhs::Rows { values: &a, stride: k };
+            let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
             let mut c = vec![f32::NAN; m * n];
             product.run(threads, &ScratchPool::default(), &mut c);
             c
         };
         let values = UnalignedF32::of(&of.values);
-        let expected = run(Right::Plain(values, Layout::Rows { stride: n }), Threads::single());
+        let expected = run(Rhs::Plain(values, Layout::Rows { stride: n }), Threads::single());
         for threads in [Threads::new(1), Threads::new(3)] {
             let to = (&threads, WeightArena::unpooled());
             let panels = CompressedPanels::new(to, &stored);
             let packed = Packed::decompressed(to, &stored, precision);
-            for b in [
-                Right::Compressed(stored),
-                Right::CompressedPanels(&panels),
-                Right::Packed(&packed),
-            ] {
-                assert!(run(b, &threads) == expected, "{code:?} {m} {n} {k}");
+            for b in [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)]
+            {
+                assert!(run(b, &threads) == expected, "{format:?} {m} {n} {k}");
             }
         }
     }
@@ -149,13 +147,13 @@ fn compressed_products_can_be_rounded() {
 #[test]
 fn rows_of_nibbles_can_be_odd() {
     let (n, k) = (34, 7);
-    let of = matrix(Code::U4, true, (k, n), k);
-    let stored = of.stored(Code::U4, true, (k, n), k);
+    let of = matrix(WeightFormat::U4, true, (k, n), k);
+    let stored = of.stored(WeightFormat::U4, true, (k, n), k);
     let a = numbers(k, 41);
-    let a_rows = Left::Rows { values: &a, stride: k };
-    let b = Right::Compressed(stored);
+    let a_rows = Lhs::Rows { values: &a, stride: k };
+    let b = Rhs::Compressed(stored);
     let (m, precision) = (1, Precision::F32);
-    let product = Product { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &[] };
+    let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &[] };
     let mut c = vec![f32::NAN; n];
     product.run(&Threads::new(1), &ScratchPool::default(), &mut c);
     for (j, found) in c.iter().enumerate() {

@@ -5,8 +5,7 @@
 //! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and panics where
 //! the processor would fault: every tile in use has to be configured as the others require.
 
-use crate::base::isa::Isa;
-use crate::gemm::amx::kernel::{ROW_BYTES, SIDE};
+use crate::base::amx::{TILE_ROW_BYTES as ROW_BYTES, TILE_ROWS as SIDE};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -19,7 +18,7 @@ const TILES: usize = 8;
 /// has none.
 pub(crate) fn is_emulated() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
-    let is_asked_for = || std::env::var_os("IRRUN_ISA").is_some_and(|name| name == Isa::Amx.name());
+    let is_asked_for = || std::env::var_os("IRRUN_ISA").is_some_and(|name| name == "amx");
     *INSTALLED.get_or_init(|| is_asked_for() && install())
 }
 

@@ -1,0 +1,156 @@
+//! Products of operands rounded to bf16 by AMX: 32 rows and 32 columns at a time, in tiles.
+//!
+//! A sum takes 32 terms at a time: the even ones in one chain of fused multiply-adds from 0, the odd
+//! ones in another, and then what both add up to is added. All is rounded to nearest even; what is
+//! below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where the
+//! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
+
+use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
+use crate::gemm::amx::config::{ROWS, RowBlock, TileConfig, WIDTH};
+use crate::gemm::amx::kernel::multiply;
+use crate::gemm::amx::pack_a::PackedA;
+use crate::gemm::amx::windows::{self, Bf16Lines};
+use crate::gemm::dequant::pack::CompressedRhs;
+use crate::gemm::microkernel::bf16_dp::Native16;
+use crate::gemm::microkernel::generic::store_rows;
+use crate::gemm::output::{Out, SharedTarget};
+use crate::gemm::post_ops::{RegisterPostOps, finish};
+use crate::gemm::problem::{Gemm, Lhs};
+use crate::gemm::tiling::Tile;
+use crate::gemm::tuning::{AMX_PREFETCH_LINES, amx_group};
+
+/// What is asked for while blocks are multiplied: so many bytes from an address on.
+struct Later {
+    from: *const u8,
+    bytes: usize,
+}
+
+impl Later {
+    /// Of the first `len` elements of some panels.
+    fn of(panels: &[f32], len: usize) -> Later {
+        let panels = &panels[..len.min(panels.len())];
+        Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
+    }
+
+    /// What is asked for in so many steps along k, and bytes from step to step.
+    fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
+        let bytes = AMX_PREFETCH_LINES * TILE_ROW_BYTES * steps;
+        if self.bytes < bytes {
+            // What is there anyway.
+            return (panel, 0);
+        }
+        let from = self.from;
+        (self.from, self.bytes) = (from.wrapping_add(bytes), self.bytes - bytes);
+        (from, AMX_PREFETCH_LINES * TILE_ROW_BYTES)
+    }
+}
+
+/// Sums of a block, before they are finished. Those of the second tile begin at row [`TILE_ROWS`].
+#[repr(C, align(64))]
+struct Sums([f32; ROWS * WIDTH]);
+
+/// The panels of a tile of C.
+pub(crate) enum Panels<'a> {
+    /// They are there, as those of a later tile may be.
+    Packed {
+        /// From the first on.
+        panels: &'a [f32],
+        /// Those that are read later.
+        later: &'a [f32],
+    },
+    /// They are compressed; there is room for a group of them, and for making one.
+    Compressed(CompressedRhs<'a>, &'a mut [f32]),
+}
+
+impl Gemm<'_> {
+    /// As [`Gemm::blocks`]: all rows of the tile are rounded, then some panels after the other
+    /// pass by all of them.
+    pub(crate) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
+        let (left, right) = tile.columns;
+        let (then, rest) = RegisterPostOps::of(self.steps);
+        let panel = WIDTH * self.precision.rows(self.k);
+        let group = amx_group(panel);
+        let blocks: Vec<RowBlock>;
+        let (laid, image);
+        match self.a {
+            Lhs::Windows(windows) | Lhs::Bf16(&Lhs::Windows(windows))
+                if windows::suits(windows, self.per_count()) =>
+            {
+                image = Bf16Lines::new((windows, self.per_count()), tile.rows);
+                blocks = image.blocks().collect();
+            }
+            _ => {
+                laid = PackedA::new(self, tile.rows);
+                blocks = laid.blocks().collect();
+            }
+        }
+        let mut configured = TileConfig::default();
+        let mut sums = Sums([0.0; ROWS * WIDTH]);
+        for first in (left..right).step_by(group * WIDTH) {
+            let end = right.min(first + group * WIDTH);
+            let (own, mut next) = match &mut panels {
+                Panels::Packed { panels, later } => {
+                    let own = &panels[(first - left) / WIDTH * panel..];
+                    let next = if end < right { &own[group * panel..] } else { later };
+                    (own, Later::of(next, group * panel))
+                }
+                Panels::Compressed(b, room) => {
+                    let (own, room) = room.split_at_mut(group * panel);
+                    let each = own.chunks_mut(panel.max(1));
+                    for (column, to) in (first..end).step_by(WIDTH).zip(each) {
+                        b.write(column, self.precision, room, to);
+                    }
+                    let next = if end < right { b.bytes_from(end) } else { &[] };
+                    let bytes = next.len().min(group * b.panel_bytes());
+                    (&*own, Later { from: next.as_ptr(), bytes })
+                }
+            };
+            for block in &blocks {
+                // SAFETY: `isa` says that there are tiles.
+                unsafe { configured.prepare(block) };
+                for (i, column) in (first..end).step_by(WIDTH).enumerate() {
+                    let panel = own[i * panel..][..panel].as_ptr().cast();
+                    let ahead = next.part(block.runs * block.run.0, panel);
+                    // SAFETY: the tiles are as large as the block; the panel is as long as `k`.
+                    unsafe { multiply(block, panel, ahead, &mut sums.0) };
+                    let size = (self.c_stride, WIDTH.min(end - column));
+                    // SAFETY: `check` has shown that rows and columns lie within C.
+                    let out = |row: usize| unsafe {
+                        c.block(row * self.c_stride + column, size, then.at(row, column))
+                    };
+                    // SAFETY: as above; tiles of the product are disjoint parts of C.
+                    unsafe { write_block(&sums, out, block) };
+                }
+                let rows = block.row..block.row + block.rows.0 + block.rows.1;
+                if let Some(c) = c.values() {
+                    // SAFETY: within C and within this tile.
+                    unsafe { finish(rest, rows, first..end, self.c_stride, c) };
+                }
+            }
+        }
+    }
+}
+
+/// Finishes the sums of a block and writes them.
+///
+/// # Safety
+/// As [`store_rows`].
+unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &RowBlock) {
+    let RowBlock { row, rows: (first, second), .. } = *block;
+    // SAFETY: the caller's promise; `isa` says that there is AVX-512.
+    unsafe {
+        if first == TILE_ROWS || second == 0 {
+            return write_rows(sums.as_ptr(), &out(row), first + second);
+        }
+        write_rows(sums.as_ptr(), &out(row), first);
+        write_rows(sums[TILE_ROWS * WIDTH..].as_ptr(), &out(row + first), second);
+    }
+}
+
+/// # Safety
+/// As [`store_rows`]; AVX512-BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn write_rows(sums: *const f32, out: &Out, rows: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<Native16, 2>(sums, out, rows) }
+}

@@ -1,0 +1,84 @@
+//! Products with a compressed B.
+
+use crate::base::par::Slice;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::amx;
+use crate::gemm::dequant::kernel::{Panel, WIDTH};
+use crate::gemm::dequant::pack::CompressedRhs;
+use crate::gemm::microkernel::args::nr;
+use crate::gemm::output::SharedTarget;
+use crate::gemm::post_ops::finish;
+use crate::gemm::problem::{Gemm, Lhs};
+use crate::gemm::tiling::Tile;
+use crate::gemm::tuning::{DEQUANT_ROWS, dequant_rows};
+
+impl Gemm<'_> {
+    /// Computes one tile of C with a compressed B.
+    pub(crate) fn decoded(
+        &self,
+        tile: Tile,
+        b: CompressedRhs<'_>,
+        scratch: &mut [f32],
+        c: SharedTarget,
+    ) {
+        let width = nr();
+        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
+        if let (true, Lhs::Rows { values, stride }, Some(c)) = (tile.is_thin, self.a, c.values()) {
+            for first in firsts {
+                let panel = b.panel(first, scratch);
+                // SAFETY: the columns are this tile's own.
+                unsafe { self.few_rows(tile, (first, panel), values, stride, c) };
+            }
+            // SAFETY: within C and within this tile.
+            return unsafe {
+                finish(
+                    self.steps,
+                    tile.rows.0..tile.rows.1,
+                    tile.columns.0..tile.columns.1,
+                    self.c_stride,
+                    c,
+                )
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.precision.has_tiles() {
+            return self.blocks_of_tiles(tile, amx::driver::Panels::Compressed(b, scratch), c);
+        }
+        let panel = width * self.precision.rows(self.k);
+        let (panels, room) = scratch.split_at_mut(firsts.len() * panel);
+        for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
+            b.write(first, self.precision, room, to);
+        }
+        self.blocks(tile, (panels, &[]), c);
+    }
+
+    /// The sums of all rows of a tile for the columns of a panel.
+    ///
+    /// # Safety
+    /// While this runs nobody else touches these elements of C.
+    unsafe fn few_rows(
+        &self,
+        tile: Tile,
+        (first, panel): (usize, Panel<'_>),
+        a: &[f32],
+        stride: usize,
+        c: Slice<f32>,
+    ) {
+        let columns = (tile.columns.1 - first).min(panel.form.width);
+        let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
+        for row in (tile.rows.0..tile.rows.1).step_by(dequant_rows()) {
+            let rows = (tile.rows.1 - row).min(dequant_rows());
+            panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
+            for (i, sums) in sums[..rows].iter().enumerate() {
+                // SAFETY: `check` has shown that it is within C, and the caller's promise.
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(c.at((row + i) * self.c_stride + first), columns)
+                };
+                to.copy_from_slice(&sums[..columns]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

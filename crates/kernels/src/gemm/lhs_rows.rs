@@ -1,0 +1,93 @@
+//! Finds the rows of A: pointers to them, or the strides between them.
+
+use super::im2col::{Groups, Line};
+use super::problem::{Gemm, Lhs};
+use super::source::{Source, Strides};
+use crate::multiversion;
+
+/// Finds the rows of A of a product, some after others.
+pub(super) struct LhsRows<'a> {
+    product: &'a Gemm<'a>,
+    /// How rows are taken together, if they are windows.
+    groups: Option<Groups>,
+    /// For each run of a row, and each of the rows.
+    pointers: Vec<*const f32>,
+    /// The line of windows that the pointers are for.
+    line: Option<Line>,
+    /// What has to be computed of the rows.
+    products: Vec<f32>,
+}
+
+impl<'a> LhsRows<'a> {
+    /// Finds at most `most` rows at a time.
+    pub(super) fn new(product: &'a Gemm<'a>, most: usize) -> LhsRows<'a> {
+        let groups = match product.lhs().0 {
+            Lhs::Windows(windows) => Some(windows.groups()),
+            _ => None,
+        };
+        let is_scaled = matches!(product.a, Lhs::Scaled { .. });
+        let products = vec![0.0; if is_scaled { most * product.k } else { 0 }];
+        let pointers = vec![std::ptr::null(); most * product.runs()];
+        LhsRows { product, groups, pointers, line: None, products }
+    }
+
+    /// How many of the next `rows` rows are best taken together.
+    pub(super) fn count(&self, first: usize, rows: usize) -> usize {
+        self.groups.as_ref().map_or(rows, |groups| groups.next(first, rows))
+    }
+
+    /// Where some rows lie, and of how many runs they consist, until others are asked for.
+    pub(super) fn find(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
+        let (product, pointers) = (self.product, &mut self.pointers[..]);
+        match product.lhs().0 {
+            Lhs::Rows { values, stride } => {
+                pointers[0] = values[row * stride..].as_ptr();
+                (Source::Strided(pointers.as_ptr(), Strides { row: stride, inner: 1 }), 1)
+            }
+            Lhs::Scaled { values, stride, factors, rows: group } => {
+                let k = product.k;
+                for (i, to) in self.products.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+                    let factors = &factors[(row + i) / group * k..][..k];
+                    multiply(&values[(row + i) * stride..][..k], factors, to);
+                }
+                pointers[0] = self.products.as_ptr();
+                (Source::Strided(pointers.as_ptr(), Strides { row: k, inner: 1 }), 1)
+            }
+            Lhs::Concat { first, others, columns } => {
+                let all = [first].into_iter().chain(others.iter().copied());
+                for (pointer, part) in pointers.iter_mut().zip(all) {
+                    *pointer = part[row * columns..].as_ptr();
+                }
+                let steps = Strides { row: columns, inner: 1 };
+                (Source::Strided(pointers.as_ptr(), steps), product.runs())
+            }
+            Lhs::Runs { values, runs: table, run } => {
+                let runs = product.runs();
+                for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
+                    for (j, at) in own.iter().enumerate() {
+                        pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
+                    }
+                }
+                (Source::Indirect(pointers.as_ptr()), runs)
+            }
+            Lhs::Windows(windows) => {
+                self.line = windows.line((row, rows), self.line.take(), pointers);
+                if let Some(line) = &self.line {
+                    let steps = Strides { row: line.step, inner: line.inner };
+                    return (Source::Strided(pointers.as_ptr(), steps), line.runs);
+                }
+                windows.pointers(row, rows, pointers);
+                (Source::Indirect(pointers.as_ptr()), product.runs())
+            }
+            Lhs::Bf16(_) => unreachable!("`check` has refused it"),
+        }
+    }
+}
+
+multiversion! {
+    fn multiply(values: &[f32], factors: &[f32], to: &mut [f32]) {
+        for ((to, x), factor) in to.iter_mut().zip(values).zip(factors) {
+            *to = x * factor;
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The innermost block of a product: some rows of A times a panel of B, in registers.
+
+use crate::base::simd::{Vector, opaque};
+use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs, each_row};
+use crate::gemm::output::Out;
+use crate::gemm::pack::a_conflict;
+use crate::gemm::post_ops::{Activation, BlockPostOps};
+use crate::gemm::prefetch::TERMS;
+use crate::gemm::source::{Source, Strides};
+
+/// The first columns of a block in `P` vectors for each of `R` rows, all in registers; a row of the
+/// panel has `W` vectors.
+///
+/// # Safety
+/// As [`run`], where the instruction set of `V` is available.
+#[inline(always)]
+pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &MicrokernelArgs,
+    a: *const *const f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sums = if P == W && a_conflict::compete::<V, R>(block, a) {
+            a_conflict::sums(block, |run, i| *a.add(run * R + i))
+        } else {
+            indirect_sums::<V, R, P, W>(block, a)
+        };
+        store(&block.out, sums);
+    }
+}
+
+/// Whether [`TERMS`] terms are multiplied at a time: where vectors have eight lanes, a core has little time for
+/// other instructions than products, and half of that while another program has its other thread. Few rows
+/// wait for their sums, and half a panel is often all there is.
+const fn by_terms<V: Vector, const R: usize, const P: usize, const W: usize>() -> bool {
+    V::LANES == 8 && R >= 4 && P == W
+}
+
+/// Adds the products of one term: the factor of row `i` lies at `a(i)`, those of the columns lie at `b`.
+///
+/// # Safety
+/// The pointers are valid, and the instruction set of `V` is available.
+#[inline(always)]
+unsafe fn add_term<V: Vector, const R: usize, const P: usize>(
+    sums: &mut [[V; P]; R],
+    a: impl Fn(usize) -> *const f32,
+    b: *const f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut columns = [V::zero(); P];
+        for p in 0..P {
+            columns[p] = V::load(b.add(p * V::LANES));
+        }
+        each_row!(R, i => {
+            let a = V::splat(*a(i));
+            for p in 0..P {
+                sums[i][p] = a.fma(columns[p], sums[i][p]);
+            }
+        });
+    }
+}
+
+/// The sums of a block whose rows lie anywhere.
+///
+/// # Safety
+/// As [`indirect`].
+#[inline(always)]
+unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &MicrokernelArgs,
+    a: *const *const f32,
+) -> [[V; P]; R] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Loops over indices, not iterators: what is not inlined here is not compiled for the
+        // instruction set.
+        let mut sums = [[V::zero(); P]; R];
+        let (mut panel, mut requests) = (block.b, block.ahead);
+        for run in 0..block.runs {
+            let mut b = panel;
+            panel = panel.add(block.k * W * V::LANES);
+            if (*a.add(run * R)).is_null() || block.k == 0 {
+                continue;
+            }
+            let mut rows = [std::ptr::null(); R];
+            for i in 0..R {
+                rows[i] = *a.add(run * R + i);
+            }
+            let mut k = 0;
+            if by_terms::<V, R, P, W>() && block.k >= TERMS {
+                // Tested at its end: else the compiler copies all sums in each turn.
+                loop {
+                    for t in 0..TERMS {
+                        add_term(&mut sums, |i| rows[i].add(k + t), b.add(t * W * V::LANES));
+                    }
+                    b = b.add(TERMS * W * V::LANES);
+                    requests.ask_for_terms();
+                    k += TERMS;
+                    if block.k - k < TERMS {
+                        break;
+                    }
+                }
+                if k == block.k {
+                    continue;
+                }
+            }
+            // As above.
+            loop {
+                add_term(&mut sums, |i| rows[i].add(k), b);
+                b = b.add(W * V::LANES);
+                // Half a panel is often all there is, and has as many loads as it can bear.
+                if P == W {
+                    requests.ask();
+                }
+                k += 1;
+                if k == block.k {
+                    break;
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Rows that are reached from one pointer.
+const NEAR: usize = 4;
+
+// `each_row!` counts so far, and four pointers reach so far.
+const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * NEAR);
+
+/// The same where rows are evenly apart, so that few registers point to all of them.
+///
+/// # Safety
+/// As [`indirect`].
+#[inline(always)]
+pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &MicrokernelArgs,
+    a: *const *const f32,
+    steps: Strides,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sums = if P == W && steps.inner == 1 && a_conflict::compete_at::<V, R>(block, steps.row)
+        {
+            a_conflict::sums(block, |run, i| match *a.add(run) {
+                first if first.is_null() => first,
+                first => first.add(i * steps.row),
+            })
+        } else {
+            strided_sums::<V, R, P, W>(block, a, steps)
+        };
+        store(&block.out, sums);
+    }
+}
+
+/// The sums of a block whose rows are evenly apart.
+///
+/// # Safety
+/// As [`indirect`].
+#[inline(always)]
+unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
+    block: &MicrokernelArgs,
+    a: *const *const f32,
+    Strides { row: step, inner }: Strides,
+) -> [[V; P]; R] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::zero(); P]; R];
+        let (mut panel, mut requests) = (block.b, block.ahead);
+        let thrice = std::hint::black_box(3 * step);
+        for run in 0..block.runs {
+            let (first, mut b) = (*a.add(run), panel);
+            panel = panel.add(block.k * W * V::LANES);
+            if first.is_null() || block.k == 0 {
+                continue;
+            }
+            let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * NEAR * step));
+            let row = |rows: [*const f32; 4], i: usize| {
+                let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
+                rows[i / NEAR].add(offset)
+            };
+            let mut left = block.k;
+            if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
+                // As above.
+                loop {
+                    // Else the compiler makes one pointer of them, and offsets of the rows that it has
+                    // no registers for.
+                    rows = rows.map(opaque);
+                    for t in 0..TERMS {
+                        add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
+                    }
+                    b = b.add(TERMS * W * V::LANES);
+                    requests.ask_for_terms();
+                    // Not beyond the end, even behind the last.
+                    rows = rows.map(|row| row.wrapping_add(TERMS));
+                    left -= TERMS;
+                    if left < TERMS {
+                        break;
+                    }
+                }
+                if left == 0 {
+                    continue;
+                }
+            }
+            // As above.
+            loop {
+                rows = rows.map(opaque);
+                add_term(&mut sums, |i| row(rows, i), b);
+                b = b.add(W * V::LANES);
+                // Half a panel is often all there is, and has as many loads as it can bear.
+                if P == W {
+                    requests.ask();
+                }
+                rows = rows.map(|row| row.wrapping_add(inner));
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Finishes the sums and writes them.
+///
+/// # Safety
+/// As [`indirect`].
+#[inline(always)]
+pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
+    out: &Out,
+    sums: [[V; P]; R],
+) {
+    let lanes = V::LANES;
+    // SAFETY: the caller's promise; only the first columns are read and written.
+    unsafe {
+        match out.columns == P * lanes {
+            true => finish(
+                out,
+                sums,
+                |from, p| V::load(from.add(p * lanes)),
+                |v, i, p| v.store(out.at(i, p, lanes)),
+                |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), lanes),
+            ),
+            false => {
+                let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
+                finish(
+                    out,
+                    sums,
+                    |from, p| V::load_masked(from.wrapping_add(p * lanes), count(p)),
+                    |v, i, p| v.store_masked(out.at(i, p, lanes), count(p)),
+                    |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
+                );
+            }
+        }
+    }
+}
+
+/// Finishes the sums and writes them, by functions that load vector `p` of a row, and store that of row
+/// `i` as it is or rounded.
+///
+/// # Safety
+/// As [`indirect`].
+#[inline(always)]
+unsafe fn finish<V: Vector, const R: usize, const P: usize>(
+    out: &Out,
+    mut sums: [[V; P]; R],
+    load: impl Fn(*const f32, usize) -> V,
+    store: impl Fn(V, usize, usize),
+    round: impl Fn(V, usize, usize),
+) {
+    let BlockPostOps { bias, add: (add, stride), function } = out.then;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !bias.is_null() {
+            let mut values = [V::zero(); P];
+            for p in 0..P {
+                values[p] = load(bias, p);
+            }
+            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(values[p]) });
+        }
+        if !add.is_null() {
+            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(load(add.add(i * stride), p)) });
+        }
+        match function {
+            Activation::Identity => {}
+            Activation::Relu => {
+                let zero = V::zero();
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].max(zero) });
+            }
+            Activation::Clamp(low, high) => {
+                let (low, high) = (V::splat(low), V::splat(high));
+                each_row!(R, i => for p in 0..P { sums[i][p] = high.min(low.max(sums[i][p])) });
+            }
+            Activation::LeakyRelu(alpha) => {
+                let alpha = V::splat(alpha);
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].mul(alpha).max(sums[i][p]) });
+            }
+            Activation::HSwish => {
+                let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
+                let sixth = V::splat(1.0 / 6.0);
+                each_row!(R, i => for p in 0..P {
+                    let gate = sums[i][p].add(three).max(zero).min(six).mul(sixth);
+                    sums[i][p] = sums[i][p].mul(gate);
+                });
+            }
+        }
+        if V::ROUNDS && out.rounds {
+            each_row!(R, i => for p in 0..P { round(sums[i][p], i, p) });
+        } else {
+            each_row!(R, i => for p in 0..P { store(sums[i][p], i, p) });
+        }
+    }
+}
+
+/// Finishes sums that lie in rows of `P` vectors, and writes them.
+///
+/// # Safety
+/// There are as many rows of sums, room for them, and operands for what is done to them; the
+/// instruction set of `V` is available.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn store_rows<V: Vector, const P: usize>(
+    sums: *const f32,
+    out: &Out,
+    rows: usize,
+) {
+    let mut row = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while row + 4 <= rows {
+            some_rows::<V, 4, P>(sums, out, row);
+            row += 4;
+        }
+        while row < rows {
+            some_rows::<V, 1, P>(sums, out, row);
+            row += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As [`store_rows`].
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
+    sums: *const f32,
+    out: &Out,
+    row: usize,
+) {
+    let out = out.below(row);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut values = [[V::zero(); P]; R];
+        for i in 0..R {
+            for p in 0..P {
+                values[i][p] = V::load(sums.add(((row + i) * P + p) * V::LANES));
+            }
+        }
+        store(&out, values);
+    }
+}
+
+macro_rules! rows {
+    ($vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
+        match ($block.a, $rows) {
+            $((Source::Strided(a, steps), $r) => strided::<$vector, $r, $part, $panel>($block, a, steps),)*
+            $((Source::Indirect(a), $r) => indirect::<$vector, $r, $part, $panel>($block, a),)*
+            (_, rows) => unreachable!("a block of {rows} rows"),
+        }
+    };
+}
+
+pub(crate) use rows;
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Avx512;
+    // SAFETY: the caller's promise, with AVX-512.
+    unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Avx512;
+    // SAFETY: the caller's promise, with AVX-512.
+    unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Avx2;
+    // SAFETY: the caller's promise, with AVX2.
+    unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Avx2;
+    // SAFETY: the caller's promise, with AVX2.
+    unsafe { rows!(Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(target_arch = "aarch64")]
+pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Neon;
+    // SAFETY: the caller's promise; NEON is part of AArch64.
+    unsafe { rows!(Neon, 4 of 4, block, rows; 1 2 3 4 5 6) }
+}
+
+/// # Safety
+/// As [`run`].
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
+    use crate::base::simd::Portable;
+    // SAFETY: the caller's promise.
+    unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }
+}

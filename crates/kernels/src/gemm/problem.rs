@@ -1,0 +1,214 @@
+//! What is multiplied: operands, sizes, and what is done to the result.
+
+use super::dequant::format::Compressed;
+use super::dequant::pack::{CompressedPanels, CompressedRhs};
+use super::im2col::Windows;
+use super::microkernel::args::nr;
+use super::pack::b::{Layout, Packed, panels_len};
+use super::post_ops::{RegisterPostOps, Step};
+use super::precision::Precision;
+use super::tuning::{THIN_ROWS, dequant_thin_rows};
+use crate::base::num::UnalignedF32;
+
+/// The operand B.
+#[derive(Clone, Copy, Debug)]
+pub enum Rhs<'a> {
+    /// Packed before, for a matrix that is used again and again.
+    Packed(&'a Packed),
+    /// Packed by [`pack_into`]. What lies behind is asked for before the product ends, since it may be
+    /// the B of the next one.
+    Panels(&'a [f32]),
+    /// As it lies in memory.
+    Plain(&'a [UnalignedF32], Layout),
+    /// As it is stored, in fewer bits.
+    Compressed(Compressed<'a>),
+    /// The same in panels.
+    CompressedPanels(&'a CompressedPanels),
+}
+
+/// The operand A.
+#[derive(Clone, Copy, Debug)]
+pub enum Lhs<'a> {
+    /// Rows of `k` elements.
+    Rows {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+    },
+    /// Rows of `k` elements, each multiplied by a factor of its column before it is used.
+    Scaled {
+        /// The matrix.
+        values: &'a [f32],
+        /// Distance between its rows.
+        stride: usize,
+        /// For each group of rows a factor for each column.
+        factors: &'a [f32],
+        /// Rows of a group.
+        rows: usize,
+    },
+    /// Matrices side by side, of as many columns, without gaps between their rows.
+    Concat {
+        /// The matrix whose columns come first.
+        first: &'a [f32],
+        /// Those that follow.
+        others: &'a [&'a [f32]],
+        /// Columns of each.
+        columns: usize,
+    },
+    /// Rows that consist of runs of `run` elements, which lie anywhere.
+    Runs {
+        /// Where the runs lie.
+        values: &'a [f32],
+        /// For each row in turn its runs, as multiples of `run`.
+        runs: &'a [u32],
+        /// Elements of a run; it divides `k`.
+        run: usize,
+    },
+    /// Row `i` is the window that output `i` of a convolution looks through.
+    Windows(&'a Windows<'a>),
+    /// Elements that have been rounded to bf16, in pairs: all that is counted in elements is
+    /// counted in pairs.
+    Bf16(&'a Lhs<'a>),
+}
+
+/// One product: `c = a b`, with `m` rows, `n` columns and `k` terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<'a> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+    /// A.
+    pub a: Lhs<'a>,
+    /// B.
+    pub b: Rhs<'a>,
+    /// Distance between rows of C.
+    pub c_stride: usize,
+    /// What the operands are rounded to.
+    pub precision: Precision,
+    /// What is done to each element of C.
+    pub steps: &'a [Step<'a>],
+}
+
+impl Gemm<'_> {
+    pub(super) fn check(&self, c: usize) {
+        let Gemm { m, n, k, precision, .. } = *self;
+        let (a, a_k) = self.lhs();
+        let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
+            0 => 0,
+            _ => (rows - 1) * stride + columns,
+        };
+        match a {
+            Lhs::Rows { values, stride } => {
+                assert!(values.len() >= reach(m, a_k, stride), "A is too short");
+            }
+            Lhs::Scaled { values, stride, factors, rows } => {
+                assert!(values.len() >= reach(m, k, stride), "A is too short");
+                assert!(factors.len() >= m.div_ceil(rows.max(1)) * k, "there are too few factors");
+            }
+            Lhs::Concat { first, others, columns } => {
+                assert!((others.len() + 1) * columns == a_k, "A has other columns");
+                let all = [first].into_iter().chain(others.iter().copied());
+                all.for_each(|part| assert!(part.len() >= m * columns, "A is too short"));
+            }
+            Lhs::Runs { values, runs, run } => {
+                assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
+                let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
+                assert!(last <= values.len(), "A is too short");
+            }
+            Lhs::Windows(windows) => windows.check(m, a_k),
+            Lhs::Bf16(_) => panic!("A is rounded twice"),
+        }
+        assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
+        match self.b {
+            Rhs::Packed(packed) => assert!(packed.is(k, n, precision), "B differs"),
+            Rhs::Panels(panels) => {
+                assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
+            }
+            Rhs::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
+            Rhs::Compressed(matrix) => {
+                assert!(matrix.size == (k, n), "B differs");
+                matrix.check();
+            }
+            Rhs::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
+        }
+        if m * n > 0 {
+            RegisterPostOps::of(self.steps).0.check(m, n);
+        }
+    }
+
+    /// Whether rows are so few that B is read where it lies, or decompressed for some of them at a time.
+    pub(super) fn is_thin(&self) -> bool {
+        let most = match self.b {
+            Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_thin_rows(),
+            Rhs::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
+            _ => return false,
+        };
+        let are_rows = matches!(self.a, Lhs::Rows { .. });
+        self.m <= most && self.precision == Precision::F32 && are_rows
+    }
+
+    /// The panels of B from the one of a column on, if it has been packed.
+    pub(super) fn panels_at(&self, column: usize) -> Option<&[f32]> {
+        let width = nr();
+        self.panels()?.get(column / width * width * self.precision.rows(self.k)..)
+    }
+
+    /// B, if it is compressed.
+    pub(super) fn compressed(&self) -> Option<CompressedRhs<'_>> {
+        match &self.b {
+            Rhs::Compressed(matrix) => Some(CompressedRhs::Plain(matrix)),
+            Rhs::CompressedPanels(panels) => Some(CompressedRhs::Panels(panels)),
+            _ => None,
+        }
+    }
+
+    /// The panels of B, if it has been packed.
+    pub(super) fn panels(&self) -> Option<&[f32]> {
+        match self.b {
+            Rhs::Packed(packed) => Some(packed.panels()),
+            Rhs::Panels(panels) => Some(panels),
+            Rhs::Plain(..) | Rhs::Compressed(_) | Rhs::CompressedPanels(_) => None,
+        }
+    }
+
+    /// Lanes of a row of A, and rows of a panel of B.
+    pub(super) fn lanes(&self) -> usize {
+        self.precision.lanes(self.k)
+    }
+
+    /// A, and elements or pairs in its rows.
+    pub(super) fn lhs(&self) -> (Lhs<'_>, usize) {
+        match self.a {
+            Lhs::Bf16(a) => (*a, self.lanes()),
+            a => (a, self.k),
+        }
+    }
+
+    /// Elements for each that is counted of A.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn per_count(&self) -> usize {
+        match self.a {
+            Lhs::Bf16(_) => self.precision.per_lane(),
+            _ => 1,
+        }
+    }
+
+    /// Whether each row of A has elements of its own.
+    pub(super) fn reads_once(&self) -> bool {
+        !matches!(self.lhs().0, Lhs::Windows(_) | Lhs::Runs { .. })
+    }
+
+    /// Runs of consecutive elements that a row of A consists of.
+    pub(super) fn runs(&self) -> usize {
+        match self.lhs() {
+            (Lhs::Rows { .. } | Lhs::Scaled { .. } | Lhs::Bf16(_), _) => 1,
+            (Lhs::Concat { others, .. }, _) => others.len() + 1,
+            (Lhs::Runs { run, .. }, k) => k / run.max(1),
+            (Lhs::Windows(windows), _) => windows.runs(),
+        }
+    }
+}

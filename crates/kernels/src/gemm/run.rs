@@ -1,0 +1,152 @@
+//! Computing a product: which path it takes, and what each thread does.
+
+#[cfg(target_arch = "x86_64")]
+use super::amx;
+use super::microkernel::args::nr;
+use super::output::{SharedTarget, Target};
+use super::pack::b::pack_panel;
+use super::post_ops::are_absorbed;
+use super::problem::{Gemm, Lhs, Rhs};
+use super::small_m;
+use super::tiling::{Tile, Tiles};
+use super::tuning::GRAIN;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
+
+impl Gemm<'_> {
+    /// Computes the product.
+    ///
+    /// # Panics
+    /// When a slice is too short.
+    pub fn run(&self, threads: &Threads, scratch: &ScratchPool, c: &mut [f32]) {
+        self.run_to(threads, scratch, Target::F32(c));
+    }
+
+    /// Computes the product, and rounds its elements if they are wanted so.
+    ///
+    /// # Panics
+    /// When a slice is too short. Only for products whose [`Precision::keeps_pairs`], and whose steps
+    /// [`are_absorbed`], elements can be rounded.
+    pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
+        self.check(c.len());
+        let can_round = self.precision.keeps_pairs() && are_absorbed(self.steps);
+        assert!(can_round || matches!(c, Target::F32(_)), "elements are not rounded here");
+        if self.m == 0 || self.n == 0 {
+            return;
+        }
+        let tiles = Tiles::new(self, threads.count());
+        let across = tiles.across();
+        let c = c.shared();
+        let run = |product: &Gemm<'_>| product.run_tiles(threads, scratch, tiles, c);
+        match self.rounds_first(across) {
+            true => self.round_first(threads, scratch, run),
+            false => run(self),
+        }
+    }
+
+    fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: SharedTarget) {
+        let room = tiles.room(self);
+        let mut packed = scratch.take::<f32>(room * threads.count());
+        let shared = Slice::new(&mut packed);
+        threads.run(tiles.count(), &|tile, worker| {
+            // SAFETY: no two threads are the same worker at a time.
+            let own = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
+            self.tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
+        });
+    }
+
+    /// Computes the product on the calling thread.
+    ///
+    /// # Panics
+    /// When a slice is too short; `scratch` holds [`Self::scratch_len`] elements.
+    pub fn run_alone(&self, scratch: &mut [f32], c: &mut [f32]) {
+        let len = c.len();
+        // SAFETY: C is borrowed exclusively.
+        unsafe { self.run_at(scratch, Slice::new(c), len) }
+    }
+
+    /// As [`Self::run_alone`], for a C that shares its memory with other products.
+    ///
+    /// # Safety
+    /// C has `len` elements, and while this runs nobody else touches its rows.
+    pub(crate) unsafe fn run_at(&self, scratch: &mut [f32], c: Slice<f32>, len: usize) {
+        self.check(len);
+        let tiles = Tiles::new(self, 1);
+        for tile in 0..tiles.count() {
+            self.tile((tiles.get(tile), tiles.get(tile + 1)), scratch, SharedTarget::F32(c));
+        }
+    }
+
+    /// Elements of scratch memory that [`Self::run_alone`] needs.
+    pub fn scratch_len(&self) -> usize {
+        Tiles::new(self, 1).room(self)
+    }
+
+    /// Computes one tile of C, and asks for the B of a tile that comes later.
+    fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
+        let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();
+        let later = self.panels_at(later.columns.0).filter(|_| is_other);
+        self.compute(tile, later.unwrap_or_default(), scratch, c);
+    }
+
+    /// Computes one tile of C, and asks for panels that are read later.
+    pub(super) fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: SharedTarget) {
+        if let Some(b) = self.compressed() {
+            return self.decoded(tile, b, scratch, c);
+        }
+        if let (true, Lhs::Rows { values, stride }, Rhs::Plain(b, layout), Some(c)) =
+            (tile.is_thin, self.a, self.b, c.values())
+        {
+            return small_m::tile(self, tile, (values, stride), (b, layout), c);
+        }
+        let width = nr();
+        let panel_len = width * self.precision.rows(self.k);
+        let panels = match (self.panels_at(tile.columns.0), self.b) {
+            (Some(panels), _) => panels,
+            (None, Rhs::Plain(b, layout)) => {
+                let first = tile.columns.0;
+                let panels = (tile.columns.1 - first).div_ceil(width);
+                for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
+                    let size = (self.k, self.n);
+                    pack_panel(b, layout, size, (first + i * width, width), self.precision, to);
+                }
+                scratch
+            }
+            (None, _) => &[],
+        };
+        #[cfg(target_arch = "x86_64")]
+        if self.precision.has_tiles() {
+            return self.blocks_of_tiles(tile, amx::driver::Panels::Packed { panels, later }, c);
+        }
+        self.blocks(tile, (panels, later), c);
+    }
+}
+
+/// Computes many products, each on one thread: product `i` is `product(i)` and goes to the `i`-th
+/// run of `len` elements of `c`.
+///
+/// # Panics
+/// As [`Gemm::run`].
+pub fn run_many<'a>(
+    threads: &Threads,
+    scratch: &ScratchPool,
+    count: usize,
+    product: impl Fn(usize) -> Gemm<'a> + Sync,
+    c: &mut [f32],
+) {
+    let Some(len) = c.len().checked_div(count).filter(|len| *len > 0) else { return };
+    let (room, work) = (product(0).scratch_len(), product(0).m * product(0).n * product(0).k);
+    let mut space = scratch.take::<f32>(room * threads.count());
+    let (space, c) = (Slice::new(&mut space), Slice::new(c));
+    threads.ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
+        for i in range {
+            // SAFETY: no two threads are the same worker at a time, and products are disjoint
+            // parts of C.
+            unsafe {
+                let space = std::slice::from_raw_parts_mut(space.at(worker * room), room);
+                let c = std::slice::from_raw_parts_mut(c.at(i * len), len);
+                product(i).run_alone(space, c);
+            }
+        }
+    });
+}
