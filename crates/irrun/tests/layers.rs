@@ -31,9 +31,59 @@ const KERNELS: Layers = Layers {
     unsettled: &["gemm", "conv", "quantized"],
 };
 
+const IR: Layers = Layers {
+    name: "ir",
+    layers: &[
+        &["element", "text"],
+        &["weights", "diagnostic"],
+        &["graph"],
+        &["topology"],
+        &["build", "read", "write"],
+    ],
+    unsettled: &[],
+};
+
+const INFER: Layers = Layers {
+    name: "infer",
+    layers: &[&["lattice"], &["fact"], &["rule"], &["rules"], &["ops"], &["table"], &["propagate"]],
+    unsettled: &[],
+};
+
+const RUNTIME: Layers = Layers {
+    name: "runtime",
+    layers: &[
+        &["error", "options"],
+        &["tensor"],
+        &["memory"],
+        &["kernel"],
+        &["graph"],
+        &["ops"],
+        &["fused"],
+        &["passes"],
+        &["plan"],
+        &["session"],
+    ],
+    unsettled: &[],
+};
+
 #[test]
 fn kernels() {
     check(&KERNELS);
+}
+
+#[test]
+fn ir() {
+    check(&IR);
+}
+
+#[test]
+fn infer() {
+    check(&INFER);
+}
+
+#[test]
+fn runtime() {
+    check(&RUNTIME);
 }
 
 /// Fails with every arrow upwards and every circle.

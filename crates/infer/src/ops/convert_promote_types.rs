@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/convert-promote-types-14.html>
 
-use crate::ops::convert::converted;
 use crate::rule::prelude::*;
+use crate::rules::conversion::converted;
 
 /// ConvertPromoteTypes-14.
 #[derive(Debug)]

@@ -216,7 +216,7 @@ impl Op for Unary {
             (Kind::Identity, _) => value.clone(),
             (Kind::Sqrt, _) if matches!(value.elements, Elements::Real(_)) => {
                 let root = monotone(value, f64::sqrt);
-                crate::ops::convert::converted(&root, value.element_type)?
+                crate::rules::conversion::converted(&root, value.element_type)?
             }
             (Kind::Negative, _) => {
                 let ints = value.intervals()?.iter().map(|v| match v.value() {

@@ -50,7 +50,7 @@ pub fn binary(
             let pair = |(i, j): (usize, usize)| Some(reals(op, *x.get(i)?, *y.get(j)?));
             let values = ia.into_iter().zip(ib).map(pair).collect::<Option<Vec<_>>>()?;
             let value = PartialValue::reals(element_type, sizes, values);
-            crate::ops::convert::converted(&value, element_type)
+            crate::rules::conversion::converted(&value, element_type)
         }
         _ => None,
     }

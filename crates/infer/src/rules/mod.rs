@@ -4,6 +4,7 @@ pub mod axes;
 pub mod bodies;
 pub mod boxes;
 pub mod broadcast;
+pub mod conversion;
 pub mod detection;
 pub mod gather;
 pub mod interval;

@@ -1,7 +1,7 @@
 //! Convolutions to tensors whose channels are the last axis.
 
-use crate::fused::post_ops::{Then, are_absorbed, steps};
 use crate::graph::net::FusedOp;
+use crate::kernel::post_ops::{Then, are_absorbed, steps};
 use crate::kernel::prepack::Prepacked;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;

@@ -1,13 +1,12 @@
 //! Matrix products and what is done to their elements.
 
-use crate::fused::compressed_weights::Weights;
-use crate::fused::post_ops::Then;
 use crate::graph::net::{FusedOp, Net, Node};
-use crate::ops::matmul::{Float32, Shape};
+use crate::kernel::compressed_weights::Weights;
+use crate::kernel::post_ops::Then;
+use crate::ops::matmul::{Float32, Shape, Through};
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::gemm::THIN_ROWS;
-use std::sync::Arc;
 
 /// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
 #[derive(Clone)]
@@ -19,17 +18,6 @@ pub(crate) struct FusedMatMul {
     pub(crate) through: Option<Through>,
     /// How B is stored, if not in f32.
     pub(crate) weights: Option<Weights>,
-}
-
-/// An operand that is read where it was before it was moved.
-#[derive(Clone)]
-pub(crate) struct Through {
-    /// Its sizes.
-    pub(crate) sizes: Sizes,
-    /// For each row in turn its runs, as multiples of `run`.
-    pub(crate) runs: Arc<[u32]>,
-    /// Elements of a run.
-    pub(crate) run: usize,
 }
 
 impl FusedMatMul {

@@ -2,7 +2,6 @@
 //! differently.
 
 pub(crate) mod attention;
-pub(crate) mod compressed_weights;
 pub(crate) mod convolution;
 pub(crate) mod decompress;
 pub(crate) mod grouped_matmul;
@@ -10,7 +9,6 @@ pub(crate) mod kv_attention;
 pub(crate) mod matmul;
 pub(crate) mod normalize;
 pub(crate) mod pool;
-pub(crate) mod post_ops;
 pub(crate) mod quantized;
 pub(crate) mod rope;
 pub(crate) mod through;

@@ -1,7 +1,7 @@
 //! Convolutions of quantised data by filters that are integers.
 
-use crate::fused::post_ops::{Round, Then, steps};
 use crate::graph::net::FusedOp;
+use crate::kernel::post_ops::{Round, Then, steps};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::WeightArena;

@@ -2,9 +2,10 @@
 //! values. Passes rewrite it.
 
 use crate::kernel::Kernel;
+use crate::kernel::adapt::lower_operation;
 use crate::kernel::empty::EmptyOutput;
 use crate::kernel::evaluate::Deferred;
-use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find, lower_operation};
+use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find};
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;

@@ -2,14 +2,31 @@
 //! their kernels run on bytes, or on numbers that stand for strings.
 
 use crate::error::KernelError;
+use crate::kernel::empty::EmptyOutput;
 use crate::kernel::lower::{LowerCx, LowerError, LowerFn};
 use crate::kernel::{Kernel, Reuse, RunCx};
 use crate::tensor::Tensor;
 use infer::{Fact, Op};
 use ir::ElementType;
 
+/// Chooses the kernel of an operation of the graph.
+///
+/// # Errors
+/// As [`Lower::lower`], and for outputs that there is no memory for.
+pub(crate) fn lower_operation(
+    op: &dyn Op,
+    lower: LowerFn,
+    cx: &LowerCx<'_>,
+) -> Result<Box<dyn Kernel>, LowerError> {
+    cx.check_memory()?;
+    if cx.has_empty_outputs() && op.traits().pure {
+        return Ok(Box::new(EmptyOutput));
+    }
+    through_adapter(op, lower, cx)
+}
+
 /// Lowers an operation, through an adapter where its elements cannot be moved as they are.
-pub(crate) fn lower(
+fn through_adapter(
     op: &dyn Op,
     lower: LowerFn,
     cx: &LowerCx<'_>,

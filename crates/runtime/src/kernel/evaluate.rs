@@ -1,7 +1,8 @@
 //! Kernels that are chosen when their inputs are there, and operations evaluated outside of a plan.
 
 use crate::error::KernelError;
-use crate::kernel::lower::{LowerCx, LowerFn, lower_operation, lower_text};
+use crate::kernel::adapt::lower_operation;
+use crate::kernel::lower::{LowerCx, LowerFn, lower_text};
 use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
 use crate::tensor::fact::fact_of;

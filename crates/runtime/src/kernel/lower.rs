@@ -1,8 +1,7 @@
 //! From an operation with known shapes to a kernel. Element types and shapes are resolved here,
 //! never while running.
 
-use crate::kernel::empty::EmptyOutput;
-use crate::kernel::{Kernel, adapt};
+use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Fact, InputSet, Op, RuleError};
@@ -289,20 +288,4 @@ pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
         LowerError::Rule(rule) => (rule.input, rule.message),
         other => (None, other.to_string()),
     }
-}
-
-/// Chooses the kernel of an operation of the graph.
-///
-/// # Errors
-/// As [`Lower::lower`], and for outputs that there is no memory for.
-pub(crate) fn lower_operation(
-    op: &dyn Op,
-    lower: LowerFn,
-    cx: &LowerCx<'_>,
-) -> Result<Box<dyn Kernel>, LowerError> {
-    cx.check_memory()?;
-    if cx.has_empty_outputs() && op.traits().pure {
-        return Ok(Box::new(EmptyOutput));
-    }
-    adapt::lower(op, lower, cx)
 }

@@ -2,12 +2,14 @@
 
 pub(crate) mod adapt;
 pub(crate) mod batch;
+pub(crate) mod compressed_weights;
 pub(crate) mod dispatch;
 pub(crate) mod empty;
 pub(crate) mod evaluate;
 pub(crate) mod lanes;
 pub(crate) mod lower;
 pub(crate) mod movement;
+pub(crate) mod post_ops;
 pub(crate) mod prepack;
 pub(crate) mod produce;
 pub(crate) mod text;
@@ -79,7 +81,8 @@ pub enum Movement<'k> {
 pub enum Reuse {
     /// Outputs have memory of their own.
     None,
-    /// Output 0 may overwrite one of these inputs, which must have the same number of bytes. The kernel then reads that input through [`RunCx::in_out`].
+    /// Output 0 may overwrite one of these inputs, which must have the same number of bytes. The
+    /// kernel then reads that input through [`RunCx::in_out`].
     InPlace(InputSet),
     /// The kernel provides tensors of its own with [`RunCx::provide`], and may keep its inputs.
     Provides,

@@ -1,11 +1,10 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::fused::compressed_weights::{self, Panels, Weights};
-use crate::fused::matmul::Through;
-use crate::fused::post_ops::{Then, steps};
 use crate::kernel::batch::{offsets, together};
+use crate::kernel::compressed_weights::{self, Panels, Weights};
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
+use crate::kernel::post_ops::{Then, steps};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::InputSet;
@@ -16,6 +15,7 @@ use kernels::gemm::{
     Gemm, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, Step, plain, run_grouped, run_many,
 };
 use kernels::num::{Stored, UnalignedF32};
+use std::sync::Arc;
 
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -195,6 +195,17 @@ pub(crate) struct Float32 {
     right: B,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
+}
+
+/// An operand that is read where it was before it was moved.
+#[derive(Clone)]
+pub(crate) struct Through {
+    /// Its sizes.
+    pub(crate) sizes: Sizes,
+    /// For each row in turn its runs, as multiples of `run`.
+    pub(crate) runs: Arc<[u32]>,
+    /// Elements of a run.
+    pub(crate) run: usize,
 }
 
 /// How B is prepared.

@@ -1,12 +1,14 @@
 //! MVN, NormalizeL2 and GRN: f16 and bf16 in f32.
 
-use crate::fused::normalize::NormalizeRows;
+use crate::graph::net::FusedOp;
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
+use crate::kernel::post_ops::{Then, steps};
 use crate::prelude::*;
+use infer::InputSet;
 use infer::ops::normalize::{Measure, Normalize};
 use infer::rules::axes::normalize_all;
-use kernels::layer_norm::{Divisor, Normalization, divide_by_itself, normalize};
+use kernels::layer_norm::{Divisor, Normalization, divide_by_itself, normalize, normalize_rows};
 use kernels::real::StoredReal;
 use kernels::slices::Slices;
 
@@ -59,6 +61,38 @@ pub(crate) fn form(rule: &Normalize) -> Normalization {
         Measure::NormAtLeast(eps) => Divisor::NormAtLeast(eps),
     };
     Normalization { center: rule.is_centered(), divisor }
+}
+
+/// A normalisation of rows of f32: inputs are the data, its axes if they are an input, and the
+/// operands of the steps.
+#[derive(Clone)]
+pub(crate) struct NormalizeRows {
+    pub(crate) columns: usize,
+    pub(crate) form: Normalization,
+    pub(crate) then: Vec<Then>,
+}
+
+impl FusedOp for NormalizeRows {
+    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Kernel for NormalizeRows {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let io = cx.in_out::<f32>(0, 0);
+        let steps = steps(&self.then, cx, self.columns);
+        normalize_rows(cx.threads(), self.columns, self.form, &steps, &io);
+        Ok(())
+    }
+
+    fn reuse(&self) -> Reuse {
+        Reuse::InPlace(InputSet::one(0))
+    }
+
+    fn name(&self) -> &'static str {
+        "normalize"
+    }
 }
 
 /// NormalizeL2 over no axes: each element is divided by itself, as its page says, which is 1 for all but

@@ -5,6 +5,7 @@
 //! `crate::fused` in their place.
 
 mod cleanup;
+mod context;
 mod fusion;
 mod layout;
 mod quantization;
@@ -12,19 +13,11 @@ mod quantization;
 use crate::graph::net::Net;
 use crate::memory::resources::Resources;
 use crate::options::Options;
-use infer::{Fact, Facts};
+use context::PassCx;
+use infer::Facts;
 use ir::Graph;
 use kernels::par::Threads;
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// What passes see besides the net.
-pub(crate) struct PassCx<'a> {
-    pub(crate) graph: &'a Graph,
-    /// The variables that have a value in every run, if that is known.
-    pub(crate) variables: Option<&'a HashMap<String, Fact>>,
-    pub(crate) resources: Resources,
-}
 
 /// A pass: it returns how many nodes it has taken out or rewritten.
 type Pass = fn(&mut Net, &PassCx<'_>) -> usize;

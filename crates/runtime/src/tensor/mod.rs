@@ -23,7 +23,7 @@ use ir::{ElementType, WeightsSlice};
 use kernels::Allocation;
 use kernels::num::Pod;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
-use size::{count, no_memory};
+use size::{ALIGN, count, no_memory};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
@@ -32,9 +32,6 @@ use std::sync::Arc;
 
 /// The sizes of a tensor of known shape.
 pub type Sizes = SmallVec<[usize; 6]>;
-
-/// Buffers begin at a cache line, so that kernels may use whole lines.
-const ALIGN: usize = 64;
 
 /// Bytes that tensors share.
 struct Buffer {

@@ -1,8 +1,10 @@
 //! How much memory a tensor takes, and what is said where there is none.
 #![forbid(unsafe_code)]
 
-use super::ALIGN;
 use ir::ElementType;
+
+/// Buffers begin at a cache line, so that kernels may use whole lines.
+pub(super) const ALIGN: usize = 64;
 
 /// Bytes or sizes that do not make a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

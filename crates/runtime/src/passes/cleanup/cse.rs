@@ -2,7 +2,7 @@
 
 use crate::graph::net::{Net, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 

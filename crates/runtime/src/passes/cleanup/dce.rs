@@ -1,7 +1,7 @@
 //! Dead code elimination.
 
 use crate::graph::net::{Net, Node};
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::adaptive_pool::AdaptivePool;
 use infer::ops::pool::Pool;
 

@@ -5,7 +5,7 @@ use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::RunSite;
 use crate::kernel::evaluate::evaluate;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;

@@ -2,7 +2,7 @@
 
 use crate::graph::net::{Net, Node, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::binary::{Binary, Kind as BinaryKind};
 use infer::ops::broadcast::Broadcast;
 use infer::ops::concat::Concat;

@@ -12,7 +12,7 @@ use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::batch::together;
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use infer::ops::binary::Kind;
 use infer::ops::matmul::MatMul;

@@ -3,7 +3,7 @@
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use infer::ops::einsum::Einsum;
 use infer::ops::matmul::MatMul;

@@ -4,7 +4,7 @@
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, number, operands};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::binary::Kind;
 use infer::ops::unary::{self, Unary};
 use smallvec::smallvec;

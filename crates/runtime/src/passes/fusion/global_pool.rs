@@ -5,7 +5,7 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes::normalize_unique;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 
 use crate::fused::grouped_matmul::HorizontalMatMul;
 use crate::fused::matmul::FusedMatMul;
-use crate::fused::post_ops::{Operand, Then};
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::passes::PassCx;
+use crate::kernel::post_ops::{Operand, Then};
+use crate::passes::context::PassCx;
 use kernels::gemm::{Precision, can_group};
 use std::collections::HashMap;
 use std::sync::Arc;

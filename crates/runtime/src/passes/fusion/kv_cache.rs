@@ -7,7 +7,7 @@ use crate::fused::attention::Attention;
 use crate::fused::kv_attention::{CacheShape, CachedAttention, First, Growing};
 use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::ops::scaled_dot_product_attention::Heads;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::passes::fusion::kv_length::{AXIS, Length, Origins};
 use crate::tensor::Sizes;
 use infer::ops::broadcast::Broadcast;

@@ -2,11 +2,11 @@
 //! `s = γ / sqrt(variance + ε)`, a value becomes `x · s + (β - mean · s)`. It becomes one node, with γ and β
 //! as steps behind it.
 
-use crate::fused::normalize::NormalizeRows;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{either_way, kind, mean_of_rows, number, of_inverse_root, operands};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::ops::normalize::NormalizeRows;
+use crate::passes::context::PassCx;
 use infer::ops::binary::Kind;
 use infer::ops::unary::{self, Unary};
 use kernels::layer_norm::{Divisor, Normalization};

@@ -4,16 +4,17 @@
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::matmul::FusedMatMul;
-use crate::fused::normalize::{NormalizeMaps, NormalizeRows};
-use crate::fused::post_ops::{Operand, Then};
+use crate::fused::normalize::NormalizeMaps;
 use crate::fused::quantized::IntegerConvolution;
 use crate::fused::transpose::Reinterpret;
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
+use crate::kernel::post_ops::{Operand, Then};
 use crate::ops::normalize;
+use crate::ops::normalize::NormalizeRows;
 use crate::ops::unary::function;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::passes::quantization::lowering;
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;

@@ -2,11 +2,11 @@
 //! last axis, becomes one node that computes the same numbers in the same order, but for a root that is
 //! written as a power.
 
-use crate::fused::normalize::NormalizeRows;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, mean_of_rows, number, of_inverse_root, operands};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::ops::normalize::NormalizeRows;
+use crate::passes::context::PassCx;
 use infer::ops::binary::Kind;
 use kernels::layer_norm::{Divisor, Normalization};
 use smallvec::smallvec;

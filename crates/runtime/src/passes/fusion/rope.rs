@@ -5,7 +5,7 @@ use crate::fused::rope::RotaryEmbedding;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, lowered, number};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::passes::layout::index_map::Map;
 use infer::ops::binary::Kind;
 use infer::ops::concat::Concat;

@@ -5,7 +5,7 @@ use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::IntegerConvolution;
 use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::binary::{Binary, Kind};
 use infer::rules::broadcast::AutoBroadcast;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use crate::graph::net::{FusedOp, Net, Node, Operation};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::gather;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::prelude::*;
 use infer::ops::gather::Gather;
 use infer::ops::variable::Variable;

@@ -13,7 +13,7 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::ops::convolution::geometry;
 use crate::ops::normalize::form;
 use crate::ops::pool;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::passes::layout::padding::Padded;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;

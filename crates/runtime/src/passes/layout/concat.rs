@@ -4,7 +4,7 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::ops::concat::Concat;
 use smallvec::SmallVec;
 use std::sync::Arc;

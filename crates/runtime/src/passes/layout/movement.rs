@@ -4,15 +4,16 @@
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::CachedAttention;
-use crate::fused::matmul::{FusedMatMul, Through};
+use crate::fused::matmul::FusedMatMul;
 use crate::fused::rope::RotaryEmbedding;
 use crate::fused::through::IndexedCopy;
 use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::graph::pattern::lowered;
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::matmul::Shape;
+use crate::ops::matmul::Through;
 use crate::ops::scaled_dot_product_attention::Heads;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::passes::fusion::attention::heads;
 use crate::passes::layout::index_map::Map;
 use infer::InputSet;

@@ -5,7 +5,7 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use infer::Fact;
 use ir::ElementType;
 use kernels::pool::Pooling;

@@ -8,7 +8,7 @@
 use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::pattern::kind;
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Kind;

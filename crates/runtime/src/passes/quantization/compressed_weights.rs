@@ -2,12 +2,12 @@
 //! zero points for each group, as NNCF writes them, or as f16. Reading a weight takes longer than
 //! computing its value, and the values would take two to eight times the memory.
 
-use crate::fused::compressed_weights::Weights;
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, operands};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::kernel::compressed_weights::Weights;
+use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Kind;

@@ -4,7 +4,7 @@
 use crate::fused::decompress::Once;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;

@@ -5,7 +5,7 @@
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::convert::Convert;

@@ -9,7 +9,7 @@ use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{either_way, number, operands};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
-use crate::passes::PassCx;
+use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;

@@ -4,11 +4,11 @@
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
-use crate::fused::post_ops::{Operand, Round, Then};
 use crate::fused::quantized::{IntegerConvolution, Reads};
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::passes::PassCx;
+use crate::kernel::post_ops::{Operand, Round, Then};
+use crate::passes::context::PassCx;
 use crate::passes::quantization::lowering::rounding;
 use crate::tensor::Tensor;
 use infer::Fact;

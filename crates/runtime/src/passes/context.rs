@@ -1,0 +1,14 @@
+//! What passes see.
+
+use crate::memory::resources::Resources;
+use infer::Fact;
+use ir::Graph;
+use std::collections::HashMap;
+
+/// What passes see besides the net.
+pub(crate) struct PassCx<'a> {
+    pub(crate) graph: &'a Graph,
+    /// The variables that have a value in every run, if that is known.
+    pub(crate) variables: Option<&'a HashMap<String, Fact>>,
+    pub(crate) resources: Resources,
+}
