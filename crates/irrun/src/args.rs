@@ -1,5 +1,7 @@
 //! The flags. Their help is what the README and the man page say.
 
+use crate::diff::DiffArgs;
+use crate::expect::ExpectArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,6 +38,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Draw a model: Graphviz text of its layers with their types and shapes.
     Graph(GraphArgs),
+    /// Compare two arrays, archives or directories of arrays.
+    Diff(DiffArgs),
     /// List the operations and the opsets they exist in.
     Ops(OpsArgs),
 }
@@ -76,6 +80,9 @@ pub struct RunArgs {
     /// Where the values of the variables go after the run.
     #[arg(long, value_name = "FILE.npz")]
     pub save_state: Option<PathBuf>,
+    /// What the outputs should be.
+    #[command(flatten)]
+    pub expect: ExpectArgs,
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,

@@ -38,7 +38,8 @@ impl Port {
         self.names.first().unwrap_or(&self.friendly)
     }
 
-    fn is(&self, name: &str) -> bool {
+    /// Whether it is called so.
+    pub fn is(&self, name: &str) -> bool {
         self.friendly == name || self.names.iter().any(|n| n == name)
     }
 }
@@ -114,7 +115,7 @@ fn key_of(ports: &[Port], index: usize) -> String {
 }
 
 /// Splits `NAME=FILE`. A name may hold `=`, and so may a file: what is a port wins.
-fn split<'a>(arg: &'a OsStr, ports: &[Port]) -> (Option<&'a str>, &'a Path) {
+pub fn split<'a>(arg: &'a OsStr, ports: &[Port]) -> (Option<&'a str>, &'a Path) {
     let known = |key: &str| {
         let index = key.strip_prefix('#').unwrap_or(key);
         ports.iter().any(|p| p.is(key))
@@ -453,11 +454,16 @@ pub fn array_names(ports: &[Port]) -> Vec<String> {
 /// Characters of a name that a file is called by. Systems allow 255 with the index and `.npy`.
 const LONGEST: usize = 200;
 
+/// A name with what no file name needs replaced.
+pub fn in_file_name(name: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    name.chars().map(keep).collect()
+}
+
 /// Names for the files of all outputs, different for each, that are one component of a path.
 fn file_names(ports: &[Port]) -> Vec<String> {
-    let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     told_apart(ports.iter().map(|p| {
-        let mut name: String = p.shown().chars().map(keep).collect();
+        let mut name = in_file_name(p.shown());
         let says_little = name.len() > LONGEST || name.trim_matches('.').is_empty();
         // Of ASCII characters only, so it may be cut anywhere.
         name.truncate(LONGEST);

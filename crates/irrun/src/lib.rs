@@ -3,13 +3,16 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod arrays;
 pub mod bench;
 pub mod bind;
 pub mod case;
 pub mod check;
 pub mod compare;
+pub mod diff;
 pub mod draw;
 pub mod exit;
+pub mod expect;
 pub mod inspect;
 pub mod npy;
 pub mod npz;

@@ -4,7 +4,7 @@
 
 use irrun::args::Command;
 use irrun::exit::Exit;
-use irrun::{bench, check, draw, inspect, operations, print, run, suite, usage};
+use irrun::{bench, check, diff, draw, inspect, operations, print, run, suite, usage};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) => bench::bench(args),
         Some(Command::Inspect(args)) => inspect::inspect(args),
         Some(Command::Graph(args)) => draw::draw(args),
+        Some(Command::Diff(args)) => diff::diff(args),
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {

@@ -126,6 +126,8 @@ pub enum Cast {
     Offer,
     /// They are refused: no flag converts them.
     Never,
+    /// They stay as they are.
+    Keep,
 }
 
 impl Cast {
@@ -172,6 +174,7 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Resul
         match cast {
             Cast::Convert => {}
             Cast::Offer => bail!("{held}, but the port takes {wanted}; give --cast to convert"),
+            Cast::Keep => return decode(file, &header, natural),
             Cast::Never => bail!("{held}, not {wanted}; save it as {wanted}"),
         }
         let tensor = decode(file, &header, natural)?;

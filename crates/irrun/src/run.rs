@@ -2,7 +2,9 @@
 
 use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
+use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::expect::Expected;
 use crate::table::table;
 use crate::{npy, npz, out, print, profile, state};
 use anyhow::{Context, Result};
@@ -31,8 +33,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
+    let expected = Expected::open(&args.expect, &ports)?;
     let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
-    files_are_apart(args, &model, &declared, &targets).or_exit(Exit::Usage)?;
+    files_are_apart(args, &model, (&declared, &ports), &targets).or_exit(Exit::Usage)?;
     let values = match &args.state {
         Some(path) => state::load(path, &graph)?,
         None => Vec::new(),
@@ -55,6 +58,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let outputs = session.run(&tensors).or_exit(Exit::Running)?;
     write(&targets, &ports, &outputs)?;
+    let compared = expected.compare(&outputs, &ports, &args.expect)?;
+    let exit = if compared.iter().all(|c| c.ok) { Exit::Good } else { Exit::Failed };
     let variables = match args.save_state.is_some() || args.common.json {
         true => session.variables().or_exit(Exit::Running)?,
         false => Vec::new(),
@@ -63,14 +68,20 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         state::save(path, &variables)?;
     }
     if args.common.json {
-        print::json(&report(&ports, &outputs, &targets, (&session, &variables)))?;
-        return Ok(Exit::Good);
+        let mut report = report(&ports, &outputs, &targets, (&session, &variables));
+        if !compared.is_empty() {
+            report["expected"] = serde_json::to_value(&compared).or_exit(Exit::Running)?;
+        }
+        print::json(&report)?;
+        return Ok(exit);
     }
-    if targets.is_empty() {
+    if !compared.is_empty() {
+        print::text(show::text(&compared, ["got", "expected"], compared.len()))?;
+    } else if targets.is_empty() {
         print::text(lines(&outputs).unwrap_or_else(|| summary(&ports, &outputs)))?;
     }
     print::text(profile::text(&session.profile(), 1))?;
-    Ok(Exit::Good)
+    Ok(exit)
 }
 
 /// Whether no file is written twice or is one of those that are read. Only `--save-state` may write
@@ -78,7 +89,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 fn files_are_apart(
     args: &RunArgs,
     model: &Path,
-    declared: &Declared,
+    (declared, ports): (&Declared, &[Port]),
     targets: &[Target],
 ) -> Result<()> {
     let mut written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
@@ -88,6 +99,8 @@ fn files_are_apart(
     }
     let mut read = out::of_model(model).to_vec();
     read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
+    let expected = Expected::files(&args.expect, ports);
+    read.extend(expected.map(|file| ("what is expected", file)));
     let goes_on =
         |state: &&PathBuf| args.save_state.as_ref().is_some_and(|saved| out::is_same(saved, state));
     let state = args.state.as_ref().filter(|state| !goes_on(state));

@@ -1,11 +1,17 @@
 //! Compares a tensor with a golden one.
 
+pub mod comparison;
+pub mod difference;
+pub mod show;
+pub mod tolerance;
+
 use anyhow::{Result, anyhow, bail};
 use ir::ElementType;
 use runtime::Tensor;
+use serde::Serialize;
 
 /// How far values may be apart: `|got - expected| <= atol + rtol * |expected|`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tolerance {
     /// Relative to the expected value.
     pub rtol: f64,
