@@ -1,0 +1,104 @@
+//! `irrun diff`, `--expect`: what differs, how much, and where.
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use support::{Room, f32s, i64s, npy};
+
+/// Compares what a command prints with the snapshot of this name.
+#[track_caller]
+fn says(name: &str, room: &Room, args: &str) {
+    let outcome = room.irrun(args);
+    assert!(!outcome.stderr.contains("panicked"), "{name}: {}", outcome.report());
+    insta::with_settings!({ description => format!("irrun {args}"), omit_expression => true }, {
+        insta::assert_snapshot!(name, outcome.report());
+    });
+}
+
+fn array(room: &Room, name: &str, values: &[f32]) {
+    let shape = format!("({},)", values.len());
+    room.write(name, &npy("<f4", false, &shape, &f32s(values)));
+}
+
+/// Two directories with an array that differs, one that does not, and one that is in one alone.
+fn two() -> Room {
+    let room = Room::new();
+    array(&room, "a/logits.npy", &[1.0, 2.5, -3.0, 0.0, f32::NAN, 7.0]);
+    array(&room, "b/logits.npy", &[1.0, 2.0, -3.000_001, 1e-9, 4.0, 7.0]);
+    room.write("a/ids.npy", &npy("<i8", false, "(2,)", &i64s(&[i64::MAX, 4])));
+    room.write("b/ids.npy", &npy("<i8", false, "(2,)", &i64s(&[i64::MAX - 1, 4])));
+    array(&room, "a/same.npy", &[1.0]);
+    array(&room, "b/same.npy", &[1.0]);
+    array(&room, "a/more.npy", &[1.0]);
+    room
+}
+
+#[test]
+fn directories_and_arrays_are_compared() {
+    let room = two();
+    says("directories", &room, "diff a b --details 3");
+    says("one_pair", &room, "diff a/logits.npy b/logits.npy --rtol 1e-3 --worst 2");
+    says("a_pattern", &room, "diff a b --only s*");
+    says("what_both_have", &room, "diff a b --common --atol 1 --only ids");
+    room.write("c.npy", &npy("<f4", false, "(2,3)", &f32s(&[0.; 6])));
+    says("another_shape", &room, "diff a/logits.npy c.npy");
+    room.write("d.npy", &npy("<f8", false, "(1,)", &1.0_f64.to_le_bytes()));
+    says("another_type", &room, "diff a/same.npy d.npy");
+}
+
+#[test]
+fn mistakes_have_a_suggestion() {
+    let room = two();
+    says("no_such_file", &room, "diff a.npz b");
+    says("pattern_of_none", &room, "diff a b --only logit");
+    says("bound_of_none", &room, "diff a b --rtol logit:1e-3");
+    says("bound_is_no_number", &room, "diff a b --rtol x");
+    says("bounds_without_expect", &room, "model.xml -i x.npy --rtol 1");
+    says("expects_no_output", &room, "model.xml -i x.npy --expect b");
+    says("expects_of_no_output", &room, "model.xml -i x.npy --expect r:1=x.npy");
+}
+
+#[test]
+fn the_report_for_programs_has_the_numbers() {
+    let out = two().irrun("diff a b --json");
+    assert_eq!(out.code, 1, "{}", out.report());
+    let report: Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!(report["only_a"], serde_json::json!(["more"]));
+    let logits = report["arrays"].as_array().unwrap().iter().find(|a| a["name"] == "logits");
+    let difference = &logits.unwrap()["difference"];
+    assert_eq!(difference["beyond"], 4);
+    assert_eq!(difference["max_abs"], 0.5);
+    assert_eq!(difference["max_rel"], 1.0);
+    assert_eq!(difference["nan"], serde_json::json!([1, 0]));
+    assert_eq!(difference["worst"][0]["index"], serde_json::json!([4]));
+}
+
+#[test]
+fn outputs_are_judged_by_what_is_expected() {
+    let room = Room::new();
+    let six = |last: f32| npy("<f4", false, "(3, 2)", &f32s(&[0., 1., 2., 3., 4., last]));
+    room.write("good.npy", &six(5.0));
+    room.write("bad.npy", &six(5.5));
+    room.irrun("model.xml -i x.npy --expect good.npy").good();
+    room.irrun("model.xml -i x.npy --expect r:0=bad.npy --atol r:0:0.5").good();
+    says("output_differs", &room, "model.xml -i x.npy --expect bad.npy --rtol 1e-3");
+    let out = room.irrun("model.xml -i x.npy --expect bad.npy --json");
+    let report: Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!((out.code, &report["expected"][0]["ok"]), (1, &Value::Bool(false)));
+    room.irrun("model.xml -i x.npy -o y.npz").good();
+    room.irrun("model.xml -i x.npy --expect y.npz").good();
+    let out = room.irrun("model.xml -i x.npy --expect good.npy -o good.npy");
+    assert_eq!(out.code, 2, "{}", out.report());
+}
+
+#[test]
+fn a_case_folder_is_what_a_real_model_should_give() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/swin_block");
+    let dir = model.display();
+    let run = format!("{dir}/model.xml -i {dir}/input_0.npy --expect {dir}");
+    Room::new().irrun(&format!("{run} --rtol 1e-4 --atol 1e-5")).good();
+    let out = Room::new().irrun(&format!("{run} --rtol 1e-12"));
+    assert_eq!(out.code, 1, "{}", out.report());
+    assert!(out.stdout.contains("DIFFERS") && out.stdout.contains("worst"), "{}", out.report());
+}
