@@ -22,8 +22,9 @@ use std::sync::Arc;
 /// With the exit code that tells whose fault it is.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let model = args.model.as_ref().context("give a MODEL.xml").or_exit(Exit::Usage)?;
-    // They start while the model is read.
     let threads = Arc::new(threads(args.common.threads));
+    // They begin while the model is read.
+    threads.start();
     // The process ends with the run: the system takes back the memory as a whole.
     let model = bind::model_file(model);
     let graph = ManuallyDrop::new(ir::read(&model).or_exit(Exit::Model)?);
@@ -44,6 +45,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
         runs_once: true,
+        ..Options::default()
     };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
@@ -141,8 +143,7 @@ pub fn given(tensors: &[Tensor], variables: &[(String, Tensor)]) -> Inputs {
 
 /// The threads that a flag asks for, or one for each processor.
 pub fn threads(count: Option<usize>) -> Threads {
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    Threads::new(count.unwrap_or_else(all))
+    count.map_or_else(Threads::default, Threads::new)
 }
 
 fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {

@@ -41,7 +41,7 @@ fn main() {
 /// A part for each thread.
 fn copy(threads: &Threads, from: &[u8], to: &mut [u8]) {
     let part = to.len().div_ceil(threads.count()).next_multiple_of(64);
-    threads.chunks(to, part, part, |first, chunk| {
+    threads.par_chunks_mut(to, part, part, |first, chunk| {
         let start = first * part;
         chunk.copy_from_slice(&from[start..start + chunk.len()]);
     });

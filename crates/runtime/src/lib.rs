@@ -42,6 +42,7 @@ pub use kernels::prefer_large_heap;
 pub use memory::profile::StepTime;
 pub use options::Options;
 pub use plan::{Plan, compile, compile_with};
+pub use rayon;
 pub use session::Session;
 pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};

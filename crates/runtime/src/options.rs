@@ -1,6 +1,8 @@
 //! How a plan is made.
 
 use kernels::gemm::Precision;
+use rayon::ThreadPool;
+use std::sync::Arc;
 
 /// How a plan is made.
 #[derive(Clone, Debug)]
@@ -12,10 +14,20 @@ pub struct Options {
     /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
     /// that reads them. More runs give the same results, and take longer.
     pub runs_once: bool,
+    /// The threads that sessions run on. Without it each session has its own, one for each
+    /// processor.
+    pub pool: Option<Arc<ThreadPool>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true, precision: Precision::F32, runs_once: false }
+        Options { optimize: true, precision: Precision::F32, runs_once: false, pool: None }
+    }
+}
+
+impl Options {
+    /// Runs sessions on the threads of a pool, which a program shares among all that it does.
+    pub fn pool(self, pool: Arc<ThreadPool>) -> Options {
+        Options { pool: Some(pool), ..self }
     }
 }

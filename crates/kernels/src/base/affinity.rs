@@ -3,6 +3,12 @@
 //! Linux often begins a thread on the processor of the one that makes it, where it waits for some
 //! milliseconds while another processor is idle: time in which many a model is done.
 
+/// How many processors the process may use: its affinity mask and the quota of its control group
+/// count.
+pub(crate) fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The processor that the calling thread runs on, if the system tells.
 pub(crate) fn current() -> Option<usize> {
     #[cfg(target_os = "linux")]
@@ -12,14 +18,14 @@ pub(crate) fn current() -> Option<usize> {
     None
 }
 
-/// Moves the calling thread away from a processor, if there is another for it. Where it may run stays as
-/// it was.
+/// Moves the calling thread away from a processor, if there is another for it. Where it may run
+/// stays as it was.
 pub(crate) fn leave(this: Option<usize>) {
     away_from(this, || ());
 }
 
-/// Calls `f` on another processor than `this`, if the calling thread may run on any. Where it may run is
-/// as before from then on.
+/// Calls `f` on another processor than `this`, if the calling thread may run on any. Where it may
+/// run is as before from then on.
 fn away_from<T>(this: Option<usize>, f: impl FnOnce() -> T) -> T {
     #[cfg(target_os = "linux")]
     if let Some((all, others)) = this.and_then(allowed) {
@@ -33,8 +39,8 @@ fn away_from<T>(this: Option<usize>, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The processors that the calling thread may run on, and those of them that are not `this`; none if
-/// there are no others.
+/// The processors that the calling thread may run on, and those of them that are not `this`; none
+/// if there are no others.
 #[cfg(target_os = "linux")]
 fn allowed(this: usize) -> Option<(libc::cpu_set_t, libc::cpu_set_t)> {
     // SAFETY: a set of bits, of which all may be 0.
@@ -57,6 +63,16 @@ fn allowed(this: usize) -> Option<(libc::cpu_set_t, libc::cpu_set_t)> {
 fn allow(processors: &libc::cpu_set_t) {
     // SAFETY: the set has the size that is told, and 0 is the calling thread.
     unsafe { libc::sched_setaffinity(0, size_of_val(processors), processors) };
+}
+
+/// Lets the calling thread run on one processor alone.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn stay(processor: usize) {
+    // SAFETY: a set of bits, of which all may be 0.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the thread runs there, so the set has a bit for it.
+    unsafe { libc::CPU_SET(processor, &mut one) };
+    allow(&one);
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -6,6 +6,7 @@ pub mod aligned_buf;
 pub(crate) mod amx;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod amx_emulator;
+mod crowd;
 pub mod isa;
 pub mod num;
 pub mod par;
@@ -13,3 +14,4 @@ pub mod scratch;
 pub mod simd;
 pub mod slices;
 pub mod strides;
+mod team;

@@ -1,142 +1,49 @@
-//! Threads that wait for short work: a fork-join pool.
+//! Divides short work among threads.
 //!
-//! A step of a model often takes tens of microseconds, so the pool is built for the latency of a
-//! fork and a join: the calling thread works too, helpers spin for a while before they sleep, and
-//! a helper that wakes too late is not waited for. `docs/architecture.md` has the comparison with
-//! rayon that this is based on.
+//! A step of a model often takes tens of microseconds, so work is handed over with the latency of
+//! a fork and a join: the calling thread works too, helpers spin for a while before they leave, and
+//! a helper that comes too late is not waited for. The threads are rayon's: a helper is a job of a
+//! [`rayon::ThreadPool`], which belongs to the session or to the program around it.
 
-use crate::base::affinity;
-use std::cell::{Cell, UnsafeCell};
+use super::affinity;
+use super::team::{Task, Team, Working, share};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
-use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-/// How long a helper looks for work before it sleeps. Longer than what one thread alone does
-/// between the parallel steps of most models, since waking it takes as long as ten small steps.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// Bytes of stack of a thread: kernels that are not optimised have frames of some 100 KiB.
+const STACK: usize = 4 << 20;
 
-/// How often it looks before it looks at the clock: some microseconds.
-const SPINS: usize = 128;
-
-/// A pool of threads. The thread that calls [`Threads::run`] is one of them.
+/// Threads that share the work of kernels. The thread that calls [`Threads::run`] is one of them.
 pub struct Threads {
-    shared: Arc<Shared>,
-    handles: Vec<JoinHandle<()>>,
+    count: usize,
+    /// Built when helpers are first called; `None` where the system refuses every thread.
+    pool: OnceLock<Option<Arc<ThreadPool>>>,
+    /// The pool belongs to the program around, which has other work for it too.
+    is_given: bool,
+    team: Arc<Team>,
     /// Held while a job runs; a second caller runs its job alone. How many tasks helpers have
     /// done, of all jobs.
     busy: Mutex<u64>,
 }
 
-/// The job: a function of (task, worker).
-type Job = *const (dyn Fn(usize, usize) + Sync);
-
-struct Shared {
-    /// One for each thread; that of the calling thread is the first.
-    desks: Vec<Desk>,
-    panicked: AtomicBool,
-    stop: AtomicBool,
-    /// For each desk whether its thread sleeps.
-    sleeping: Vec<AtomicBool>,
-    threads: Mutex<Vec<Thread>>,
-}
-
-/// What lies before one thread, in a cache line of its own: a line that goes from one core to
-/// another takes as long as hundreds of instructions, so a job begins with one and ends with it.
-#[repr(align(128))]
-struct Desk {
-    /// Tasks of the thread that nobody has taken: the first, and above it the end.
-    tasks: AtomicU64,
-    /// What they are tasks of. Written while no task lies there or is worked on, and read by who
-    /// has taken one.
-    job: UnsafeCell<Option<Job>>,
-    /// How many tasks the thread has done, of all jobs; the calling thread does not count.
-    done: AtomicU64,
-}
-
-// SAFETY: `job` is written by the caller of `run`, who holds `busy`, while no task of an earlier
-// job is left or worked on, and before tasks are put beside it; it is read by threads that have
-// taken one of these, for which `run` waits. The function it points to is `Sync`.
-unsafe impl Sync for Desk {}
-// SAFETY: as above; the pointer is used only while the function it points to is borrowed.
-unsafe impl Send for Desk {}
-
-impl Desk {
-    /// Tasks that can be counted.
-    const MOST: usize = u32::MAX as usize;
-
-    fn new() -> Desk {
-        let none = UnsafeCell::new(None);
-        Desk { tasks: AtomicU64::new(0), job: none, done: AtomicU64::new(0) }
-    }
-
-    /// Lays tasks before the thread.
-    ///
-    /// # Safety
-    /// The caller holds `busy`, all tasks of earlier jobs are done, and the job stays until
-    /// these are.
-    unsafe fn lay(&self, job: Job, tasks: Range<usize>) {
-        // SAFETY: nobody reads it, as the caller has promised.
-        unsafe { *self.job.get() = Some(job) };
-        self.tasks.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Release);
-    }
-
-    /// Takes the first task, or the last for a thread that helps another.
-    fn take(&self, first: bool) -> Option<usize> {
-        let taken = self.tasks.fetch_update(Ordering::Acquire, Ordering::Relaxed, |tasks| {
-            let (start, end) = (tasks & u64::from(u32::MAX), tasks >> 32);
-            (start < end).then(|| if first { tasks + 1 } else { tasks - (1 << 32) })
-        });
-        taken.ok().map(|tasks| if first { tasks as u32 } else { (tasks >> 32) as u32 - 1 } as usize)
-    }
-
-    /// Whether tasks lie there.
-    fn has_tasks(&self) -> bool {
-        let tasks = self.tasks.load(Ordering::Relaxed);
-        tasks & u64::from(u32::MAX) < tasks >> 32
-    }
-
-    /// Does a task that was taken here.
-    fn work(&self, task: usize, worker: usize) {
-        // SAFETY: a task was taken, so the job was written before and stays until it is done.
-        if let Some(job) = unsafe { *self.job.get() } {
-            // SAFETY: `run` keeps the function alive until all its tasks are done.
-            unsafe { (*job)(task, worker) };
-        }
-    }
-}
-
-thread_local! {
-    /// Set while the thread works on a job, so that a job inside a job runs on its own thread.
-    static WORKING: Cell<bool> = const { Cell::new(false) };
-}
-
 impl Threads {
-    /// A pool of `count` threads, the caller included; at least one.
+    /// `count` threads, the caller included; at least one. The others are made when there is work
+    /// for them.
     pub fn new(count: usize) -> Threads {
-        let helpers = count.max(1) - 1;
-        let shared = Arc::new(Shared {
-            desks: (0..=helpers).map(|_| Desk::new()).collect(),
-            panicked: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            sleeping: (0..=helpers).map(|_| AtomicBool::new(false)).collect(),
-            threads: Mutex::new(Vec::new()),
-        });
-        let caller = affinity::current();
-        let spawn = |worker: usize| {
-            let shared = Arc::clone(&shared);
-            let name = format!("irrun-{worker}");
-            std::thread::Builder::new().name(name).spawn(move || {
-                affinity::leave(caller);
-                shared.help(worker);
-            })
-        };
-        // Where the system refuses a thread, the pool is smaller.
-        let handles: Vec<JoinHandle<()>> = (1..=helpers).map_while(|i| spawn(i).ok()).collect();
-        *shared.threads.lock().unwrap_or_else(|e| e.into_inner()) =
-            handles.iter().map(|h| h.thread().clone()).collect();
-        Threads { shared, handles, busy: Mutex::new(0) }
+        Threads::with(count.max(1), None)
+    }
+
+    /// The threads of a pool that others use too. As many work as it has, the caller included, but
+    /// no more than there are processors.
+    pub fn on(pool: Arc<ThreadPool>) -> Threads {
+        Threads::with(pool.current_num_threads().min(affinity::count()), Some(pool))
+    }
+
+    fn with(count: usize, given: Option<Arc<ThreadPool>>) -> Threads {
+        let (is_given, team) = (given.is_some(), Arc::new(Team::new(count)));
+        let pool = given.map_or_else(OnceLock::new, |pool| OnceLock::from(Some(pool)));
+        Threads { count, pool, is_given, team, busy: Mutex::new(0) }
     }
 
     /// The calling thread alone.
@@ -147,7 +54,25 @@ impl Threads {
 
     /// Number of threads, the caller included.
     pub fn count(&self) -> usize {
-        self.handles.len() + 1
+        self.count
+    }
+
+    /// Makes the threads now: they begin while the caller does something else.
+    pub fn start(&self) {
+        if self.count > 1 {
+            self.pool();
+        }
+    }
+
+    /// Gives a pool of others its threads back, until there is work again.
+    pub fn release(&self) {
+        if self.is_given {
+            self.team.dismiss();
+        }
+    }
+
+    fn pool(&self) -> Option<&ThreadPool> {
+        self.pool.get_or_init(|| build(self.count - 1)).as_deref()
     }
 
     /// Calls `f(task, worker)` for every task, on all threads; `worker` is below [`Self::count`]
@@ -156,57 +81,63 @@ impl Threads {
     ///
     /// # Panics
     /// When `f` does.
-    pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
-        let guard = match tasks {
-            0 | 1 => None,
-            _ if self.handles.is_empty() || WORKING.get() || tasks > Desk::MOST => None,
-            _ => self.busy.try_lock().ok(),
-        };
+    pub fn run(&self, tasks: usize, f: &Task<'_>) {
+        let alone = tasks <= 1 || self.count == 1 || tasks > Team::MOST_TASKS || Working::is_on();
+        let guard = if alone { None } else { self.busy.try_lock().ok() };
         let Some(mut done) = guard else {
             (0..tasks).for_each(|task| f(task, 0));
             return;
         };
-        let own = self.shared.open(tasks, f, self.count().min(tasks));
-        WORKING.set(true);
+        let own = self.team.open(tasks, f, self.count.min(tasks));
+        self.team.call(self.count.min(tasks), |help| match self.pool() {
+            Some(pool) => pool.spawn(help),
+            None => drop(help),
+        });
+        let working = Working::begin();
         let mut taken = 1;
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             f(own, 0);
-            while let Some(task) = self.shared.take(0) {
+            while let Some(task) = self.team.take(0) {
                 taken += 1;
                 f(task, 0);
             }
         }));
         // After a panic, tasks that nobody has begun are dropped.
-        while self.shared.take(0).is_some() {
+        while self.team.take(0).is_some() {
             taken += 1;
         }
-        WORKING.set(false);
+        drop(working);
         *done = done.wrapping_add((tasks - taken) as u64);
-        self.shared.wait_for(*done);
+        self.team.wait_for(*done);
+        let panicked = self.team.take_panic();
         drop(done);
-        if let Err(payload) = work {
+        if let Err(payload) = work.and(panicked) {
             std::panic::resume_unwind(payload);
         }
-        assert!(!self.shared.panicked.swap(false, Ordering::Relaxed), "a parallel task panicked");
     }
 
     /// Divides `0..len` into ranges of at least `grain` and calls `f` with each. Small work stays
     /// on the calling thread.
     #[inline]
-    pub fn ranges(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
+    pub fn par_ranges(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
         self.divide(len, grain, false, &|range, _| f(range));
     }
 
-    /// As [`Threads::ranges`], but each thread goes through the ranges of its part from the last to
+    /// As [`Threads::par_ranges`], but each thread goes through the ranges of its part from the last to
     /// the first: where there is more than its cache holds, what was written last is still there.
     #[inline]
-    pub fn ranges_back(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
+    pub fn par_ranges_rev(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
         self.divide(len, grain, true, &|range, _| f(range));
     }
 
-    /// As [`Threads::ranges`], telling the worker as [`Threads::run`] does.
+    /// As [`Threads::par_ranges`], telling the worker as [`Threads::run`] does.
     #[inline]
-    pub fn ranges_with(&self, len: usize, grain: usize, f: impl Fn(Range<usize>, usize) + Sync) {
+    pub fn par_ranges_with(
+        &self,
+        len: usize,
+        grain: usize,
+        f: impl Fn(Range<usize>, usize) + Sync,
+    ) {
         self.divide(len, grain, false, &f);
     }
 
@@ -244,7 +175,7 @@ impl Threads {
     /// Divides `out` into runs of whole chunks, at least `grain` elements each, and calls
     /// `f(index of the first chunk, chunks)` with each run.
     #[inline]
-    pub fn chunks<T: Send>(
+    pub fn par_chunks_mut<T: Send>(
         &self,
         out: &mut [T],
         chunk: usize,
@@ -254,7 +185,7 @@ impl Threads {
         let chunk = chunk.max(1);
         let len = out.len();
         let shared = Slice { data: out.as_mut_ptr() };
-        self.ranges(len.div_ceil(chunk), grain.div_ceil(chunk), |chunks| {
+        self.par_ranges(len.div_ceil(chunk), grain.div_ceil(chunk), |chunks| {
             let (start, end) = (chunks.start * chunk, (chunks.end * chunk).min(len));
             // SAFETY: the ranges are disjoint and lie within `out`, which is borrowed mutably.
             let part = unsafe { std::slice::from_raw_parts_mut(shared.at(start), end - start) };
@@ -263,14 +194,16 @@ impl Threads {
     }
 }
 
+impl Default for Threads {
+    /// One for each processor.
+    fn default() -> Threads {
+        Threads::new(affinity::count())
+    }
+}
+
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        for handle in self.handles.drain(..) {
-            handle.thread().unpark();
-            // A helper that panicked has been reported by `run`.
-            let _ = handle.join();
-        }
+        self.team.dismiss();
     }
 }
 
@@ -280,116 +213,16 @@ impl std::fmt::Debug for Threads {
     }
 }
 
-/// The tasks of thread `i`. The caller begins before the others do, and has the larger part.
-fn share(tasks: usize, threads: usize, i: usize) -> Range<usize> {
-    let start = |i: usize| (tasks * i).div_ceil(threads);
-    start(i)..start(i + 1)
-}
-
-impl Shared {
-    /// Lays each thread's tasks before it and returns the caller's first, which only the caller
-    /// can take.
-    fn open(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync), threads: usize) -> usize {
-        // SAFETY: the lifetime is erased only until `wait_for` has seen all tasks done.
-        let job: Job = unsafe { std::mem::transmute(f) };
-        let share = |i: usize| share(tasks, threads, i);
-        for (i, desk) in self.desks.iter().enumerate().take(threads).skip(1) {
-            // SAFETY: `run` holds `busy` and has waited for all tasks of the job before.
-            unsafe { desk.lay(job, share(i)) };
-        }
-        let own = share(0);
-        if own.len() > 1 {
-            // SAFETY: as above.
-            unsafe { self.desks[0].lay(job, own.start + 1..own.end) };
-        }
-        for (i, sleeping) in self.sleeping.iter().enumerate().take(threads).skip(1) {
-            // A thread that falls asleep just now is woken by the next job: nobody waits for it.
-            if sleeping.load(Ordering::Relaxed) && sleeping.swap(false, Ordering::AcqRel) {
-                let threads = self.threads.lock().unwrap_or_else(|e| e.into_inner());
-                if let Some(thread) = threads.get(i - 1) {
-                    thread.unpark();
-                }
-            }
-        }
-        own.start
-    }
-
-    /// Waits until helpers have done this many tasks in all.
-    fn wait_for(&self, done: u64) {
-        let mut spins = 0;
-        let sum = |sum: u64, desk: &Desk| sum.wrapping_add(desk.done.load(Ordering::Acquire));
-        while self.desks.iter().skip(1).fold(0, sum) != done {
-            wait(&mut spins);
-        }
-    }
-
-    /// Takes one of a thread's own tasks, or else one of another's.
-    fn take(&self, worker: usize) -> Option<usize> {
-        let take = |desk: usize| self.desks[desk].take(desk == worker);
-        (worker..self.desks.len()).chain(0..worker).find_map(take)
-    }
-
-    /// The life of a helper: wait for tasks, do them, help others, say what is done.
-    fn help(&self, worker: usize) {
-        WORKING.set(true);
-        let mut done = 0u64;
-        let mut work = |desk: &Desk, own: bool| {
-            let before = done;
-            while let Some(task) = desk.take(own) {
-                let work = std::panic::AssertUnwindSafe(|| desk.work(task, worker));
-                if std::panic::catch_unwind(work).is_err() {
-                    self.panicked.store(true, Ordering::Relaxed);
-                }
-                done = done.wrapping_add(1);
-            }
-            if done != before {
-                self.desks[worker].done.store(done, Ordering::Release);
-            }
-        };
-        while self.wait_for_tasks(worker) {
-            for i in 0..self.desks.len() {
-                work(&self.desks[(worker + i) % self.desks.len()], i == 0);
-            }
-        }
-    }
-
-    /// Waits until tasks lie before the thread; `false` when the pool ends.
-    fn wait_for_tasks(&self, worker: usize) -> bool {
-        let desk = &self.desks[worker];
-        loop {
-            let mut since = None;
-            loop {
-                for _ in 0..SPINS {
-                    if desk.has_tasks() {
-                        return true;
-                    }
-                    std::hint::spin_loop();
-                }
-                if self.stop.load(Ordering::Acquire) {
-                    return false;
-                }
-                if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    break;
-                }
-            }
-            self.sleeping[worker].store(true, Ordering::SeqCst);
-            // Tasks laid there just before the flag was set would not wake this thread.
-            if !desk.has_tasks() && !self.stop.load(Ordering::SeqCst) {
-                std::thread::park();
-            }
-            self.sleeping[worker].store(false, Ordering::SeqCst);
-        }
-    }
-}
-
-/// Spins, and lets others run when it takes long.
-fn wait(spins: &mut usize) {
-    *spins += 1;
-    if spins.is_multiple_of(4096) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
+/// A pool of so many threads, or of as many as the system grants.
+fn build(helpers: usize) -> Option<Arc<ThreadPool>> {
+    let caller = affinity::current();
+    let build = |count| {
+        let named = ThreadPoolBuilder::new().thread_name(|i| format!("irrun-{}", i + 1));
+        let sized = named.num_threads(count).stack_size(STACK);
+        sized.start_handler(move |_| affinity::leave(caller)).build().ok()
+    };
+    let mut counts = std::iter::successors(Some(helpers), |n| Some(n / 2)).take_while(|n| *n > 0);
+    counts.find_map(build).map(Arc::new)
 }
 
 /// A slice that several threads write disjoint parts of.
@@ -430,8 +263,9 @@ impl<T> Slice<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::team::SPIN_TIMEOUT;
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn every_task_runs_once() {
@@ -452,13 +286,13 @@ mod tests {
     fn chunks_are_whole_and_cover_everything() {
         let threads = Threads::new(3);
         let mut out = vec![0usize; 1003];
-        threads.chunks(&mut out, 10, 25, |first, part| {
+        threads.par_chunks_mut(&mut out, 10, 25, |first, part| {
             for (i, v) in part.iter_mut().enumerate() {
                 *v = first * 10 + i;
             }
         });
         assert!(out.iter().enumerate().all(|(i, v)| i == *v));
-        threads.chunks(&mut Vec::<u8>::new(), 4, 1, |_, _| panic!("nothing to do"));
+        threads.par_chunks_mut(&mut Vec::<u8>::new(), 4, 1, |_, _| panic!("nothing to do"));
     }
 
     #[test]
@@ -466,7 +300,7 @@ mod tests {
         for (count, len) in [(1, 10), (2, 8), (3, 7), (4, 1000)] {
             let threads = Threads::new(count);
             let seen: Vec<AtomicUsize> = (0..len).map(|_| AtomicUsize::new(0)).collect();
-            threads.ranges_back(len, 1, |range| {
+            threads.par_ranges_rev(len, 1, |range| {
                 for i in range {
                     seen[i].fetch_add(1, Ordering::Relaxed);
                 }
@@ -478,7 +312,7 @@ mod tests {
         Threads::new(2).run(2, &|task, _| {
             if task == 0 {
                 let inner = Threads::new(2);
-                inner.ranges_back(7, 1, |range| order.lock().unwrap().push(range.start));
+                inner.par_ranges_rev(7, 1, |range| order.lock().unwrap().push(range.start));
             }
         });
         assert_eq!(order.into_inner().unwrap(), [3, 2, 1, 0, 6, 5, 4]);
@@ -507,12 +341,12 @@ mod tests {
         let threads = Threads::new(3);
         let helped = AtomicUsize::new(0);
         for _ in 0..20 {
-            std::thread::sleep(3 * PATIENCE);
+            std::thread::sleep(3 * SPIN_TIMEOUT);
             let hits = AtomicUsize::new(0);
             threads.run(3, &|_, worker| {
                 hits.fetch_add(1, Ordering::Relaxed);
                 helped.fetch_add(worker.min(1), Ordering::Relaxed);
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(SPIN_TIMEOUT);
             });
             assert_eq!(hits.into_inner(), 3);
         }
@@ -529,5 +363,78 @@ mod tests {
             assert!(std::panic::catch_unwind(run).is_err());
         }
         threads.run(8, &|_, _| {});
+    }
+
+    #[test]
+    fn one_thread_builds_no_pool_and_more_build_it_when_there_is_work() {
+        let (one, two) = (Threads::new(1), Threads::new(2));
+        one.run(8, &|_, _| {});
+        one.start();
+        two.run(1, &|_, _| {});
+        assert!(one.pool.get().is_none() && two.pool.get().is_none());
+        two.run(2, &|_, _| {});
+        assert!(two.pool.get().is_some());
+    }
+
+    fn pool(threads: usize) -> Arc<ThreadPool> {
+        Arc::new(ThreadPoolBuilder::new().num_threads(threads).build().unwrap())
+    }
+
+    /// The sum of the tasks of some jobs.
+    fn sum_of_jobs(threads: &Threads) -> usize {
+        let sum = AtomicUsize::new(0);
+        for _ in 0..100 {
+            threads.run(8, &|task, _| {
+                sum.fetch_add(task, Ordering::Relaxed);
+            });
+        }
+        threads.release();
+        sum.into_inner()
+    }
+
+    #[test]
+    fn a_pool_serves_several_at_the_same_time_and_its_own_threads() {
+        for size in [1, 2, 3] {
+            let pool = pool(size);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        assert_eq!(sum_of_jobs(&Threads::on(Arc::clone(&pool))), 100 * 28);
+                    });
+                }
+            });
+            let both = || {
+                let job = || sum_of_jobs(&Threads::on(Arc::clone(&pool)));
+                rayon::join(job, job)
+            };
+            assert_eq!(pool.install(both), (100 * 28, 100 * 28));
+            // The pool is free again.
+            assert_eq!(pool.broadcast(|cx| cx.index()).len(), size);
+        }
+    }
+
+    #[test]
+    fn a_task_may_wait_for_the_pool_that_it_runs_on() {
+        let pool = pool(2);
+        let threads = Threads::on(Arc::clone(&pool));
+        let sum = AtomicUsize::new(0);
+        threads.run(8, &|task, _| {
+            let (a, b) = pool.join(|| task, || 1);
+            sum.fetch_add(a + b, Ordering::Relaxed);
+        });
+        assert_eq!(sum.into_inner(), 36);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn four_threads_on_one_processor_do_all_tasks() {
+        let this = affinity::current().unwrap();
+        let work = move || {
+            affinity::stay(this);
+            let threads = Threads::new(4);
+            assert_eq!(Threads::default().count(), 1);
+            (0..20).for_each(|_| assert_eq!(sum_of_jobs(&threads), 100 * 28));
+        };
+        std::thread::spawn(work).join().unwrap();
     }
 }

@@ -111,7 +111,7 @@ impl Slices {
         let count = if self.is_empty() { 0 } else { volume(&self.outer) * tiles };
         let width = if self.along { self.last } else { LANES };
         let grain = GRAIN.div_ceil((volume(&self.inner) * width).max(1));
-        threads.ranges(count, grain, |blocks| {
+        threads.par_ranges(count, grain, |blocks| {
             for block in blocks {
                 let first = block % tiles * LANES;
                 let base = position(&self.outer, block / tiles) + first;

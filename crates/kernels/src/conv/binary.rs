@@ -21,7 +21,7 @@ pub fn binary(
     let [_, height, width] = conv.axes;
     let sign = |one: bool| if one { 1.0 } else { -1.0 };
     let (terms, positions) = (conv.inputs * conv.taps(), conv.positions().max(1));
-    threads.chunks(output, 1, GRAIN.div_ceil(terms.max(1)), |first, part| {
+    threads.par_chunks_mut(output, 1, GRAIN.div_ceil(terms.max(1)), |first, part| {
         for (i, to) in part.iter_mut().enumerate() {
             let (plane, position) = ((first + i) / positions, (first + i) % positions);
             let (batch, channel) = (plane / conv.outputs, plane % conv.outputs);

@@ -56,7 +56,7 @@ impl Deformable {
     ) {
         let (positions, taps) = (self.positions(), self.taps());
         let plane = self.axes[0].input * self.axes[1].input;
-        threads.chunks(to, positions, GRAIN, |first, part| {
+        threads.par_chunks_mut(to, positions, GRAIN, |first, part| {
             for (i, row) in part.chunks_mut(positions.max(1)).enumerate() {
                 let (channel, tap) = ((first + i) / taps, (first + i) % taps);
                 let group = channel / (self.channels / self.groups);

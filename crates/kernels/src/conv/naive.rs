@@ -70,7 +70,7 @@ pub fn plain<T: Stored>(
     assert_eq!(input.len(), conv.batch * conv.inputs * image);
     assert_eq!(filters.len(), conv.outputs * inputs * conv.taps());
     let work = (conv.taps() * inputs).max(1);
-    threads.chunks(output, conv.positions().max(1), GRAIN.div_ceil(work), |first, part| {
+    threads.par_chunks_mut(output, conv.positions().max(1), GRAIN.div_ceil(work), |first, part| {
         for (i, plane) in part.chunks_mut(conv.positions().max(1)).enumerate() {
             let (batch, channel) = ((first + i) / conv.outputs, (first + i) % conv.outputs);
             let first = batch * conv.inputs + channel / outputs * inputs;

@@ -77,7 +77,7 @@ impl ChannelsPool {
         }
         let out = width.output * self.channels;
         let grain = GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
-        threads.chunks(to, out, grain * out, |first, to| {
+        threads.par_chunks_mut(to, out, grain * out, |first, to| {
             let mut above = vec![T::LEAST; line];
             for (i, to) in to.chunks_exact_mut(out).enumerate() {
                 let (batch, rest) = ((first + i) / lines, (first + i) % lines);
@@ -110,7 +110,7 @@ impl ChannelsPool {
             return;
         }
         let [depth, height, width] = self.axes;
-        threads.chunks(to, self.channels, GRAIN.div_ceil(taps(&self.axes)), |first, to| {
+        threads.par_chunks_mut(to, self.channels, GRAIN.div_ceil(taps(&self.axes)), |first, to| {
             for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
                 let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
                 let (y, rest) = (rest % height.output, rest / height.output);

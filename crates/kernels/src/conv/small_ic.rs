@@ -158,7 +158,7 @@ impl Narrow<'_> {
         let [depth, height, width] = form.axes;
         let line = width.input * form.position;
         let is_finite = AtomicBool::new(true);
-        threads.chunks(to, line / per_lane, GRAIN, |first, part| {
+        threads.par_chunks_mut(to, line / per_lane, GRAIN, |first, part| {
             let mut values = vec![0f32; line];
             for (i, to) in part.chunks_exact_mut(line / per_lane).enumerate() {
                 let (rest, y) = ((first + i) / height.input, (first + i) % height.input);

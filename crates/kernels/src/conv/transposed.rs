@@ -142,7 +142,7 @@ impl Transposed {
         let shared = Slice::new(output);
         let count = rows.len() / channels.max(1);
         // By positions, not lines: those of one axis are a single line.
-        threads.ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
+        threads.par_ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
             let mut at = range.start;
             while at < range.end {
                 let (x, line) = (at % w, at / w);

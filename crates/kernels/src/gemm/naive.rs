@@ -23,7 +23,7 @@ pub fn plain<T: Stored>(
 {
     assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
     let n = n.max(1);
-    threads.chunks(c, n, GRAIN.div_ceil(k.max(1)), |first, part| {
+    threads.par_chunks_mut(c, n, GRAIN.div_ceil(k.max(1)), |first, part| {
         let mut sums = vec![T::Wide::default(); n];
         for (i, row) in part.chunks_mut(n).enumerate() {
             sums.fill(T::Wide::default());

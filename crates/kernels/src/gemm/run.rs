@@ -138,7 +138,7 @@ pub fn run_many<'a>(
     let (room, work) = (product(0).scratch_len(), product(0).m * product(0).n * product(0).k);
     let mut space = scratch.take::<f32>(room * threads.count());
     let (space, c) = (Slice::new(&mut space), Slice::new(c));
-    threads.ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
+    threads.par_ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
         for i in range {
             // SAFETY: no two threads are the same worker at a time, and products are disjoint
             // parts of C.

@@ -90,10 +90,11 @@ impl<const N: usize> Broadcast<N> {
     pub fn rows(&self, threads: &Threads, f: impl Fn(usize, usize, [usize; N]) + Sync) {
         let count = self.count();
         if self.outer.is_empty() {
-            threads.ranges(count, GRAIN, |r| f(r.start, r.len(), self.steps.map(|s| s * r.start)));
+            threads
+                .par_ranges(count, GRAIN, |r| f(r.start, r.len(), self.steps.map(|s| s * r.start)));
             return;
         }
-        threads.ranges(count / self.row.max(1), GRAIN.div_ceil(self.row.max(1)), |rows| {
+        threads.par_ranges(count / self.row.max(1), GRAIN.div_ceil(self.row.max(1)), |rows| {
             walk(&self.outer, rows, |row, at| f(row * self.row, self.row, at));
         });
     }
@@ -114,7 +115,7 @@ impl<const N: usize> Broadcast<N> {
     ) {
         let Some((&(size, strides), outer)) = self.outer.split_last() else { return };
         let count = self.count() / self.row.max(1);
-        threads.ranges(count, GRAIN.div_ceil(self.row.max(1)), |rows| {
+        threads.par_ranges(count, GRAIN.div_ceil(self.row.max(1)), |rows| {
             let runs = rows.start / size.max(1)..rows.end.div_ceil(size.max(1));
             walk(outer, runs, |run, at| {
                 let end = size.min(rows.end - run * size);

@@ -89,7 +89,7 @@ pub fn convert<W: Wide>(
     (from, from_size, decode): (&[u8], usize, Decoder<W>),
     (to, to_size, encode): (&mut [u8], usize, Encoder<W>),
 ) {
-    threads.chunks(to, BLOCK * to_size, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, BLOCK * to_size, GRAIN, |first, part| {
         let mut wide = [W::default(); BLOCK];
         let mut at = first * BLOCK * from_size;
         for to in part.chunks_mut(BLOCK * to_size) {
@@ -111,7 +111,7 @@ pub fn decode_all<L: Pod>(
     (from, size, decode): (&[u8], usize, Decoder<L>),
     to: &mut [L],
 ) {
-    threads.chunks(to, 1, GRAIN, |first, to| {
+    threads.par_chunks_mut(to, 1, GRAIN, |first, to| {
         decode(&from[first * size..][..to.len() * size], to);
     });
 }
@@ -125,7 +125,7 @@ pub fn encode_all<L: Pod>(
     from: &[L],
     (to, size, encode): (&mut [u8], usize, Encoder<L>),
 ) {
-    threads.chunks(to, size, GRAIN * size, |first, to| {
+    threads.par_chunks_mut(to, size, GRAIN * size, |first, to| {
         encode(&from[first..][..to.len() / size], to);
     });
 }

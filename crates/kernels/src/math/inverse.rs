@@ -21,7 +21,7 @@ pub fn inverse<T: StoredReal>(
 ) {
     assert_eq!(from.len(), to.len());
     let len = n * n;
-    threads.chunks(to, len, GRAIN / n.max(1), |first, part| {
+    threads.par_chunks_mut(to, len, GRAIN / n.max(1), |first, part| {
         let mut space = vec![T::Wide::default(); 2 * len];
         for (i, to) in part.chunks_mut(len.max(1)).enumerate() {
             fill(&mut space, n, &from[(first + i) * len..][..len]);

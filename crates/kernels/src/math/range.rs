@@ -24,7 +24,7 @@ pub fn reals<T: Stored>(threads: &Threads, (start, step): (f64, f64), round: boo
 }
 
 fn fill<T: Stored>(threads: &Threads, out: &mut [T], value: impl Fn(usize) -> T + Sync) {
-    threads.chunks(out, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(out, 1, GRAIN, |first, part| {
         for (i, slot) in part.iter_mut().enumerate() {
             *slot = value(first + i);
         }

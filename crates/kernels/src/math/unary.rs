@@ -48,7 +48,7 @@ macro_rules! formulas {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
                     // SAFETY: the ranges are disjoint.
-                    threads.ranges(io.len(), GRAIN, |r| map_f32(f, unsafe { io.part(r) }));
+                    threads.par_ranges(io.len(), GRAIN, |r| map_f32(f, unsafe { io.part(r) }));
                 })*
             }
         }
@@ -59,7 +59,7 @@ macro_rules! formulas {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
                     // SAFETY: the ranges are disjoint.
-                    threads.ranges(io.len(), GRAIN, |r| map_f64(f, unsafe { io.part(r) }));
+                    threads.par_ranges(io.len(), GRAIN, |r| map_f64(f, unsafe { io.part(r) }));
                 })*
             }
         }
@@ -237,7 +237,7 @@ pub fn unary_via_f32(
     (to, to_size, encode): (&mut [u8], usize, Encoder<f32>),
 ) {
     let alone = Threads::single();
-    threads.chunks(to, BLOCK * to_size, GRAIN * to_size, |first, part| {
+    threads.par_chunks_mut(to, BLOCK * to_size, GRAIN * to_size, |first, part| {
         let mut block = [0f32; BLOCK];
         let mut at = first * BLOCK * from_size;
         for to in part.chunks_mut(BLOCK * to_size) {
@@ -253,7 +253,7 @@ pub fn unary_via_f32(
 /// Applies a function to integers: computed in f64 and rounded, ties away from zero.
 pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], to: &mut [T]) {
     let alone = Threads::single();
-    threads.chunks(to, BLOCK, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, BLOCK, GRAIN, |first, part| {
         let from = &from[first * BLOCK..][..part.len()];
         let mut block = [0f64; BLOCK];
         for (from, to) in from.chunks(BLOCK).zip(part.chunks_mut(BLOCK)) {
@@ -310,7 +310,7 @@ pub fn unary_int<T: Stored<Wide = i64>>(
         IntUnary::Relu => |x| x.max(0),
         IntUnary::Sign => i64::signum,
     };
-    threads.chunks(to, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
         for (to, from) in part.iter_mut().zip(&from[first..]) {
             *to = T::from_i64(apply(from.widen()));
         }
@@ -319,7 +319,7 @@ pub fn unary_int<T: Stored<Wide = i64>>(
 
 /// Tests every value, widened to f64.
 pub fn test<T: Stored>(threads: &Threads, from: &[T], to: &mut [u8], test: fn(f64) -> bool) {
-    threads.chunks(to, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
         for (to, x) in part.iter_mut().zip(&from[first..]) {
             *to = u8::from(test(f64::from_wide(x.widen())));
         }
@@ -333,7 +333,7 @@ pub fn clamp_int<T: Stored + PartialOrd>(
     from: &[T],
     to: &mut [T],
 ) {
-    threads.chunks(to, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
         for (to, x) in part.iter_mut().zip(&from[first..]) {
             let x = if *x < low { low } else { *x };
             *to = if x > high { high } else { x };

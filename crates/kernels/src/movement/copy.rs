@@ -209,7 +209,7 @@ pub fn run_together<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to:
     let to = Slice::new(to);
     // What is worth a thread each, as far as there are parts; of each copy a range of its own.
     let all = count.div_ceil(GRAIN).min(most);
-    threads.ranges(all, 1, |range| {
+    threads.par_ranges(all, 1, |range| {
         for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
             let (rows, strips) = plan.parts();
             let start = |at: usize| rows * strips / all * at + rows * strips % all * at / all;

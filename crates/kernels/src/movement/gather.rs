@@ -45,7 +45,7 @@ impl GatherPlan {
         }
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
-        threads.ranges(batch * outer * count, grain, |entries| {
+        threads.par_ranges(batch * outer * count, grain, |entries| {
             let mut entry = entries.start;
             while entry < entries.end {
                 let (slice, first) = (entry / count, entry % count);
@@ -67,7 +67,7 @@ impl GatherPlan {
 fn column<T: Pod>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
     // A whole cache line is read for each element.
     let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
-    threads.chunks(out, 1, grain, |first, out| {
+    threads.par_chunks_mut(out, 1, grain, |first, out| {
         let from = &data[first * size..][..out.len() * size];
         for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
             *to = row[index];
@@ -109,7 +109,7 @@ pub fn along<T: Pod, I: Copy + Sync + Into<i64>>(
     assert_eq!(out.len(), indices.len());
     let rows = Rows::new((sizes, axis), index_sizes);
     let wrong = AtomicBool::new(false);
-    threads.chunks(out, 1, GRAIN / size_of::<T>(), |first, out| {
+    threads.par_chunks_mut(out, 1, GRAIN / size_of::<T>(), |first, out| {
         let mut done = 0;
         while done < out.len() {
             let at = first + done;
@@ -154,7 +154,7 @@ pub fn at_positions<T: Pod>(
     out: &mut [T],
 ) {
     assert_eq!(out.len(), positions.len() * inner);
-    threads.chunks(out, inner, GRAIN / size_of::<T>(), |first, out| {
+    threads.par_chunks_mut(out, inner, GRAIN / size_of::<T>(), |first, out| {
         let positions = &positions[first..];
         match inner {
             1 => runs::<T, 1>(data, positions, out),

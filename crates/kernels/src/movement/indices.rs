@@ -115,7 +115,7 @@ pub fn of_tuples(
         slice.map(|slice| slice * inner)
     };
     let mut positions = vec![0; count];
-    threads.chunks(&mut positions, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(&mut positions, 1, GRAIN, |first, part| {
         if let [size] = *sizes {
             for (slot, index) in part.iter_mut().zip(&indices[first..]) {
                 *slot = normal(*index, size).map_or(usize::MAX, |i| i * inner);

@@ -55,7 +55,7 @@ fn out_slices<T: Pod>(
     out: &mut [T],
     f: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    threads.chunks(out, size, GRAIN, |first, part| {
+    threads.par_chunks_mut(out, size, GRAIN, |first, part| {
         for (i, slice) in part.chunks_exact_mut(size).enumerate() {
             f(first + i, slice);
         }

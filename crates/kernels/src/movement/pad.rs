@@ -65,7 +65,7 @@ impl PadPlan {
         let Some((last, outer)) = self.axes.split_last() else { return out.copy_from_slice(data) };
         let row = last.out * self.inner;
         assert_eq!(out.len(), row * outer.iter().map(|a| a.out).product::<usize>());
-        threads.chunks(out, row, GRAIN / size_of::<T>(), |first, rows| {
+        threads.par_chunks_mut(out, row, GRAIN / size_of::<T>(), |first, rows| {
             for (i, row) in rows.chunks_exact_mut(row.max(1)).enumerate() {
                 match start(outer, first + i, &source) {
                     Some(start) => self.row(last, &source, (&data[start..], value), row),

@@ -29,7 +29,7 @@ impl Sequences {
     /// When slices are not of the sizes of the sequences, or a length is more than a sequence has.
     pub fn reverse<T: Pod>(&self, threads: &Threads, lengths: &[usize], from: &[T], to: &mut [T]) {
         let Sequences { first, middle, second, inner, batch_first } = *self;
-        threads.chunks(to, inner, GRAIN / size_of::<T>(), |start, part| {
+        threads.par_chunks_mut(to, inner, GRAIN / size_of::<T>(), |start, part| {
             for (i, run) in part.chunks_exact_mut(inner).enumerate() {
                 let place = start + i;
                 let (b, a) = (place % second, place / second / middle % first);

@@ -12,7 +12,7 @@ const GRAIN: usize = 16 << 10;
 pub fn gather_runs(threads: &Threads, from: &[f32], runs: &[u32], run: usize, to: &mut [f32]) {
     assert_eq!(to.len(), runs.len() * run, "the runs do not fill the output");
     let out = Slice::new(to);
-    threads.ranges(runs.len(), GRAIN.div_ceil(run.max(1)), |range| {
+    threads.par_ranges(runs.len(), GRAIN.div_ceil(run.max(1)), |range| {
         for i in range {
             let source = &from[runs[i] as usize * run..][..run];
             // SAFETY: run `i` lies within the output, and no other task writes it.

@@ -88,7 +88,7 @@ impl<T: Copy + Sync> Runs<'_, T> {
         f: impl Fn(usize, &mut [D]) + Sync,
     ) {
         let parts = if self.updates.len() < GRAIN { 1 } else { threads.count() };
-        threads.chunks(data, 1, data.len().div_ceil(parts), f);
+        threads.par_chunks_mut(data, 1, data.len().div_ceil(parts), f);
     }
 
     /// Calls `f` with what of each run goes into a part of the data: where in the part, and the

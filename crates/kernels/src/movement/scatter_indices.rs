@@ -92,7 +92,7 @@ impl Places {
             }
             Ok(runs)
         };
-        threads.chunks(&mut lists, 1, 1, |first, part| {
+        threads.par_chunks_mut(&mut lists, 1, 1, |first, part| {
             part.iter_mut().enumerate().for_each(|(i, runs)| *runs = list(first + i));
         });
         let lists = lists.into_iter().collect::<Result<_, _>>()?;

@@ -91,7 +91,7 @@ impl Attention {
         let mut space = scratch.take::<f32>(room * threads.count());
         let space = Slice::new(&mut space);
         let work = size * self.terms * (self.depth + self.width);
-        threads.ranges_with(heads * parts, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
+        threads.par_ranges_with(heads * parts, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let space = unsafe { std::slice::from_raw_parts_mut(space.at(worker * room), room) };
             for task in range {

@@ -25,17 +25,22 @@ where
     }
     let taps = rows.taps * columns.taps;
     assert_eq!(to.len() / image * taps * windows, from.len(), "as many planes");
-    threads.chunks(to, image, GRAIN.min(GRAIN * image / (taps * windows).max(1)), |first, part| {
-        let mut sums = vec![T::Wide::default(); image];
-        for (i, to) in part.chunks_exact_mut(image).enumerate() {
-            sums.fill(T::Wide::default());
-            for tap in 0..taps {
-                let from = &from[((first + i) * taps + tap) * windows..][..windows];
-                add(axes, tap, from, &mut sums);
+    threads.par_chunks_mut(
+        to,
+        image,
+        GRAIN.min(GRAIN * image / (taps * windows).max(1)),
+        |first, part| {
+            let mut sums = vec![T::Wide::default(); image];
+            for (i, to) in part.chunks_exact_mut(image).enumerate() {
+                sums.fill(T::Wide::default());
+                for tap in 0..taps {
+                    let from = &from[((first + i) * taps + tap) * windows..][..windows];
+                    add(axes, tap, from, &mut sums);
+                }
+                to.iter_mut().zip(&sums).for_each(|(to, sum)| *to = sum.narrow());
             }
-            to.iter_mut().zip(&sums).for_each(|(to, sum)| *to = sum.narrow());
-        }
-    });
+        },
+    );
 }
 
 /// Adds one tap of all windows to a plane.

@@ -27,7 +27,7 @@ where
 {
     let steps = logits.len().checked_div(classes).unwrap_or(0);
     let mut found = vec![0; steps];
-    threads.chunks(&mut found, 1, GRAIN.div_ceil(classes + 1), |first, part| {
+    threads.par_chunks_mut(&mut found, 1, GRAIN.div_ceil(classes + 1), |first, part| {
         for (slot, logits) in part.iter_mut().zip(logits[first * classes..].chunks(classes)) {
             *slot = largest(logits).unwrap_or(0);
         }
@@ -76,7 +76,7 @@ pub fn loss<T: StoredReal>(
     out: &mut [T],
 ) {
     let grain = GRAIN.div_ceil(steps * classes + 1);
-    threads.chunks(out, 1, grain, |first, part| {
+    threads.par_chunks_mut(out, 1, grain, |first, part| {
         for (i, to) in part.iter_mut().enumerate() {
             let logits = &logits[(first + i) * steps * classes..][..steps * classes];
             let likelihood = likelihood(classes, logits, &targets[first + i], (blank, merges));

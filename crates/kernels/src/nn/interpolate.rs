@@ -193,7 +193,7 @@ impl<W: Real> Resample<W> {
         let few = self.blocks < threads.count();
         let grain = if few { self.blocks } else { GRAIN.div_ceil(output.max(1)) };
         let out = Slice::new(to);
-        threads.ranges(self.blocks, grain, |blocks| {
+        threads.par_ranges(self.blocks, grain, |blocks| {
             let (mut a, mut b) = (vec![W::default(); between], vec![W::default(); between]);
             for block in blocks {
                 let to = &mut a[..first.output_len()];
@@ -229,13 +229,13 @@ impl<W: Real> Pass<W> {
         if inner == 1 {
             let (row, index, weight) = (self.input, &self.index, &self.weight);
             let ends = if self.paired { &[] } else { &self.ends[..] };
-            return threads.chunks(to, output, GRAIN.div_ceil(taps), |first, rows| {
+            return threads.par_chunks_mut(to, output, GRAIN.div_ceil(taps), |first, rows| {
                 for (i, to) in rows.chunks_mut(output).enumerate() {
                     along(&from[(first + i) * row..][..row], ends, index, weight, to);
                 }
             });
         }
-        threads.chunks(to, inner, GRAIN.div_ceil(taps), |mut first, mut rows| {
+        threads.par_chunks_mut(to, inner, GRAIN.div_ceil(taps), |mut first, mut rows| {
             while !rows.is_empty() {
                 let (outer, row) = (first / output, first % output);
                 let count = (output - row).min(rows.len() / inner);
@@ -372,7 +372,7 @@ impl Pick {
             return;
         }
         assert!(self.reach <= from.len(), "a choice lies outside the data");
-        threads.chunks(to, row, GRAIN, |first, rows| {
+        threads.par_chunks_mut(to, row, GRAIN, |first, rows| {
             for (i, to) in rows.chunks_mut(row).enumerate() {
                 let mut rest = first + i;
                 let mut base = 0;

@@ -138,7 +138,7 @@ impl Pool {
         T: Pooled,
     {
         let row = self.check(from.len(), to.len());
-        threads.chunks(to, row, self.grain() * row, |first, part| {
+        threads.par_chunks_mut(to, row, self.grain() * row, |first, part| {
             rows(f, self, first, from, part);
         });
     }
@@ -176,7 +176,7 @@ impl Pool {
         assert_eq!(to.len(), indices.len());
         let rows = to.len().checked_div(row).unwrap_or(0);
         let (to, indices) = (Slice::new(to), Slice::new(indices));
-        threads.ranges(rows, self.grain(), |range| {
+        threads.par_ranges(rows, self.grain(), |range| {
             // SAFETY: different rows are different elements, all within the slices.
             let (to, indices) = unsafe {
                 let (at, len) = (range.start * row, range.len() * row);

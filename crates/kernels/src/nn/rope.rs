@@ -24,7 +24,7 @@ impl Rotary {
     pub fn run(&self, threads: &Threads, operands: [&[f32]; 3], out: &mut [f32]) {
         let columns = self.columns;
         assert_eq!(out.len(), self.rows.len() * columns, "the rows do not fill the output");
-        threads.chunks(out, columns, GRAIN, |first, out| {
+        threads.par_chunks_mut(out, columns, GRAIN, |first, out| {
             for (out, places) in out.chunks_exact_mut(columns).zip(&self.rows[first..]) {
                 let row = |i: usize| &operands[i][places[i] as usize * columns..][..columns];
                 turn(row(0), row(1), row(2), out);

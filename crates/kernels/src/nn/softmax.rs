@@ -11,7 +11,7 @@ use crate::multiversion;
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
     if let Some((count, width @ 1..=NARROW)) = slices.rows() {
-        return threads.ranges(count, GRAIN / width, |rows| {
+        return threads.par_ranges(count, GRAIN / width, |rows| {
             // SAFETY: no two ranges have a row in common.
             let part = unsafe { io.part(rows.start * width..rows.end * width) };
             narrow_rows(part, width);

@@ -201,7 +201,7 @@ impl<'a> Image<'a> {
         let pieces = (PIECES / lines).clamp(1, width.reach());
         assert!(lines * line <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
-        threads.ranges(lines * pieces, GRAIN.div_ceil(line / pieces), |own| {
+        threads.par_ranges(lines * pieces, GRAIN.div_ceil(line / pieces), |own| {
             for i in own {
                 let (line_at, piece) = (i / pieces, i % pieces);
                 let (batch, y) = (line_at / height.reach(), line_at % height.reach());

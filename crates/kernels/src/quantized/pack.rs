@@ -37,7 +37,7 @@ impl PackedFilters {
         // Where the channels under each tap begin, in terms.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
-        threads.chunks(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
+        threads.par_chunks_mut(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
             for (i, panel) in panels.chunks_exact_mut(panel).enumerate() {
                 let own = filters.chunks_exact(k).take(conv.outputs).skip((first + i) * WIDTH);
                 for (column, filter) in own.take(WIDTH).enumerate() {
@@ -60,7 +60,7 @@ impl PackedFilters {
         let filters = &filters[..conv.outputs * k];
         let bytes = panel * size_of::<u32>();
         let mut values = arena.alloc(bytes * conv.outputs.div_ceil(WIDTH));
-        threads.chunks(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
+        threads.par_chunks_mut(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
             let own = filters.chunks(WIDTH * k).skip(first);
             for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {
                 winograd::pack_weights(conv, filters, panel);

@@ -152,7 +152,7 @@ pub fn uniform<T: Uniform>(threads: &Threads, generator: Generator, bounds: (T, 
     let words = if T::takes_two(bounds, generator) { 2 } else { 1 };
     match generator {
         Generator::Philox(philox) => {
-            threads.chunks(out, 4 / words, GRAIN, |first, part| {
+            threads.par_chunks_mut(out, 4 / words, GRAIN, |first, part| {
                 for (i, values) in part.chunks_mut(4 / words).enumerate() {
                     let block = philox.block((first + i) as u64);
                     for (value, words) in values.iter_mut().zip(block.chunks_exact(words)) {

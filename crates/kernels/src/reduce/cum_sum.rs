@@ -34,7 +34,7 @@ impl CumSum {
         assert!(from.len() == outer * size * inner && to.len() == from.len());
         let (tiles, to) = (inner.div_ceil(TILE), Slice::new(to));
         let grain = GRAIN.div_ceil(size.max(1) * TILE.min(inner.max(1)));
-        threads.ranges(outer * tiles, grain, |range| {
+        threads.par_ranges(outer * tiles, grain, |range| {
             for tile in range {
                 let (line, first) = (tile / tiles * size, tile % tiles * TILE);
                 let width = TILE.min(inner - first);

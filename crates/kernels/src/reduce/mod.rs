@@ -111,7 +111,7 @@ impl ReducePlan {
         match self.groups[..] {
             // Along rows.
             [(row, true)] | [(_, false), (row, true)] => {
-                threads.chunks(to, 1, GRAIN.div_ceil(row), |first, part| {
+                threads.par_chunks_mut(to, 1, GRAIN.div_ceil(row), |first, part| {
                     for (i, to) in part.iter_mut().enumerate() {
                         *to = along(f, &from[(first + i) * row..][..row]);
                     }
@@ -148,7 +148,7 @@ impl ReducePlan {
     {
         let (kept, reduced) = (self.axes(false), self.axes(true));
         let count = self.reduced();
-        threads.chunks(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
+        threads.par_chunks_mut(to, 1, GRAIN.div_ceil(count.max(1)), |first, part| {
             for (i, to) in part.iter_mut().enumerate() {
                 let base = place(&kept, first + i);
                 let mut sum = f.start();
@@ -210,7 +210,7 @@ fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &m
     let len = to.len();
     // A cache line, until that makes many parts.
     let columns = if len < 8 * WIDE { LANES } else { WIDE };
-    threads.chunks(to, columns, GRAIN.div_ceil(from.len() / len), |first, part| {
+    threads.par_chunks_mut(to, columns, GRAIN.div_ceil(from.len() / len), |first, part| {
         let mut sums = [f.start::<T::Wide>(); WIDE];
         for (i, to) in part.chunks_mut(columns).enumerate() {
             let sums = &mut sums[..to.len()];
@@ -228,7 +228,7 @@ fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
     let rows = (from.len() / len).div_ceil(BLOCKS);
     let blocks = from.len().div_ceil(rows * len);
     let mut sums = vec![f.start::<T::Wide>(); blocks * len];
-    threads.chunks(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
+    threads.par_chunks_mut(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
         let from = from.chunks(rows * len).skip(first);
         for (block, sums) in from.zip(part.chunks_mut(len)) {
             over_block(f, Rows::of(block, len), 0, sums);

@@ -97,7 +97,7 @@ fn each_segment<T: Stored>(
     if out.is_empty() {
         return;
     }
-    threads.chunks(out, inner, GRAIN, |first, rows| {
+    threads.par_chunks_mut(out, inner, GRAIN, |first, rows| {
         for (i, row) in rows.chunks_exact_mut(inner).enumerate() {
             f(starts[first + i]..starts[first + i + 1], row);
         }

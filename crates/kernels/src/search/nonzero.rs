@@ -9,7 +9,7 @@ const CHUNK: usize = 16 << 10;
 /// The number of elements of each chunk that are not 0, for [`positions`].
 pub fn count<T: Pod>(threads: &Threads, data: &[T]) -> Vec<usize> {
     let mut counts = vec![0; data.len().div_ceil(CHUNK)];
-    threads.chunks(&mut counts, 1, 1, |first, counts| {
+    threads.par_chunks_mut(&mut counts, 1, 1, |first, counts| {
         for (i, count) in counts.iter_mut().enumerate() {
             let chunk = data[(first + i) * CHUNK..].iter().take(CHUNK);
             *count = chunk.filter(|v| **v != T::default()).count();
@@ -34,7 +34,7 @@ pub fn positions<T: Pod, I: Stored>(
     assert_eq!(out.len(), sizes.len() * total);
     let first = |chunk: usize| counts[..chunk].iter().sum::<usize>();
     let out = Slice::new(out);
-    threads.ranges(counts.len(), 1, |chunks| {
+    threads.par_ranges(counts.len(), 1, |chunks| {
         for chunk in chunks {
             let mut at = first(chunk);
             let end = at + counts[chunk];

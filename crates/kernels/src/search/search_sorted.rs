@@ -27,7 +27,7 @@ pub fn search<T: Stored, I: Stored>(
     }
     assert!(sorted.len().is_multiple_of(rows) && values.len().is_multiple_of(rows));
     let (len, per_row) = (sorted.len() / rows, values.len() / rows);
-    threads.chunks(out, 1, GRAIN, |first, part| {
+    threads.par_chunks_mut(out, 1, GRAIN, |first, part| {
         for (i, (value, slot)) in values[first..].iter().zip(part).enumerate() {
             let row = &sorted[(first + i) / per_row * len..][..len];
             let rank = value.widen().rank();

@@ -61,7 +61,7 @@ impl TopK {
         };
         if k == 1 {
             let blocks = inner.div_ceil(LANES);
-            threads.ranges(outer * blocks, GRAIN / (size * inner.min(LANES)), |range| {
+            threads.par_ranges(outer * blocks, GRAIN / (size * inner.min(LANES)), |range| {
                 for block in range {
                     let lane = block % blocks * LANES;
                     let best = self.best(data, block / blocks, lane);
@@ -72,7 +72,7 @@ impl TopK {
             });
             return;
         }
-        threads.ranges(outer * inner, GRAIN / size, |lines| {
+        threads.par_ranges(outer * inner, GRAIN / size, |lines| {
             let mut entries = Vec::with_capacity(size);
             for line in lines {
                 self.sorted(data, line, &mut entries);

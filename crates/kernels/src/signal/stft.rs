@@ -64,7 +64,7 @@ impl Frames {
         let size = self.fft.len();
         let window = padded(window, size);
         let out = Slice::new(spectra);
-        threads.ranges(self.batch * self.count, GRAIN.div_ceil(8 * size), |frames| {
+        threads.par_ranges(self.batch * self.count, GRAIN.div_ceil(8 * size), |frames| {
             let mut work = Work::default();
             for i in frames {
                 let (signal, frame) = (i / self.count, i % self.count);
@@ -100,7 +100,7 @@ impl Frames {
         assert_eq!(signals.len(), self.batch * self.signal);
         let (size, window) = (self.fft.len(), padded(window, self.fft.len()));
         let mut frames = vec![0.0; self.batch * self.count * size];
-        threads.chunks(&mut frames, size, GRAIN / 8, |first, part| {
+        threads.par_chunks_mut(&mut frames, size, GRAIN / 8, |first, part| {
             let mut work = Work::default();
             for (i, to) in part.chunks_mut(size).enumerate() {
                 let (signal, frame) = ((first + i) / self.count, (first + i) % self.count);
@@ -114,7 +114,7 @@ impl Frames {
                 to.iter_mut().zip(&work.to).for_each(|(to, x)| *to = x.re);
             }
         });
-        threads.chunks(signals, 1, GRAIN / 8, |first, part| {
+        threads.par_chunks_mut(signals, 1, GRAIN / 8, |first, part| {
             for (i, to) in part.iter_mut().enumerate() {
                 let (signal, at) = ((first + i) / self.signal, (first + i) % self.signal + start);
                 let reaching = (at + 1).saturating_sub(size).div_ceil(self.step);

@@ -75,7 +75,7 @@ impl Images {
     ) {
         let Images { batch, height, width, bgr } = *self;
         assert_eq!(out.len(), batch * height * width * 3);
-        threads.chunks(out, 3 * width, GRAIN, |first, rows| {
+        threads.par_chunks_mut(out, 3 * width, GRAIN, |first, rows| {
             for (i, to) in rows.chunks_mut(3 * width).enumerate() {
                 let (image, row) = ((first + i) / height, (first + i) % height);
                 for (x, to) in to.chunks_mut(3).enumerate() {
@@ -108,7 +108,7 @@ impl Images {
         assert!(v_at.fits(self.chroma(), uv.len()));
         let (y, uv) = (Slice::new(y), Slice::new(uv));
         let grain = GRAIN.div_ceil(2 * width.max(1));
-        threads.ranges(batch * height / 2, grain, |pairs| {
+        threads.par_ranges(batch * height / 2, grain, |pairs| {
             for pair in pairs {
                 let (image, row) = (pair / (height / 2), pair % (height / 2));
                 for x in 0..width / 2 {

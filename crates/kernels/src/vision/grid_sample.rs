@@ -116,10 +116,10 @@ impl Images {
         let Images { channels, height, width, count, .. } = *self;
         let (positions, size) = (grid.as_chunks::<2>().0, height * width);
         let mut places = vec![None; if channels > 1 { positions.len() } else { 0 }];
-        threads.chunks(&mut places, 1, GRAIN, |first, part| {
+        threads.par_chunks_mut(&mut places, 1, GRAIN, |first, part| {
             part.iter_mut().zip(&positions[first..]).for_each(|(to, at)| *to = Some(place(at)));
         });
-        threads.chunks(out, 1, GRAIN, |first, part| {
+        threads.par_chunks_mut(out, 1, GRAIN, |first, part| {
             let mut done = 0;
             while done < part.len() {
                 let (image, sample) = ((first + done) / count, (first + done) % count);

@@ -184,7 +184,7 @@ impl Block {
         let (len, apart) = (rows * columns, self.room * columns);
         let own: &[f32] = self.elements.as_slice().unwrap_or_default();
         let to = block.elements.as_slice_mut().unwrap_or_default();
-        threads.chunks(to, room * columns, GRAIN, |first, matrices| {
+        threads.par_chunks_mut(to, room * columns, GRAIN, |first, matrices| {
             for (i, to) in matrices.chunks_exact_mut((room * columns).max(1)).enumerate() {
                 match from(first + i) {
                     Some(matrix) => to[..len].copy_from_slice(&own[matrix * apart..][..len]),
@@ -201,7 +201,7 @@ impl Block {
         let to = self.elements.as_slice_mut::<f32>().unwrap_or_default();
         // What a matrix takes to write, by which the work is divided, is not what it has room for.
         let grain = (GRAIN / (new.rows * columns).max(1)).max(1).saturating_mul(apart);
-        threads.chunks(to, apart, grain, |first, matrices| {
+        threads.par_chunks_mut(to, apart, grain, |first, matrices| {
             for (matrix, start) in matrices.chunks_exact_mut(apart.max(1)).zip(&new.at[first..]) {
                 let lines = matrix[rows * columns..].chunks_exact_mut(columns.max(1));
                 for (r, line) in lines.take(new.rows).enumerate() {

@@ -38,7 +38,7 @@ fn run(
     fill_up(&mut out, &sizes)?;
     let each = out.len().checked_div(boxes.len()).unwrap_or(0).max(1);
     let large = AtomicBool::new(false);
-    inputs.threads().chunks(&mut out, each, 1, |first, part| {
+    inputs.threads().par_chunks_mut(&mut out, each, 1, |first, part| {
         for (out, region) in part.chunks_exact_mut(each).zip(&boxes[first..]) {
             let Some(level) = level(*region, maps.len()) else { continue };
             if !sampling.run(&maps[level], *region, out) {

@@ -28,7 +28,9 @@ pub(super) fn data<'r, T: Pod>(cx: &mut RunCx<'r>) -> &'r mut [T] {
 }
 
 fn copy<T: Pod>(threads: &Threads, from: &[T], to: &mut [T]) {
-    threads.chunks(to, 1, COPIED, |first, part| part.copy_from_slice(&from[first..][..part.len()]));
+    threads.par_chunks_mut(to, 1, COPIED, |first, part| {
+        part.copy_from_slice(&from[first..][..part.len()])
+    });
 }
 
 /// The error of an index of input 1.

@@ -27,10 +27,10 @@ pub struct Session {
 }
 
 impl Plan {
-    /// A session with one thread for each processor.
+    /// A session on the pool of its options, or else with one thread for each processor.
     pub fn session(self) -> Session {
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
-        Session::new(self, Arc::new(Threads::new(count)))
+        let threads = self.options.pool.clone().map_or_else(Threads::default, Threads::on);
+        Session::new(self, Arc::new(threads))
     }
 
     /// A session on given threads.
@@ -67,6 +67,7 @@ impl Session {
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Diagnostics> {
         self.check(inputs)?;
         let outputs = self.engine.run(inputs, &self.resources);
+        self.resources.threads.release();
         let mut variables = self.resources.variables.borrow_mut();
         match &outputs {
             Ok(_) => variables.commit(&self.resources.pool),

@@ -102,14 +102,14 @@ pub(super) fn depthwise(
     let own = channels_of_part(conv, threads.count());
     if own < channels {
         let parts = channels.div_ceil(own);
-        return threads.ranges_with(parts, grain(parts), |parts, worker| {
+        return threads.par_ranges_with(parts, grain(parts), |parts, worker| {
             let channels = parts.start * own..channels.min(parts.end * own);
             whole.part((0..rows, channels), room(worker));
         });
     }
     // Lines at the borders of parts become values twice.
     let least = if rooms.0 > 0 { rows.div_ceil(LEVEL_PARTS * threads.count()) } else { 1 };
-    threads.ranges_with(rows, grain(rows).max(least), |rows, worker| {
+    threads.par_ranges_with(rows, grain(rows).max(least), |rows, worker| {
         whole.part((rows, 0..channels), room(worker));
     });
 }
@@ -131,7 +131,7 @@ pub(super) fn repeat(threads: &Threads, from: &[f32], to: &mut [f32]) {
 
 /// Writes each element `EACH` times, a number that the compiler knows.
 fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32]) {
-    threads.chunks(to, EACH, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, EACH, GRAIN, |first, part| {
         for (to, value) in part.chunks_exact_mut(EACH).zip(&from[first..]) {
             to.fill(*value);
         }

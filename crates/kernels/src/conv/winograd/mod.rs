@@ -108,7 +108,7 @@ pub(super) fn filters(
     let step = panels_len(terms, outputs, Precision::F32);
     let mut lines = arena.alloc(TILE_ELEMENTS * step * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
-    threads.ranges(outputs / HALF, 1, |groups| {
+    threads.par_ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {
             let each = inputs * depth;
             let own = &filters[first * each * TAPS..][..HALF * each * TAPS];

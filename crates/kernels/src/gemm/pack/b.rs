@@ -133,7 +133,7 @@ pub(crate) fn each_panel<T: Send + Sync>(
 ) {
     let count = panels.len().checked_div(len).unwrap_or_default();
     let out = Slice::new(panels);
-    threads.ranges(count, 1 + (1 << 15) / (len + 1), |range| {
+    threads.par_ranges(count, 1 + (1 << 15) / (len + 1), |range| {
         for panel in range {
             // SAFETY: panels are disjoint parts of the buffer.
             write(panel, unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) });

@@ -56,7 +56,7 @@ impl Gemm<'_> {
         let mut lanes = scratch.take::<f32>(values.len() / per_lane);
         let shared = Slice::new(&mut lanes);
         let per_pair = 2 / per_lane;
-        threads.ranges(values.len() / 2, GRAIN, |pairs| {
+        threads.par_ranges(values.len() / 2, GRAIN, |pairs| {
             // SAFETY: the ranges are disjoint.
             let to = unsafe {
                 let start = shared.at(pairs.start * per_pair);
@@ -90,7 +90,7 @@ impl Gemm<'_> {
         let batch = of.input.len() / of.place.image.max(1);
         let before = (width.start - own.start).unsigned_abs() * position;
         let mut lanes = scratch.take::<f32>(batch * lines * line);
-        threads.chunks(&mut lanes, line, GRAIN / per_lane, |first, part| {
+        threads.par_chunks_mut(&mut lanes, line, GRAIN / per_lane, |first, part| {
             for (i, to) in part.chunks_exact_mut(line.max(1)).enumerate() {
                 let (batch, y) = ((first + i) / lines, (first + i) % lines);
                 let len = own.input * of.place.position;

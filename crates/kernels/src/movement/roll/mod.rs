@@ -58,7 +58,7 @@ impl RollPlan {
     /// As [`RollPlan::run`], on any machine.
     fn run_portable(&self, threads: &Threads, from: &[u8], to: &mut [u8], stream: bool) {
         if !stream && self.row <= SHORT {
-            return threads.chunks(to, self.row, GRAIN_BYTES, |first, to| {
+            return threads.par_chunks_mut(to, self.row, GRAIN_BYTES, |first, to| {
                 portable::rotate(self, from, first, to);
             });
         }
@@ -83,8 +83,8 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
     };
     // Where input and output do not fit the cache of a core, it holds what was written last of both.
     match len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
-        true => threads.ranges_back(lines, grain, some),
-        false => threads.ranges(lines, grain, some),
+        true => threads.par_ranges_rev(lines, grain, some),
+        false => threads.par_ranges(lines, grain, some),
     }
 }
 

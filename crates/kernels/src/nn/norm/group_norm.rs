@@ -72,7 +72,7 @@ impl Maps {
         }
         let shift = affine.map_or(&[][..], |(_, shift)| shift);
         let groups = positions.div_ceil(TOGETHER);
-        threads.ranges(batch * groups, GRAIN.div_ceil(TOGETHER * channels), |range| {
+        threads.par_ranges(batch * groups, GRAIN.div_ceil(TOGETHER * channels), |range| {
             for (map, group) in range.map(|i| (i / groups, i % groups)) {
                 let first = map * positions + group * TOGETHER;
                 let count = TOGETHER.min((map + 1) * positions - first);
@@ -96,7 +96,7 @@ impl Maps {
         let Maps { positions, channels, .. } = *self;
         let rows = positions.div_ceil(PARTS);
         let grain = GRAIN.div_ceil(rows * channels) * channels;
-        threads.chunks(sums, channels, grain, |first, parts| {
+        threads.par_chunks_mut(sums, channels, grain, |first, parts| {
             for (i, sums) in parts.chunks_exact_mut(channels).enumerate() {
                 let (map, part) = ((first + i) / PARTS, (first + i) % PARTS);
                 let rows = (part * rows).min(positions)..((part + 1) * rows).min(positions);

@@ -76,7 +76,7 @@ pub fn normalize_rows(
     if columns.is_multiple_of(LANES) && columns > 0 && form.divisor != Divisor::One {
         let together = if columns <= SHORT { TOGETHER } else { FEW };
         let grain = GRAIN.div_ceil(together * columns);
-        return threads.ranges(rows.div_ceil(together), grain, |groups| {
+        return threads.par_ranges(rows.div_ceil(together), grain, |groups| {
             for first in groups.map(|group| group * together) {
                 let count = together.min(rows - first);
                 // SAFETY: the rows of different groups are disjoint.

@@ -40,7 +40,7 @@ impl Lrn {
     ) {
         assert!(from.len() == self.sizes.iter().product() && to.len() == from.len());
         let (mut sums, mut next) = (sums, next);
-        threads.chunks(sums, 1, GRAIN, |first, part| {
+        threads.par_chunks_mut(sums, 1, GRAIN, |first, part| {
             for (square, x) in part.iter_mut().zip(&from[first..]) {
                 *square = x.widen() * x.widen();
             }
@@ -48,13 +48,13 @@ impl Lrn {
         for &axis in &self.axes {
             let inner: usize = self.sizes[axis + 1..].iter().product();
             let (size, sums_now) = (self.sizes[axis], &*sums);
-            threads.chunks(next, inner, GRAIN, |first, part| {
+            threads.par_chunks_mut(next, inner, GRAIN, |first, part| {
                 windows(sums_now, first, (size, inner.max(1)), self.reach, part);
             });
             (sums, next) = (next, sums);
         }
         let (sums, form) = (&*sums, (self.alpha, self.beta, self.bias));
-        threads.chunks(to, 1, GRAIN, |first, part| {
+        threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
             let len = part.len();
             divide(&from[first..first + len], &sums[first..first + len], form, part);
         });

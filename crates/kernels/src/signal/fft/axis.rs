@@ -161,7 +161,7 @@ impl AxisTransform {
         let together = if self.fft.len() > LONG { 1 } else { Beside::LANES };
         let groups = lines.div_ceil(together);
         let grain = GRAIN.div_ceil(self.fft.cost() * together);
-        threads.ranges(groups, grain, |groups| {
+        threads.par_ranges(groups, grain, |groups| {
             let (mut one, mut some) = (Work::default(), Work::default());
             for first in groups.map(|group| group * together) {
                 let last = lines.min(first + together);

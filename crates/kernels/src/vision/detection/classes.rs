@@ -102,7 +102,7 @@ impl ByClass {
     /// When a class has fewer boxes than scores.
     pub fn run(&self, threads: &Threads, images: &[Image<'_>]) -> (Vec<Kept>, Vec<usize>) {
         let mut lists: Vec<Vec<Kept>> = vec![Vec::new(); images.len()];
-        threads.chunks(&mut lists, 1, 1, |first, part| {
+        threads.par_chunks_mut(&mut lists, 1, 1, |first, part| {
             for (i, list) in part.iter_mut().enumerate() {
                 *list = self.image(first + i, &images[first + i]);
             }

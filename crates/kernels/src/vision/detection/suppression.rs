@@ -103,7 +103,7 @@ impl Suppression {
         let boxes: Vec<B> = order.iter().map(|i| boxes[*i]).collect();
         let groups = groups(&boxes, self.overlap);
         let mut kept: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
-        threads.chunks(&mut kept, 1, 1, |first, part| {
+        threads.par_chunks_mut(&mut kept, 1, 1, |first, part| {
             for (kept, group) in part.iter_mut().zip(&groups[first..]) {
                 *kept = self.select_of_group(&boxes, group);
             }
@@ -148,7 +148,7 @@ impl Suppression {
     ) -> Vec<Kept> {
         assert_eq!((boxes.len(), scores.len()), (batch * count, batch * classes * count));
         let mut lists: Vec<Vec<Kept>> = vec![Vec::new(); batch * classes];
-        threads.chunks(&mut lists, 1, 1, |first, part| {
+        threads.par_chunks_mut(&mut lists, 1, 1, |first, part| {
             for (i, list) in part.iter_mut().enumerate() {
                 let (batch, class) = ((first + i) / classes, (first + i) % classes);
                 let boxes = &boxes[batch * count..][..count];

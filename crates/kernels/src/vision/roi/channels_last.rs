@@ -23,7 +23,7 @@ impl<W: Real> ChannelsLast<W> {
     pub(super) fn new<T: StoredReal<Wide = W>>(threads: &Threads, maps: &Maps<'_, T>) -> Self {
         let (channels, plane) = (maps.channels, maps.height * maps.width);
         let mut data = vec![W::default(); maps.data.len()];
-        threads.chunks(&mut data, channels, GRAIN, |first, part| {
+        threads.par_chunks_mut(&mut data, channels, GRAIN, |first, part| {
             let mut position = first;
             while position < first + part.len() / channels {
                 let (batch, at) = (position / plane, position % plane);

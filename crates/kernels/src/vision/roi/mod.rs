@@ -90,7 +90,7 @@ fn each_box<T: Stored>(
     let (boxes, rest) = to.split_at_mut(batches.len() * size);
     rest.fill(T::default());
     let grain = GRAIN.div_ceil(reads.max(1));
-    threads.chunks(boxes, size.max(1), grain, |first, part| {
+    threads.par_chunks_mut(boxes, size.max(1), grain, |first, part| {
         for (i, to) in part.chunks_exact_mut(size).enumerate() {
             f(first + i, batches[first + i], to);
         }
