@@ -7,7 +7,7 @@ from figures import SHOWN, geometric, good, ratio
 
 def judge(data):
     """Rows of (what, bar, figure, reached or missed)."""
-    return [*steady(data), *processes(data), *movement(data), *rest(data)]
+    return [*steady(data), *processes(data), *movement(data), *crowded(data), *rest(data)]
 
 
 def row(what, bar, figure, reached):
@@ -81,6 +81,15 @@ def movement(data):
         figure = f"{node:.0f} ns a node, {r['chain_plain_node_ns']:.0f} ns with `--no-optimize`; {where}"
         bar = 'no byte moved; < 100 ns a node'
         yield row('a chain of 200 Reshapes of 64 MB', bar, figure, r['in_place'] and node < 100)
+
+
+def crowded(data):
+    def ratios_of(sides, base):
+        return {f"{r['name']}, {s[-1]} threads": r['ms'][s] / r['ms'][base] for r in good(data['crowded']) for s in sides}
+    yield most('one processor, 2 and 4 threads, 1 thread', 1.2, ratios_of(['one_2', 'one_4'], 'one_1'))
+    yield most('two processors, 4 threads, 2 threads', 1.25, ratios_of(['two_4'], 'two_2'))
+    busy = {r['name']: r['ms']['busy'] / r['ms']['busy_openvino'] for r in good(data['crowded'])}
+    yield most('beside a busy process, OpenVINO', 1, busy)
 
 
 def rest(data):

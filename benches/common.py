@@ -65,10 +65,10 @@ def output(*command, **more):
     return done.stdout
 
 
-def bench(setup, *what, threads=2, seconds=None):
+def bench(setup, *what, threads=2, seconds=None, before=()):
     """The median of the steady state in ms, as `irrun bench` tells it, and all else that it tells."""
     seconds = seconds or setup.seconds
-    return json.loads(output(setup.irrun, 'bench', *what, '--json', '--threads', threads, '--runs', 1000,
+    return json.loads(output(*before, setup.irrun, 'bench', *what, '--json', '--threads', threads, '--runs', 1000,
                              '--seconds', seconds))
 
 

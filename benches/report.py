@@ -134,7 +134,7 @@ def machine(data):
 def read(folder):
     """The raw figures of a machine, by part."""
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
-    for part in 'latency', 'process', 'check', 'roll', 'scaling', 'shapes', 'bf16', 'executor', 'size':
+    for part in 'latency', 'process', 'check', 'roll', 'scaling', 'crowded', 'shapes', 'bf16', 'executor', 'size':
         data.setdefault(part, [])
     data.setdefault('distance', {})
     return data

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import build
+import crowded
 import latency
 import machine
 import movement
@@ -15,7 +16,7 @@ import report
 from common import MODELS, ROOT, WORK, Setup, output
 
 PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
-         'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling,
+         'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling, 'crowded': crowded.crowded,
          'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll}
 
 

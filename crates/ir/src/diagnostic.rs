@@ -293,7 +293,7 @@ impl Diagnostic {
 }
 
 /// Everything that is wrong with a file; printed one problem to a line.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 pub struct Diagnostics {
     source_file: Arc<SourceFile>,
     list: Vec<Diagnostic>,
@@ -316,6 +316,13 @@ impl Diagnostics {
     /// The file they are in.
     pub fn source_file(&self) -> &SourceFile {
         &self.source_file
+    }
+}
+
+/// As it is displayed: a `main` that returns an error prints it so.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -344,6 +351,14 @@ mod tests {
         let diagnostic = Diagnostic { subject: Some("Roll \"x\ny\"".to_owned()), ..diagnostic };
         let text = diagnostic.render(&SourceFile::default());
         assert_eq!(text, r#"Roll "x\ny": "a\nerror: b" is not there"#);
+    }
+
+    #[test]
+    fn a_main_that_returns_diagnostics_prints_the_message() {
+        let source = SourceFile::new(Path::new("dir/m.xml"), "<net/>".to_owned());
+        let list = vec![Diagnostic::error(Code::Missing, ByteOffset(0), "no version")];
+        let error: Box<dyn std::error::Error> = Box::new(Diagnostics::new(Arc::new(source), list));
+        assert_eq!(format!("{error:?}"), "m.xml:1: no version");
     }
 
     #[test]

@@ -67,6 +67,8 @@ impl Row<'_> {
         // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
             match isa() {
+                // Windows have code of their own each, which is one frame of megabytes there.
+                _ if cfg!(unoptimized) => self.lines::<Narrow, false>(masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]

@@ -250,7 +250,12 @@ mod x86 {
     pub(super) unsafe fn native(block: &MicrokernelArgs, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
-        unsafe { rows!(Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe {
+            rows!(
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+                Lanes, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+            )
+        }
     }
 
     /// # Safety
@@ -259,7 +264,12 @@ mod x86 {
     pub(super) unsafe fn native_half(block: &MicrokernelArgs, rows: usize) {
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
-        unsafe { rows!(Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe {
+            rows!(
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+                Lanes, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+            )
+        }
     }
 }
 

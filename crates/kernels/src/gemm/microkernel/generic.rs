@@ -361,14 +361,33 @@ unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
     }
 }
 
+/// Chooses the microkernel of so many rows. Each is a function by itself: one for all would have a
+/// frame of megabytes where nothing is optimised.
 macro_rules! rows {
-    ($vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr; $($r:literal)*) => {
+    ($(#[$target:meta])? $vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr;
+     $($r:literal)*) => {{
+        $(#[$target])?
+        #[inline(never)]
+        unsafe fn strided_rows<const R: usize>(
+            block: &MicrokernelArgs,
+            a: *const *const f32,
+            strides: $crate::gemm::source::Strides,
+        ) {
+            // SAFETY: the promise of who calls the microkernel.
+            unsafe { strided::<$vector, R, $part, $panel>(block, a, strides) }
+        }
+        $(#[$target])?
+        #[inline(never)]
+        unsafe fn indirect_rows<const R: usize>(block: &MicrokernelArgs, a: *const *const f32) {
+            // SAFETY: the promise of who calls the microkernel.
+            unsafe { indirect::<$vector, R, $part, $panel>(block, a) }
+        }
         match ($block.a, $rows) {
-            $((Source::Strided(a, steps), $r) => strided::<$vector, $r, $part, $panel>($block, a, steps),)*
-            $((Source::Indirect(a), $r) => indirect::<$vector, $r, $part, $panel>($block, a),)*
+            $((Source::Strided(a, strides), $r) => strided_rows::<$r>($block, a, strides),)*
+            $((Source::Indirect(a), $r) => indirect_rows::<$r>($block, a),)*
             (_, rows) => unreachable!("a block of {rows} rows"),
         }
-    };
+    }};
 }
 
 pub(crate) use rows;
@@ -381,7 +400,12 @@ pub(crate) use rows;
 pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
-    unsafe { rows!(Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+    unsafe {
+        rows!(
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            Avx512, 2 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+        )
+    }
 }
 
 /// # Safety
@@ -392,7 +416,12 @@ pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
 pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx512;
     // SAFETY: the caller's promise, with AVX-512.
-    unsafe { rows!(Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+    unsafe {
+        rows!(
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            Avx512, 1 of 2, block, rows; 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+        )
+    }
 }
 
 /// # Safety
@@ -403,7 +432,12 @@ pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
 pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
-    unsafe { rows!(Avx2, 2 of 2, block, rows; 1 2 3 4 5 6) }
+    unsafe {
+        rows!(
+            #[target_feature(enable = "avx2,fma")]
+            Avx2, 2 of 2, block, rows; 1 2 3 4 5 6
+        )
+    }
 }
 
 /// # Safety
@@ -414,7 +448,12 @@ pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
 pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx2;
     // SAFETY: the caller's promise, with AVX2.
-    unsafe { rows!(Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8) }
+    unsafe {
+        rows!(
+            #[target_feature(enable = "avx2,fma")]
+            Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8
+        )
+    }
 }
 
 /// # Safety
