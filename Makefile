@@ -59,8 +59,9 @@ operations docs/operations.md:
 	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
 
-# The picture in README.md, of what the commands print.
+# The pictures: in README.md of what the commands print, in architecture.md of the layers.
 picture:
+	python3 docs/layers.py
 	cargo build --release --quiet --bin irrun
 	python3 docs/picture.py target/release/irrun
 

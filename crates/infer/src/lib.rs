@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![cfg_attr(not(test), deny(clippy::as_conversions))]
 
+mod extensions;
 mod fact;
 mod lattice;
 pub mod ops;
@@ -28,7 +29,8 @@ mod table;
 #[cfg(test)]
 mod testing;
 
-pub use fact::{Fact, InputSpec, Inputs};
+pub use extensions::Extensions;
+pub use fact::Fact;
 pub use lattice::dim::{Dim, Symbol, Why};
 pub use lattice::shape::{Dims, PartialShape, ShapeTextError};
 pub use lattice::symbols::Symbols;
@@ -36,6 +38,7 @@ pub use lattice::value::{Elements, Interval, MAX_ELEMENTS, PartialValue};
 pub use propagate::declared::declared_variables;
 pub use propagate::driver::{Analysis, analyse, infer_op, infer_shapes, port_name, propagate};
 pub use propagate::graph_facts::{Facts, NodeFacts};
+pub use propagate::inputs::{InputSpec, Inputs};
 pub use propagate::interface::{input_type, output_type};
 pub use propagate::variables::variables;
 pub use rule::attrs::Attrs;

@@ -331,7 +331,8 @@ impl Versions {
         }
     }
 
-    fn has(&self, version: &str) -> bool {
+    /// Whether a version that a file names is among these.
+    pub(crate) fn has(&self, version: &str) -> bool {
         match self {
             Versions::Named(name) => *name == version,
             Versions::Opset(first, last) => {
@@ -367,7 +368,7 @@ pub struct Row {
     pub op_type: &'static str,
     /// The versions it covers.
     pub versions: Versions,
-    /// The file of `ops/` that holds its rule.
+    /// The file of `ops/` that holds its rule; empty for an operation that a program has added.
     pub module: &'static str,
     /// Reads the attributes of a layer.
     pub parse: fn(&mut Attrs<'_>) -> Result<Arc<dyn Op>, AttrError>,

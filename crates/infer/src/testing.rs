@@ -1,7 +1,8 @@
 //! Table tests for rules: one operation, described inputs, expected outputs or error text.
 
-use crate::fact::{Fact, InputSpec, Inputs};
+use crate::fact::Fact;
 use crate::lattice::value::{Interval, PartialValue};
+use crate::propagate::inputs::{InputSpec, Inputs};
 use crate::{PartialShape, analyse};
 use ir::{ElementType, GraphBuilder, Severity};
 

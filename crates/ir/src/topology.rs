@@ -222,8 +222,8 @@ impl<'a> Check<'a> {
         (links, diagnostics)
     }
 
-    /// Inputs without an edge are errors, but for those behind the last that has one: optional inputs
-    /// that version 10 declares all the same, as OpenVINO reads them.
+    /// Inputs without an edge are errors, but for those behind the last that has one: optional
+    /// inputs that version 10 declares all the same, as OpenVINO reads them.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));

@@ -45,7 +45,16 @@ const IR: Layers = Layers {
 
 const INFER: Layers = Layers {
     name: "infer",
-    layers: &[&["lattice"], &["fact"], &["rule"], &["rules"], &["ops"], &["table"], &["propagate"]],
+    layers: &[
+        &["lattice"],
+        &["fact"],
+        &["rule"],
+        &["rules"],
+        &["ops"],
+        &["table"],
+        &["extensions"],
+        &["propagate"],
+    ],
     unsettled: &[],
 };
 
@@ -84,6 +93,17 @@ fn infer() {
 #[test]
 fn runtime() {
     check(&RUNTIME);
+}
+
+#[test]
+fn the_picture_shows_every_layer() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let picture = std::fs::read_to_string(docs.join("layers.svg")).unwrap();
+    let named = |layers: &Layers| layers.layers.concat();
+    for module in [IR, INFER, RUNTIME, KERNELS].iter().flat_map(named) {
+        let is_there = picture.contains(&format!(">{module}</tspan>"));
+        assert!(is_there, "{module} is not in docs/layers.svg; run docs/layers.py");
+    }
 }
 
 /// Fails with every arrow upwards and every circle.

@@ -33,7 +33,7 @@ pub use error::KernelError;
 pub use infer;
 /// The graph of a file.
 pub use ir;
-pub use kernel::lower::{Lower, LowerCx, LowerError};
+pub use kernel::lower::{Lower, LowerCx, LowerError, register};
 pub use kernel::{Kernel, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;

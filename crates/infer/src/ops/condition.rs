@@ -59,12 +59,12 @@ impl If {
             .collect();
         let results = cx.body(*index, &given)?;
         require!(
-            map.sources.len() == count,
+            map.outputs.len() == count,
             "a branch gives {} outputs, the layer has {count}",
-            map.sources.len()
+            map.outputs.len()
         );
         let fact = |result: usize| results.get(result).cloned().unwrap_or_else(Fact::unknown);
-        Ok(map.sources.iter().map(|s| fact(s.result)).collect())
+        Ok(map.outputs.iter().map(|s| fact(s.result)).collect())
     }
 }
 

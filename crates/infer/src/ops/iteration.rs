@@ -207,7 +207,7 @@ impl Op for Iteration {
             }
         }
         cx.because("it depends on what the iterations do");
-        for (output, source) in self.map.sources.iter().enumerate() {
+        for (output, source) in self.map.outputs.iter().enumerate() {
             let fact = results.get(source.result).cloned().unwrap_or_else(Fact::unknown);
             let fact = match (&source.slice, fact.shape.dims()) {
                 (None, _) => self.last(source.result, fact, trips, cx),
@@ -253,8 +253,8 @@ mod tests {
     use crate::{Inputs, analyse};
     use ir::{Body, ElementType, Graph, GraphBuilder, PortMap, Role};
 
-    /// A Loop whose body makes what flows back longer, by itself or by what another such Loop gives that
-    /// begins anew, and converts it; so many one inside the other.
+    /// A Loop whose body makes what flows back longer, by itself or by what another such Loop gives
+    /// that begins anew, and converts it; so many one inside the other.
     fn nested(depth: usize, declared: ElementType, back: ElementType) -> Graph {
         let mut g = GraphBuilder::new("loops");
         let x = g.parameter("x", ElementType::F32, "2");

@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/shape/reshape-1.html>
 //!
-//! Where it says more than the specification, see `docs/dialects/reshape-and-roll.md`: the volume is
-//! always checked; 0 of 0 elements leaves 1.
+//! Where it says more than the specification, see `docs/dialects/reshape-and-roll.md`: the volume
+//! is always checked; 0 of 0 elements leaves 1.
 
 use crate::lattice::shape::Dims;
 use crate::lattice::value::Interval;

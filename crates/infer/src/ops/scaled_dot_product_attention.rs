@@ -87,8 +87,8 @@ impl ScaledDotProductAttention {
     }
 }
 
-/// Batch axes of the result so far with those of another input, by NumPy's rule. An input of unknown
-/// rank may add axes and repeat others; nominally it has the batch of the query.
+/// Batch axes of the result so far with those of another input, by NumPy's rule. An input of
+/// unknown rank may add axes and repeat others; nominally it has the batch of the query.
 fn together(
     cx: &mut InferCx<'_>,
     input: usize,

@@ -21,8 +21,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Squeeze {
     kind: Kind,
-    /// An axis that may turn out to have another size than 1 makes the rank unknown, in place of being
-    /// taken for one of size 1.
+    /// An axis that may turn out to have another size than 1 makes the rank unknown, in place of
+    /// being taken for one of size 1.
     allow_axis_skip: bool,
 }
 
@@ -83,8 +83,8 @@ impl Squeeze {
             if ones == 0 {
                 return Ok(cx.shape(0).clone());
             }
-            // Axes that are named are taken for such of size 1 where none may be skipped, as OpenVINO does.
-            // If one is not, a run tells that its result is not what was planned.
+            // Axes that are named are taken for such of size 1 where none may be skipped, as
+            // OpenVINO does. If one is not, a run tells that its result is not what was planned.
             let gone = cx.shape(1).volume().size().filter(|_| !self.allow_axis_skip);
             return Ok(match gone.filter(|n| *n <= ones).and_then(|n| dims.len().checked_sub(n)) {
                 Some(rank) => PartialShape::of_rank(rank),

@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Causes {
     /// For each layer the error, by its number among the findings, that leaves it unknown.
     lost: Vec<Option<usize>>,
-    /// For each layer the first difference from what is declared that it is behind.
+    /// For each layer the first finding upstream that says what is declared is wrong.
     differs: Vec<Option<usize>>,
-    /// How many layers are behind each finding.
+    /// How many layers downstream each finding explains.
     behind: HashMap<usize, usize>,
     /// The outputs that some layer reads; found when first asked for, as most files are in order.
     read: Option<HashSet<(usize, usize)>>,

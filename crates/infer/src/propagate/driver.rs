@@ -1,13 +1,15 @@
 //! The walk over a graph: parses each layer, applies its rule, and adds layer, port and line to
 //! what the rule says.
 
-use crate::fact::{Fact, InputSpec, Inputs};
+use crate::extensions::Extensions;
+use crate::fact::Fact;
 use crate::lattice::dim::{Dim, Why};
 use crate::lattice::shape::PartialShape;
 use crate::lattice::value::MAX_ELEMENTS;
 use crate::propagate::causes::{self, Causes};
 use crate::propagate::declared::declared_variables;
 use crate::propagate::graph_facts::{Facts, NodeFacts};
+use crate::propagate::inputs::{InputSpec, Inputs};
 use crate::propagate::interface::input_type;
 use crate::propagate::relics;
 use crate::rule::attrs::Attrs;
@@ -16,7 +18,7 @@ use crate::rule::cx::{InferCx, ValueCx};
 use crate::rule::error::RuleError;
 use crate::rule::input_set::InputSet;
 use crate::rule::op::Op;
-use crate::table::{self, Row};
+use crate::table::Row;
 use ir::{Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputRef, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,16 +39,17 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let (nominal, declared) = (inputs.nominal, declared_variables(graph));
     let mut context =
         PropagationContext { variables, nominal, declared, ..PropagationContext::default() };
-    let mut walk = Walk::new(graph, &mut context);
+    let mut walk = Walk::new(graph, &inputs.extensions, &mut context);
     walk.run(&inputs.parameters);
     let Walk { nodes, findings, .. } = walk;
     let mut findings = causes::told_once(missing_weights_once(graph, findings));
     Diagnostic::sort(&mut findings);
     let (reasons, variables) = (Arc::new(context.reasons), inputs.variables.clone());
-    Analysis { facts: Facts { nodes, reasons, variables }, findings }
+    let facts = Facts { nodes, reasons, variables, extensions: inputs.extensions.clone() };
+    Analysis { facts, findings }
 }
 
-/// Weights that are not there fail every constant alike: one finding in place of all of these.
+/// A missing `.bin` fails every constant alike: one finding replaces all of these.
 fn missing_weights_once(graph: &Graph, findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let Some(reason) = graph.weights().unavailable() else { return findings };
     let (missing, mut rest): (Vec<_>, Vec<_>) =
@@ -91,15 +94,16 @@ pub fn infer_op(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
+    extensions: &Extensions,
     variables: Option<HashMap<String, Fact>>,
 ) -> Result<(Vec<Fact>, InputSet), RuleError> {
-    let (mut outputs, consulted) = infer_shapes(op, inputs, outputs, bodies, variables)?;
+    let (mut outputs, consulted) =
+        infer_shapes(op, inputs, outputs, bodies, extensions, variables)?;
     add_values(op, inputs, &mut outputs);
     Ok((outputs, consulted))
 }
 
-/// As [`infer_op`], without the values that outputs are known to have: for who is about to compute
-/// them.
+/// As [`infer_op`], without values of outputs: for callers that compute them anyway.
 ///
 /// # Errors
 /// As [`infer_op`].
@@ -108,22 +112,26 @@ pub fn infer_shapes(
     inputs: &[Fact],
     outputs: usize,
     bodies: &[Body],
+    extensions: &Extensions,
     variables: Option<HashMap<String, Fact>>,
 ) -> Result<(Vec<Fact>, InputSet), RuleError> {
     let mut context = PropagationContext { variables, ..PropagationContext::default() };
-    let applied = apply_rule(op, inputs, outputs, bodies, &mut context)?;
+    let walks = BodyWalks::new(bodies, extensions);
+    let applied = apply_rule(op, inputs, outputs, walks, &mut context)?;
     Ok((applied.outputs, applied.consulted))
 }
 
 /// The bodies of a layer, and what was found in each when it was last gone through.
 struct BodyWalks<'a> {
     bodies: &'a [Body],
+    extensions: &'a Extensions,
     found: Vec<(Facts, Vec<Diagnostic>)>,
 }
 
 impl<'a> BodyWalks<'a> {
-    fn new(bodies: &'a [Body]) -> BodyWalks<'a> {
-        BodyWalks { bodies, found: bodies.iter().map(|_| Default::default()).collect() }
+    fn new(bodies: &'a [Body], extensions: &'a Extensions) -> BodyWalks<'a> {
+        let found = bodies.iter().map(|_| Default::default()).collect();
+        BodyWalks { bodies, extensions, found }
     }
 }
 
@@ -135,7 +143,8 @@ impl Bodies for BodyWalks<'_> {
         context: &mut PropagationContext,
     ) -> Option<Vec<Fact>> {
         let (inner, found) = (self.bodies.get(body)?, self.found.get_mut(body)?);
-        let (facts, findings, results) = analyse_body(&inner.graph, parameters, context);
+        let (facts, findings, results) =
+            analyse_body(&inner.graph, self.extensions, parameters, context);
         *found = (facts, findings);
         Some(results)
     }
@@ -147,6 +156,7 @@ impl Bodies for BodyWalks<'_> {
 
 fn analyse_body(
     graph: &Graph,
+    extensions: &Extensions,
     parameters: &[Option<Fact>],
     context: &mut PropagationContext,
 ) -> (Facts, Vec<Diagnostic>, Vec<Fact>) {
@@ -159,7 +169,7 @@ fn analyse_body(
         },
     };
     let given: Vec<InputSpec> = parameters.iter().map(given).collect();
-    let mut walk = Walk::new(graph, context);
+    let mut walk = Walk::new(graph, extensions, context);
     walk.run(&given);
     let Walk { nodes, findings, .. } = walk;
     let facts = Facts { nodes, ..Facts::default() };
@@ -183,10 +193,10 @@ fn apply(
     op: &dyn Op,
     inputs: &[Fact],
     outputs: usize,
-    bodies: &[Body],
+    walks: BodyWalks<'_>,
     context: &mut PropagationContext,
 ) -> Result<Applied, RuleError> {
-    let mut applied = apply_rule(op, inputs, outputs, bodies, context)?;
+    let mut applied = apply_rule(op, inputs, outputs, walks, context)?;
     add_values(op, inputs, &mut applied.outputs);
     Ok(applied)
 }
@@ -210,10 +220,9 @@ fn apply_rule(
     op: &dyn Op,
     inputs: &[Fact],
     outputs: usize,
-    bodies: &[Body],
+    mut walks: BodyWalks<'_>,
     context: &mut PropagationContext,
 ) -> Result<Applied, RuleError> {
-    let mut walks = BodyWalks::new(bodies);
     let mut cx = InferCx::new(inputs, outputs, &mut walks, context);
     op.infer(&mut cx)?;
     let InferCx { outputs, reason, consulted, .. } = cx;
@@ -246,6 +255,7 @@ fn check_size(fact: &Fact) -> Result<(), RuleError> {
 
 struct Walk<'a> {
     graph: &'a Graph,
+    extensions: &'a Extensions,
     context: &'a mut PropagationContext,
     nodes: Vec<Option<NodeFacts>>,
     findings: Vec<Diagnostic>,
@@ -253,9 +263,13 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, context: &'a mut PropagationContext) -> Walk<'a> {
+    fn new(
+        graph: &'a Graph,
+        extensions: &'a Extensions,
+        context: &'a mut PropagationContext,
+    ) -> Walk<'a> {
         let nodes = graph.layers().iter().map(|_| None).collect();
-        Walk { graph, context, nodes, findings: Vec::new(), causes: Causes::new(graph) }
+        Walk { graph, extensions, context, nodes, findings: Vec::new(), causes: Causes::new(graph) }
     }
 
     fn run(&mut self, given: &[InputSpec]) {
@@ -277,7 +291,7 @@ impl<'a> Walk<'a> {
     }
 
     fn parse(&mut self, layer: &Layer) -> Option<Arc<dyn Op>> {
-        let row = match table::find(&layer.op_type, &layer.version) {
+        let row = match self.extensions.find(&layer.op_type, &layer.version) {
             Ok(row) => row,
             Err(message) => {
                 let diagnostic = Diagnostic::error(Code::Unsupported, layer.at, message);
@@ -285,7 +299,7 @@ impl<'a> Walk<'a> {
                 return None;
             }
         };
-        self.parse_row(layer, row)
+        self.parse_row(layer, &row)
     }
 
     fn parse_row(&mut self, layer: &Layer, row: &Row) -> Option<Arc<dyn Op>> {
@@ -322,7 +336,8 @@ impl<'a> Walk<'a> {
     ) -> NodeFacts {
         let inputs = self.inputs(position);
         let found = self.findings.len();
-        let applied = apply(&*op, &inputs, layer.outputs.len(), &layer.bodies, self.context);
+        let walks = BodyWalks::new(&layer.bodies, self.extensions);
+        let applied = apply(&*op, &inputs, layer.outputs.len(), walks, self.context);
         let (mut outputs, bodies) = match applied {
             Ok(applied) => {
                 let Applied { mut outputs, reason, bodies, .. } = applied;
@@ -432,7 +447,7 @@ fn is_error(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Error
 }
 
-/// What a constant says of itself, even where its data is missing.
+/// The type and shape that a constant declares, for when its data is missing.
 fn stated(layer: &Layer) -> Option<Fact> {
     if !layer.is("Const") {
         return None;
@@ -442,8 +457,8 @@ fn stated(layer: &Layer) -> Option<Fact> {
     shape.is_static().then(|| Fact::new(element_type, shape))
 }
 
-/// Puts what the caller knows in place of what the model declares. Tells if it is given another type
-/// than it declares.
+/// Puts what the caller knows in place of what the model declares. Tells if it is given another
+/// type than it declares.
 fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<String> {
     let declared = output.element_type;
     let taken = input_type(graph, declared);
@@ -483,7 +498,7 @@ fn difference(port: &ir::Port, fact: &Fact) -> Option<(Severity, String)> {
     Some((severity, text))
 }
 
-/// Whether what is declared is a bound of what was inferred, wider than need be.
+/// Whether the declared sizes are upper bounds of the inferred ones.
 fn bounds(declared: &PartialShape, inferred: &PartialShape) -> bool {
     let (Some(declared), Some(inferred)) = (declared.dims(), inferred.dims()) else { return false };
     let bounds = |(d, i): (&Dim, &Dim)| d.meet(*i).is_some() || !i.is_static() && d.min() > i.max();

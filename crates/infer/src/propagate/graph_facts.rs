@@ -1,5 +1,6 @@
 //! What is known of a whole graph.
 
+use crate::extensions::Extensions;
 use crate::fact::Fact;
 use crate::lattice::dim::Why;
 use crate::rule::op::Op;
@@ -24,6 +25,7 @@ pub struct Facts {
     pub(crate) nodes: Vec<Option<NodeFacts>>,
     pub(crate) reasons: Arc<Vec<String>>,
     pub(crate) variables: Option<HashMap<String, Fact>>,
+    pub(crate) extensions: Extensions,
 }
 
 impl Facts {
@@ -41,6 +43,11 @@ impl Facts {
     /// What variables were said to hold: see [`crate::Inputs::variables`].
     pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
         self.variables.as_ref()
+    }
+
+    /// The operations that the program has added: see [`crate::Inputs::extensions`].
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
     /// Why something is unknown, in words.

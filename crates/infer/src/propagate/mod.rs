@@ -4,6 +4,7 @@ mod causes;
 pub mod declared;
 pub mod driver;
 pub mod graph_facts;
+pub mod inputs;
 pub mod interface;
 mod relics;
 pub mod variables;

@@ -1,9 +1,10 @@
 //! The variables of a model: what ReadValue reads and Assign writes.
 
-use crate::fact::{Fact, Inputs};
+use crate::fact::Fact;
 use crate::ops::variable::Variable;
 use crate::propagate::driver::analyse;
 use crate::propagate::graph_facts::Facts;
+use crate::propagate::inputs::Inputs;
 use ir::Graph;
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -32,20 +32,23 @@ pub(crate) struct PropagationContext {
     pub(crate) declared: HashMap<String, Fact>,
     pub(crate) nominal: bool,
     pub(crate) reasons: Vec<String>,
-    /// How often bodies have been gone through.
+    /// Walks through bodies so far.
     pub(crate) bodies: usize,
 }
 
 impl PropagationContext {
-    /// Notes that a body is gone through. A body is so more than once where values flow back, and one
-    /// inside it for each of those times: a small file could ask for as many as it likes.
+    /// Counts a walk through a body. A loop walks its body until shapes settle, and each of these
+    /// walks does so with the bodies inside: without a limit a small file could ask for any number.
     ///
     /// # Errors
-    /// When that has been done too often.
+    /// When there have been too many walks.
     pub(crate) fn enter_body(&mut self) -> Result<(), RuleError> {
-        const MOST: usize = 50_000;
+        const MAX_WALKS: usize = 50_000;
         self.bodies += 1;
-        require!(self.bodies <= MOST, "bodies inside bodies are too many to infer their shapes");
+        require!(
+            self.bodies <= MAX_WALKS,
+            "bodies inside bodies are too many to infer their shapes"
+        );
         Ok(())
     }
 

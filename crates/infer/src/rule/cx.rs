@@ -238,8 +238,8 @@ impl<'a> InferCx<'a> {
         self.same_type(inputs)
     }
 
-    /// The element type of the first of some inputs. The others may be of other floating-point types if
-    /// it is one: converters wrote f32 beside f16, and OpenVINO takes it.
+    /// The element type of the first of some inputs. The others may be of other floating-point
+    /// types if it is one: converters wrote f32 beside f16, and OpenVINO takes it.
     ///
     /// # Errors
     /// When two of them differ otherwise.

@@ -26,7 +26,7 @@ pub enum Feed {
 
 /// Where an output of the layer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct BodyOutput {
     /// Position of the Result.
     pub result: usize,
     /// How the results of all iterations are put together; without it the last one counts.
@@ -39,7 +39,7 @@ pub struct Map {
     /// For each Parameter.
     pub feeds: Vec<Feed>,
     /// For each output of the layer.
-    pub sources: Vec<Source>,
+    pub outputs: Vec<BodyOutput>,
     /// Position of the Result that says whether to go on.
     pub condition: Option<usize>,
     /// For each Parameter its name.
@@ -64,18 +64,18 @@ impl Map {
         }
         let condition = body.outputs.iter().find(|o| o.external_port < 0);
         let condition = condition.and_then(|o| result(o.internal_layer));
-        let mut outputs: Vec<&PortMap> =
+        let mut mapped: Vec<&PortMap> =
             body.outputs.iter().filter(|o| o.external_port >= 0).collect();
-        outputs.sort_unstable_by_key(|o| o.external_port);
-        let source = |o: &&PortMap| {
+        mapped.sort_unstable_by_key(|o| o.external_port);
+        let output = |o: &&PortMap| {
             let result = result(o.internal_layer).ok_or_else(|| lost("Result"))?;
-            Ok(Source { result, slice: o.slice })
+            Ok(BodyOutput { result, slice: o.slice })
         };
-        let sources = outputs.iter().map(source).collect::<Result<_, AttrError>>()?;
+        let outputs = mapped.iter().map(output).collect::<Result<_, AttrError>>()?;
         let parameters = body.graph.parameters().iter();
         let name = |&p: &usize| body.graph.layers().get(p).map(|l| l.name.clone());
         let names = parameters.map(|p| name(p).unwrap_or_default()).collect();
-        Ok(Map { feeds, sources, condition, names })
+        Ok(Map { feeds, outputs, condition, names })
     }
 }
 

@@ -14,8 +14,8 @@ pub struct Range {
     pub stop: Option<i64>,
     /// The step, not 0.
     pub step: i64,
-    /// Whether a start before the axis is its first index also where steps go back, as StridedSlice-1
-    /// has it; else nothing is left then, as in Python and Slice-8.
+    /// Whether a start before the axis is its first index also where steps go back, as
+    /// StridedSlice-1 has it; else nothing is left then, as in Python and Slice-8.
     pub starts_inside: bool,
 }
 
@@ -85,8 +85,8 @@ impl Range {
         sliced.with_why(dim.why())
     }
 
-    /// Whether the start lies before some of the sizes that a dim may have, and is moved to their first
-    /// index: then one element may be left of a shorter axis, and none of a longer one.
+    /// Whether the start lies before some of the sizes that a dim may have, and is moved to their
+    /// first index: then one element may be left of a shorter axis, and none of a longer one.
     fn may_be_moved_inside(self, dim: Dim) -> bool {
         let before = |start: i64| start < 0 && dim.min() < start.saturating_neg();
         !dim.is_static() && self.starts_inside && self.step < 0 && self.start.is_some_and(before)

@@ -6,7 +6,8 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-/// The file as UTF-8 without a byte order mark; `bytes` are left as they are if that fails. A file that is in UTF-8 already is not copied.
+/// The file as UTF-8 without a byte order mark; `bytes` are left as they are if that fails. A file
+/// that is in UTF-8 already is not copied.
 pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, XmlError> {
     let (encoding, mark) = encoding(bytes)?;
     let content = bytes.get(mark..).unwrap_or_default();
@@ -49,7 +50,8 @@ fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), XmlError> {
     }
 }
 
-/// The encoding that `<?xml encoding="…"?>` names. Whoever can read it here knows that it is not UTF-16.
+/// The encoding that `<?xml encoding="…"?>` names. Whoever can read it here knows that it is not
+/// UTF-16.
 fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, XmlError> {
     if !bytes.starts_with(b"<?xml") {
         return Ok(None);

@@ -6,8 +6,8 @@
 //!     <channel id="0"><mean offset="0" size="196608"/></channel> an image for each in the .bin
 //! </pre-process>
 //! ```
-//! Behind the Parameter then stands a Subtract, so that nothing else has to know of it. Other children
-//! of `<channel>`, such as `<scale>`, have no effect in OpenVINO either.
+//! Behind the Parameter then stands a Subtract, so that nothing else has to know of it. Other
+//! children of `<channel>`, such as `<scale>`, have no effect in OpenVINO either.
 
 use crate::element::ElementType;
 use crate::graph::{Edge, Element, Layer, Parts, Port};

@@ -86,8 +86,8 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<G
     }
 }
 
-/// A warning about an element that nothing reads, wherever it stands: converters write such things on
-/// every layer.
+/// A warning about an element that nothing reads, wherever it stands: converters write such things
+/// on every layer.
 fn unknown_element(
     ((parent, name), (first, count)): ((&'static str, String), (ByteOffset, usize)),
 ) -> Diagnostic {

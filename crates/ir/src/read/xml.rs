@@ -1,8 +1,8 @@
 //! A recursive-descent view of quick-xml's events, with the byte offset of every element.
 //!
 //! Elements, attributes, text, CDATA sections, references to characters and to the five predefined
-//! entities are known. Comments, processing instructions and a document type are passed over; entities
-//! that a document type declares do not exist, so no file can make the text grow.
+//! entities are known. Comments, processing instructions and a document type are passed over;
+//! entities that a document type declares do not exist, so no file can make the text grow.
 
 use crate::diagnostic::{ByteOffset, Code, Diagnostic};
 use crate::graph::Element;
@@ -119,7 +119,8 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// The keys of a tag's attributes. Of many, they are kept in a set, so that no tag takes long to read.
+/// The keys of a tag's attributes. Of many, they are kept in a set, so that no tag takes long to
+/// read.
 #[derive(Default)]
 struct Seen<'a> {
     few: smallvec::SmallVec<[&'a str; 16]>,

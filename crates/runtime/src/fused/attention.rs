@@ -1,5 +1,5 @@
-//! ScaledDotProductAttention whose operands are read, and whose result is written, where it is
-//! needed.
+//! ScaledDotProductAttention that reads its operands and writes its result through the movements
+//! around it.
 
 use crate::graph::net::FusedOp;
 use crate::ops::scaled_dot_product_attention::{Float, Heads};

@@ -35,8 +35,8 @@ pub(crate) struct ChannelsLast {
     pub(crate) rounded: Rounded,
 }
 
-/// What has been rounded to bf16 for a convolution that would do it, and what it rounds for those that
-/// read it.
+/// What has been rounded to bf16 for a convolution that would do it, and what it rounds for those
+/// that read it.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Rounded {
     data: bool,

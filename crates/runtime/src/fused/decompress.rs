@@ -1,5 +1,5 @@
-//! What does not depend on the inputs, but is too large to be computed when the plan is made:
-//! weights that are stored in fewer bits.
+//! Weights stored in fewer bits, decompressed in the first run: they do not depend on the inputs,
+//! but are too large for constant folding.
 
 use crate::graph::net::{FusedOp, Node, ValueId};
 use crate::kernel::evaluate::evaluate;

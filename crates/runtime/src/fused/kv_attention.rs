@@ -1,5 +1,5 @@
-//! Attention over caches of keys and values that grow where they lie: ReadValue, Gather of the
-//! beams, Concat, Assign, the repetition of heads and ScaledDotProductAttention as one step.
+//! Stateful attention: ReadValue, Gather of the beams, Concat, Assign, the repetition of heads and
+//! ScaledDotProductAttention as one step over a KV cache, to which new rows are appended in place.
 
 use crate::graph::net::FusedOp;
 use crate::memory::kv_cache::{KvCache, Matrices, NewRows};
@@ -56,7 +56,7 @@ impl Growing {
 pub(crate) struct CachedAttention {
     /// Those of the query, and of the new rows for each head of the caches.
     pub(crate) heads: Heads,
-    /// Rows that each run adds.
+    /// Rows that each run appends.
     pub(crate) rows: usize,
     /// Keys and values.
     pub(crate) caches: [Growing; 2],
@@ -106,7 +106,7 @@ impl Attend {
         (!same).then_some(order)
     }
 
-    /// Puts the new rows behind those that there are.
+    /// Appends the new rows.
     fn grow(&self, cx: &RunCx<'_>, variables: &mut Variables) -> Result<(), KernelError> {
         let order = self.order(cx);
         let Heads { at, attention, .. } = &self.own.heads;
@@ -207,11 +207,11 @@ impl Kernel for Attend {
     }
 }
 
-/// ShapeOf a variable that grows, before the run adds rows or behind it.
+/// ShapeOf a KV cache, before the run appends rows or after it.
 #[derive(Clone)]
 pub(crate) struct CacheShape {
     pub(crate) cache: Growing,
-    /// Rows that are added.
+    /// Rows that have been appended.
     pub(crate) rows: usize,
 }
 

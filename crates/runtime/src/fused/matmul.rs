@@ -8,7 +8,8 @@ use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::gemm::THIN_ROWS;
 
-/// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the steps.
+/// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the
+/// steps.
 #[derive(Clone)]
 pub(crate) struct FusedMatMul {
     /// Whether each operand is read transposed.
@@ -40,8 +41,8 @@ impl FusedMatMul {
         Shape::new(a, b, turn_a, turn_b)
     }
 
-    /// The same as they are computed, where B is input `b`: few rows by weights as they are stored in f32,
-    /// since neither operand is laid out.
+    /// The same as they are computed, where B is input `b`: few rows by weights as they are stored
+    /// in f32, since neither operand is laid out.
     pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
         let shape = self.shape(cx.sizes(0), cx.sizes(b));
         match self.weights.is_some() && shape.rows() <= THIN_ROWS {

@@ -18,7 +18,7 @@ pub(crate) enum Elements {
     Values,
     /// Levels, as bytes; by MaxPool alone.
     Levels,
-    /// What has been rounded to bf16; by MaxPool alone.
+    /// bf16; by MaxPool alone.
     Rounded,
 }
 

@@ -9,8 +9,8 @@ use kernels::conv::Input;
 use kernels::quantize::{Output, Quantizer};
 use kernels::quantized::{Data, Operands, PackedFilters, QuantParams, QuantizedConvolution};
 
-/// A convolution that writes its channels last: inputs are the data, the filters as integers, a scale for
-/// each channel, and the operands of the steps.
+/// A convolution that writes its channels last: inputs are the data, the filters as integers, a
+/// scale for each channel, and the operands of the steps.
 #[derive(Clone)]
 pub(crate) struct IntegerConvolution {
     pub(crate) quantized: QuantizedConvolution,
@@ -25,8 +25,8 @@ pub(crate) struct IntegerConvolution {
 }
 
 impl IntegerConvolution {
-    /// Whether it reads the channels of each position once, as values that are rounded then: so it can
-    /// multiply them by gates.
+    /// Whether it reads the channels of each position once, as values that are rounded then: so it
+    /// can multiply them by gates.
     pub(crate) fn is_plain_product(&self) -> bool {
         let reads_values = matches!(self.reads, Reads::F32 { channels_first: false, .. });
         reads_values && self.gates.is_none() && self.quantized.is_pointwise()

@@ -1,4 +1,4 @@
-//! A chain of movements as one.
+//! A chain of movements as one copy.
 
 use crate::graph::net::FusedOp;
 use crate::prelude::*;

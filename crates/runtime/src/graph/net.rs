@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::kernel::adapt::lower_operation;
 use crate::kernel::empty::EmptyOutput;
 use crate::kernel::evaluate::Deferred;
-use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find};
+use crate::kernel::lower::{LowerCx, LowerError, LowerFn, find, find_in};
 use crate::tensor::fact::fact_of;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::constant::Constant;
@@ -36,7 +36,7 @@ pub(crate) struct Net {
     pub(crate) outputs: Vec<ValueId>,
 }
 
-/// What a value is in integers: each the element of an output channel, times the scale of that.
+/// A constant as integers, to be multiplied by the scale of their output channel.
 #[derive(Clone)]
 pub(crate) struct Integers {
     pub(crate) values: Tensor,
@@ -50,9 +50,9 @@ pub(crate) struct Value {
     pub(crate) constant: Option<Tensor>,
     /// Whether it is the same in every run, though it is computed there.
     pub(crate) invariant: bool,
-    /// The levels that its elements have, if they do.
+    /// How its elements are quantized, if they are.
     pub(crate) levels: Option<QuantParams>,
-    /// What it is in integers, if it is known.
+    /// The same as integers with scales, if it is known.
     pub(crate) integers: Option<Integers>,
 }
 
@@ -170,7 +170,7 @@ impl Node {
     }
 
     /// The operation with its kernel to be chosen when its inputs are there; `None` for what a
-    /// pass has made. `invariant` are the inputs that are the same in every run, one bit each.
+    /// pass has made. `invariant` are the inputs that are the same in every run.
     pub(crate) fn deferred(&self, invariant: InputSet) -> Option<Deferred> {
         let Operation::Source { op, lower } = &self.operation else { return None };
         let (op, outputs) = (Arc::clone(op), self.outputs.len());
@@ -211,7 +211,7 @@ impl Net {
                     value.invariant = true;
                 }
             } else if !layer.is("Parameter") && !layer.is("Result") {
-                let lower = find(&*node.op).ok_or_else(|| unknown(layer))?;
+                let lower = find_in(facts.extensions(), &*node.op).ok_or_else(|| unknown(layer))?;
                 let operation = Operation::Source { op: Arc::clone(&node.op), lower };
                 net.nodes.push(Node { operation, inputs, outputs, layer: position });
             }

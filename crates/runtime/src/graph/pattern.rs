@@ -1,4 +1,4 @@
-//! What patterns of several nodes are looked for with.
+//! Helpers of passes that look for patterns of several nodes.
 
 use crate::graph::net::{Net, Node, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -10,7 +10,8 @@ use infer::ops::unary::{self, Unary};
 use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
 
-/// The function of two tensors that a node is, unless it aligns them elsewhere than at the last axis.
+/// The function of two tensors that a node is, unless it aligns them elsewhere than at the last
+/// axis.
 pub(crate) fn kind(node: &Node) -> Option<Kind> {
     let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
     node.is::<Binary>().filter(aligned_last).map(Binary::kind)
@@ -35,7 +36,7 @@ pub(crate) fn number(net: &Net, value: ValueId) -> Option<f32> {
     }
 }
 
-/// What a node is the mean of over the last axis, which stays.
+/// `x` of a node `mean(x)` over the last axis, which is kept.
 pub(crate) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
     node.is::<Reduce>().filter(|r| r.kind() == reduce::Kind::Mean && r.keep_dims())?;
     let &[data, axes] = &node.inputs[..] else { return None };
@@ -45,7 +46,7 @@ pub(crate) fn mean_of_rows(net: &Net, node: &Node) -> Option<ValueId> {
     (axes == [rank.checked_sub(1)?]).then_some(data)
 }
 
-/// What a node is `1 / sqrt` of, or the power of -0.5.
+/// `x` of a node `1 / sqrt(x)`, which may be written `x^-0.5`.
 pub(crate) fn of_inverse_root(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
     let is = |value: ValueId, wanted: f32| number(rewriter.net, value) == Some(wanted);
     if let Some([base, by]) = operands(node, Kind::Power) {
@@ -62,7 +63,7 @@ pub(crate) fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
     seen(net, node, |cx| node.lower(cx).ok())
 }
 
-/// What `f` makes of all that is known of a node when its kernel is chosen.
+/// Calls `f` with the context in which the kernel of a node is chosen.
 pub(crate) fn seen<T>(net: &Net, node: &Node, f: impl FnOnce(&LowerCx<'_>) -> T) -> T {
     let (inputs, outputs) = (net.input_facts(node), net.output_facts(node));
     let constants = net.constants(node);

@@ -27,7 +27,7 @@ impl<'a> GraphRewriter<'a> {
         GraphRewriter::visiting(net, &mut visit)
     }
 
-    /// The same code for all passes.
+    /// Not generic over `visit`, so that it is compiled once for all passes.
     fn visiting(net: &'a mut Net, visit: &mut dyn FnMut(&mut GraphRewriter<'_>, Node)) -> usize {
         let nodes = std::mem::take(&mut net.nodes);
         let count = net.values.len();
@@ -70,7 +70,7 @@ impl<'a> GraphRewriter<'a> {
         })
     }
 
-    /// Keeps each node as `edit` leaves it. Returns how many it has changed, which it tells.
+    /// Keeps each node as `edit` leaves it. Returns for how many `edit` said that it changed them.
     pub(crate) fn editing(
         net: &'a mut Net,
         mut edit: impl FnMut(&mut GraphRewriter<'_>, &mut Node) -> Option<()>,
@@ -108,7 +108,7 @@ impl<'a> GraphRewriter<'a> {
         self.kept[self.producer[value]?].as_ref()
     }
 
-    /// Lets the node that makes `value` do `operation` in place of what it did, which also gives `more`.
+    /// Replaces the operation of the node that makes `value`; `more` is its additional output.
     pub(crate) fn give_more(
         &mut self,
         value: ValueId,

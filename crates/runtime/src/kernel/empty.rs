@@ -1,5 +1,5 @@
-//! What computes outputs without elements, whatever the operation: kernels make tables for the axes of
-//! their inputs, which may be long where another axis is empty.
+//! The kernel of outputs without elements, whatever the operation. Other kernels build tables over
+//! the axes of their inputs, which may be long where another axis is empty.
 
 use crate::error::KernelError;
 use crate::kernel::{Kernel, RunCx};

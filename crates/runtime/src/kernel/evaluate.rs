@@ -26,7 +26,7 @@ pub(crate) struct Deferred {
     pub(crate) outputs: usize,
     /// The layer that messages name.
     pub(crate) layer: usize,
-    /// The inputs that are the same in every run, one bit each.
+    /// The inputs that are the same in every run.
     pub(crate) invariant: InputSet,
 }
 
@@ -167,8 +167,10 @@ impl Deferred {
         } else {
             Some(HashMap::new())
         };
-        let (outputs, looked_at) = infer_shapes(op, &facts, self.outputs, bodies, variables)
-            .map_err(|e| KernelError { input: e.input, message: e.message })?;
+        let extensions = &resources.extensions;
+        let inferred = infer_shapes(op, &facts, self.outputs, bodies, extensions, variables);
+        let (outputs, looked_at) =
+            inferred.map_err(|e| KernelError { input: e.input, message: e.message })?;
         let constants = vec![None; inputs.len()];
         let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
         let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)

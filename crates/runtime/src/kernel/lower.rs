@@ -4,7 +4,7 @@
 use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
-use infer::{Fact, InputSet, Op, RuleError};
+use infer::{Extensions, Fact, InputSet, Op, Parse, RuleError};
 use ir::{Body, ElementType};
 use kernels::gemm::Precision;
 use std::any::TypeId;
@@ -275,6 +275,22 @@ infer::opset!(lowerings);
 
 static BY_TYPE: LazyLock<HashMap<TypeId, LowerFn>> =
     LazyLock::new(|| lowerings().into_iter().collect());
+
+/// Adds an operation of a program's own, with its rule and its kernel, to those that layers of this
+/// type and version name. [`infer::Inputs::extensions`] takes the extensions, and what is compiled
+/// from these facts has the kernel.
+pub fn register<T: Lower + Parse<Kind = ()>>(
+    extensions: &mut Extensions,
+    op_type: &'static str,
+    version: &'static str,
+) {
+    extensions.register::<T>(op_type, version, lower_fn::<T>());
+}
+
+/// The function that lowers an operation which may be one of the program's own.
+pub(crate) fn find_in(extensions: &Extensions, op: &dyn Op) -> Option<LowerFn> {
+    extensions.lowering::<LowerFn>(op).copied().or_else(|| find(op))
+}
 
 /// The function that lowers an operation of the table.
 pub(crate) fn find(op: &dyn Op) -> Option<LowerFn> {

@@ -45,8 +45,7 @@ pub trait Kernel: Send + Sync {
         Reuse::None
     }
 
-    /// Inputs, one bit each, that need not be aligned: constants are then read where they lie in
-    /// their file.
+    /// Inputs that need not be aligned: constants among them are read from the mapped file.
     fn accepts_unaligned(&self) -> InputSet {
         InputSet::NONE
     }
@@ -293,7 +292,7 @@ impl<'r> RunCx<'r> {
         &self.site.resources.threads
     }
 
-    /// The same, and where what they prepare for later runs is put.
+    /// The threads, and the arena for packed weights.
     pub(crate) fn to_arena(&self) -> (&'r Threads, &'r WeightArena) {
         (self.threads(), &self.store().arena)
     }

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 pub(crate) enum Then {
     /// Adds.
     Add(Operand),
-    /// Adds the values of levels that an input of the shape of the result has: each level times a scale,
-    /// and what the first one is.
+    /// Adds the values of levels that an input of the shape of the result has: each level times a
+    /// scale, and what the first one is.
     AddLevels(usize, f32, f32),
     /// Multiplies.
     Multiply(Operand),
@@ -21,8 +21,8 @@ pub(crate) enum Then {
     Apply(Unary),
     /// Rounds to a level, and gives its value: the level times a scale, and what the first one is.
     Quantize(Quantizer, f32, f32),
-    /// Rounds to levels of each column, by the parameters that an input holds, up to the last level,
-    /// and gives their values.
+    /// Rounds to levels of each column, by the parameters that an input holds, up to the last
+    /// level, and gives their values.
     QuantizeColumns(usize, f32),
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The place of a kernel for what it prepares from one of its inputs, or from some.
+/// What a kernel packs from inputs that are the same in every run, such as weights.
 pub(crate) struct Prepacked<T> {
     /// The inputs, if they are the same in every run.
     inputs: Option<Range<usize>>,
@@ -25,8 +25,9 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         Prepacked { inputs: are_invariant.then_some(inputs), slot: OnceLock::new() }
     }
 
-    /// What `make` makes of the input in the way that `form` describes, if it is the same in every
-    /// run and needed for the second time: a process that runs a model once has no use for it.
+    /// The inputs as `make` packs them, from the second use on; `form` tells layouts apart. `None`
+    /// at the first use, since a process that runs a model once gains nothing by packing, and for
+    /// inputs that change.
     pub(crate) fn on_second_use(
         &self,
         cx: &RunCx<'_>,
@@ -48,7 +49,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         self.slot(cx, form).map(|slot| slot.made.get_or_init(make))
     }
 
-    /// The thing, if it is there, so that the input itself is not needed.
+    /// What is packed already, so that the input itself need not be read.
     pub(crate) fn made(&self) -> Option<&T> {
         self.slot.get()?.made.get()
     }
@@ -103,7 +104,8 @@ mod tests {
         shapes(&g.finish().unwrap(), |rows| vec![rows, 70], 1);
     }
 
-    /// Weights that a file does not align, too: a plan for any shape reads them where the others do.
+    /// Weights that a file does not align, too: a plan for any shape reads them where the others
+    /// do.
     #[test]
     fn shapes_share_a_packed_matrix_that_lies_anywhere() {
         let mut g = GraphBuilder::new("stray");

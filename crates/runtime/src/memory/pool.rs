@@ -49,9 +49,9 @@ impl Pool {
     }
 }
 
-/// Bytes for a buffer of `len`: large ones have up to a quarter more, so that a tensor that grows from
-/// one iteration of a loop to the next, or from run to run, finds memory that has been used before.
-/// What is never written costs nothing.
+/// Bytes for a buffer of `len`: large ones have up to a quarter more, so that a tensor that grows
+/// from one iteration of a loop to the next, or from run to run, finds memory that has been used
+/// before. What is never written costs nothing.
 fn with_room(len: usize) -> usize {
     /// Bytes from which on first use costs more than what is done with it.
     const LARGE: usize = 1 << 18;

@@ -10,10 +10,10 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Tensors up to so many bytes are known by their contents, larger ones by where they lie.
+/// Tensors of up to this many bytes are keyed by their contents, larger ones by their address.
 const SMALL: usize = 1 << 10;
 
-/// Bytes that tell constants apart at first sight.
+/// Leading bytes that tell constants apart before all of them are compared.
 const SAMPLES: usize = 256;
 
 /// What the plans of a session have prepared. It lives as long as the session.
@@ -22,28 +22,28 @@ pub(crate) struct Store {
     slots: Mutex<HashMap<Key, Arc<dyn Any + Send + Sync>>>,
     /// What plans have computed when they were made, by a few of its bytes.
     constants: Mutex<HashMap<u64, Vec<Tensor>>>,
-    /// Where large things that kernels prepare are put.
+    /// Memory of packed weights.
     pub(crate) arena: WeightArena,
 }
 
-/// What something is made of, how, and its type.
-type Key = (Vec<Source>, String, TypeId);
+/// Sources, form and type of an entry.
+type Key = (Vec<Identity>, String, TypeId);
 
-/// A tensor as far as it tells what is made of it.
+/// What identifies a tensor as the source of an entry.
 #[derive(PartialEq, Eq, Hash)]
-struct Source {
+struct Identity {
     element_type: ElementType,
     sizes: Sizes,
     at: usize,
     contents: Box<[u8]>,
 }
 
-impl Source {
-    fn of(tensor: &Tensor) -> Source {
+impl Identity {
+    fn of(tensor: &Tensor) -> Identity {
         let bytes = tensor.bytes();
         let is_small = tensor.as_strings().is_none() && bytes.len() <= SMALL;
         let strings = tensor.as_strings().map(|s| s.as_ptr() as usize);
-        Source {
+        Identity {
             element_type: tensor.element_type(),
             sizes: tensor.sizes().into(),
             at: if is_small { 0 } else { strings.unwrap_or(bytes.as_ptr() as usize) },
@@ -52,16 +52,16 @@ impl Source {
     }
 }
 
-/// A thing that is prepared once.
+/// An entry, made once.
 pub(crate) struct Slot<T> {
-    /// What it is made of stays, so that nothing else comes to lie there.
+    /// The sources are kept alive: their addresses are the key.
     _of: Vec<Tensor>,
     pub(crate) was_needed: AtomicBool,
     pub(crate) made: OnceLock<T>,
 }
 
 impl<T> Slot<T> {
-    /// The thing, made now if it is not there.
+    /// The entry, made now if it is missing.
     ///
     /// # Errors
     /// Those of `make`.
@@ -97,7 +97,7 @@ impl Store {
         of: &[&Tensor],
         form: String,
     ) -> Arc<Slot<T>> {
-        let key = (of.iter().map(|t| Source::of(t)).collect(), form, TypeId::of::<T>());
+        let key = (of.iter().map(|t| Identity::of(t)).collect(), form, TypeId::of::<T>());
         let new = || {
             let of = of.iter().map(|t| (*t).clone()).collect();
             Arc::new(Slot::<T> {

@@ -5,6 +5,7 @@ use crate::memory::prepack::Store;
 use crate::memory::profile::Profile;
 use crate::memory::variables::Variables;
 use crate::options::Options;
+use infer::Extensions;
 use kernels::ScratchPool;
 use kernels::par::Threads;
 use std::cell::{Cell, RefCell};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 /// What all plans of a session share.
 pub(crate) struct Resources {
     pub(crate) options: Options,
+    /// The operations that the program has added.
+    pub(crate) extensions: Extensions,
     pub(crate) threads: Arc<Threads>,
     pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
@@ -27,6 +30,7 @@ impl Resources {
     pub(crate) fn new(options: Options, threads: Arc<Threads>, store: Arc<Store>) -> Resources {
         Resources {
             options,
+            extensions: Extensions::default(),
             threads,
             store,
             pool: Pool::default(),

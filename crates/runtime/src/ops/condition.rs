@@ -41,7 +41,7 @@ impl Kernel for IfKernel {
         };
         let inputs: Vec<Tensor> = branch.map.feeds.iter().map(input).collect::<Result<_, _>>()?;
         let results = cx.run_body(branch.index, &branch.graph, &inputs)?;
-        for (output, source) in branch.map.sources.iter().enumerate() {
+        for (output, source) in branch.map.outputs.iter().enumerate() {
             let result = &results[source.result];
             let is_list = self.lists.get(output) == Some(&true);
             let tensor = match is_list && result.sizes().is_empty() {

@@ -24,7 +24,7 @@ impl Lower for Rule {
     }
 }
 
-/// The most elements of what operands give together before the next is multiplied in.
+/// Most elements of an intermediate product.
 const MOST: u64 = 1 << 32;
 
 /// One axis of an operand: its label, size and stride.
@@ -127,7 +127,7 @@ impl Stage {
     }
 }
 
-/// What is so far, multiplied by the next operand.
+/// The product of the operands so far and the next one.
 struct Step {
     left: Stage,
     right: Stage,

@@ -1,5 +1,5 @@
-//! Interpolate: a table of elements and weights for each axis, then sums axis by axis. An image that
-//! keeps its size is a view.
+//! Interpolate: a table of elements and weights for each axis, then sums axis by axis. An image
+//! that keeps its size is a view.
 //!
 //! Positions are computed in f32 as OpenVINO computes them, because they decide between
 //! neighbours; weights of the Pillow modes in f64.
@@ -17,10 +17,10 @@ use kernels::num::Pod;
 use kernels::real::Real;
 use std::marker::PhantomData;
 
-/// Axes have tables; longer ones are not images.
+/// Longest axis: each has a table.
 const LONGEST: usize = 1 << 26;
 
-/// Elements of the data with its padding, beyond which a file asks for too much.
+/// Most elements of the padded data.
 const MOST: usize = 1 << 30;
 
 impl Lower for Interpolate {

@@ -52,7 +52,7 @@ impl Kernel for IterationKernel {
         let mut progress = Progress {
             merged: self.map.feeds.iter().map(merged).collect(),
             last: Vec::new(),
-            parts: vec![Vec::new(); self.map.sources.len()],
+            parts: vec![Vec::new(); self.map.outputs.len()],
         };
         let trips = self.trips(cx)?;
         let mut iteration = 0;
@@ -168,7 +168,7 @@ impl IterationKernel {
                 *slot = results.get(*result).cloned();
             }
         }
-        for (parts, source) in progress.parts.iter_mut().zip(&self.map.sources) {
+        for (parts, source) in progress.parts.iter_mut().zip(&self.map.outputs) {
             if source.slice.is_some() {
                 parts.extend(results.get(source.result).cloned());
             }
@@ -181,7 +181,7 @@ impl IterationKernel {
 
     fn provide(&self, cx: &mut RunCx<'_>, progress: Progress) -> Result<(), KernelError> {
         let Progress { merged, last, parts } = progress;
-        for (output, (source, mut parts)) in self.map.sources.iter().zip(parts).enumerate() {
+        for (output, (source, mut parts)) in self.map.outputs.iter().zip(parts).enumerate() {
             let tensor = match &source.slice {
                 Some(slice) => {
                     if slice.stride < 0 {

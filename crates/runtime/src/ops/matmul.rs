@@ -176,8 +176,8 @@ impl Shape {
     }
 }
 
-/// The product of a matrix and a column as that of a row and the matrix, which is read where it lies:
-/// else a panel would have one column. The sums are the same.
+/// The product of a matrix and a column as that of a row and the matrix, which is read where it
+/// lies: else a panel would have one column. The sums are the same.
 fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
     let Gemm { m, n, k, b: Rhs::Plain(column, _), .. } = product else { return None };
     let is_plain = product.steps.is_empty() && product.precision == Precision::F32;
@@ -271,8 +271,8 @@ impl Float32 {
         Gemm { m, n, k, a, b: b.rhs(0), c_stride: n, precision, steps }
     }
 
-    /// Computes products of the same A, which is the first input, together; each may be multiplied by
-    /// the result of one before it.
+    /// Computes products of the same A, which is the first input, together; each may be multiplied
+    /// by the result of one before it.
     ///
     /// # Errors
     /// Those of operands.

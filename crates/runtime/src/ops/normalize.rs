@@ -95,7 +95,8 @@ impl Kernel for NormalizeRows {
     }
 }
 
-/// NormalizeL2 over no axes: each element is divided by itself, as its page says, which is 1 for all but
+/// NormalizeL2 over no axes: each element is divided by itself, as its page says, which is 1 for
+/// all but
 /// 0.
 struct Itself<L> {
     lanes: Lanes<L>,

@@ -34,7 +34,7 @@ fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, twister: bool) -> Box<dyn Kerne
     Box::new(RandomKernel::<T> { seeds, twister, of: PhantomData })
 }
 
-/// The seeds to use: others each time when both are 0.
+/// The seeds to use: random ones when both are 0.
 fn chosen(seeds: Seeds) -> Seeds {
     let other = || RandomState::new().build_hasher().finish();
     match seeds {

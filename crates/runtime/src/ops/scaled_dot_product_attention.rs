@@ -160,7 +160,8 @@ impl Heads {
         }
     }
 
-    /// The same for keys that come from a variable: a row that sees nothing is the mean of all values.
+    /// The same for keys that come from a variable: a row that sees nothing is the mean of all
+    /// values.
     pub(crate) fn over_variable(mut self) -> Heads {
         self.hidden = f32::MIN;
         self

@@ -117,7 +117,8 @@ fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn K
         I16 => Box::new(Integer::<i16>::new(function)),
         I32 => Box::new(Integer::<i32>::new(function)),
         I64 => Box::new(Integer::<i64>::new(function)),
-        // Two's complement: the bits are the same, and what depends on the sign does nothing.
+        // Unsigned types share the kernels of signed ones: two's complement has the same bits, and
+        // functions of the sign do nothing.
         U8 | U16 | U32 | U64 if matches!(function, k::IntUnary::Abs | k::IntUnary::Relu) => {
             Box::new(SameBytes)
         }

@@ -36,8 +36,8 @@ const MEANING: &[(&str, Pass)] = &[
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
-    // Graphs of f16 are computed in f32; inputs, outputs and variables stay f16. One rounding in place
-    // of one for each operation.
+    // Graphs of f16 are computed in f32; inputs, outputs and variables stay f16. One rounding in
+    // place of one for each operation.
     ("f16 promotion", quantization::f16::widen),
     // An Einsum of two operands becomes movements and one MatMul, unless an operand is a diagonal,
     // or is summed or repeated by itself.
@@ -67,11 +67,11 @@ const PASSES: &[(&str, Pass)] = &[
     ("channels last", layout::channels_last::layout),
     // Convolutions and MatMuls of quantized operands are computed in integers.
     ("quantized lowering", quantization::lowering::multiply),
-    // MatMul, scale, masks, Softmax, MatMul: the scores are never held at once. The rounding differs
-    // where the query was scaled.
+    // MatMul, scale, masks, Softmax, MatMul: the scores are never held at once. The rounding
+    // differs where the query was scaled.
     ("attention fusion", fusion::attention::attention),
-    // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs where the
-    // root is a power.
+    // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs where
+    // the root is a power.
     ("RMSNorm fusion", fusion::rms_norm::rms),
     // x · s + (β - mean · s), s = γ / sqrt(variance + ε), as TensorFlow and Keras write it. The
     // rounding differs.
@@ -81,8 +81,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("dead code elimination", cleanup::dce::dead_code),
     // A 1×1 convolution reads the operands of a Concat of as many channels each where they are.
     ("concat elimination", layout::concat::beside),
-    // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention read
-    // and write through; what is left is one copy.
+    // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
+    // read and write through; what is left is one copy.
     ("movement fusion", layout::movement::compose),
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
@@ -96,14 +96,15 @@ const PASSES: &[(&str, Pass)] = &[
     ("squeeze-excitation gate fusion", fusion::se_gate::gate),
     // A depthwise convolution gives the means of its channels. The rounding differs.
     ("global pooling fusion", fusion::global_pool::means),
-    // With `--precision bf16`, what convolutions alone read, also through MaxPool, is stored as bf16.
+    // With `--precision bf16`, what convolutions alone read, also through MaxPool, is stored as
+    // bf16.
     ("bf16 propagation", quantization::bf16::round),
     // MatMul reads weights of f16, 8 or 4 bits with their scales and zero points, and dequantizes
     // them while it multiplies.
     ("compressed weights", quantization::compressed_weights::weights),
     ("dead code elimination", cleanup::dce::dead_code),
-    // What else is computed from compressed weights is kept in f32 from the first run that needs it;
-    // not in a plan for a single run.
+    // What else is computed from compressed weights is kept in f32 from the first run that needs
+    // it; not in a plan for a single run.
     ("decompression once", quantization::decompress::once),
     ("dead code elimination", cleanup::dce::dead_code),
     // MatMuls of up to three rows by several matrices, as queries, keys and values of a token.
@@ -120,6 +121,7 @@ pub(crate) fn rewrite(
     options: &Options,
 ) -> Vec<(&'static str, usize)> {
     let resources = Resources::new(options.clone(), Arc::new(Threads::new(1)), Arc::default());
+    let resources = Resources { extensions: facts.extensions().clone(), ..resources };
     let cx = PassCx { graph, variables: facts.variables(), resources };
     let wanted = if options.optimize { PASSES } else { &[] };
     MEANING.iter().chain(wanted).map(|(name, pass)| (*name, pass(net, &cx))).collect()

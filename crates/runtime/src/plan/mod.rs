@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::passes::rewrite;
 use crate::plan::memory_planner::{Placement, Storage, Use, place};
 use crate::tensor::Tensor;
-use infer::{Fact, Facts, Op, port_name};
+use infer::{Extensions, Fact, Facts, Op, port_name};
 use ir::{Code, Diagnostic, Diagnostics, Graph};
 use kernels::gemm::Precision;
 use smallvec::SmallVec;
@@ -39,6 +39,8 @@ pub struct Plan {
     pub(crate) views: Vec<ViewOf>,
     /// The variables that have a value when it runs; `None` if they are not known.
     pub(crate) variables: Option<HashMap<String, Fact>>,
+    /// The operations that the program has added.
+    pub(crate) extensions: Extensions,
     /// What each pass has done.
     passes: Vec<(&'static str, usize)>,
 }
@@ -102,8 +104,8 @@ pub(crate) fn compile_in(
     let mut net = Net::new(graph, facts).map_err(|diagnostic| failed(vec![*diagnostic]))?;
     let passes = rewrite(&mut net, (graph, facts), options);
     let plan = Plan::new(graph, net, options, store).map_err(failed)?;
-    let variables = facts.variables().cloned();
-    Ok(Plan { passes, variables, ..plan })
+    let (variables, extensions) = (facts.variables().cloned(), facts.extensions().clone());
+    Ok(Plan { passes, variables, extensions, ..plan })
 }
 
 impl Plan {
@@ -163,6 +165,7 @@ impl Plan {
             arena,
             views,
             variables: None,
+            extensions: Extensions::default(),
             passes: Vec::new(),
         })
     }

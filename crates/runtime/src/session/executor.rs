@@ -103,6 +103,7 @@ impl Executor {
             Lookup::New(at, shapes) => (at, shapes),
         };
         let given = shapes.as_ref().map_or_else(Inputs::default, Shapes::inputs);
+        let given = Inputs { extensions: resources.extensions.clone(), ..given };
         let facts = infer::propagate(&self.graph, &given)?;
         let plan = compile_in(&self.graph, &facts, &self.options, &resources.store)?;
         drop(variables);
@@ -124,8 +125,8 @@ impl LoadedPlan {
         ready
     }
 
-    /// Puts the values that lie between steps into an arena. Those that it has no room for are left
-    /// out, which a run reports.
+    /// Places the values between steps in an arena. Values that do not fit are left out, which a
+    /// run reports.
     fn lie_in(&mut self, arena: &Tensor) {
         for (v, place) in self.plan.storage.iter().enumerate() {
             let Storage::Arena { offset, .. } = place else { continue };
@@ -225,7 +226,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    /// Lets go of what belongs to the caller.
+    /// Drops inputs, which belong to the caller.
     fn end(&mut self) {
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Input(_) | Storage::Pool) {
@@ -330,8 +331,8 @@ impl StepCx<'_> {
     }
 }
 
-/// What a step has made, if it is of the shapes that later steps have been planned for: a rule may take
-/// what is unknown for what it mostly is.
+/// What a step has made, if it is of the shapes that later steps have been planned for: a rule may
+/// take what is unknown for what it mostly is.
 ///
 /// A scalar of one branch of If becomes a list of one where its other branch gives a list.
 fn as_planned(plan: &Plan, step: &Step, mut made: Made) -> Result<Made, KernelError> {

@@ -42,6 +42,7 @@ impl Plan {
 impl Session {
     pub(crate) fn new(plan: Plan, threads: Arc<Threads>) -> Session {
         let resources = Resources::new(plan.options.clone(), threads, Arc::clone(&plan.store));
+        let resources = Resources { extensions: plan.extensions.clone(), ..resources };
         let graph = &plan.graph;
         resources.variables.borrow_mut().declare(infer::declared_variables(graph));
         let open = || (ElementType::Dynamic, PartialShape::unranked());
@@ -169,7 +170,8 @@ impl Session {
         *self.resources.profile.borrow_mut() = Some(Profile::default());
     }
 
-    /// The times measured so far, of the layers of bodies too, in the order in which they first ended.
+    /// The times measured so far, of the layers of bodies too, in the order in which they first
+    /// ended.
     pub fn profile(&self) -> Vec<StepTime> {
         self.resources.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
     }

@@ -145,7 +145,7 @@ impl Shapes {
         Inputs {
             parameters: self.inputs.iter().map(given).collect(),
             variables: Some(self.variables.iter().map(fact).collect()),
-            nominal: false,
+            ..Inputs::default()
         }
     }
 }
@@ -198,8 +198,8 @@ impl PlanCache {
         }
     }
 
-    /// Whatever differs from the nearest plan in the same sizes. Anything, when there are many plans
-    /// or none is near.
+    /// Whatever differs from the nearest plan in the same sizes. Anything, when there are many
+    /// plans or none is near.
     fn joined(&self, now: &Shapes) -> Option<Shapes> {
         let joined = self.plans.iter().flatten().filter_map(|shapes| shapes.joined(now));
         let (nearest, _) = joined.min_by_key(|(_, open)| *open)?;
@@ -217,8 +217,9 @@ impl PlanCache {
 mod tests {
     use super::*;
 
-    /// What serves each of some runs in turn, with a variable of these sizes: `=` a plan for just its shapes, `~` one with open
-    /// sizes, `*` one for anything, behind a `+` where it is made for the run.
+    /// What serves each of some runs in turn, with a variable of these sizes: `=` a plan for just
+    /// its shapes, `~` one with open sizes, `*` one for anything, behind a `+` where it is made for
+    /// the run.
     fn chosen(runs: &[&[usize]], work: u64) -> String {
         let mut served = PlanCache::default();
         let mut variables = Variables::default();

@@ -355,7 +355,8 @@ impl Tensor {
         (self.bytes().as_ptr() as usize).is_multiple_of(size)
     }
 
-    /// The same tensor, in memory of its own unless it is aligned: what programs give may lie anywhere.
+    /// The same tensor, in memory of its own unless it is aligned: what programs give may lie
+    /// anywhere.
     pub(crate) fn aligned(&self) -> Tensor {
         if self.is_aligned() { self.clone() } else { self.to_owned() }
     }

@@ -79,9 +79,9 @@ fn refine(net: &mut Net, cx: &PassCx<'_>, node: &Node, refined: &mut [bool]) {
     let Some(op) = node.op() else { return };
     let bodies = cx.graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let (inputs, variables) = (net.input_facts(node), cx.variables.cloned());
-    let Ok((facts, _)) = infer_op(op, &inputs, node.outputs.len(), bodies, variables) else {
-        return;
-    };
+    let (outputs, extensions) = (node.outputs.len(), &cx.resources.extensions);
+    let inferred = infer_op(op, &inputs, outputs, bodies, extensions, variables);
+    let Ok((facts, _)) = inferred else { return };
     for (&output, fact) in node.outputs.iter().zip(facts) {
         let old = &mut net.values[output].fact;
         if *old != fact && tells_more(&fact, old) {

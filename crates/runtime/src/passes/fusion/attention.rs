@@ -1,5 +1,5 @@
-//! Attention written as products: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and
-//! the scores are never in memory as a whole. The scale of the query is applied to the scores,
+//! Attention fusion: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and the scores are
+//! never in memory as a whole. The scale of the query is applied to the scores,
 //! which rounds differently unless it is a power of two.
 //!
 //! Attention over what variables hold (a cache of keys) gives rows that a boolean mask hides as a
@@ -26,7 +26,7 @@ use ir::ElementType;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Joins attention that is written as products.
+/// Fuses attention that is written as MatMuls.
 pub(crate) fn attention(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| whole(rewriter, node))
 }
@@ -44,7 +44,7 @@ fn over_variable(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     }
     let operation = match (heads(rewriter.net, node), &node.operation) {
         (Some(heads), _) => Operation::Fused(Arc::new(Attention { heads: heads.over_variable() })),
-        // The shapes will be known when it runs.
+        // Shapes are checked when it runs.
         (None, Operation::Source { op, .. }) => {
             Operation::Source { op: Arc::clone(op), lower: lower_over_variable }
         }
@@ -53,7 +53,7 @@ fn over_variable(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, ..node.clone() })
 }
 
-/// Nodes between a variable and the attention that uses it, at most.
+/// How many nodes are followed from attention back to its variable.
 const CACHE_DEPTH: usize = 12;
 
 fn reads_variable(rewriter: &GraphRewriter<'_>, value: ValueId, depth: usize) -> bool {
@@ -80,7 +80,7 @@ struct Scores {
     query: ValueId,
     key: ValueId,
     scale: f32,
-    /// Masks, the one added first in front, with the sizes of the scores where they are added.
+    /// Masks in the order in which they are added, with the sizes of the scores there.
     masks: SmallVec<[(ValueId, Sizes); 2]>,
 }
 
@@ -125,7 +125,7 @@ fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
     (turned == (false, false)).then_some((a, b))
 }
 
-/// Goes back from the softmax to the product of query and key.
+/// Follows the scores from the softmax back to `q kᵀ`.
 fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
     let net = &*rewriter.net;
     let (mut masks, mut scale) = (SmallVec::new(), 1.0);
@@ -134,7 +134,7 @@ fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
         let sizes = net.sizes(value)?;
         if node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some() {
             let from = net.sizes(node.inputs[0])?;
-            // Only batch axes may be counted differently.
+            // A Reshape in between may merge or split batch axes only.
             let same = from.len() > 1
                 && sizes.len() > 1
                 && from[from.len() - 2..] == sizes[sizes.len() - 2..];

@@ -1,5 +1,5 @@
-//! An Einsum as movements and a product of matrices, of which other passes know more: constant operands
-//! are laid out once, movements are read through, and attention is recognised.
+//! An Einsum as movements and a product of matrices, of which other passes know more: constant
+//! operands are laid out once, movements are read through, and attention is recognised.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -35,7 +35,8 @@ struct Equation {
 }
 
 impl Equation {
-    /// What a node of f32 computes, unless an operand is a diagonal, or is summed or repeated by itself.
+    /// What a node of f32 computes, unless an operand is a diagonal, or is summed or repeated by
+    /// itself.
     fn of(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Equation> {
         let rule = node.is::<Einsum>()?;
         let &[a, b] = &node.inputs[..] else { return None };

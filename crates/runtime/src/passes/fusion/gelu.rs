@@ -1,5 +1,5 @@
-//! Gelu written with Erf, `0.5 · x · (1 + erf(x / √2))` in any order and as `1 - erf(-x / √2)` too, becomes
-//! that operation: one step behind a product in place of five passes.
+//! Gelu written with Erf, `0.5 · x · (1 + erf(x / √2))` in any order and as `1 - erf(-x / √2)` too,
+//! becomes that operation: one step behind a product in place of five passes.
 
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, number, operands};

@@ -1,6 +1,6 @@
-//! The means of each channel's map, as squeeze and excitation begins with, are made by the depthwise
-//! convolution before it, while its lines are in the cache of the thread that has written them. Lines
-//! are added up first, then those sums, so the means round differently.
+//! The means of each channel's map, as squeeze and excitation begins with, are made by the
+//! depthwise convolution before it, while its lines are in the cache of the thread that has written
+//! them. Lines are added up first, then those sums, so the means round differently.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation};

@@ -1,6 +1,6 @@
-//! MatMuls of the same few rows, as those that make queries, keys and values of a token, or the gate of
-//! an MLP and what it multiplies, are one step, which threads begin once: that takes a good part of the
-//! time of each.
+//! Horizontal GEMM fusion: MatMuls of the same few rows, such as query, key and value of a token,
+//! or the gate of an MLP and what it multiplies, become one step. One fork and join serves all of
+//! them, which costs a good part of the time of each.
 
 use crate::fused::grouped_matmul::HorizontalMatMul;
 use crate::fused::matmul::FusedMatMul;
@@ -47,7 +47,7 @@ pub(crate) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
             Some(without_factor(member, node))
         });
         let members: Vec<(GroupedGemm, Node)> = members.collect();
-        // What is made of constants alone can be made earlier.
+        // Nodes of constants alone may move to the front.
         for value in members.iter().flat_map(|(_, node)| &node.inputs[1..]) {
             net.nodes.extend(producer.get(value).and_then(|at| nodes[*at].take()));
         }
@@ -80,7 +80,8 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
     several.map(|group| (group[0].at, group)).collect()
 }
 
-/// The member of a group whose result a product is multiplied by, at last, if it is of the same size.
+/// The member of a group whose result a product is multiplied by, at last, if it is of the same
+/// size.
 fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Option<usize> {
     let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
     let operand = Operand::Matrix(node.inputs.len() - 1);

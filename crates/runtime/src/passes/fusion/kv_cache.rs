@@ -68,7 +68,8 @@ struct Source<'n> {
 
 struct Search<'n> {
     origins: Origins<'n>,
-    /// For each value the nodes that read it; the outputs of the net are read by one that does not exist.
+    /// For each value the nodes that read it; the outputs of the net are read by one that does not
+    /// exist.
     readers: Vec<Vec<usize>>,
     /// For each variable how many nodes read or assign it.
     uses: HashMap<&'n str, usize>,
@@ -144,7 +145,8 @@ impl<'n> Search<'n> {
         })
     }
 
-    /// Goes back from what attention reads to the rows that are repeated for its heads, if they are.
+    /// Goes back from what attention reads to the rows that are repeated for its heads, if they
+    /// are.
     fn source(&self, value: ValueId, reader: usize) -> Option<Source<'n>> {
         let Some((reshape, last)) =
             self.only(value, reader).filter(|(_, n)| n.is::<Reshape>().is_some())
@@ -288,8 +290,8 @@ impl<'n> Search<'n> {
         Some(Node { operation: Operation::Fused(Arc::new(made)), inputs, ..node.clone() })
     }
 
-    /// What becomes of the nodes of a cache besides the attention. Those between are needed by nobody
-    /// then.
+    /// What becomes of the nodes of a cache besides the attention. Those between are needed by
+    /// nobody then.
     fn edits(&self, cache: &Cache<'n>) -> Vec<Edit> {
         let mut edits = vec![(cache.read, None), (cache.assign, None)];
         for &stage in &cache.stages {

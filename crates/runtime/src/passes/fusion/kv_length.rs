@@ -1,4 +1,4 @@
-//! How many rows a variable has, where a graph computes that from shapes.
+//! The number of rows of a KV cache, where a graph computes it from shapes.
 
 use crate::graph::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
@@ -12,7 +12,7 @@ use infer::ops::variable::Variable;
 /// The axis that caches grow along.
 pub(crate) const AXIS: usize = 2;
 
-/// Nodes between a shape and what is made of it, at most.
+/// How many nodes shape arithmetic is followed through.
 const DEPTH: usize = 12;
 
 /// The rows of a variable before a run, or none, and some more.
@@ -44,8 +44,8 @@ impl<'n> Origins<'n> {
         Some((index, &self.net.nodes[index]))
     }
 
-    /// The ReadValue whose variable a value is, its beams in any order, and where the Gather is that
-    /// puts them there.
+    /// The ReadValue whose variable a value is, its beams in any order, and where the Gather is
+    /// that puts them there.
     pub(crate) fn variable(&self, value: ValueId) -> Option<(usize, Option<usize>)> {
         let (index, node) = self.maker(value)?;
         if node.is::<Variable>().is_some_and(Variable::reads) {

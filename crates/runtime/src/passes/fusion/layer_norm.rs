@@ -1,5 +1,5 @@
-//! Normalisation over the last axis as TensorFlow and Keras write it: with the factor
-//! `s = γ / sqrt(variance + ε)`, a value becomes `x · s + (β - mean · s)`. It becomes one node, with γ and β
+//! Normalisation over the last axis as TensorFlow and Keras write it: with the factor `s = γ /
+//! sqrt(variance + ε)`, a value becomes `x · s + (β - mean · s)`. It becomes one node, with γ and β
 //! as steps behind it.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
@@ -65,7 +65,8 @@ impl Found {
         Some(Found { value, columns, eps, gamma, beta })
     }
 
-    /// Puts the normalisation and its factor before the node that adds the shift; gives what that becomes.
+    /// Puts the normalisation and its factor before the node that adds the shift; gives what that
+    /// becomes.
     fn write(self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
         let divisor = Divisor::DeviationInside(f64::from(self.eps));
         let form = Normalization { center: true, divisor };

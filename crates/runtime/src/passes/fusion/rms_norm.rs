@@ -1,6 +1,6 @@
-//! Root mean square normalisation written as operations of their own, `x · 1 / sqrt(mean(x²) + ε)` over the
-//! last axis, becomes one node that computes the same numbers in the same order, but for a root that is
-//! written as a power.
+//! Root mean square normalisation written as operations of their own, `x · 1 / sqrt(mean(x²) + ε)`
+//! over the last axis, becomes one node that computes the same numbers in the same order, but for a
+//! root that is written as a power.
 
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, mean_of_rows, number, of_inverse_root, operands};
@@ -35,8 +35,8 @@ fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![value], ..node.clone() })
 }
 
-/// The ε of `1 / sqrt(mean(value²) + ε)`, if that is what `factor` is and nothing else reads what it
-/// is made of.
+/// The ε of `1 / sqrt(mean(value²) + ε)`, if that is what `factor` is and nothing else reads what
+/// it is made of.
 fn reciprocal(rewriter: &GraphRewriter<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
     let net = &*rewriter.net;
     let sum = of_inverse_root(rewriter, rewriter.only_for(factor)?)?;

@@ -443,8 +443,8 @@ impl Layout {
         self.over_maps(rewriter, node, output, (sizes[1], form(rule)))
     }
 
-    /// A normalisation of groups of channels over maps; the last two of three inputs are a factor and a
-    /// shift for each channel.
+    /// A normalisation of groups of channels over maps; the last two of three inputs are a factor
+    /// and a shift for each channel.
     fn over_maps(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,

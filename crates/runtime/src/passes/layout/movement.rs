@@ -178,7 +178,8 @@ impl Chains {
         Some(Node { operation: Operation::Fused(operation), inputs, ..node.clone() })
     }
 
-    /// Lets heads read query, key and value, of so many rows, where they were before they were moved.
+    /// Lets heads read query, key and value, of so many rows, where they were before they were
+    /// moved.
     fn operands(&self, heads: &mut Heads, terms: usize, inputs: &mut [ValueId]) {
         let Heads { attention, at, .. } = heads;
         let matrices =

@@ -1,5 +1,5 @@
-//! Zeros that Pad puts around a map are padding of the convolution that reads it: what TensorFlow's models
-//! have in front of convolutions without any.
+//! Zeros that Pad puts around a map are padding of the convolution that reads it: what TensorFlow's
+//! models have in front of convolutions without any.
 
 use crate::graph::net::ValueId;
 use crate::graph::pattern::number;
@@ -17,8 +17,8 @@ pub(crate) struct Padded {
 }
 
 impl Padded {
-    /// What zeros are put around along the spatial axes alone to make `value`, whose channels are the
-    /// last axis or the second.
+    /// What zeros are put around along the spatial axes alone to make `value`, whose channels are
+    /// the last axis or the second.
     pub(crate) fn of(
         rewriter: &GraphRewriter<'_>,
         value: ValueId,

@@ -1,6 +1,6 @@
-//! Results of convolutions that nothing but convolutions in bf16 reads are rounded when they are written,
-//! not by each that reads them: they take half the memory. The largest of a window is rounded as well
-//! before as after it is found. So the bits stay.
+//! Results of convolutions that nothing but convolutions in bf16 reads are rounded when they are
+//! written, not by each that reads them: they take half the memory. The largest of a window is
+//! rounded as well before as after it is found. So the bits stay.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -11,8 +11,8 @@ use ir::ElementType;
 use kernels::pool::Pooling;
 use std::sync::Arc;
 
-/// Pools one behind the other that bf16 passes through, at most: a file may hold any number, and each is
-/// a call inside that of the one before.
+/// Pools one behind the other that bf16 passes through, at most: a file may hold any number, and
+/// each is a call inside that of the one before.
 const POOLS: usize = 8;
 
 pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {

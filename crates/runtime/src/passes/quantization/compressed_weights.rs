@@ -137,7 +137,8 @@ impl Axes {
         self.sizes[self.terms]
     }
 
-    /// The constant of what each group has one of, and how far apart those of columns and of groups are.
+    /// The constant of what each group has one of, and how far apart those of columns and of groups
+    /// are.
     fn factors(
         &self,
         rewriter: &GraphRewriter<'_>,
@@ -159,8 +160,8 @@ impl Axes {
         Some((from, (apart(self.columns), self.groups.map_or(0, apart))))
     }
 
-    /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or rows
-    /// share a byte.
+    /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or
+    /// rows share a byte.
     fn elements(
         &self,
         rewriter: &GraphRewriter<'_>,

@@ -45,8 +45,8 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Computes in f32 what takes f16 and f32 together, whose kernels want one type. What then is f16 is
-/// rounded once.
+/// Computes in f32 what takes f16 and f32 together, whose kernels want one type. What then is f16
+/// is rounded once.
 pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |sweep, mut node| {
         let rounded = if mixes(sweep.net, &node) { in_one_type(sweep, &mut node) } else { None };
@@ -84,8 +84,8 @@ fn in_one_type(sweep: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
     Node::conversion(inner, outer, fact.element_type, node.layer)
 }
 
-/// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed, if
-/// it has nothing of f16 or its types are part of what it does.
+/// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed,
+/// if it has nothing of f16 or its types are part of what it does.
 fn widen_node(
     sweep: &mut GraphRewriter<'_>,
     node: &mut Node,
@@ -98,7 +98,8 @@ fn widen_node(
     let op = node.op().filter(|_| has_f16 && !bodies)?;
     let facts: Vec<Fact> = sweep.net.input_facts(node).into_iter().map(in_f32).collect();
     let to_f16 = node.is::<Convert>().is_some() && is_f16(sweep.net, node.outputs.first()?);
-    let (given, _) = infer_op(op, &facts, node.outputs.len(), &[], None).ok()?;
+    let (given, _) =
+        infer_op(op, &facts, node.outputs.len(), &[], &cx.resources.extensions, None).ok()?;
     if to_f16 {
         node.operation = Operation::source(Convert::to(F32))?;
     }

@@ -1,7 +1,7 @@
 //! Models that are quantised: what FakeQuantize gives has levels, and filters that are stored as
-//! integers are multiplied by the scales of their channels. A convolution or product of both is computed
-//! in integers. Its sums are exact, where those of f32 are rounded term by term; data that lie between
-//! two levels may go to the other one.
+//! integers are multiplied by the scales of their channels. A convolution or product of both is
+//! computed in integers. Its sums are exact, where those of f32 are rounded term by term; data that
+//! lie between two levels may go to the other one.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
@@ -27,8 +27,8 @@ use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Notes which values have levels, and which are integers, before other passes make something else of
-/// how they are computed.
+/// Notes which values have levels, and which are integers, before other passes make something else
+/// of how they are computed.
 pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
     // What Convert makes, and of what, also behind zero points that are 0.
@@ -76,8 +76,8 @@ fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     all.all(|levels| levels == Some(first)).then_some(first)
 }
 
-/// Whether a node takes the largest element of windows that all look at some of the input: that of a
-/// window in the padding alone is no level.
+/// Whether a node takes the largest element of windows that all look at some of the input: that of
+/// a window in the padding alone is no level.
 fn is_largest(net: &Net, node: &Node) -> Option<()> {
     let rule = node.is::<Pool>().filter(|rule| rule.is_max())?;
     let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
@@ -108,7 +108,8 @@ pub(crate) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
     Some(Rounding { to, scale: scale as f32, low, levels })
 }
 
-/// The parameters by which a node rounds all elements of each column of f32 alike, and the last level.
+/// The parameters by which a node rounds all elements of each column of f32 alike, and the last
+/// level.
 pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     let levels = node.is::<FakeQuantize>()?.levels();
     let columns = *net.sizes(*node.outputs.first()?)?.last()?;
@@ -187,8 +188,8 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
 }
 
-/// The convolution that a node is, and whether it reads channels before the axes; a product of rows is
-/// one, too.
+/// The convolution that a node is, and whether it reads channels before the axes; a product of rows
+/// is one, too.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
     if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then, .. }) =
         node.fused::<ChannelsLast>()

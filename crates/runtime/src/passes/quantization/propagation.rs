@@ -1,6 +1,7 @@
-//! Data of convolutions in integers are rounded where they are read, unless a convolution has rounded
-//! them among its steps: then they stay bytes, if all that reads them takes levels. That are such
-//! convolutions, what is added to their sums, depthwise convolutions, and the largest of a window.
+//! Data of convolutions in integers are rounded where they are read, unless a convolution has
+//! rounded them among its steps: then they stay bytes, if all that reads them takes levels. That
+//! are such convolutions, what is added to their sums, depthwise convolutions, and the largest of a
+//! window.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -79,8 +80,8 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Fu
     is_taken(net, readers, (value, bytes), POOLS).then_some((made, bytes))
 }
 
-/// Pools one behind the other that levels pass through, at most: a file may hold any number, and each is
-/// a call inside that of the one before.
+/// Pools one behind the other that levels pass through, at most: a file may hold any number, and
+/// each is a call inside that of the one before.
 const POOLS: usize = 8;
 
 /// Whether all that reads a value takes such bytes, behind so many pools at most.
