@@ -2,6 +2,7 @@
 
 use crate::diff::DiffArgs;
 use crate::expect::ExpectArgs;
+use crate::limits::LimitArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub struct Cli {
     /// Running a model.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Limits of every command.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// The commands.

@@ -4,9 +4,9 @@ use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::print;
 use crate::profile::{self, ms};
 use crate::table::table;
+use crate::{limits, print};
 use anyhow::anyhow;
 use ir::Graph;
 use runtime::{Options, Session, Tensor};
@@ -35,6 +35,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
+        limits: limits::of_run(),
         ..Options::default()
     };
     let (plan, planning) =

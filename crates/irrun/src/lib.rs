@@ -14,6 +14,7 @@ pub mod draw;
 pub mod exit;
 pub mod expect;
 pub mod inspect;
+pub mod limits;
 pub mod npy;
 pub mod npz;
 pub mod operations;

@@ -4,7 +4,7 @@
 
 use irrun::args::Command;
 use irrun::exit::Exit;
-use irrun::{bench, check, diff, draw, inspect, operations, print, run, suite, usage};
+use irrun::{bench, check, diff, draw, inspect, limits, operations, print, run, suite, usage};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         print::note(format!("error: {message}"));
         return ExitCode::from(2);
     }
+    limits::watch(&cli.limits);
     let outcome = match &cli.command {
         None => run::run(&cli.run),
         Some(Command::Check(args)) => check::check(args),
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
         print::note(&failure);
         failure.exit
     });
+    if let Some(code) = limits::exit_code() {
+        return ExitCode::from(code);
+    }
     ExitCode::from(match exit {
         Exit::Good => 0,
         Exit::Failed => 1,

@@ -2,7 +2,7 @@
 
 use crate::npy::{self, Cast};
 use crate::out;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ir::{ElementType, Weights, WeightsSlice};
 use runtime::Tensor;
 use std::fs::File;
@@ -46,6 +46,9 @@ impl Npz {
         let member = format!("{name}.npy");
         let member = if self.archive.index_for_name(&member).is_some() { &member } else { name };
         let mut entry = self.archive.by_name(member).with_context(|| context.clone())?;
+        let (size, left) = (entry.size(), runtime::memory_left());
+        let fits = || format!("it takes {size} bytes, more than the memory limit leaves ({left})");
+        ensure!(size <= left, "{context}: {}", fits());
         entry.read_to_end(&mut bytes).with_context(|| context.clone())?;
         let len = u64::try_from(bytes.len())?;
         let slice = WeightsSlice::new(&Arc::new(Weights::from_bytes(bytes)), 0, len)?;

@@ -1,5 +1,6 @@
 //! Files that are written: whole or not at all, none of them twice, and none that is read.
 
+use crate::limits::Unfinished;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -25,6 +26,7 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>)
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let mut file =
         tempfile::Builder::new().prefix(".irrun-").make_in(dir, new).with_context(failed)?;
+    let _unfinished = Unfinished::new(file.path());
     fill_and_flush(file.as_file_mut(), fill).with_context(failed)?;
     file.persist(path).map_err(|e| e.error).with_context(failed)?;
     Ok(())

@@ -6,7 +6,7 @@ use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
 use crate::table::table;
-use crate::{npy, npz, out, print, profile, state};
+use crate::{limits, npy, npz, out, print, profile, state};
 use anyhow::{Context, Result};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
@@ -45,6 +45,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
         runs_once: true,
+        limits: limits::of_run(),
         ..Options::default()
     };
     let plan = plan(&graph, &tensors, &values, &options)?;

@@ -3,8 +3,8 @@
 use crate::args::TestArgs;
 use crate::case::{self, Case};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::print;
 use crate::text::{glob, nearest};
+use crate::{limits, print};
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
@@ -23,6 +23,7 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.precision.into(),
+        limits: limits::of_run(),
         ..Options::default()
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();

@@ -61,7 +61,7 @@ const INFER: Layers = Layers {
 const RUNTIME: Layers = Layers {
     name: "runtime",
     layers: &[
-        &["error", "options"],
+        &["error", "limits", "options"],
         &["tensor"],
         &["memory"],
         &["kernel"],

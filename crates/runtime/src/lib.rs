@@ -20,6 +20,7 @@ mod error;
 mod fused;
 mod graph;
 mod kernel;
+mod limits;
 mod memory;
 mod ops;
 mod options;
@@ -39,12 +40,14 @@ pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
+pub use limits::{CancellationToken, Limits};
 pub use memory::profile::StepTime;
 pub use options::Options;
 pub use plan::{Plan, compile, compile_with};
 pub use rayon;
 pub use session::Session;
 pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
+pub use tensor::memory_limit::{memory_left, set_memory_limit};
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
 /// The program in the README is compiled with the tests.

@@ -1,5 +1,6 @@
 //! How a plan is made.
 
+use crate::limits::Limits;
 use kernels::gemm::Precision;
 use rayon::ThreadPool;
 use std::sync::Arc;
@@ -17,11 +18,19 @@ pub struct Options {
     /// The threads that sessions run on. Without it each session has its own, one for each
     /// processor.
     pub pool: Option<Arc<ThreadPool>>,
+    /// What ends a run before its outputs are there.
+    pub limits: Limits,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true, precision: Precision::F32, runs_once: false, pool: None }
+        Options {
+            optimize: true,
+            precision: Precision::F32,
+            runs_once: false,
+            pool: None,
+            limits: Limits::default(),
+        }
     }
 }
 

@@ -49,3 +49,29 @@ fn a_shape_that_was_not_planned_is_told() {
     let problem = run([1.0, 0.0, 1.0, 0.0]).unwrap_err().to_string();
     assert!(problem.contains("output [1,2] does not fit what was planned, [1]"), "{problem}");
 }
+
+/// A run that another thread cancels, or that takes too long, ends before its next layer.
+#[test]
+fn limits_end_a_run() {
+    use irrun_runtime::{CancellationToken, Limits, Options, compile_with};
+    let mut g = GraphBuilder::new("limits");
+    let x = g.parameter("x", F32, "4");
+    let y = g.layer("Negative", "opset1").inputs(&[x]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let run = |limits: Limits| {
+        let options = Options { limits, ..Options::default() };
+        let mut session = compile_with(&graph, &facts, &options).unwrap().session();
+        let x = Tensor::from_vec(&[4], vec![1f32; 4]).unwrap();
+        session.run(&[x]).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let token = CancellationToken::default();
+    let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+    assert_eq!(run(limits.clone()), Ok(()));
+    assert!(token.layer().unwrap().contains("Negative"), "{:?}", token.layer());
+    token.cancel("the user left");
+    assert!(run(limits).unwrap_err().contains("the user left"));
+    let none = Limits { time: Some(std::time::Duration::ZERO), ..Limits::default() };
+    assert!(run(none).unwrap_err().contains("more than its limit of 0 s"));
+}

@@ -3,6 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
+use crate::tensor::memory_limit::reason;
 use crate::tensor::{Sizes, Tensor, has_room, packed_len};
 use infer::{Extensions, Fact, InputSet, Op, Parse, RuleError};
 use ir::{Body, ElementType};
@@ -233,7 +234,8 @@ impl<'a> LowerCx<'a> {
         for output in self.outputs {
             let needed = len(output).unwrap_or(0);
             if needed > LARGE.max(given) && !has_room(needed) {
-                let message = format!("there is no memory for the output {output}");
+                let reason = reason(needed);
+                let message = format!("there is no memory for the output {output}{reason}");
                 return Err(LowerError::Unsupported(message));
             }
         }

@@ -1,5 +1,6 @@
 //! What all plans of a session share.
 
+use crate::limits::RunLimits;
 use crate::memory::pool::Pool;
 use crate::memory::prepack::Store;
 use crate::memory::profile::Profile;
@@ -16,6 +17,7 @@ pub(crate) struct Resources {
     pub(crate) options: Options,
     /// The operations that the program has added.
     pub(crate) extensions: Extensions,
+    pub(crate) limits: RunLimits,
     pub(crate) threads: Arc<Threads>,
     pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
@@ -29,6 +31,7 @@ pub(crate) struct Resources {
 impl Resources {
     pub(crate) fn new(options: Options, threads: Arc<Threads>, store: Arc<Store>) -> Resources {
         Resources {
+            limits: RunLimits::new(options.limits.clone()),
             options,
             extensions: Extensions::default(),
             threads,

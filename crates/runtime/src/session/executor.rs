@@ -10,6 +10,7 @@ use crate::plan::memory_planner::Storage;
 use crate::plan::{Plan, Step, ViewOf, Work, compile_in, diagnostic};
 use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
 use crate::tensor::fact::fact_of;
+use crate::tensor::memory_limit::reason;
 use crate::tensor::{Sizes, Tensor};
 use infer::{Fact, Inputs, PartialShape};
 use ir::{Code, Diagnostic, Diagnostics, Graph};
@@ -87,12 +88,21 @@ impl Executor {
         inputs: &[Tensor],
         resources: &Resources,
     ) -> Result<Vec<Tensor>, Diagnostics> {
+        self.may_go_on(resources)?;
         let index = self.plan_for(inputs, resources)?;
         let Executor { graph, plans, states, work, .. } = self;
         let before = resources.flops.get();
         let run = plans[index].run(inputs, resources, states);
         *work = resources.flops.get() - before;
         run.map_err(|p| Diagnostics::new(Arc::clone(graph.source()), vec![*p]))
+    }
+
+    /// Whether the limits let a run begin: a body without layers asks nowhere else.
+    fn may_go_on(&self, resources: &Resources) -> Result<(), Diagnostics> {
+        resources.limits.check().map_err(|e| {
+            let problem = Diagnostic::error(Code::Execution, ir::ByteOffset(0), e.message);
+            Diagnostics::new(Arc::clone(self.graph.source()), vec![problem])
+        })
     }
 
     /// A plan that serves a run, made if there is none.
@@ -167,6 +177,9 @@ impl LoadedPlan {
     ) -> Result<Vec<Tensor>, Box<Diagnostic>> {
         for index in 0..self.plan.steps.len() {
             let before = resources.profile.borrow().as_ref().map(|p| (p.total(), Instant::now()));
+            let layer = self.plan.graph.layers().get(self.plan.steps[index].layer);
+            let entered = resources.limits.enter(layer);
+            entered.map_err(|e| Box::new(self.failure(index, e)))?;
             self.step(index, resources, states)?;
             if let Some((before, start)) = before {
                 let layer = self.plan.steps[index].layer;
@@ -197,7 +210,9 @@ impl LoadedPlan {
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
                 let bytes = self.plan.arena;
-                let message = format!("there is no memory for {bytes} bytes between the layers");
+                let reason = reason(bytes);
+                let message =
+                    format!("there is no memory for {bytes} bytes between the layers{reason}");
                 return Err(Box::new(Diagnostic::error(
                     Code::Execution,
                     ir::ByteOffset(0),

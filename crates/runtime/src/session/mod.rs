@@ -67,6 +67,7 @@ impl Session {
     /// values they had.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Diagnostics> {
         self.check(inputs)?;
+        self.resources.limits.start();
         let outputs = self.engine.run(inputs, &self.resources);
         self.resources.threads.release();
         let mut variables = self.resources.variables.borrow_mut();

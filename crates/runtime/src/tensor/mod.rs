@@ -13,6 +13,7 @@ pub(crate) mod convert;
 pub(crate) mod dispatch;
 mod element;
 pub(crate) mod fact;
+pub(crate) mod memory_limit;
 mod size;
 
 pub use element::Element;
@@ -22,6 +23,7 @@ pub use size::{TensorError, packed_len};
 use ir::{ElementType, WeightsSlice};
 use kernels::Allocation;
 use kernels::num::Pod;
+use memory_limit::Charge;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use size::{ALIGN, count, no_memory};
 use smallvec::SmallVec;
@@ -42,7 +44,7 @@ struct Buffer {
 
 enum Owner {
     /// Its own memory.
-    Heap { _memory: Allocation },
+    Heap { _memory: Allocation, _charge: Charge },
     /// Kept alive by something else: a mapped file, a `Vec`.
     Kept(Box<dyn Any + Send + Sync>),
 }
@@ -68,8 +70,11 @@ impl Buffer {
             let data = std::ptr::without_provenance_mut(ALIGN);
             return Some(Buffer { data, len, owner: Owner::Kept(Box::new(())) });
         }
+        let charge = Charge::new(len)?;
         let memory = memory(len)?;
-        Some(Buffer { data: memory.start(), len, owner: Owner::Heap { _memory: memory } })
+        let data = memory.start();
+        let owner = Owner::Heap { _memory: memory, _charge: charge };
+        Some(Buffer { data, len, owner })
     }
 
     /// Bytes owned by `keep`.

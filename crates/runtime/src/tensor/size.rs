@@ -1,6 +1,7 @@
 //! How much memory a tensor takes, and what is said where there is none.
 #![forbid(unsafe_code)]
 
+use super::memory_limit::reason;
 use ir::ElementType;
 
 /// Buffers begin at a cache line, so that kernels may use whole lines.
@@ -39,14 +40,15 @@ pub(super) fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize,
     count.ok_or_else(|| too_large(element_type, sizes))
 }
 
-/// Whether so much memory can be had at this moment. Nothing is touched.
+/// Whether so much memory can be had at this moment, within the limit. Nothing is touched.
 pub(crate) fn has_room(len: usize) -> bool {
-    Vec::<u8>::new().try_reserve_exact(len).is_ok()
+    reason(len).is_empty() && Vec::<u8>::new().try_reserve_exact(len).is_ok()
 }
 
 /// What is said when the system refuses.
 pub(super) fn no_memory(element_type: ElementType, sizes: &[usize]) -> TensorError {
-    TensorError::new(format!("there is no memory for {element_type}{sizes:?}"))
+    let reason = packed_len(element_type, sizes).map(reason).unwrap_or_default();
+    TensorError::new(format!("there is no memory for {element_type}{sizes:?}{reason}"))
 }
 
 fn too_large(element_type: ElementType, sizes: &[usize]) -> TensorError {

@@ -1,0 +1,178 @@
+//! `--timeout`, `--max-memory` and interruption: the command ends in time, says at which layer, and
+//! leaves no temporary file.
+
+use crate::print;
+use clap::Args;
+use runtime::{CancellationToken, Limits};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Limits of a command.
+#[derive(Debug, Args)]
+pub struct LimitArgs {
+    /// End after so many seconds, with exit code 5.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(allow_negative_numbers = true, help_heading = "Limits")]
+    pub timeout: Option<Duration>,
+    /// End when more memory is needed, with exit code 5: bytes, or a number with K, M or G (of 1024).
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    #[arg(allow_negative_numbers = true, help_heading = "Limits")]
+    pub max_memory: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wanted = || "give a number of seconds above 0, such as 2.5".to_owned();
+    let seconds = text.parse().ok().filter(|s| *s > 0.0).ok_or_else(wanted)?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| wanted())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let wanted = || "give a number of bytes, or one with K, M or G, such as 512M".to_owned();
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.trim_end_matches('B').trim_end_matches('I');
+    let units = [("K", 1u64 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40), ("", 1)];
+    let unit = units.into_iter().find_map(|(unit, bytes)| Some((bare.strip_suffix(unit)?, bytes)));
+    let (number, unit) = unit.ok_or_else(wanted)?;
+    let number: f64 = number.parse().ok().filter(|n| *n > 0.0).ok_or_else(wanted)?;
+    Ok((number * unit as f64) as u64)
+}
+
+/// What ended the command early, and the exit code that it leads to.
+struct Stop {
+    reason: String,
+    code: u8,
+}
+
+static TOKEN: OnceLock<CancellationToken> = OnceLock::new();
+static STOP: OnceLock<Stop> = OnceLock::new();
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// How long a run may take to stop by itself: it then names the layer with its shapes.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// How often time and memory are looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The token that ends the runs of this process.
+pub fn token() -> CancellationToken {
+    TOKEN.get_or_init(CancellationToken::default).clone()
+}
+
+/// Limits of a run: it ends when the command does.
+pub fn of_run() -> Limits {
+    Limits { cancellation: Some(token()), ..Limits::default() }
+}
+
+/// The exit code of a command that a limit or a signal has ended.
+pub fn exit_code() -> Option<u8> {
+    STOP.get().map(|stop| stop.code)
+}
+
+/// Begins to watch the limits, and to wait for signals.
+pub fn watch(limits: &LimitArgs) {
+    runtime::set_memory_limit(limits.max_memory);
+    wait_for_signals();
+    let start = Instant::now();
+    let (timeout, max_memory) = (limits.timeout, limits.max_memory);
+    if timeout.is_none() && max_memory.is_none() {
+        return;
+    }
+    let watch = move || {
+        loop {
+            if let Some(limit) = timeout.filter(|limit| start.elapsed() >= *limit) {
+                let seconds = limit.as_secs_f64();
+                stop(format!("the time limit of {seconds} s is over"), 5);
+            }
+            if let Some(limit) = max_memory.filter(|limit| own_memory() > Some(*limit)) {
+                stop(format!("the memory limit of {limit} bytes is exceeded"), 5);
+            }
+            thread::sleep(INTERVAL);
+        }
+    };
+    // Without the thread the limits are looked at between layers alone.
+    let _ = thread::Builder::new().name("irrun-limits".to_owned()).spawn(watch);
+}
+
+/// Ends the command: first the run itself may do it, then it is ended.
+fn stop(reason: String, code: u8) {
+    let stop = STOP.get_or_init(|| Stop { reason, code });
+    token().cancel(stop.reason.clone());
+    thread::sleep(GRACE);
+    let during = token().layer().map_or_else(String::new, |layer| format!(" at {layer}"));
+    print::note(format!("error: {}{during}", stop.reason));
+    for file in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // It may be gone.
+        let _ = std::fs::remove_file(file);
+    }
+    std::process::exit(stop.code.into());
+}
+
+/// A temporary file that is removed when the command is ended while the file is written.
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// Notes the file.
+    pub fn new(path: &Path) -> Unfinished {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        Unfinished(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut files = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|file| *file != self.0);
+    }
+}
+
+/// Bytes of memory that the process does not share with files.
+fn own_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+#[cfg(unix)]
+fn wait_for_signals() {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+    // Without it a signal ends the process as it always does.
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
+    let wait = move || {
+        for signal in signals.forever() {
+            let name = if signal == SIGINT { "interrupted" } else { "terminated" };
+            stop(name.to_owned(), 128 + u8::try_from(signal).unwrap_or(0));
+        }
+    };
+    let _ = thread::Builder::new().name("irrun-signals".to_owned()).spawn(wait);
+}
+
+#[cfg(not(unix))]
+fn wait_for_signals() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("1000"), Ok(1000));
+        assert_eq!(size("2K"), Ok(2048));
+        assert_eq!(size("1.5g"), Ok(3 << 29));
+        assert_eq!(size("64MiB"), Ok(64 << 20));
+        assert!(size("-1").is_err());
+        assert!(size("much").is_err());
+        assert!(size("").is_err());
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("0").is_err());
+        assert!(seconds("inf").is_err());
+        assert!(seconds("1e300").is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Limits of a command and its interruption: messages, exit codes, and no file half written.
+
+mod support;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Room, i64s, npy};
+use zip::write::SimpleFileOptions;
+
+/// A Loop without a count, whose condition is always true.
+const ENDLESS: &str = r#"<net name="endless" version="11"><layers>
+<layer id="0" name="n" type="Parameter" version="opset1"><data shape="" element_type="i64"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="1" name="trips" type="Const" version="opset1"><data element_type="i64" shape="" offset="0" size="8"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="2" name="go" type="Const" version="opset1"><data element_type="boolean" shape="" offset="8" size="1"/><output><port id="0" precision="BOOL"/></output></layer>
+<layer id="3" name="spin" type="Loop" version="opset5"><data/>
+<input><port id="0" precision="I64"/><port id="1" precision="BOOL"/><port id="2" precision="I64"/></input><output><port id="3" precision="I64"/></output>
+<port_map><input external_port_id="2" internal_layer_id="0"/><output external_port_id="3" internal_layer_id="2"/><output external_port_id="-1" internal_layer_id="4" purpose="execution_condition"/></port_map>
+<back_edges><edge from-layer="2" to-layer="0"/></back_edges>
+<body><layers>
+<layer id="0" name="i" type="Parameter" version="opset1"><data shape="" element_type="i64"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="1" name="negated" type="Negative" version="opset1"><input><port id="0" precision="I64"/></input><output><port id="1" precision="I64"/></output></layer>
+<layer id="2" name="next" type="Result" version="opset1"><input><port id="0"/></input></layer>
+<layer id="3" name="true" type="Const" version="opset1"><data element_type="boolean" shape="" offset="8" size="1"/><output><port id="0" precision="BOOL"/></output></layer>
+<layer id="4" name="again" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="1" from-port="1" to-layer="2" to-port="0"/><edge from-layer="3" from-port="0" to-layer="4" to-port="0"/></edges></body></layer>
+<layer id="4" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="3" to-port="2"/><edge from-layer="1" from-port="0" to-layer="3" to-port="0"/><edge from-layer="2" from-port="0" to-layer="3" to-port="1"/><edge from-layer="3" from-port="3" to-layer="4" to-port="0"/></edges></net>"#;
+
+/// Numbers from 0 to an input.
+const RANGE: &str = r#"<net name="numbers" version="11"><layers>
+<layer id="0" name="n" type="Parameter" version="opset1"><data shape="" element_type="i64"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="1" name="zero" type="Const" version="opset1"><data element_type="i64" shape="" offset="0" size="8"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="2" name="one" type="Const" version="opset1"><data element_type="i64" shape="" offset="8" size="8"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="3" name="count" type="Range" version="opset4"><data output_type="i64"/><input><port id="0" precision="I64"/><port id="1" precision="I64"/><port id="2" precision="I64"/></input><output><port id="3" precision="I64"/></output></layer>
+<layer id="4" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="1" from-port="0" to-layer="3" to-port="0"/><edge from-layer="0" from-port="0" to-layer="3" to-port="1"/><edge from-layer="2" from-port="0" to-layer="3" to-port="2"/><edge from-layer="3" from-port="3" to-layer="4" to-port="0"/></edges></net>"#;
+
+fn endless() -> Room {
+    let room = Room::new();
+    room.write("model.xml", ENDLESS.as_bytes());
+    room.write("model.bin", &[&i64s(&[-1])[..], &[1]].concat());
+    room.write("n.npy", &npy("<i8", false, "()", &i64s(&[7])));
+    room
+}
+
+#[test]
+fn a_loop_without_end_ends_in_time() {
+    let room = endless();
+    let start = Instant::now();
+    let outcome = room.irrun("model.xml --input n.npy --output y.npy --timeout 0.5");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(outcome.code, 5, "{}", outcome.report());
+    for piece in ["Loop \"spin\"", "the time limit of 0.5 s is over"] {
+        assert!(outcome.stderr.contains(piece), "{piece} in\n{}", outcome.stderr);
+    }
+    assert!(!room.path("y.npy").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_names_its_layer() {
+    let room = endless();
+    for (signal, name, code) in [("INT", "interrupted", 130), ("TERM", "terminated", 143)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
+        command.args(["model.xml", "--input", "n.npy", "--output", "y.npy"]);
+        let command =
+            command.current_dir(room.path(".")).stderr(Stdio::piped()).stdout(Stdio::null());
+        let child = command.spawn().unwrap();
+        // It has begun by then, or its signals end it as those of any process: then it fails below.
+        std::thread::sleep(Duration::from_millis(500));
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status().unwrap();
+        assert!(sent.success());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(name) && said.contains("Loop \"spin\""), "{said}");
+        let files = std::fs::read_dir(room.path(".")).unwrap();
+        let names: Vec<_> = files.map(|f| f.unwrap().file_name()).collect();
+        assert!(names.iter().all(|n| !n.to_string_lossy().starts_with(".irrun-")), "{names:?}");
+        assert!(!room.path("y.npy").exists());
+    }
+}
+
+#[test]
+fn memory_is_refused_before_it_is_taken() {
+    let room = Room::new();
+    room.write("model.xml", RANGE.as_bytes());
+    room.write("model.bin", &i64s(&[0, 1]));
+    room.write("n.npy", &npy("<i8", false, "()", &i64s(&[1 << 27])));
+    let outcome = room.irrun("model.xml --input n.npy --max-memory 256M");
+    assert_eq!(outcome.code, 5, "{}", outcome.report());
+    for piece in ["Range \"count\"", "it needs 1073741824 bytes", "of the 268435456 bytes"] {
+        assert!(outcome.stderr.contains(piece), "{piece} in\n{}", outcome.stderr);
+    }
+    room.write("n.npy", &npy("<i8", false, "()", &i64s(&[1 << 20])));
+    room.irrun("model.xml --input n.npy --max-memory 256M").good();
+}
+
+#[test]
+fn an_archive_that_inflates_is_refused() {
+    let room = Room::new();
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(room.path("x.npz")).unwrap());
+    zip.start_file("x.npy", SimpleFileOptions::default()).unwrap();
+    zip.write_all(&npy("<f4", false, "(16777216,)", &vec![0; 1 << 26])).unwrap();
+    zip.finish().unwrap();
+    assert!(std::fs::metadata(room.path("x.npz")).unwrap().len() < 1 << 20);
+    let outcome = room.irrun("model.xml --input x.npz --max-memory 32M");
+    assert_eq!(outcome.code, 4, "{}", outcome.report());
+    let piece = "array \"x\": it takes 67108939 bytes, more than the memory limit leaves";
+    assert!(outcome.stderr.contains(piece), "{}", outcome.stderr);
+}
+
+#[test]
+fn limits_must_be_numbers() {
+    let room = Room::new();
+    for (flag, wanted) in [("--timeout 0", "such as 2.5"), ("--max-memory 3X", "such as 512M")] {
+        let outcome = room.irrun(&format!("check model.xml {flag}"));
+        assert_eq!(outcome.code, 2, "{}", outcome.report());
+        assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
+    }
+}
