@@ -32,7 +32,7 @@ codes! {
     Syntax = 101,
     /// The root element is not `<net>`.
     NotIr = 102,
-    /// The IR version is neither 10 nor 11.
+    /// The IR version is none of 2 to 11.
     Version = 103,
     /// A mandatory attribute or element is missing.
     Missing = 104,

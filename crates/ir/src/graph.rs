@@ -46,6 +46,8 @@ pub struct Parts {
     pub name: String,
     /// The version of the format.
     pub version: Version,
+    /// The version of the file, where it is one from 2 to 9: its layers have been rewritten.
+    pub legacy_version: Option<u32>,
     /// Whether it is the body of a layer: no caller sees its inputs and outputs.
     pub is_body: bool,
     /// Layers in the order of the file.
@@ -256,6 +258,11 @@ impl Graph {
     /// The version of the format.
     pub fn version(&self) -> Version {
         self.parts.version
+    }
+
+    /// The version of the file, where it is one from 2 to 9 that was rewritten as version 10.
+    pub fn legacy_version(&self) -> Option<u32> {
+        self.parts.legacy_version
     }
 
     /// Whether it is the body of a layer.

@@ -20,6 +20,7 @@ mod build;
 mod diagnostic;
 mod element;
 mod graph;
+mod legacy;
 mod read;
 mod text;
 mod topology;

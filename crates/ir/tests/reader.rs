@@ -105,7 +105,7 @@ fn documents_that_are_no_ir() {
         ("\u{1}\u{2}binary", Code::NotIr, "not XML"),
         ("<html/>", Code::NotIr, "the root element is <html>"),
         ("<net name='n'/>", Code::Version, "no version"),
-        ("<net name='n' version='7'/>", Code::Version, "IR version \"7\""),
+        ("<net name='n' version='1'/>", Code::Version, "IR version \"1\""),
         ("<net name='n' version='12'/>", Code::Version, "IR version \"12\""),
         ("<net name='n' version='11.0'/>", Code::Version, "IR version \"11.0\""),
         ("<net version='11'><layers>", Code::Syntax, "cut short"),

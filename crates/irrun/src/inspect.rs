@@ -158,11 +158,16 @@ impl<'a> Inspection<'a> {
         operations
     }
 
+    /// The version of the file, which may be older than that of the graph.
+    fn version(&self) -> u32 {
+        self.graph.legacy_version().unwrap_or(self.graph.version().number())
+    }
+
     fn text(&self) -> String {
         let mut text = format!(
             "{}: IR version {}, {}\n",
             self.graph.name(),
-            self.graph.version().number(),
+            self.version(),
             plural(self.layers(), "layer")
         );
         let ports = |title: &str, ports: &[Interface]| {
@@ -205,7 +210,7 @@ impl<'a> Inspection<'a> {
         json!({
             "schema": 1,
             "name": self.graph.name(),
-            "version": self.graph.version().number(),
+            "version": self.version(),
             "layers": self.layers(),
             "inputs": self.inputs.iter().map(Interface::json).collect::<Vec<_>>(),
             "outputs": self.outputs.iter().map(Interface::json).collect::<Vec<_>>(),

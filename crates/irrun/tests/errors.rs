@@ -53,7 +53,7 @@ fn files_that_are_no_ir() {
 fn versions_that_are_not_read() {
     let version = r#"version="11""#;
     for (name, text) in [
-        ("version_7", r#"version="7""#),
+        ("version_1", r#"version="1""#),
         ("version_12", r#"version="12""#),
         ("version_text", r#"version="eleven""#),
         ("version_missing", ""),
@@ -340,9 +340,34 @@ fn check_reports_everything() {
     let room = Room::new();
     room.write("model.bin", &[0; 10_000]);
     says("check_unused_weights", &room, "check model.xml --shape x[0,3]");
-    let version = Room::with_model(r#"version="11""#, r#"version="7""#);
-    says("check_version_7", &version, "check model.xml");
-    says("check_version_7_json", &version, "check model.xml --json");
+    let version = Room::with_model(r#"version="11""#, r#"version="1""#);
+    says("check_version_1", &version, "check model.xml");
+    says("check_version_1_json", &version, "check model.xml --json");
+}
+
+/// Layers of old versions are named as the file has them.
+#[test]
+fn old_versions() {
+    let room = Room::new();
+    let ports = r#"<output><port id="0"><dim>1</dim><dim>2</dim></port></output>"#;
+    let layer = |rest: &str| {
+        format!(
+            r#"<net name="n" version="6"><layers>
+            <layer id="0" name="x" type="Input" precision="FP32">{ports}</layer>
+            <layer id="1" name="y" {rest}<input><port id="0"><dim>1</dim><dim>2</dim></port></input>
+            {}</layer></layers>
+            <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"#,
+            ports.replace("id=\"0\"", "id=\"1\"")
+        )
+    };
+    for (name, rest) in [
+        ("old_version_unknown_type", r#"type="SpatialTransformer" precision="FP32">"#),
+        ("old_version_missing_attribute", r#"type="Tile" precision="FP32"><data axis="1"/>"#),
+        ("old_version_without_weights", r#"type="FullyConnected"><data out-size="2"/>"#),
+    ] {
+        room.write("model.xml", layer(rest).as_bytes());
+        says(name, &room, "check model.xml");
+    }
 }
 
 #[test]

@@ -9,6 +9,9 @@ use quick_xml::events::Event;
 /// The file as UTF-8 without a byte order mark; `bytes` are left as they are if that fails. A file
 /// that is in UTF-8 already is not copied.
 pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, XmlError> {
+    if let Some(text) = utf_32(bytes) {
+        return Ok(text);
+    }
     let (encoding, mark) = encoding(bytes)?;
     let content = bytes.get(mark..).unwrap_or_default();
     let text = match encoding == UTF_8 {
@@ -50,8 +53,20 @@ fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), XmlError> {
     }
 }
 
+/// Text in UTF-32, which is known by its mark or its first `<` and is no encoding of the web.
+fn utf_32(bytes: &[u8]) -> Option<String> {
+    let unit = match bytes {
+        [0xff, 0xfe, 0, 0, ..] | [b'<', 0, 0, 0, ..] => u32::from_le_bytes,
+        [0, 0, 0xfe, 0xff, ..] | [0, 0, 0, b'<', ..] => u32::from_be_bytes,
+        _ => return None,
+    };
+    let char_of = |word: &[u8]| char::from_u32(unit(word.try_into().ok()?));
+    let text = bytes.chunks(4).map(char_of).collect::<Option<String>>()?;
+    Some(text.trim_start_matches('\u{feff}').to_owned())
+}
+
 /// The encoding that `<?xml encoding="…"?>` names. Whoever can read it here knows that it is not
-/// UTF-16.
+/// UTF-16. A name that is not known may stand over UTF-8, as OpenVINO takes it.
 fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, XmlError> {
     if !bytes.starts_with(b"<?xml") {
         return Ok(None);
@@ -62,7 +77,11 @@ fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, XmlError> {
         return Ok(None);
     };
     let Some(Ok(label)) = declaration.encoding() else { return Ok(None) };
-    let encoding = Encoding::for_label(label.as_bytes()).ok_or_else(|| {
+    let found = Encoding::for_label(label.as_bytes());
+    if found.is_none() && std::str::from_utf8(bytes).is_ok() {
+        return Ok(None);
+    }
+    let encoding = found.ok_or_else(|| {
         let message = format!("the encoding \"{label}\" is not known; save the file as UTF-8");
         XmlError::new(Code::Syntax, ByteOffset(0), message)
     })?;
@@ -87,7 +106,14 @@ mod tests {
             utf16(text, u16::to_be_bytes),
             utf16(&format!("\u{feff}{text}"), u16::to_le_bytes),
             utf16(&format!("\u{feff}{text}"), u16::to_be_bytes),
+            text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
+            format!("\u{feff}{text}").chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
+            text.replace("utf-16", "klingon").into_bytes(),
         ] {
+            let text = match std::str::from_utf8(&bytes) {
+                Ok(own) if own.contains("klingon") => own,
+                _ => text,
+            };
             assert_eq!(decode(&mut bytes.clone()).ok().as_deref(), Some(text));
         }
         let latin = b"<?xml version='1.0' encoding='ISO-8859-1'?><net name='\xe9'/>";
@@ -99,7 +125,7 @@ mod tests {
         for (bytes, message) in [
             (&b"\xff\xfe<\0n\0\0\xd8"[..], "not UTF-16LE"),
             (b"<net \xff", "byte 5 is not UTF-8"),
-            (b"<?xml version='1.0' encoding='klingon'?><net/>", "\"klingon\" is not known"),
+            (b"<?xml version='1.0' encoding='klingon'?><n a='\xff'/>", "\"klingon\" is not known"),
             (b"\xff\xfe", "the file is empty"),
             (b" \n", "the file is empty"),
             (b"\x01\x02", "not XML"),

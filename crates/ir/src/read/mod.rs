@@ -2,6 +2,7 @@
 
 mod audit;
 mod decode;
+mod legacy;
 mod preprocess;
 mod reader;
 mod xml;

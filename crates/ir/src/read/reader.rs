@@ -2,11 +2,13 @@
 
 use super::audit::{find_missing_end, unused_weights};
 use super::decode::decode;
+use super::legacy::unknown_version;
 use super::preprocess;
 use super::xml::{Tag, Xml, XmlError};
 use crate::diagnostic::{ByteOffset, Code, Diagnostic, ReadError, Severity, SourceFile};
 use crate::element::ElementType;
 use crate::graph::{Body, Edge, Element, Graph, Layer, Parts, Port, PortMap, Role, Slice, Version};
+use crate::legacy;
 use crate::text::{leading_integer, split_names};
 use crate::weights::Weights;
 use smallvec::SmallVec;
@@ -58,6 +60,7 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<G
         diagnostics: Vec::new(),
         unknown: BTreeMap::new(),
         pre_process: None,
+        legacy: None,
         weights,
         source: Arc::clone(&source),
     };
@@ -96,11 +99,13 @@ fn unknown_element(
     Diagnostic::warning(Code::UnknownElement, first, message)
 }
 
-struct Reader {
-    diagnostics: Vec<Diagnostic>,
+pub(super) struct Reader {
+    pub(super) diagnostics: Vec<Diagnostic>,
     /// Elements that nothing reads, by parent and name: where the first is, and how many there are.
     unknown: BTreeMap<(&'static str, String), (ByteOffset, usize)>,
     pre_process: Option<(Element, ByteOffset)>,
+    /// What only versions 2 to 9 have, if the file is of one of them.
+    pub(super) legacy: Option<legacy::Model>,
     weights: Arc<Weights>,
     source: Arc<SourceFile>,
 }
@@ -126,6 +131,7 @@ impl Reader {
         parts.edges.reserve(text.len() / SHORTEST_LAYER);
         self.graph_content("net", &mut xml, &mut parts)?;
         xml.end()?;
+        self.lower(&mut parts);
         self.preprocess(&mut parts);
         Ok(parts)
     }
@@ -146,7 +152,7 @@ impl Reader {
     }
 
     /// Passes over an element that nothing reads.
-    fn skip(
+    pub(super) fn skip(
         &mut self,
         parent: &'static str,
         xml: &mut Xml<'_>,
@@ -158,38 +164,35 @@ impl Reader {
 
     fn net_tag(&mut self, tag: &Tag<'_>) -> Result<(String, Version), XmlError> {
         let mut name = String::new();
-        let mut version = None;
+        let (mut version, mut precision) = (None, None);
         tag.each_attribute(|key, value| match key {
             "name" => name = value.into_owned(),
             "version" => version = Some(value.into_owned()),
+            "precision" => precision = ElementType::from_precision(&value),
             _ => {}
         })?;
         let Some(text) = version else {
-            let message = "<net> has no version; irrun reads IR versions 10 and 11";
+            let message = "<net> has no version; irrun reads IR versions 2 to 11";
             return Err(XmlError::new(Code::Version, tag.at, message));
         };
         match text.trim() {
             "10" => Ok((name, Version::V10)),
             "11" => Ok((name, Version::V11)),
-            other => {
-                let advice = match other.parse::<u32>() {
-                    Ok(0..=9) => {
-                        "; convert the original model again with OpenVINO 2022.1 or later, \
-                         whose `ovc` writes version 11"
-                    }
-                    Ok(_) => "; save the model with an OpenVINO release that writes version 11",
-                    Err(_) => "",
-                };
-                let message = format!(
-                    "IR version \"{other}\" is not read; irrun reads versions 10 and 11{advice}"
-                );
-                Err(XmlError::new(Code::Version, tag.at, message))
-            }
+            text => match text.parse() {
+                Ok(version) if legacy::VERSIONS.contains(&version) => {
+                    let (weights, source) = (Arc::clone(&self.weights), Arc::clone(&self.source));
+                    let extras = legacy::Extras::new();
+                    self.legacy =
+                        Some(legacy::Model { version, precision, extras, weights, source });
+                    Ok((name, Version::V10))
+                }
+                _ => Err(unknown_version(text, tag)),
+            },
         }
     }
 
     /// The children of `parent`: `<net>`, `<body>`, `<then_body>` or `<else_body>`.
-    fn graph_content(
+    pub(super) fn graph_content(
         &mut self,
         parent: &'static str,
         xml: &mut Xml<'_>,
@@ -232,6 +235,9 @@ impl Reader {
         tag: &Tag<'_>,
         version: Version,
     ) -> Result<Layer, XmlError> {
+        if self.legacy.is_some() {
+            return self.legacy_layer(xml, tag);
+        }
         let mut layer = self.layer_tag(tag)?;
         let mut maps = Maps::default();
         xml.children(|xml, tag| {
@@ -258,7 +264,7 @@ impl Reader {
         Ok(layer)
     }
 
-    fn layer_tag(&mut self, tag: &Tag<'_>) -> Result<Layer, XmlError> {
+    pub(super) fn layer_tag(&mut self, tag: &Tag<'_>) -> Result<Layer, XmlError> {
         let mut layer = Layer { at: tag.at, ..Layer::default() };
         let (mut id, mut name, mut op_type, mut version) = (None, None, None, None);
         tag.each_attribute(|key, value| match key {
@@ -268,7 +274,8 @@ impl Reader {
             "version" => version = Some(value.into_owned()),
             _ => layer.tags.push((key.to_owned(), value.into_owned())),
         })?;
-        let there = [id.is_some(), name.is_some(), op_type.is_some(), version.is_some()];
+        let has_version = version.is_some() || self.legacy.is_some();
+        let there = [id.is_some(), name.is_some(), op_type.is_some(), has_version];
         let keys = ["id", "name", "type", "version"].into_iter().zip(there);
         let missing: Vec<&str> = keys.filter(|(_, there)| !there).map(|(key, _)| key).collect();
         if !missing.is_empty() {
@@ -283,7 +290,7 @@ impl Reader {
         Ok(layer)
     }
 
-    fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, XmlError> {
+    pub(super) fn ports(&mut self, xml: &mut Xml<'_>, output: bool) -> Result<Vec<Port>, XmlError> {
         let mut ports = SmallVec::<[Port; 4]>::new();
         xml.children(|xml, tag| {
             if tag.name() != "port" {
@@ -304,7 +311,8 @@ impl Reader {
                 Some(id) => port.id = id,
                 None => self.missing("port", "id", tag.at),
             }
-            if output && port.precision.is_none() {
+            let may_lack = self.legacy.is_some() && unknown.is_none();
+            if output && port.precision.is_none() && !may_lack {
                 self.bad_precision(unknown, tag.at);
             }
             xml.children(|xml, tag| {
@@ -345,7 +353,7 @@ impl Reader {
         }
     }
 
-    fn edge(&mut self, tag: &Tag<'_>) -> Result<Option<Edge>, XmlError> {
+    pub(super) fn edge(&mut self, tag: &Tag<'_>) -> Result<Option<Edge>, XmlError> {
         let before = self.diagnostics.len();
         let mut fields: [Option<u64>; 4] = [None; 4];
         const KEYS: [&str; 4] = ["from-layer", "from-port", "to-layer", "to-port"];
@@ -394,7 +402,7 @@ impl Reader {
         })
     }
 
-    fn port_map_entry(&mut self, tag: &Tag<'_>) -> Result<PortMap, XmlError> {
+    pub(super) fn port_map_entry(&mut self, tag: &Tag<'_>) -> Result<PortMap, XmlError> {
         let mut entry = PortMap { at: tag.at, ..PortMap::default() };
         let mut slice = Slice { axis: 0, start: 0, end: -1, stride: 1, part_size: 1 };
         let mut sliced = false;
@@ -525,7 +533,7 @@ impl Reader {
         self.diagnostics.push(Diagnostic::error(Code::Missing, at, format!("{what} has no {key}")));
     }
 
-    fn unsigned(&mut self, what: &str, key: &str, text: &str, at: ByteOffset) -> u64 {
+    pub(super) fn unsigned(&mut self, what: &str, key: &str, text: &str, at: ByteOffset) -> u64 {
         text.trim().parse().unwrap_or_else(|_| {
             let message = format!("{what}: {key}=\"{text}\" is not a number");
             self.diagnostics.push(Diagnostic::error(Code::Malformed, at, message));

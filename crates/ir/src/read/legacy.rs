@@ -1,0 +1,155 @@
+//! The elements of IR versions 2 to 9 that later ones do not have.
+
+use super::reader::Reader;
+use super::xml::{Tag, Xml, XmlError};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::graph::{Layer, Parts, Version};
+use crate::legacy::{BackEdge, Blob, BodyPort, Extra};
+
+/// What versions 2 to 4 call the attributes of some types.
+const DATA: [&str; 7] = ["data", "fc", "lrn", "norm", "crop", "batch_norm", "elementwise"];
+
+impl Reader {
+    pub(super) fn legacy_layer(
+        &mut self,
+        xml: &mut Xml<'_>,
+        tag: &Tag<'_>,
+    ) -> Result<Layer, XmlError> {
+        let mut layer = self.layer_tag(tag)?;
+        let mut extra = Extra::default();
+        xml.children(|xml, tag| {
+            match tag.name() {
+                "input" => layer.inputs = self.legacy_ports(xml, false)?,
+                "output" => layer.outputs = self.legacy_ports(xml, true)?,
+                "rt_info" => layer.rt_info = Some(xml.element(tag)?.into()),
+                "weights" | "biases" => {
+                    extra.blobs.push(self.blob(tag)?);
+                    xml.skip()?;
+                }
+                "blobs" => xml.children(|xml, tag| {
+                    extra.blobs.push(self.blob(tag)?);
+                    xml.skip()
+                })?,
+                "body" => extra.body = Some(self.legacy_body(xml)?),
+                "port_map" => self.legacy_port_map(xml, &mut extra)?,
+                "back_edges" => self.legacy_back_edges(xml, &mut extra)?,
+                name if is_data(name, &layer.op_type) => self.data(xml, tag, &mut layer)?,
+                _ => self.skip("layer", xml, tag)?,
+            }
+            Ok(())
+        })?;
+        if let Some(model) = &mut self.legacy {
+            model.extras.insert(layer.at.0, extra);
+        }
+        Ok(layer)
+    }
+
+    /// Ports in the order of their ids, as the inference engine has them.
+    fn legacy_ports(
+        &mut self,
+        xml: &mut Xml<'_>,
+        output: bool,
+    ) -> Result<Vec<crate::Port>, XmlError> {
+        let mut ports = self.ports(xml, output)?;
+        ports.sort_by_key(|port| port.id);
+        Ok(ports)
+    }
+
+    /// Attributes; what is cropped has an element for each axis in version 2.
+    fn data(
+        &mut self,
+        xml: &mut Xml<'_>,
+        tag: &Tag<'_>,
+        layer: &mut Layer,
+    ) -> Result<(), XmlError> {
+        layer.data.extend(tag.attributes()?);
+        let mut lists: Vec<(String, String)> = Vec::new();
+        xml.children(|xml, tag| {
+            if tag.name() != "crop" {
+                return self.skip("data", xml, tag);
+            }
+            for (key, value) in tag.attributes()? {
+                match lists.iter_mut().find(|(own, _)| *own == key) {
+                    Some((_, list)) => *list = format!("{list},{value}"),
+                    None => lists.push((key, value)),
+                }
+            }
+            xml.skip()
+        })?;
+        layer.data.extend(lists);
+        Ok(())
+    }
+
+    fn blob(&mut self, tag: &Tag<'_>) -> Result<Blob, XmlError> {
+        let name = tag.name().to_owned();
+        let mut blob = Blob { name, offset: 0, size: 0, precision: None };
+        tag.each_attribute(|key, value| match key {
+            "offset" => blob.offset = self.unsigned("blob", key, &value, tag.at),
+            "size" => blob.size = self.unsigned("blob", key, &value, tag.at),
+            "precision" => blob.precision = Some(value.into_owned()),
+            _ => {}
+        })?;
+        Ok(blob)
+    }
+
+    fn legacy_body(&mut self, xml: &mut Xml<'_>) -> Result<Parts, XmlError> {
+        let mut parts = Parts { version: Version::V10, is_body: true, ..Parts::default() };
+        self.graph_content("body", xml, &mut parts)?;
+        Ok(parts)
+    }
+
+    fn legacy_port_map(&mut self, xml: &mut Xml<'_>, extra: &mut Extra) -> Result<(), XmlError> {
+        xml.children(|xml, tag| {
+            let mut port = BodyPort { map: self.port_map_entry(tag)?, port: 0 };
+            tag.each_attribute(|key, value| {
+                if key == "internal_port_id" {
+                    port.port = self.unsigned("port map", key, &value, tag.at);
+                }
+            })?;
+            match tag.name() {
+                "input" => extra.inputs.push(port),
+                "output" => extra.outputs.push(port),
+                _ => {}
+            }
+            xml.skip()
+        })
+    }
+
+    fn legacy_back_edges(&mut self, xml: &mut Xml<'_>, extra: &mut Extra) -> Result<(), XmlError> {
+        xml.children(|xml, tag| {
+            if let Some(edge) = self.edge(tag)? {
+                let (from, to) = ((edge.from_layer, edge.from_port), (edge.to_layer, edge.to_port));
+                extra.back_edges.push(BackEdge { from, to });
+            }
+            xml.skip()
+        })
+    }
+
+    /// Puts today's layers in place of those of an old version.
+    pub(super) fn lower(&mut self, parts: &mut Parts) {
+        let Some(model) = &self.legacy else { return };
+        parts.legacy_version = Some(model.version);
+        let diagnostics = crate::legacy::lower(parts, model);
+        self.diagnostics.extend(diagnostics);
+    }
+}
+
+/// `data`, or `convolution_data`, or whatever versions before 5 called it.
+fn is_data(name: &str, op_type: &str) -> bool {
+    DATA.contains(&name)
+        || name.ends_with("_data")
+        || name.ends_with("-data")
+        || name.eq_ignore_ascii_case(op_type)
+}
+
+/// What is wrong with the version of a file, if it is none that is read.
+pub(super) fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
+    let advice = match text.parse::<u32>() {
+        Ok(0 | 1) => "; convert the original model again",
+        Ok(_) => "; save the model with an OpenVINO release that writes version 11",
+        Err(_) => "",
+    };
+    let message =
+        format!("IR version \"{text}\" is not read; irrun reads versions 2 to 11{advice}");
+    XmlError(Box::new(Diagnostic::error(Code::Version, tag.at, message)))
+}

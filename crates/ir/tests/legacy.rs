@@ -1,0 +1,98 @@
+//! IR versions 2 to 9: what becomes of layers, names and bodies. Values are in `fixtures/legacy_*`.
+
+use irrun_ir as ir;
+use std::path::Path;
+use std::sync::Arc;
+
+fn read(text: &str) -> Result<ir::Graph, String> {
+    let weights = Arc::new(ir::Weights::from_bytes(vec![0; 64]));
+    ir::read_bytes(text.as_bytes(), Path::new("m.xml"), weights).map_err(|e| e.to_string())
+}
+
+/// An Input of `[2,4]` and one layer behind it.
+fn with_layer(layer: &str, outputs: &[&str]) -> String {
+    let dims =
+        |text: &str| -> String { text.split(',').map(|dim| format!("<dim>{dim}</dim>")).collect() };
+    let port =
+        |(id, text): (usize, &&str)| format!(r#"<port id="{}">{}</port>"#, id + 1, dims(text));
+    let outputs: String = outputs.iter().enumerate().map(port).collect();
+    let (open, rest) = layer.split_once('|').unwrap_or((layer, ""));
+    format!(
+        r#"<net name="n" version="6"><layers>
+        <layer id="0" name="x" type="Input" precision="FP32">
+          <output><port id="0">{x}</port></output></layer>
+        <layer id="1" name="y" precision="FP32" {open}>
+          <input><port id="0">{x}</port></input><output>{outputs}</output>{rest}</layer>
+        </layers><edges>
+          <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"#,
+        x = dims("2,4"),
+    )
+}
+
+fn types(graph: &ir::Graph) -> Vec<String> {
+    let of = |&i: &usize| graph.layers()[i].op_type.clone();
+    graph.order().iter().map(of).collect()
+}
+
+#[test]
+fn a_layer_keeps_its_name_and_its_id_and_outputs_are_those_that_nothing_takes() {
+    let layer = r#"type="Power"|<data power="1" scale="2" shift="3"/>"#;
+    let graph = read(&with_layer(layer, &["2,4"])).unwrap();
+    assert_eq!(types(&graph), ["Parameter", "Const", "Multiply", "Const", "Add", "Result"]);
+    let add = &graph.layers()[graph.find(1).unwrap()];
+    assert_eq!((add.name.as_str(), add.op_type.as_str()), ("y", "Add"));
+    assert_eq!(add.outputs[0].names, ["y"]);
+    assert_eq!(add.outputs[0].dims.as_slice(), [2, 4]);
+    assert_eq!((graph.version(), graph.legacy_version()), (ir::Version::V10, Some(6)));
+
+    let split = r#"type="Split"|<data axis="1" num_split="2"/>"#;
+    let graph = read(&with_layer(split, &["2,2", "2,2"])).unwrap();
+    let split = &graph.layers()[graph.find(1).unwrap()];
+    let names: Vec<_> = split.outputs.iter().map(|port| port.names[0].as_str()).collect();
+    assert_eq!((names, graph.results().len()), (vec!["y.0", "y.1"], 2));
+}
+
+#[test]
+fn a_type_without_a_rule_stays_as_it_is() {
+    let graph = read(&with_layer(r#"type="Fancy"|<data a="1"/>"#, &["2,4"])).unwrap();
+    let layer = &graph.layers()[graph.find(1).unwrap()];
+    assert_eq!(layer.title(), "Fancy \"y\" (IR version 6, layer 1)");
+    assert_eq!(layer.attribute("a"), Some("1"));
+}
+
+#[test]
+fn what_is_wrong_names_the_layer_and_the_version() {
+    for (layer, message) in [
+        (r#"type="Tile"|<data axis="1"/>"#, "it has no tiles"),
+        (r#"type="Tile"|<data axis="2" tiles="3"/>"#, "axis 2 is out of range for rank 2"),
+        (r#"type="FullyConnected"|<data out-size="2"/>"#, "it has no weights"),
+        (
+            r#"type="FullyConnected"|<data out-size="3"/><weights offset="0" size="32"/>"#,
+            "weights hold 8 elements",
+        ),
+        (r#"type="Eltwise"|<data operation="xyz"/>"#, "operation=\"xyz\" is not known"),
+        (r#"type="Gather"|<data axis="0"/>"#, "it has no input 1"),
+        (r#"type="Clamp"|<data min="a" max="1"/>"#, "min=\"a\" is not a number"),
+        (r#"type="TensorIterator"|"#, "it has no body"),
+    ] {
+        let error = read(&with_layer(layer, &["2,4"])).unwrap_err();
+        assert!(error.contains(message) && error.contains("(IR version 6, layer 1)"), "{error}");
+    }
+}
+
+/// Whatever is taken out of a file, it is read or refused.
+#[test]
+fn no_file_stops_the_reader() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    for folder in folders.filter(|path| path.to_string_lossy().contains("legacy_")) {
+        let text = std::fs::read_to_string(folder.join("model.xml")).unwrap();
+        let quoted: Vec<&str> = text.split('"').collect();
+        let others = ["", "-1", "99999999999999999999", "x", "9223372036854775807,0,-5"];
+        for (i, other) in (1..quoted.len()).step_by(6).zip(others.iter().cycle()) {
+            let mut parts = quoted.clone();
+            parts[i] = other;
+            let _ = read(&parts.join("\""));
+        }
+    }
+}
