@@ -4,7 +4,8 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::GraphBuilder;
-use irrun_runtime::Tensor;
+use irrun_runtime::{Options, Session, Tensor, Threads, compile_with, rayon};
+use std::sync::Arc;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
@@ -38,4 +39,36 @@ fn matrices_times_columns_are_chains() {
         let expected: Vec<f32> = (0..batch * m).map(chain).collect();
         assert_eq!(outputs[0].as_slice::<f32>(), Some(&expected[..]));
     }
+}
+
+/// Sessions share a pool that the program hands in, and each other's threads come and go.
+#[test]
+fn sessions_on_a_shared_pool_have_the_bits_of_one_thread() {
+    let [m, k, n] = [256, 128, 192];
+    let mut g = GraphBuilder::new("shared");
+    let a = g.parameter("a", F32, &format!("{m},{k}"));
+    let b = g.parameter("b", F32, &format!("{k},{n}"));
+    let c = g.layer("MatMul", "opset1").inputs(&[a, b]).output();
+    g.result("c", c);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let run = |mut session: Session| -> Vec<f32> {
+        let inputs = [
+            Tensor::from_vec(&[m, k], numbers(m * k, 1)).unwrap(),
+            Tensor::from_vec(&[k, n], numbers(k * n, 2)).unwrap(),
+        ];
+        (0..20).for_each(|_| drop(session.run(&inputs).unwrap()));
+        session.run(&inputs).unwrap()[0].as_slice().unwrap().to_vec()
+    };
+    let plan = |options: Options| compile_with(&graph, &facts, &options).unwrap();
+    let expected = run(plan(Options::default()).session_on(Arc::new(Threads::new(1))));
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let shared = || run(plan(Options::default().pool(Arc::clone(&pool))).session());
+    std::thread::scope(|scope| {
+        let both = [scope.spawn(shared), scope.spawn(shared)];
+        assert!(both.into_iter().all(|one| one.join().unwrap() == expected));
+    });
+    // A thread of the pool may run a session too, and the pool is free afterwards.
+    assert_eq!(pool.install(shared), expected);
+    assert_eq!(pool.broadcast(|cx| cx.index()).len(), 2);
 }
