@@ -212,10 +212,9 @@ impl fmt::Display for PartialValue {
         const SHOWN: usize = 12;
         let show = |i: usize| match &self.elements {
             Elements::Int(v) => v.get(i).map(|v| interval_text(*v, self.element_type)),
-            Elements::Real(v) => v.get(i).map(|(lo, hi)| match lo == hi {
-                true => real_text(*lo),
-                false => "?".to_owned(),
-            }),
+            Elements::Real(v) => {
+                v.get(i).map(|(lo, hi)| if lo == hi { real_text(*lo) } else { "?".to_owned() })
+            }
         };
         let mut parts: Vec<String> = (0..self.len().min(SHOWN)).filter_map(show).collect();
         if self.len() > SHOWN {

@@ -133,10 +133,7 @@ impl Op for Color {
         for input in 0..cx.input_count() {
             cx.expect_type(input, "u8 or a real type", |t| t == ElementType::U8 || t.is_real())?;
         }
-        match self.kind.makes_planes() {
-            true => self.infer_planes(cx),
-            false => self.infer_colours(cx),
-        }
+        if self.kind.makes_planes() { self.infer_planes(cx) } else { self.infer_colours(cx) }
     }
 }
 

@@ -156,9 +156,10 @@ mod tests {
                 let (first, second) = (format!("{common}[?,3]"), format!("{common}[...]"));
                 case(&loose, (a, "?,3"), (b, "...")).expect(&[Ok(&first), Ok(&second)]);
                 let (op, message) = (case(&[], (a, "?,3"), (b, "...")), format!("{a} and {b}: "));
-                match safe {
-                    true => op.expect(&[Ok(&first), Ok(&second)]),
-                    false => op.expect(&[Err(&message)]),
+                if safe {
+                    op.expect(&[Ok(&first), Ok(&second)])
+                } else {
+                    op.expect(&[Err(&message)])
                 }
             }
         }

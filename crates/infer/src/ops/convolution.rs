@@ -120,10 +120,8 @@ impl Convolution {
             [groups, pair @ ..] if self.kind.is_grouped() => (*groups, pair),
             pair => (Dim::fixed(1), pair),
         };
-        let (inputs, outputs) = match self.kind.is_backward() {
-            true => (pair[0], pair[1]),
-            false => (pair[1], pair[0]),
-        };
+        let (inputs, outputs) =
+            if self.kind.is_backward() { (pair[0], pair[1]) } else { (pair[1], pair[0]) };
         Filters { groups, inputs, outputs, taps: taps.into() }
     }
 

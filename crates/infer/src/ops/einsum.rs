@@ -57,9 +57,10 @@ fn subscript(text: &str) -> Result<Subscript, String> {
     let (head, tail) = text.split_once("...").unwrap_or((text, ""));
     let ellipsis = text.contains("...").then_some(head.len());
     let labels: Vec<u8> = head.bytes().chain(tail.bytes()).collect();
-    match labels.iter().all(u8::is_ascii_alphabetic) {
-        true => Ok(Subscript { labels, ellipsis }),
-        false => Err(format!("\"{text}\" is not letters with at most one ellipsis")),
+    if labels.iter().all(u8::is_ascii_alphabetic) {
+        Ok(Subscript { labels, ellipsis })
+    } else {
+        Err(format!("\"{text}\" is not letters with at most one ellipsis"))
     }
 }
 

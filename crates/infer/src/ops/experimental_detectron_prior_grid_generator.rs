@@ -46,9 +46,10 @@ impl Op for ExperimentalDetectronPriorGridGenerator {
             require!(1; fits, "has an axis of {size}, the grid {cells} cells");
         }
         let priors = cx.shape(0).dim(0);
-        let shape = match self.flatten {
-            true => rows(height.times(width).times(priors), 4),
-            false => [height, width, priors, Dim::fixed(4)].into_iter().collect(),
+        let shape = if self.flatten {
+            rows(height.times(width).times(priors), 4)
+        } else {
+            [height, width, priors, Dim::fixed(4)].into_iter().collect()
         };
         cx.set(0, element_type, shape);
         Ok(())

@@ -72,9 +72,10 @@ impl Parse for Normalize {
                 // OpenVINO writes both attributes; the list is empty where it does not count.
                 let listed = attrs.list_opt("reduction_axes")?.unwrap_or_default();
                 let across = attrs.bool_or("across_channels", true);
-                axes = match listed.is_empty() {
-                    true => Axes::From(if across { 1 } else { 2 }),
-                    false => Axes::Listed(listed),
+                axes = if listed.is_empty() {
+                    Axes::From(if across { 1 } else { 2 })
+                } else {
+                    Axes::Listed(listed)
                 };
                 let eps = attrs.float("eps")?;
                 with_variance(attrs, Measure::DeviationInside(eps))

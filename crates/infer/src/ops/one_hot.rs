@@ -48,9 +48,10 @@ impl OneHot {
     /// The place that an index marks on an axis of `depth`.
     pub fn place(&self, index: i64, depth: usize) -> Option<usize> {
         let negative = index < 0 && self.normalize;
-        let index = match negative {
-            true => index.saturating_add(i64::try_from(depth).unwrap_or(i64::MAX)),
-            false => index,
+        let index = if negative {
+            index.saturating_add(i64::try_from(depth).unwrap_or(i64::MAX))
+        } else {
+            index
         };
         usize::try_from(index).ok().filter(|i| *i < depth)
     }

@@ -145,10 +145,7 @@ fn combine(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         },
     )?;
     let scalar = (0..segments).all(|segment| cx.rank(3 * segment) == Some(0));
-    let unknown = || match scalar {
-        true => PartialShape::of_rank(0),
-        false => PartialShape::unranked(),
-    };
+    let unknown = || if scalar { PartialShape::of_rank(0) } else { PartialShape::unranked() };
     let rows = rows.unwrap_or_else(unknown);
     strings::set_ragged(cx, 0, rows.clone(), element_type);
     strings::set_ragged(cx, 3, rows, cx.element_type(last));

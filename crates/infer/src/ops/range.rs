@@ -105,9 +105,10 @@ fn count_of_ints(start: Interval, stop: Interval, step: Interval) -> Result<Dim,
         return Ok(Dim::fixed(0));
     }
     // The way that is to go, at least and at most.
-    let (least, most) = match step > 0 {
-        true => (stop.lo.saturating_sub(start.hi), stop.hi.saturating_sub(start.lo)),
-        false => (start.lo.saturating_sub(stop.hi), start.hi.saturating_sub(stop.lo)),
+    let (least, most) = if step > 0 {
+        (stop.lo.saturating_sub(start.hi), stop.hi.saturating_sub(start.lo))
+    } else {
+        (start.lo.saturating_sub(stop.hi), start.hi.saturating_sub(stop.lo))
     };
     let far = if step > 0 { stop.hi } else { start.hi };
     let distance = i128::try_from(step.unsigned_abs()).unwrap_or(i128::MAX);

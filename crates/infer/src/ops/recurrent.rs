@@ -248,9 +248,10 @@ fn activations(
     };
     let list = |text: &str| -> Result<Vec<Activation>, String> {
         let named: Vec<Activation> = text.split(',').map(function).collect::<Result<_, _>>()?;
-        match named.len() == defaults.len() {
-            true => Ok(named),
-            false => Err(format!("names {} functions, not {}", named.len(), defaults.len())),
+        if named.len() == defaults.len() {
+            Ok(named)
+        } else {
+            Err(format!("names {} functions, not {}", named.len(), defaults.len()))
         }
     };
     Ok(attrs.optional("activations", list)?.unwrap_or_else(|| defaults.to_vec()))
@@ -333,9 +334,10 @@ impl Recurrent {
     fn expect_types(&self, cx: &InferCx<'_>) -> Result<ElementType, RuleError> {
         let is_lengths = |input: usize| self.port(Port::Lengths) == Some(input);
         for input in 0..cx.input_count() {
-            match is_lengths(input) {
-                true => cx.expect_integer(input)?,
-                false => cx.expect_real(input)?,
+            if is_lengths(input) {
+                cx.expect_integer(input)?
+            } else {
+                cx.expect_real(input)?
             };
         }
         cx.same_type((0..cx.input_count()).filter(|input| !is_lengths(*input)))
@@ -375,9 +377,10 @@ impl Op for Recurrent {
         let [batch, steps, _] = self.sizes(cx)?;
         cx.because("the shapes of the inputs leave it open");
         let (directions, hidden) = (Dim::of(self.directions.len()), Dim::of(self.hidden_size));
-        let state: PartialShape = match self.is_sequence() {
-            true => [batch, directions, hidden].into(),
-            false => [batch, hidden].into(),
+        let state: PartialShape = if self.is_sequence() {
+            [batch, directions, hidden].into()
+        } else {
+            [batch, hidden].into()
         };
         let states = if self.cell == Cell::Lstm { 2 } else { 1 };
         let first = usize::from(self.is_sequence());

@@ -51,9 +51,8 @@ impl Op for SearchSorted {
                     "is {values}: it must have the rank of the sequences, {sorted}"
                 );
                 let last = s.len() - 1;
-                let merge = |(i, (s, v)): (usize, (&Dim, &Dim))| match i == last {
-                    true => Some(*v),
-                    false => v.meet(*s),
+                let merge = |(i, (s, v)): (usize, (&Dim, &Dim))| {
+                    if i == last { Some(*v) } else { v.meet(*s) }
                 };
                 let merged: Option<PartialShape> = s.iter().zip(v).enumerate().map(merge).collect();
                 let message = || {

@@ -50,9 +50,10 @@ impl SpaceToDepth {
         // Where the coarse side has them.
         let offsets = (0..spatial).map(|axis| 2 * axis + 3);
         let positions = (0..spatial).map(|axis| 2 * axis + 2);
-        let channels: Vec<usize> = match self.blocks_first {
-            true => offsets.chain([1]).collect(),
-            false => [1].into_iter().chain(offsets).collect(),
+        let channels: Vec<usize> = if self.blocks_first {
+            offsets.chain([1]).collect()
+        } else {
+            [1].into_iter().chain(offsets).collect()
         };
         let axes = [0].into_iter().chain(channels).chain(positions);
         for (at, axis) in axes.enumerate() {

@@ -35,9 +35,10 @@ impl Parse for Variable {
         Ok(Variable {
             kind,
             id,
-            element_type: match typed {
-                true => attrs.element_type_or("variable_type", ElementType::Dynamic)?,
-                false => ElementType::Dynamic,
+            element_type: if typed {
+                attrs.element_type_or("variable_type", ElementType::Dynamic)?
+            } else {
+                ElementType::Dynamic
             },
             shape: if typed { attrs.shape_opt("variable_shape")? } else { None },
         })

@@ -27,9 +27,12 @@ pub fn converted(value: &PartialValue, to: ElementType) -> Option<PartialValue> 
         }
         (Elements::Real(v), true) => {
             let bound = |b: f64| if b == f64::INFINITY { Interval::INF } else { f64_to_int(b) };
-            let convert = |(lo, hi): &(f64, f64)| match lo.is_nan() || hi.is_nan() {
-                true => Interval::any(to),
-                false => in_range(Interval::between(bound(*lo), bound(*hi)), to),
+            let convert = |(lo, hi): &(f64, f64)| {
+                if lo.is_nan() || hi.is_nan() {
+                    Interval::any(to)
+                } else {
+                    in_range(Interval::between(bound(*lo), bound(*hi)), to)
+                }
             };
             PartialValue::ints(to, sizes, v.iter().map(convert).collect())
         }

@@ -16,10 +16,7 @@ pub fn up_to(dim: Dim) -> Dim {
 
 /// As [`up_to`], but at most `limit`, of which a negative one is none.
 pub fn capped(dim: Dim, limit: i64) -> Dim {
-    match limit < 0 {
-        true => up_to(dim),
-        false => Dim::range(0, dim.max().min(limit)).with_why(dim.why()),
-    }
+    if limit < 0 { up_to(dim) } else { Dim::range(0, dim.max().min(limit)).with_why(dim.why()) }
 }
 
 /// How many times `each` goes into an axis of an input, which must be without remainder.

@@ -64,9 +64,10 @@ pub fn element_type(
         Reduction::Mean => found != ElementType::Boolean && found != ElementType::String,
         _ => found != ElementType::String,
     };
-    match allowed {
-        true => Ok(found),
-        false => Err(RuleError::element_type(0, format!("{found} has no reduction {reduction:?}"))),
+    if allowed {
+        Ok(found)
+    } else {
+        Err(RuleError::element_type(0, format!("{found} has no reduction {reduction:?}")))
     }
 }
 

@@ -52,9 +52,10 @@ impl Range {
     fn opened(self, dim: Dim) -> Range {
         let far = dim.max().min(i64::from(i32::MAX));
         let beyond = |v: &i64| *v >= far;
-        match self.step > 0 {
-            true => Range { stop: self.stop.filter(|v| !beyond(v)), ..self },
-            false => Range { start: self.start.filter(|v| !beyond(v)), ..self },
+        if self.step > 0 {
+            Range { stop: self.stop.filter(|v| !beyond(v)), ..self }
+        } else {
+            Range { start: self.start.filter(|v| !beyond(v)), ..self }
         }
     }
 
@@ -78,10 +79,8 @@ impl Range {
         } else {
             Dim::range(low.min(high), high.max(low))
         };
-        let sliced = match self.may_be_moved_inside(dim) {
-            true => Dim::range(0, sliced.max().max(1)),
-            false => sliced,
-        };
+        let sliced =
+            if self.may_be_moved_inside(dim) { Dim::range(0, sliced.max().max(1)) } else { sliced };
         sliced.with_why(dim.why())
     }
 
@@ -112,9 +111,10 @@ impl Range {
             return Dim::range(sizes[0].min(high), high);
         }
         // No more than either end leaves of its side of the axis.
-        let most = match self.step > 0 {
-            true => start.saturating_neg().min(stop),
-            false => start.saturating_add(1).min(stop.saturating_neg() - 1),
+        let most = if self.step > 0 {
+            start.saturating_neg().min(stop)
+        } else {
+            start.saturating_add(1).min(stop.saturating_neg() - 1)
         };
         Dim::range(0, count(most, self.step.saturating_abs()).min(dim.max()))
     }

@@ -31,10 +31,7 @@ pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_i32(cx, input + 1)?;
     let (begins, ends) = (cx.shape(input), cx.shape(input + 1));
     let message = || format!("is {ends}: it must have the shape of begins, {begins}");
-    match begins.is_compatible(ends) {
-        true => Ok(()),
-        false => Err(RuleError::at(input + 1, message())),
-    }
+    if begins.is_compatible(ends) { Ok(()) } else { Err(RuleError::at(input + 1, message())) }
 }
 
 /// Checks three inputs: strings.

@@ -206,10 +206,8 @@ impl<'a> Xml<'a> {
         let content = self.text.get(at.0..self.position()).unwrap_or_default();
         let content = content.strip_prefix('<').unwrap_or(content);
         let content = content.strip_suffix('>').unwrap_or(content);
-        let content = match self.is_empty {
-            true => content.strip_suffix('/').unwrap_or(content),
-            false => content,
-        };
+        let content =
+            if self.is_empty { content.strip_suffix('/').unwrap_or(content) } else { content };
         let name = content.get(..name).unwrap_or_default();
         Tag { name, content, is_checked: Cell::new(false), at }
     }
@@ -274,9 +272,8 @@ impl<'a> Xml<'a> {
     /// The text of the element just opened; elements inside are skipped.
     pub(crate) fn text(&mut self) -> Result<Cow<'a, str>, XmlError> {
         let mut out = Cow::Borrowed("");
-        let mut add = |piece: Cow<'a, str>| match out.is_empty() {
-            true => out = piece,
-            false => out.to_mut().push_str(&piece),
+        let mut add = |piece: Cow<'a, str>| {
+            if out.is_empty() { out = piece } else { out.to_mut().push_str(&piece) }
         };
         self.content(&mut |xml, _| xml.skip(), Some(&mut add))?;
         Ok(out)

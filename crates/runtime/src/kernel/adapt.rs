@@ -48,9 +48,12 @@ fn through_adapter(
         ElementType::String => ElementType::U32,
         _ => ElementType::U8,
     };
-    let swap = |fact: &Fact| match fact.element_type == element_type {
-        true => Fact { element_type: stand_in, ..fact.clone() },
-        false => fact.clone(),
+    let swap = |fact: &Fact| {
+        if fact.element_type == element_type {
+            Fact { element_type: stand_in, ..fact.clone() }
+        } else {
+            fact.clone()
+        }
     };
     let inputs: Vec<Fact> = cx.input_facts().iter().map(swap).collect();
     let outputs: Vec<Fact> = cx.output_facts().iter().map(swap).collect();

@@ -58,9 +58,10 @@ impl<'r> Inputs<'_, 'r> {
 
     /// The first value of an input in f32, or a default if there is none.
     pub(crate) fn float_or(&self, input: usize, default: f32) -> Result<f32, KernelError> {
-        match self.has(input) {
-            true => Ok(self.floats(input)?.first().copied().unwrap_or(default)),
-            false => Ok(default),
+        if self.has(input) {
+            Ok(self.floats(input)?.first().copied().unwrap_or(default))
+        } else {
+            Ok(default)
         }
     }
 

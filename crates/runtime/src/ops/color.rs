@@ -47,16 +47,18 @@ fn planes(images: &Images, kind: Kind, tensors: usize) -> [Place; 3] {
     }
     let image = if single { image } else { quarter };
     let u = Plane { start: offset, image, row: width / 2, column: 1 };
-    match single {
-        true => [y, (0, u), (0, Plane { start: offset + quarter, ..u })],
-        false => [y, (1, u), (2, u)],
+    if single {
+        [y, (0, u), (0, Plane { start: offset + quarter, ..u })]
+    } else {
+        [y, (1, u), (2, u)]
     }
 }
 
 fn kernel<T: Pixel, W: Real>(images: Images, kind: Kind, planes: [Place; 3]) -> Box<dyn Kernel> {
-    match kind.makes_planes() {
-        true => Box::new(ToPlanes::<T, W> { images, planes, of: PhantomData }),
-        false => Box::new(ToColours::<T, W> { images, planes, of: PhantomData }),
+    if kind.makes_planes() {
+        Box::new(ToPlanes::<T, W> { images, planes, of: PhantomData })
+    } else {
+        Box::new(ToColours::<T, W> { images, planes, of: PhantomData })
     }
 }
 

@@ -44,9 +44,10 @@ impl Kernel for IfKernel {
         for (output, source) in branch.map.outputs.iter().enumerate() {
             let result = &results[source.result];
             let is_list = self.lists.get(output) == Some(&true);
-            let tensor = match is_list && result.sizes().is_empty() {
-                true => result.as_list().map_err(|e| KernelError::new(e.to_string()))?,
-                false => result.clone(),
+            let tensor = if is_list && result.sizes().is_empty() {
+                result.as_list().map_err(|e| KernelError::new(e.to_string()))?
+            } else {
+                result.clone()
             };
             cx.provide(output, tensor);
         }

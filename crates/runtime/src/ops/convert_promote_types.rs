@@ -10,10 +10,7 @@ impl Lower for ConvertPromoteTypes {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let conversion = |i: usize| {
             let (from, to) = (cx.element_type(i), cx.output_type(i));
-            match from == to {
-                true => Ok(None),
-                false => conversion_of(i, from, to).map(Some),
-            }
+            if from == to { Ok(None) } else { conversion_of(i, from, to).map(Some) }
         };
         Ok(Box::new(Promotion { conversions: [conversion(0)?, conversion(1)?] }))
     }

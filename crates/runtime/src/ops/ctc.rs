@@ -136,9 +136,10 @@ impl<T: StoredReal> Kernel for Counted<T> {
             let to = cx.output::<i32>(0);
             self.decode(cx, to)?
         };
-        match self.wide[1] {
-            true => store(&counts, cx.output::<i64>(1)),
-            false => store(&counts, cx.output::<i32>(1)),
+        if self.wide[1] {
+            store(&counts, cx.output::<i64>(1))
+        } else {
+            store(&counts, cx.output::<i32>(1))
         }
         Ok(())
     }

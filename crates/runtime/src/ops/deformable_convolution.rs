@@ -52,9 +52,10 @@ impl<R: Factor + Real> DeformableKernel<R> {
         };
         let element_type = cx.element_type(0);
         let conversion = |from, to| conversion_of(0, from, to);
-        let conversions = match element_type == wide {
-            true => None,
-            false => Some((conversion(element_type, wide)?, conversion(wide, element_type)?)),
+        let conversions = if element_type == wide {
+            None
+        } else {
+            Some((conversion(element_type, wide)?, conversion(wide, element_type)?))
         };
         Ok(DeformableKernel {
             batch: data[0],

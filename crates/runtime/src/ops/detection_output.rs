@@ -60,9 +60,10 @@ impl<'a, 'r> Images<'a, 'r> {
             locations: inputs.floats(0)?,
             scores: inputs.floats(1)?,
             boxes: inputs.floats(2)?,
-            earlier: match inputs.has(4) {
-                true => Some((inputs.floats(3)?, inputs.floats(4)?)),
-                false => None,
+            earlier: if inputs.has(4) {
+                Some((inputs.floats(3)?, inputs.floats(4)?))
+            } else {
+                None
             },
         })
     }
@@ -129,9 +130,10 @@ impl<'a, 'r> Images<'a, 'r> {
             Rect::read(&all[((item * self.priors + prior) * sets + set) * 4..])
         };
         let decode = |prior: usize, set: usize| {
-            let variance = match rule.variance_encoded_in_target {
-                true => [1.0; 4],
-                false => Rect::read(&variances[prior * 4..]).corners(),
+            let variance = if rule.variance_encoded_in_target {
+                [1.0; 4]
+            } else {
+                Rect::read(&variances[prior * 4..]).corners()
             };
             let start = Rect::read(&boxes[prior * size + size - 4..]);
             let by = locations(&self.locations, prior, set);

@@ -207,9 +207,10 @@ impl Step {
         let (count, m) = (size(&left.sizes[..batch]), size(&left.sizes[batch..batch + rows]));
         let k = size(&left.sizes[batch + rows..]);
         let terms = left.sizes.len() - batch - rows;
-        let n = size(match turned {
-            true => &right.sizes[batch..batch + columns],
-            false => &right.sizes[batch + terms..],
+        let n = size(if turned {
+            &right.sizes[batch..batch + columns]
+        } else {
+            &right.sizes[batch + terms..]
         });
         let b = if turned { [count, n, k] } else { [count, k, n] };
         let shape = Shape::new(&[count, m, k], &b, false, turned);

@@ -65,9 +65,8 @@ fn of_class(
     };
     let boxes: Vec<Rect> = rois.iter().enumerate().map(refine).collect();
     // A region without an area has no score.
-    let score = |(i, roi): (usize, &Rect)| match roi.area(0.0) > 0.0 {
-        true => scores[i * classes + class],
-        false => f32::NAN,
+    let score = |(i, roi): (usize, &Rect)| {
+        if roi.area(0.0) > 0.0 { scores[i * classes + class] } else { f32::NAN }
     };
     let own: Vec<f32> = rois.iter().enumerate().map(score).collect();
     let order = ranked(&own, |s| s > rule.score_threshold);

@@ -10,9 +10,8 @@ impl Lower for ExperimentalDetectronPriorGridGenerator {
         let (map, image) = (cx.sizes(1), cx.sizes(2));
         let cells = |own: usize, size: usize| if own == 0 { size } else { own };
         let (rows, columns) = (cells(self.cells.0, map[2]), cells(self.cells.1, map[3]));
-        let step = |own: f32, image: usize, cells: usize| match own == 0.0 {
-            true => image as f32 / cells as f32,
-            false => own,
+        let step = |own: f32, image: usize, cells: usize| {
+            if own == 0.0 { image as f32 / cells as f32 } else { own }
         };
         let (down, right) =
             (step(self.stride.0, image[2], rows), step(self.stride.1, image[3], columns));

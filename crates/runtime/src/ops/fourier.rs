@@ -85,14 +85,8 @@ struct FourierKernel<T> {
 impl<T: StoredReal> Kernel for FourierKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (given, to): (&[T], &mut [T]) = (cx.input(0), cx.output(0));
-        let given = match self.pairs_in {
-            true => Elements::Pairs(given),
-            false => Elements::Reals(given),
-        };
-        let to = match self.pairs_out {
-            true => Elements::Pairs(to),
-            false => Elements::Reals(to),
-        };
+        let given = if self.pairs_in { Elements::Pairs(given) } else { Elements::Reals(given) };
+        let to = if self.pairs_out { Elements::Pairs(to) } else { Elements::Reals(to) };
         let mut done: Option<Scratch<'_, Complex>> = None;
         for pass in &self.passes {
             let mut next = cx.scratch(pass.count());

@@ -87,9 +87,10 @@ impl<T: Pixel> Kernel for Weighted<T> {
         let grid = grid(cx)?;
         let inputs = (cx.input::<T>(0), &grid[..]);
         let output = cx.output(0);
-        match self.is_cubic {
-            true => self.images.weighted(cx.threads(), self.sampling, cubic, inputs, output),
-            false => self.images.weighted(cx.threads(), self.sampling, linear, inputs, output),
+        if self.is_cubic {
+            self.images.weighted(cx.threads(), self.sampling, cubic, inputs, output)
+        } else {
+            self.images.weighted(cx.threads(), self.sampling, linear, inputs, output)
         }
         Ok(())
     }

@@ -182,9 +182,12 @@ impl Axis {
                 Mode::BilinearPillow => self.pillow(i, 1.0, |x| 1.0 - x, &mut taps),
                 Mode::BicubicPillow => {
                     let a = sampling.cubic;
-                    let curve = |x: f64| match x < 1.0 {
-                        true => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
-                        false => (((x - 5.0) * x + 8.0) * x - 4.0) * a,
+                    let curve = |x: f64| {
+                        if x < 1.0 {
+                            ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+                        } else {
+                            (((x - 5.0) * x + 8.0) * x - 4.0) * a
+                        }
                     };
                     self.pillow(i, 2.0, curve, &mut taps);
                 }

@@ -33,9 +33,10 @@ pub(crate) fn geometry(rule: &Rule, data: &[usize], output: &[usize]) -> ([Windo
         pads.push(window.pads(*input as i64, *taps));
         *axis = kernel_window(window, *input, *output, *taps);
     }
-    let pooling = match rule.is_max() {
-        true => Pooling::Max,
-        false => Pooling::Mean(rule.divisor(&pads).map(|n| n as usize)),
+    let pooling = if rule.is_max() {
+        Pooling::Max
+    } else {
+        Pooling::Mean(rule.divisor(&pads).map(|n| n as usize))
     };
     (axes, pooling)
 }

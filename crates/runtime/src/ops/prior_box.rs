@@ -56,9 +56,10 @@ fn grid(rule: &PriorBox, cells: (usize, usize), image: (f32, f32)) -> (Grid, Vec
         step = if step == -1.0 { image.0 / rows } else { step * image.0 };
         min_size.iter_mut().for_each(|size| *size *= image.0);
     }
-    let (step, offset) = match step == 0.0 {
-        true => ((image.1 / columns, image.0 / rows), 0.5),
-        false => ((step, step), rule.offset),
+    let (step, offset) = if step == 0.0 {
+        ((image.1 / columns, image.0 / rows), 0.5)
+    } else {
+        ((step, step), rule.offset)
     };
     (Grid { cells, image, step, offset }, min_size)
 }
@@ -98,8 +99,9 @@ fn around(rule: &PriorBox, ratios: &[f32], min_size: &[f32], i: usize) -> Vec<Pr
     let ratios = ratios.iter().map(|ratio| centred(side, *ratio));
     let largest = rule.max_size.get(i).map(|max| centred((min_size[i] * max).sqrt(), 1.0));
     let square = std::iter::once(centred(min_size[i], 1.0));
-    match rule.max_before_ratios {
-        true => square.chain(largest).chain(ratios).collect(),
-        false => square.chain(ratios).chain(largest).collect(),
+    if rule.max_before_ratios {
+        square.chain(largest).chain(ratios).collect()
+    } else {
+        square.chain(ratios).chain(largest).collect()
     }
 }

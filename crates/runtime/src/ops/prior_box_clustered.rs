@@ -19,9 +19,10 @@ impl Lower for PriorBoxClustered {
         let variance = self.variance.clone();
         Ok(produce(cx, "prior box clustered", move |inputs| {
             let (cells, image) = areas(inputs)?;
-            let step = match step == (0.0, 0.0) {
-                true => (image.1 / cells.1 as f32, image.0 / cells.0 as f32),
-                false => step,
+            let step = if step == (0.0, 0.0) {
+                (image.1 / cells.1 as f32, image.0 / cells.0 as f32)
+            } else {
+                step
             };
             output(&Grid { cells, image, step, offset }, &priors, clip, &variance, row)
         }))

@@ -116,9 +116,10 @@ impl Image<'_> {
                 (delta(0) / rule.box_coordinate_scale, delta(1) / rule.box_coordinate_scale);
             let log = (delta(2) / rule.box_size_scale, delta(3) / rule.box_size_scale);
             let moved = Move { shift, log }.apply(own, edge);
-            match rule.clip_before_nms {
-                true => moved.clipped(self.limits.0 - edge, self.limits.1 - edge),
-                false => moved,
+            if rule.clip_before_nms {
+                moved.clipped(self.limits.0 - edge, self.limits.1 - edge)
+            } else {
+                moved
             }
         };
         self.places().map(decode).collect()

@@ -73,10 +73,8 @@ impl<T: Uniform + PartialOrd> Kernel for RandomKernel<T> {
         };
         let now = cx.state(|| philox(self.seeds), next);
         // PyTorch's sequence begins anew in every run.
-        let generator = match self.twister {
-            true => Generator::Twister(now.key as u32),
-            false => Generator::Philox(now),
-        };
+        let generator =
+            if self.twister { Generator::Twister(now.key as u32) } else { Generator::Philox(now) };
         uniform(cx.threads(), generator, (low, high), out);
         Ok(())
     }

@@ -379,10 +379,8 @@ impl Double {
 impl Kernel for Double {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Attention { rows, terms, depth, width, strides, .. } = self.heads.attention;
-        let scale = match self.heads.has_scale {
-            true => cx.input::<f64>(4)[0],
-            false => 1.0 / (depth as f64).sqrt(),
-        };
+        let scale =
+            if self.heads.has_scale { cx.input::<f64>(4)[0] } else { 1.0 / (depth as f64).sqrt() };
         let output = cx.output::<f64>(0);
         let threads = cx.threads();
         let turn = CopyPlan::transpose(&[terms, depth], &[1, 0]);

@@ -26,9 +26,12 @@ struct SoftmaxKernel<L> {
 impl<L: StoredReal> Kernel for SoftmaxKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let threads = cx.threads();
-        self.lanes.in_out(cx, 0, |io| match self.log {
-            false => softmax(threads, &self.slices, io),
-            true => log_softmax(threads, &self.slices, io),
+        self.lanes.in_out(cx, 0, |io| {
+            if self.log {
+                log_softmax(threads, &self.slices, io)
+            } else {
+                softmax(threads, &self.slices, io)
+            }
         });
         Ok(())
     }

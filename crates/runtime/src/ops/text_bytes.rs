@@ -19,9 +19,12 @@ fn to_chars(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let skips = if cx.input_count() == 6 { cx.bytes(5) } else { &[] };
     let mut text = Packed::default();
     for (index, own) in strings.iter().enumerate() {
-        text.push_with(|chars| match skips.get(index).is_some_and(|skip| *skip != 0) {
-            true => chars.extend_from_slice(own),
-            false => tokenize::bytes::to_chars(own, chars),
+        text.push_with(|chars| {
+            if skips.get(index).is_some_and(|skip| *skip != 0) {
+                chars.extend_from_slice(own)
+            } else {
+                tokenize::bytes::to_chars(own, chars)
+            }
         });
     }
     let mut outputs = vec![cx.tensor(0).clone(), cx.tensor(1).clone()];

@@ -25,9 +25,10 @@ fn run(cx: &TextCx<'_, '_>, change: Change, has_skips: bool) -> Result<Vec<Tenso
     let rule = rule(cx, change, 3 + usize::from(has_skips))?;
     let skips = if has_skips { cx.bytes(3) } else { &[] };
     let text = changed(cx.threads(), cx.strings(0)?, |index, text, out| {
-        match skips.get(index).is_some_and(|skip| *skip != 0) {
-            true => out.extend_from_slice(text),
-            false => rule(text, out),
+        if skips.get(index).is_some_and(|skip| *skip != 0) {
+            out.extend_from_slice(text)
+        } else {
+            rule(text, out)
         }
     });
     let mut outputs = packed(cx.sizes(0), text)?;
@@ -62,9 +63,12 @@ fn rule(cx: &TextCx<'_, '_>, change: Change, parameters: usize) -> Result<Rule, 
             })?;
             Box::new(move |text, out| normalizer.apply(text, out))
         }
-        Change::AsciiCase { lower } => Box::new(move |text, out| match lower {
-            true => out.extend(text.iter().map(u8::to_ascii_lowercase)),
-            false => out.extend(text.iter().map(u8::to_ascii_uppercase)),
+        Change::AsciiCase { lower } => Box::new(move |text, out| {
+            if lower {
+                out.extend(text.iter().map(u8::to_ascii_lowercase))
+            } else {
+                out.extend(text.iter().map(u8::to_ascii_uppercase))
+            }
         }),
         Change::Validate { replace } => {
             Box::new(move |text, out| tokenize::bytes::validate(text, replace, out))

@@ -32,9 +32,12 @@ impl Lower for TextSplit {
                     Ok((Splitter::new(pattern, behaviour, invert, max_splits), kept(cx)?))
                 };
                 let rule = cx.made_of(pattern..cx.input_count(), made)?;
-                run(cx, has_skips, has_skips, |text, cuts| match rule.1.contains(text) {
-                    true => cuts.push(0, text.len(), false),
-                    false => rule.0.split(text, |begin, end| cuts.push(begin, end, false)),
+                run(cx, has_skips, has_skips, |text, cuts| {
+                    if rule.1.contains(text) {
+                        cuts.push(0, text.len(), false)
+                    } else {
+                        rule.0.split(text, |begin, end| cuts.push(begin, end, false))
+                    }
                 })
             }),
         })
@@ -84,9 +87,10 @@ fn run(
         for &index in &order[range] {
             let text = strings.get(index);
             cuts.offset = strings.begin(index);
-            match skips.get(index).is_some_and(|skip| *skip != 0) {
-                true => cuts.push(0, text.len(), true),
-                false => split(text, &mut cuts),
+            if skips.get(index).is_some_and(|skip| *skip != 0) {
+                cuts.push(0, text.len(), true)
+            } else {
+                split(text, &mut cuts)
             }
             let before: usize = cuts.begins.len();
             cuts.counts.push(before);

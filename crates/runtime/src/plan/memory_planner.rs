@@ -282,9 +282,10 @@ impl Arena {
     fn add(&mut self, class: Class) -> usize {
         let len = class.len.next_multiple_of(ALIGN);
         let steps = class.first..=class.last;
-        let offset = match len >= self.divided {
-            true => self.around_a_middle(len, &steps),
-            false => self.lowest(len, &steps),
+        let offset = if len >= self.divided {
+            self.around_a_middle(len, &steps)
+        } else {
+            self.lowest(len, &steps)
         };
         // What would not fit any memory is refused when the arena is allocated.
         let bytes = offset..offset.saturating_add(len);

@@ -276,9 +276,10 @@ impl Tensor {
     /// A tensor with the elements of an array, copied only if it is not in standard layout.
     pub fn from_array<T: Element>(array: ArrayD<T>) -> Tensor {
         let sizes: Sizes = array.shape().into();
-        let values = match array.is_standard_layout() {
-            true => array.into_raw_vec_and_offset().0,
-            false => array.iter().copied().collect(),
+        let values = if array.is_standard_layout() {
+            array.into_raw_vec_and_offset().0
+        } else {
+            array.iter().copied().collect()
         };
         Tensor::from_vec(&sizes, values).expect("an array has as many elements as its shape")
     }

@@ -35,9 +35,10 @@ fn idle(net: &Net, node: &Node) -> Option<usize> {
     if let Some(binary) = node.is::<Binary>() {
         let neutral = |v: ValueId| is_one(net, v) && binary.kind() == BinaryKind::Multiply;
         let divides = binary.kind() == BinaryKind::Divide && is_one(net, node.inputs[1]);
-        return match same(input) && (neutral(node.inputs[1]) || divides) {
-            true => Some(0),
-            false => (same(node.inputs[1]) && neutral(input)).then_some(1),
+        return if same(input) && (neutral(node.inputs[1]) || divides) {
+            Some(0)
+        } else {
+            (same(node.inputs[1]) && neutral(input)).then_some(1)
         };
     }
     let moves = node.is::<Reshape>().is_some()

@@ -25,12 +25,12 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let element_type = |net: &Net, v: &ValueId| net.values[*v].fact.element_type;
     let outputs: Vec<ElementType> = net.outputs.iter().map(|v| element_type(net, v)).collect();
     let mut converted = Converted::default();
-    let changes = GraphRewriter::over(net, |sweep, mut node| {
-        let is_widened = widen_node(sweep, &mut node, cx, &mut converted).is_some();
+    let changes = GraphRewriter::over(net, |rewriter, mut node| {
+        let is_widened = widen_node(rewriter, &mut node, cx, &mut converted).is_some();
         if !is_widened {
-            converted.restore(sweep, &mut node);
+            converted.restore(rewriter, &mut node);
         }
-        sweep.keep(node);
+        rewriter.keep(node);
     });
     for (i, wanted) in outputs.into_iter().enumerate() {
         let inner = net.outputs[i];
@@ -48,12 +48,13 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
 /// Computes in f32 what takes f16 and f32 together, whose kernels want one type. What then is f16
 /// is rounded once.
 pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
-    GraphRewriter::over(net, |sweep, mut node| {
-        let rounded = if mixes(sweep.net, &node) { in_one_type(sweep, &mut node) } else { None };
-        sweep.keep(node);
+    GraphRewriter::over(net, |rewriter, mut node| {
+        let rounded =
+            if mixes(rewriter.net, &node) { in_one_type(rewriter, &mut node) } else { None };
+        rewriter.keep(node);
         if let Some(rounded) = rounded {
-            sweep.keep(rounded);
-            sweep.changed();
+            rewriter.keep(rounded);
+            rewriter.changed();
         }
     })
 }
@@ -68,18 +69,18 @@ fn mixes(net: &Net, node: &Node) -> bool {
 
 /// Lets a node read f32 and give its first output so, and returns what makes the type of the graph
 /// of it.
-fn in_one_type(sweep: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
+fn in_one_type(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
     let mut converted = Converted::default();
     for input in &mut node.inputs {
-        let element_type = sweep.net.values[*input].fact.element_type;
+        let element_type = rewriter.net.values[*input].fact.element_type;
         if element_type.is_real() && element_type != F32 {
-            *input = converted.to(sweep, *input, F32, node.layer)?;
+            *input = converted.to(rewriter, *input, F32, node.layer)?;
         }
     }
-    let is_real = |v: &&mut ValueId| sweep.net.values[**v].fact.element_type.is_real();
+    let is_real = |v: &&mut ValueId| rewriter.net.values[**v].fact.element_type.is_real();
     let output = node.outputs.iter_mut().find(is_real)?;
-    let fact = sweep.net.values[*output].fact.clone();
-    let inner = sweep.add(Value::of(Fact::new(F32, fact.shape)));
+    let fact = rewriter.net.values[*output].fact.clone();
+    let inner = rewriter.add(Value::of(Fact::new(F32, fact.shape)));
     let outer = std::mem::replace(output, inner);
     Node::conversion(inner, outer, fact.element_type, node.layer)
 }
@@ -87,33 +88,33 @@ fn in_one_type(sweep: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
 /// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed,
 /// if it has nothing of f16 or its types are part of what it does.
 fn widen_node(
-    sweep: &mut GraphRewriter<'_>,
+    rewriter: &mut GraphRewriter<'_>,
     node: &mut Node,
     cx: &PassCx<'_>,
     converted: &mut Converted,
 ) -> Option<()> {
     let is_f16 = |net: &Net, v: &ValueId| net.values[*v].fact.element_type == F16;
-    let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(sweep.net, v));
+    let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(rewriter.net, v));
     let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
     let op = node.op().filter(|_| has_f16 && !bodies)?;
-    let facts: Vec<Fact> = sweep.net.input_facts(node).into_iter().map(in_f32).collect();
-    let to_f16 = node.is::<Convert>().is_some() && is_f16(sweep.net, node.outputs.first()?);
+    let facts: Vec<Fact> = rewriter.net.input_facts(node).into_iter().map(in_f32).collect();
+    let to_f16 = node.is::<Convert>().is_some() && is_f16(rewriter.net, node.outputs.first()?);
     let (given, _) =
         infer_op(op, &facts, node.outputs.len(), &[], &cx.resources.extensions, None).ok()?;
     if to_f16 {
         node.operation = Operation::source(Convert::to(F32))?;
     }
     for input in &mut node.inputs {
-        if is_f16(sweep.net, input) {
-            *input = converted.to(sweep, *input, F32, node.layer)?;
+        if is_f16(rewriter.net, input) {
+            *input = converted.to(rewriter, *input, F32, node.layer)?;
         }
     }
     for (output, fact) in node.outputs.iter().zip(given) {
-        if is_f16(sweep.net, output) && (to_f16 || fact.element_type == F32) {
-            let own = &mut sweep.net.values[*output].fact;
+        if is_f16(rewriter.net, output) && (to_f16 || fact.element_type == F32) {
+            let own = &mut rewriter.net.values[*output].fact;
             *own = in_f32(std::mem::replace(own, Fact::unknown()));
             converted.widened.insert(*output);
-            sweep.changed();
+            rewriter.changed();
         }
     }
     Some(())
@@ -143,7 +144,7 @@ impl Converted {
     /// A value in another type.
     fn to(
         &mut self,
-        sweep: &mut GraphRewriter<'_>,
+        rewriter: &mut GraphRewriter<'_>,
         value: ValueId,
         element_type: ElementType,
         layer: usize,
@@ -151,17 +152,17 @@ impl Converted {
         if let Some(&known) = self.other.get(&value) {
             return Some(known);
         }
-        let from = &sweep.net.values[value];
+        let from = &rewriter.net.values[value];
         let is_small = |t: &&Tensor| t.sizes().iter().product::<usize>() <= SMALL;
         let other = match from.constant.as_ref().filter(is_small) {
             Some(constant) => {
                 let constant = convert_tensor(constant, element_type).ok()?;
-                sweep.add(Value::known(constant))
+                rewriter.add(Value::known(constant))
             }
             None => {
                 let fact = Fact::new(element_type, from.fact.shape.clone());
-                let other = sweep.add(Value::of(fact));
-                sweep.keep(Node::conversion(value, other, element_type, layer)?);
+                let other = rewriter.add(Value::of(fact));
+                rewriter.keep(Node::conversion(value, other, element_type, layer)?);
                 other
             }
         };
@@ -170,10 +171,10 @@ impl Converted {
     }
 
     /// Gives a node that stays as it is written what is f32 now as f16 again.
-    fn restore(&mut self, sweep: &mut GraphRewriter<'_>, node: &mut Node) {
+    fn restore(&mut self, rewriter: &mut GraphRewriter<'_>, node: &mut Node) {
         for input in &mut node.inputs {
             if self.widened.contains(input)
-                && let Some(other) = self.to(sweep, *input, F16, node.layer)
+                && let Some(other) = self.to(rewriter, *input, F16, node.layer)
             {
                 *input = other;
             }
