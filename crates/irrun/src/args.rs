@@ -32,6 +32,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run a model; the word may be left out.
+    Run(RunArgs),
     /// Check a model and infer its shapes; nothing is executed.
     Check(CheckArgs),
     /// Run every case folder below some directories and compare with its goldens.

@@ -18,9 +18,24 @@ pub fn input_files(args: &[OsString], declared: &Declared) -> impl Iterator<Item
     args.iter().map(|arg| split(arg, &declared.ports).1.to_owned())
 }
 
-/// The file of a model: `model.xml` where a directory is named.
+/// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml`.
 pub fn model_file(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join("model.xml") } else { path.to_owned() }
+    if !path.is_dir() {
+        return path.to_owned();
+    }
+    let named = path.join("model.xml");
+    let mut models = models_in(path).into_iter().filter(|_| !named.exists());
+    match (models.next(), models.next()) {
+        (Some(only), None) => only,
+        _ => named,
+    }
+}
+
+/// The `.xml` files of a directory; none if it cannot be read.
+fn models_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_xml = |path: &PathBuf| path.extension().is_some_and(|e| e == "xml");
+    entries.map(|entry| entry.path()).filter(is_xml).collect()
 }
 
 /// An input or output as people may name it.

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     limits::watch(&cli.limits);
     let outcome = match &cli.command {
         None => run::run(&cli.run),
+        Some(Command::Run(args)) => run::run(args),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Test(args)) => suite::test(args),
         Some(Command::Bench(args)) => bench::bench(args),

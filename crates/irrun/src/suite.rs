@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use runtime::{Options, Threads};
 use serde_json::json;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,14 +64,18 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     Ok(if failed == 0 { Exit::Good } else { Exit::Failed })
 }
 
-/// The case folders below some directories, each of which must have some.
+/// The case folders below some directories, each of which must have some. A folder that two of
+/// them lead to counts once.
 fn cases(below: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut dirs = Vec::new();
+    let mut seen = HashSet::new();
     for dir in below {
+        ensure!(dir.exists(), "there is no directory {}", dir.display());
         ensure!(!dir.is_file(), "{} is a file; give a directory of case folders", dir.display());
         let found = case::find(dir)?;
         ensure!(!found.is_empty(), "no case.json below {}", dir.display());
-        dirs.extend(found);
+        let new = |dir: &PathBuf| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.clone()));
+        dirs.extend(found.into_iter().filter(new));
     }
     Ok(dirs)
 }

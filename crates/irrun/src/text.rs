@@ -192,24 +192,10 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let length = word.chars().count();
     // Of a word of one letter nothing is left to resemble.
     let limit = (length / 3 + 1).min(length.saturating_sub(1));
-    let candidates = known.into_iter().map(|k| (distance(word, k), k));
+    let lower = word.to_lowercase();
+    let distance = |k: &str| strsim::levenshtein(&lower, &k.to_lowercase());
+    let candidates = known.into_iter().map(|k| (distance(k), k));
     candidates.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, k)| k)
-}
-
-/// Insertions, deletions and replacements that turn `a` into `b`, ignoring letter case.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Text with its control characters, but those that are to stay, as Rust writes them: `\u{1b}`. Names

@@ -264,7 +264,7 @@ fn commands() {
         ("command_mistyped", "chekc model.xml"),
         ("command_mistyped_with_flags", "Bnech model.xml --runs 3"),
         ("command_mistyped_without_model", "chekc"),
-        ("command_unknown", "run model.xml"),
+        ("command_unknown", "execute model.xml"),
         ("command_is_a_model_without_extension", "model --input x.npy"),
         ("command_after_the_model", "model.xml check"),
         ("command_mistyped_after_a_flag", "--json chekc model.xml"),

@@ -111,6 +111,32 @@ fn structure_is_told_like_types() {
     assert!(json.stdout.contains(r#""code":"IR0203""#), "{}", json.stdout);
 }
 
+#[test]
+fn a_model_runs_by_its_directory_and_with_the_word_run() {
+    let room = Room::new();
+    let plain = room.irrun("model.xml --input x.npy").good();
+    assert_eq!(room.irrun("run model.xml --input x.npy").good(), plain);
+    room.write("dir/openvino_model.xml", &room.read("model.xml"));
+    room.write("dir/openvino_model.bin", &room.read("model.bin"));
+    assert_eq!(room.irrun("run dir --input x.npy").good(), plain);
+    // Of two, irrun does not guess.
+    room.write("dir/other.xml", &room.read("model.xml"));
+    assert_eq!(room.irrun("run dir --input x.npy").code, 3);
+}
+
+#[test]
+fn directories_of_cases() {
+    let room = Room::new();
+    says("no such directory", &room, "test nowhere");
+    room.write("cases/a/model.xml", &room.read("model.xml"));
+    room.write("cases/a/model.bin", &room.read("model.bin"));
+    room.write("cases/a/input_0.npy", &room.read("x.npy"));
+    let y = npy("<f4", false, "(3, 2)", &f32s(&[0., 1., 2., 3., 4., 6.]));
+    room.write("cases/a/expected_0.npy", &y);
+    room.write("cases/a/case.json", br#"{"inputs": [{}], "outputs": [{}]}"#);
+    says("one case given twice", &room, "test cases cases/a");
+}
+
 /// Two inputs with names that are numbers, in the order of neither: f32[1] and f32[2].
 #[test]
 fn names_that_are_numbers() {

@@ -80,6 +80,8 @@ pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Diagnostics> {
     if findings.iter().any(|p| p.code == Code::Unsupported) {
         findings.retain(|p| p.code == Code::Unsupported);
     }
+    // Whoever wants to run it needs to know what is wrong, not how much of it is shown.
+    findings.iter_mut().for_each(|p| p.behind = 0);
     Err(Diagnostics::new(Arc::clone(graph.source()), findings))
 }
 
