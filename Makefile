@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test check conformance release bench operations fixtures picture static aarch64
+.PHONY: run test check conformance release bench operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -58,6 +58,11 @@ bench-env/.ready: benches/requirements.txt
 operations docs/operations.md:
 	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
+
+# What programs read and write as JSON, from the types.
+schemas:
+	mkdir -p docs/schema
+	IRRUN_UPDATE=1 cargo test --quiet -p irrun --test schemas
 
 # The pictures: in README.md of what the commands print, in architecture.md of the layers.
 picture:

@@ -3,6 +3,7 @@
 use crate::diff::DiffArgs;
 use crate::expect::ExpectArgs;
 use crate::limits::LimitArgs;
+use crate::text::Glob;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -105,7 +106,7 @@ pub struct CheckArgs {
     pub all: bool,
     /// List the layers whose name matches, with * and ?.
     #[arg(long, value_name = "GLOB")]
-    pub only: Option<String>,
+    pub only: Option<Glob>,
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
@@ -132,7 +133,7 @@ pub struct TestArgs {
     /// Cases, by folder name with * and ?, that must fail; it is a failure when they pass, and a
     /// mistake when there are none.
     #[arg(long, value_name = "GLOB")]
-    pub expect_failure: Vec<String>,
+    pub expect_failure: Vec<Glob>,
     /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
     /// less accurate, and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
@@ -206,7 +207,7 @@ pub struct GraphArgs {
     pub output: Option<PathBuf>,
     /// Draw the layers whose name matches, with * and ?, and what lies directly between them.
     #[arg(long, value_name = "GLOB")]
-    pub only: Option<String>,
+    pub only: Option<Glob>,
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
@@ -217,7 +218,7 @@ pub struct GraphArgs {
 pub struct OpsArgs {
     /// List the operations whose name matches, with * and ?.
     #[arg(value_name = "GLOB")]
-    pub only: Option<String>,
+    pub only: Option<Glob>,
     /// Print the page docs/operations.md.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

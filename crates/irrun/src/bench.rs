@@ -4,13 +4,14 @@ use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::profile::{self, ms};
+use crate::profile::{self, LayerTime, ms};
 use crate::table::table;
-use crate::{limits, print};
+use crate::{json, limits, print};
 use anyhow::anyhow;
 use ir::Graph;
 use runtime::{Options, Session, Tensor};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,9 +69,9 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let precision = args.common.precision;
     let steps = laps.into_iter().filter_map(middle).collect();
     let report =
-        Report { load, check, planning, first, times, steps, flops, threads: count, precision };
+        Measured { load, check, planning, first, times, steps, flops, threads: count, precision };
     match args.common.json {
-        true => print::json(&report.json(&session))?,
+        true => json::print(&report.report(&session))?,
         false => print::text(report.text() + &profile::text(&session.profile(), report.runs()))?,
     }
     Ok(Exit::Good)
@@ -149,7 +150,39 @@ fn made_up(sizes: &[usize]) -> Option<Tensor> {
     Tensor::from_vec(sizes, values).ok()
 }
 
-struct Report {
+/// What `irrun bench --json` prints. Times are in milliseconds.
+#[derive(Serialize, JsonSchema)]
+pub struct Report<'a> {
+    /// Reading the file.
+    load_ms: f64,
+    /// Inferring types and shapes.
+    check_ms: f64,
+    /// Choosing kernels and placing tensors.
+    plan_ms: f64,
+    /// The first run.
+    first_ms: f64,
+    /// Half of the timed runs took less.
+    median_ms: f64,
+    /// A tenth of them took less.
+    p10_ms: f64,
+    /// Nine tenths of them took less.
+    p90_ms: f64,
+    /// The median of each step of a case that has several.
+    steps_ms: Vec<f64>,
+    /// Billions of floating-point operations in a second.
+    gflops: f64,
+    /// Timed runs.
+    runs: usize,
+    threads: usize,
+    /// What operands of products are rounded to.
+    precision: &'a str,
+    /// Memory that the process has had at most; null where the system does not tell.
+    peak_rss_bytes: Option<u64>,
+    /// With `--profile`: the mean time of each layer.
+    layers: Vec<LayerTime>,
+}
+
+struct Measured {
     load: Duration,
     check: Duration,
     planning: Duration,
@@ -164,7 +197,7 @@ struct Report {
     precision: Precision,
 }
 
-impl Report {
+impl Measured {
     fn percentile(&self, percent: usize) -> f64 {
         let at = (self.times.len() - 1) * percent / 100;
         self.times.get(at).copied().map_or(f64::NAN, ms)
@@ -179,24 +212,23 @@ impl Report {
         (self.flops / self.percentile(50) / 1e3).round() / 1e3
     }
 
-    fn json(&self, session: &Session) -> Value {
-        json!({
-            "schema": 1,
-            "load_ms": ms(self.load),
-            "check_ms": ms(self.check),
-            "plan_ms": ms(self.planning),
-            "first_ms": ms(self.first),
-            "median_ms": self.percentile(50),
-            "p10_ms": self.percentile(10),
-            "p90_ms": self.percentile(90),
-            "steps_ms": self.steps.iter().copied().map(ms).collect::<Vec<_>>(),
-            "gflops": self.gflops(),
-            "runs": self.times.len(),
-            "threads": self.threads,
-            "precision": self.precision.name(),
-            "peak_rss_bytes": peak_memory(),
-            "layers": profile::json(&session.profile(), self.runs()),
-        })
+    fn report(&self, session: &Session) -> Report<'static> {
+        Report {
+            load_ms: ms(self.load),
+            check_ms: ms(self.check),
+            plan_ms: ms(self.planning),
+            first_ms: ms(self.first),
+            median_ms: self.percentile(50),
+            p10_ms: self.percentile(10),
+            p90_ms: self.percentile(90),
+            steps_ms: self.steps.iter().copied().map(ms).collect(),
+            gflops: self.gflops(),
+            runs: self.times.len(),
+            threads: self.threads,
+            precision: self.precision.name(),
+            peak_rss_bytes: peak_memory(),
+            layers: profile::report(&session.profile(), self.runs()),
+        }
     }
 
     fn text(&self) -> String {

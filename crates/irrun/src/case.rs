@@ -1,13 +1,13 @@
 //! A case folder: a model, inputs, and what they must give (`docs/formats.md`).
 
+use crate::case_file::{self, CaseFile, Check, Output, Property, Run, StepFile};
 use crate::compare::{Tolerance, compare};
 use crate::npy::{self, Cast};
 use crate::property;
 use crate::text::plural;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
-use serde_json::Value;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Case {
     dir: PathBuf,
     runs: Vec<Vec<Step>>,
     /// What values must satisfy where they are not fixed.
-    property: Option<Value>,
+    property: Option<Arc<Property>>,
 }
 
 /// One call of the model: input files and what comes out.
@@ -40,13 +40,15 @@ impl Case {
     /// # Errors
     /// When it is not of the form described.
     pub fn open(dir: &Path) -> Result<Case> {
-        let path = dir.join("case.json");
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let json: Value =
-            serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-        let runs = runs(&json).with_context(|| path.display().to_string())?;
-        let property = (json["check"] == "property").then(|| json["property"].clone());
-        Ok(Case { dir: dir.to_owned(), runs, property })
+        let file = CaseFile::read(dir)?;
+        let runs = runs(&file).with_context(|| dir.join("case.json").display().to_string())?;
+        let property = file.property.filter(|_| file.check == Check::Property);
+        ensure!(
+            file.check == Check::Allclose || property.is_some(),
+            "{}: \"check\" is \"property\", but there is no \"property\"; say which",
+            dir.join("case.json").display()
+        );
+        Ok(Case { dir: dir.to_owned(), runs, property: property.map(Arc::new) })
     }
 
     /// The inputs of each step of the first run.
@@ -191,71 +193,42 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The steps of each run: those listed, or a single one of plain file names.
-fn runs(json: &Value) -> Result<Vec<Vec<Step>>> {
-    let Some(runs) = json.get("runs") else {
-        return Ok(vec![vec![plain_step(json)?]]);
-    };
-    let runs = runs.as_array().context("\"runs\" is not a list")?;
+fn runs(file: &CaseFile) -> Result<Vec<Vec<Step>>> {
+    let Some(runs) = &file.runs else { return Ok(vec![vec![plain_step(file)]]) };
     ensure!(!runs.is_empty(), "\"runs\" is empty, so nothing would be compared; list a run");
-    let numbered = runs.iter().enumerate();
-    numbered.map(|(r, run)| steps(run, json).with_context(|| format!("run {r}"))).collect()
+    let steps = |(r, run): (usize, &Run)| {
+        let none = "\"steps\" is empty, so nothing would be compared; list a step";
+        ensure!(!run.steps.is_empty(), "run {r}: {none}");
+        Ok(run.steps.iter().map(|step| listed_step(step, file)).collect())
+    };
+    runs.iter().enumerate().map(steps).collect()
 }
 
 /// The tolerance of an output: its own, or that of the whole case, or none.
-fn tolerance(value: &Value, whole: &Value) -> Result<Tolerance> {
-    let number = |key: &str| match value.get(key).or_else(|| whole.get(key)) {
-        Some(number) => {
-            number.as_f64().with_context(|| format!("\"{key}\" is {number}; give a number"))
-        }
-        None => Ok(0.0),
-    };
-    Ok(Tolerance { rtol: number("rtol")?, atol: number("atol")? })
-}
-
-/// What a key lists. Nothing where it is missing: a model may have no inputs, and outputs are
-/// counted when the case runs.
-fn entries<'a>(value: &'a Value, key: &str) -> Result<&'a [Value]> {
-    match value.get(key) {
-        Some(list) => {
-            list.as_array().map(Vec::as_slice).with_context(|| format!("\"{key}\" is not a list"))
-        }
-        None => Ok(&[]),
-    }
+fn tolerance((rtol, atol): (Option<f64>, Option<f64>), whole: &CaseFile) -> Tolerance {
+    let number = |own: Option<f64>, whole: Option<f64>| own.or(whole).unwrap_or(0.0);
+    Tolerance { rtol: number(rtol, whole.rtol), atol: number(atol, whole.atol) }
 }
 
 /// `input_<k>.npy` and `expected_<k>.npy` for every input and output listed.
-fn plain_step(json: &Value) -> Result<Step> {
-    let inputs = entries(json, "inputs")?.len();
-    let expected = |(i, output): (usize, &Value)| -> Result<Expected> {
-        let tolerance = tolerance(output, json).with_context(|| format!("output {i}"))?;
-        Ok(Expected { file: format!("expected_{i}.npy"), tolerance })
+fn plain_step(file: &CaseFile) -> Step {
+    let expected = |(i, output): (usize, &Output)| Expected {
+        file: format!("expected_{i}.npy"),
+        tolerance: tolerance((output.rtol, output.atol), file),
     };
-    Ok(Step {
-        inputs: (0..inputs).map(|i| format!("input_{i}.npy")).collect(),
-        expected: entries(json, "outputs")?
-            .iter()
-            .enumerate()
-            .map(expected)
-            .collect::<Result<_>>()?,
-    })
+    Step {
+        inputs: (0..file.inputs.len()).map(|i| format!("input_{i}.npy")).collect(),
+        expected: file.outputs.iter().enumerate().map(expected).collect(),
+    }
 }
 
-fn steps(run: &Value, whole: &Value) -> Result<Vec<Step>> {
-    let list = run["steps"].as_array().or(run.as_array()).context("a run has no steps")?;
-    ensure!(!list.is_empty(), "\"steps\" is empty, so nothing would be compared; list a step");
-    let file = |v: &Value| {
-        let name = v.as_str().or(v["file"].as_str());
-        name.map(str::to_owned).ok_or_else(|| anyhow!("an entry of a step names no file"))
+fn listed_step(step: &case_file::Step, whole: &CaseFile) -> Step {
+    let expected = |entry: &StepFile| Expected {
+        file: entry.path().to_owned(),
+        tolerance: tolerance(entry.tolerances(), whole),
     };
-    let step = |(s, step): (usize, &Value)| -> Result<Step> {
-        let place = || format!("step {s}");
-        let expected = |v: &Value| -> Result<Expected> {
-            Ok(Expected { file: file(v)?, tolerance: tolerance(v, whole)? })
-        };
-        let inputs = entries(step, "inputs").and_then(|list| list.iter().map(file).collect());
-        let expected =
-            entries(step, "expected").and_then(|list| list.iter().map(expected).collect());
-        Ok(Step { inputs: inputs.with_context(place)?, expected: expected.with_context(place)? })
-    };
-    list.iter().enumerate().map(step).collect()
+    Step {
+        inputs: step.inputs.iter().map(|entry| entry.path().to_owned()).collect(),
+        expected: step.expected.iter().map(expected).collect(),
+    }
 }

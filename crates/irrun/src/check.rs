@@ -4,14 +4,15 @@
 use crate::args::CheckArgs;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::print;
-use crate::ranges;
+use crate::finding::{Finding, counts, is_note, told};
 use crate::table::table;
-use crate::text::{glob, nearest, plural};
+use crate::text::{nearest, plural};
+use crate::{json, print, ranges};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 
@@ -32,7 +33,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         Err(problems) => {
             let (list, source) = (problems.list(), problems.source_file());
             if args.json {
-                print::json(&report(&[], list, source))?;
+                json::print(&Report::new(Vec::new(), list, source))?;
             } else {
                 print::text(format!("{}\n{}\n", told(list, source), counts(list)))?;
             }
@@ -57,25 +58,21 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     }
     Diagnostic::sort(&mut all);
     if args.json {
-        print::json(&report(&layers(&graph, &facts), &all, graph.source()))?;
+        json::print(&Report::new(layers(&graph, &facts), &all, graph.source()))?;
     } else {
         print::text(text(args, &graph, &facts, &all))?;
     }
     Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
 }
 
-fn is_note(problem: &Diagnostic) -> bool {
-    problem.severity == Severity::Note
-}
-
 /// A pattern that no layer matches is mistyped.
 fn some_layer_is_meant(args: &CheckArgs, graph: &Graph) -> Result<(), Failure> {
     let Some(pattern) = &args.only else { return Ok(()) };
     let names = || live(graph).into_iter().filter_map(|p| graph.layers().get(p));
-    if names().any(|layer| glob(pattern, &layer.name)) {
+    if names().any(|layer| pattern.matches(&layer.name)) {
         return Ok(());
     }
-    let hint = match nearest(pattern, names().map(|layer| layer.name.as_str())) {
+    let hint = match nearest(pattern.as_str(), names().map(|layer| layer.name.as_str())) {
         Some(near) => format!("; did you mean \"{near}\"?"),
         None => "; `irrun check --all` lists the layers".to_owned(),
     };
@@ -90,38 +87,77 @@ fn live(graph: &Graph) -> Vec<usize> {
     order
 }
 
-fn layers(graph: &Graph, facts: &Facts) -> Vec<Value> {
+/// What `irrun check --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// Whether there are no errors and no warnings.
+    ok: bool,
+    /// The layers that are needed, in the order of the file.
+    layers: Vec<LayerReport>,
+    /// What is wrong.
+    findings: Vec<Finding>,
+}
+
+/// A layer and what is known of it.
+#[derive(Serialize, JsonSchema)]
+struct LayerReport {
+    id: u64,
+    name: String,
+    /// The operation type.
+    #[serde(rename = "type")]
+    op_type: String,
+    /// The opset.
+    version: String,
+    outputs: Vec<OutputReport>,
+    /// The layers of each body of an If, Loop or TensorIterator.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bodies: Vec<Vec<LayerReport>>,
+}
+
+/// An output port.
+#[derive(Serialize, JsonSchema)]
+struct OutputReport {
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    /// The shape that follows from the inputs, as OpenVINO writes partial shapes.
+    shape: String,
+    /// The shape that the file declares.
+    declared: String,
+    /// Why dims of it are open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown_because: Vec<String>,
+}
+
+impl Report {
+    fn new(layers: Vec<LayerReport>, findings: &[Diagnostic], source: &SourceFile) -> Report {
+        let ok = findings.iter().all(is_note);
+        Report { ok, layers, findings: Finding::all(findings, source) }
+    }
+}
+
+fn layers(graph: &Graph, facts: &Facts) -> Vec<LayerReport> {
     let layer = |position: usize| {
         let layer = graph.layers().get(position)?;
         let node = facts.node(position);
         let output = |(i, port): (usize, &Port)| {
             let fact = node.and_then(|n| n.outputs.get(i)).cloned().unwrap_or_else(Fact::unknown);
-            let mut value = json!({
-                "type": fact.element_type.name(),
-                "shape": fact.shape.to_string(),
-                "declared": declared_shape(port).to_string(),
-            });
-            let reasons = reasons(&fact, facts);
-            if let (false, Some(map)) = (reasons.is_empty(), value.as_object_mut()) {
-                map.insert("unknown_because".to_owned(), json!(reasons));
+            OutputReport {
+                element_type: fact.element_type.name(),
+                shape: fact.shape.to_string(),
+                declared: declared_shape(port).to_string(),
+                unknown_because: reasons(&fact, facts),
             }
-            value
         };
-        let mut value = json!({
-            "id": layer.id,
-            "name": layer.name,
-            "type": layer.op_type,
-            "version": layer.version,
-            "outputs": layer.outputs.iter().enumerate().map(output).collect::<Vec<_>>(),
-        });
-        if let (Some(node), Some(map)) = (node, value.as_object_mut())
-            && !layer.bodies.is_empty()
-        {
-            let bodies = layer.bodies.iter().zip(&node.bodies);
-            let bodies: Vec<Value> = bodies.map(|(b, f)| json!(layers(&b.graph, f))).collect();
-            map.insert("bodies".to_owned(), json!(bodies));
-        }
-        Some(value)
+        let inside = node.into_iter().flat_map(|node| layer.bodies.iter().zip(&node.bodies));
+        Some(LayerReport {
+            id: layer.id,
+            name: layer.name.clone(),
+            op_type: layer.op_type.clone(),
+            version: layer.version.clone(),
+            outputs: layer.outputs.iter().enumerate().map(output).collect(),
+            bodies: inside.map(|(body, facts)| layers(&body.graph, facts)).collect(),
+        })
     };
     live(graph).into_iter().filter_map(layer).collect()
 }
@@ -131,39 +167,9 @@ fn declared_shape(port: &Port) -> PartialShape {
     port.dims.iter().map(dim).collect()
 }
 
-fn report(layers: &[Value], findings: &[Diagnostic], source: &SourceFile) -> Value {
-    let finding = |p: &Diagnostic| {
-        json!({
-            "code": p.code.to_string(),
-            "severity": p.severity.to_string(),
-            "layer": p.layer,
-            "name": p.name_and_type.as_ref().map(|(name, _)| name),
-            "type": p.name_and_type.as_ref().map(|(_, op_type)| op_type),
-            "port": p.port,
-            "inputs": inputs(p),
-            "line": source.line(p.at),
-            "message": p.full_message(),
-            "alike": p.alike,
-            "behind": p.behind,
-        })
-    };
-    json!({
-        "schema": 1,
-        "ok": findings.iter().all(is_note),
-        "layers": layers,
-        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
-    })
-}
-
-/// The types and shapes that a layer was given, as its finding names them.
-fn inputs(problem: &Diagnostic) -> Vec<&str> {
-    let list = problem.context.as_deref().and_then(|c| c.strip_prefix("inputs: "));
-    list.map(|list| list.split("  ").collect()).unwrap_or_default()
-}
-
 fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic]) -> String {
     let chosen = |layer: &Layer| match &args.only {
-        Some(pattern) => glob(pattern, &layer.name),
+        Some(pattern) => pattern.matches(&layer.name),
         None => args.all || layer.is("Parameter") || layer.is("Result"),
     };
     let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
@@ -215,23 +221,6 @@ fn shown(fact: &Fact, port: &Port, stands_in: bool) -> String {
             format!("{precision}{} (declared)", declared_shape(port))
         }
         _ => fact.to_string(),
-    }
-}
-
-/// A line for each finding.
-fn told(findings: &[Diagnostic], source: &SourceFile) -> String {
-    let line = |p: &Diagnostic| format!("{} {}: {}\n", p.severity, p.code, p.render(source));
-    findings.iter().map(line).collect()
-}
-
-/// `1 error, 0 warnings`, and notes if there are any.
-fn counts(findings: &[Diagnostic]) -> String {
-    let count = |wanted| findings.iter().filter(|p| p.severity == wanted).count();
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let text = format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"));
-    match count(Severity::Note) {
-        0 => text,
-        notes => format!("{text}, {}", plural(notes, "note")),
     }
 }
 

@@ -5,11 +5,12 @@ use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::compare::tolerance::ToleranceArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::print;
-use crate::text::{glob, plural};
+use crate::text::{Glob, plural};
+use crate::{json, print};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use ir::ElementType;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub struct DiffArgs {
     pub tolerance: ToleranceArgs,
     /// Compare the arrays whose name matches, with * and ?.
     #[arg(long, value_name = "GLOB")]
-    pub only: Option<String>,
+    pub only: Option<Glob>,
     /// Compare what is in both; without it, an array that one of them lacks is a difference.
     #[arg(long)]
     pub common: bool,
@@ -47,10 +48,8 @@ pub struct DiffArgs {
 }
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The version of this form.
-    pub schema: u32,
     /// Whether everything agrees.
     pub ok: bool,
     /// Arrays that only A has.
@@ -76,7 +75,7 @@ struct Pairs {
 pub fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
     let mut a = Arrays::open(&args.a).or_exit(Exit::Input)?;
     let mut b = Arrays::open(&args.b).or_exit(Exit::Input)?;
-    let pairs = pairs(&a, &b, args.only.as_deref()).or_exit(Exit::Usage)?;
+    let pairs = pairs(&a, &b, args.only.as_ref()).or_exit(Exit::Usage)?;
     let names = pairs.both.iter().map(|(i, _)| a.names()[*i].as_str());
     args.tolerance.all_name_one_of(names).or_exit(Exit::Usage)?;
     let mut arrays = Vec::new();
@@ -90,9 +89,9 @@ pub fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
     let complete = args.common || pairs.only_a.is_empty() && pairs.only_b.is_empty();
     let ok = complete && arrays.iter().all(|c| c.ok);
     let Pairs { only_a, only_b, .. } = pairs;
-    let report = Report { schema: 1, ok, only_a, only_b, arrays };
+    let report = Report { ok, only_a, only_b, arrays };
     match args.json {
-        true => print::json(&serde_json::to_value(&report).or_exit(Exit::Input)?)?,
+        true => json::print(&report)?,
         false => print::text(text(&report, args))?,
     }
     Ok(if ok { Exit::Good } else { Exit::Failed })
@@ -100,11 +99,11 @@ pub fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
 
 /// Which arrays of A and B are called the same. Two single arrays are a pair whatever they are
 /// called.
-fn pairs(a: &Arrays, b: &Arrays, only: Option<&str>) -> Result<Pairs> {
+fn pairs(a: &Arrays, b: &Arrays, only: Option<&Glob>) -> Result<Pairs> {
     if a.is_one_file() && b.is_one_file() || a.names().len() == 1 && b.names().len() == 1 {
         return Ok(Pairs { both: vec![(0, 0)], only_a: Vec::new(), only_b: Vec::new() });
     }
-    let wanted = |name: &String| only.is_none_or(|pattern| glob(pattern, name));
+    let wanted = |name: &String| only.is_none_or(|pattern| pattern.matches(name));
     let mut both = Vec::new();
     let mut only_a = Vec::new();
     for (i, name) in a.names().iter().enumerate().filter(|(_, name)| wanted(name)) {
@@ -118,7 +117,7 @@ fn pairs(a: &Arrays, b: &Arrays, only: Option<&str>) -> Result<Pairs> {
     let only_b: Vec<String> = unpaired.map(|(_, name)| name.clone()).collect();
     let (first, second) = (a.path().display(), b.path().display());
     if both.is_empty() && only_a.is_empty() && only_b.is_empty() {
-        let pattern = only.unwrap_or_default();
+        let pattern = only.map(Glob::as_str).unwrap_or_default();
         let near = a.nearest(pattern).or_else(|| b.nearest(pattern));
         match near {
             Some(near) => {

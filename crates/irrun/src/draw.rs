@@ -4,7 +4,7 @@
 use crate::args::GraphArgs;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::text::glob;
+use crate::text::Glob;
 use crate::{out, print};
 use anyhow::anyhow;
 use infer::{Fact, Facts};
@@ -27,7 +27,7 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     }
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
-    let text = dot(&graph, &facts, args.only.as_deref());
+    let text = dot(&graph, &facts, args.only.as_ref());
     match &args.output {
         Some(path) => {
             let write = |file: &mut dyn std::io::Write| Ok(file.write_all(text.as_bytes())?);
@@ -38,14 +38,15 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn any_named(graph: &Graph, pattern: &str) -> bool {
-    let named =
-        |l: &Layer| glob(pattern, &l.name) || l.bodies.iter().any(|b| any_named(&b.graph, pattern));
+fn any_named(graph: &Graph, pattern: &Glob) -> bool {
+    let named = |l: &Layer| {
+        pattern.matches(&l.name) || l.bodies.iter().any(|b| any_named(&b.graph, pattern))
+    };
     graph.layers().iter().any(named)
 }
 
 /// The layers of a graph whose name matches `only`, and the edges between them.
-pub fn dot(graph: &Graph, facts: &Facts, only: Option<&str>) -> String {
+pub fn dot(graph: &Graph, facts: &Facts, only: Option<&Glob>) -> String {
     let mut drawing = Drawing { only, nodes: String::new(), edges: String::new(), clusters: 0 };
     drawing.graph(graph, Some(facts), "n", 1);
     format!(
@@ -58,7 +59,7 @@ pub fn dot(graph: &Graph, facts: &Facts, only: Option<&str>) -> String {
 }
 
 struct Drawing<'a> {
-    only: Option<&'a str>,
+    only: Option<&'a Glob>,
     nodes: String,
     edges: String,
     clusters: usize,
@@ -66,7 +67,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn shows(&self, layer: &Layer) -> bool {
-        self.only.is_none_or(|pattern| glob(pattern, &layer.name))
+        self.only.is_none_or(|pattern| pattern.matches(&layer.name))
     }
 
     /// Nodes are called `prefix`, then the id of their layer.

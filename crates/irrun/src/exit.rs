@@ -8,17 +8,31 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// Nothing is wrong.
-    Good = 0,
+    Good,
     /// A comparison or check failed.
-    Failed = 1,
+    Failed,
     /// The command line is not of its form.
-    Usage = 2,
+    Usage,
     /// The model cannot be read, checked or compiled.
-    Model = 3,
+    Model,
     /// An input or output file is not what the model needs, or cannot be written.
-    Input = 4,
+    Input,
     /// The model failed while running.
-    Running = 5,
+    Running,
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Good => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Model => 3,
+            Exit::Input => 4,
+            Exit::Running => 5,
+        }
+    }
 }
 
 /// An error with the exit code that it leads to.

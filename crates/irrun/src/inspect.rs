@@ -3,12 +3,13 @@
 use crate::args::InspectArgs;
 use crate::bind::{self, Declared, Port};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::print;
 use crate::table::table;
 use crate::text::plural;
+use crate::{json, print};
 use infer::{Fact, Facts};
 use ir::{Element, ElementType, Graph};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Describes a model.
@@ -22,10 +23,92 @@ pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);
     match args.json {
-        true => print::json(&report.json())?,
+        true => json::print(&report.report())?,
         false => print::text(report.text())?,
     }
     Ok(Exit::Good)
+}
+
+/// What `irrun inspect --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report<'a> {
+    /// The name of the model.
+    name: &'a str,
+    /// The version of the IR.
+    version: u32,
+    /// The number of layers, those of bodies as well.
+    layers: usize,
+    inputs: Vec<InterfaceReport<'a>>,
+    outputs: Vec<InterfaceReport<'a>>,
+    variables: Vec<VariableReport<'a>>,
+    /// The most frequent first.
+    operations: Vec<OperationReport<'a>>,
+    weights: Vec<WeightsReport<'a>>,
+    /// What the file says of its making, by path.
+    notes: BTreeMap<&'a str, &'a str>,
+}
+
+/// An input or output.
+#[derive(Serialize, JsonSchema)]
+struct InterfaceReport<'a> {
+    /// The first name of its tensor, or that of its layer.
+    name: &'a str,
+    /// The names of its tensor.
+    names: &'a [String],
+    /// The name of its layer.
+    layer: &'a str,
+    /// The element type that callers give or get.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: String,
+    /// The element type in the graph, if it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    type_in_graph: Option<&'static str>,
+}
+
+/// A variable.
+#[derive(Serialize, JsonSchema)]
+struct VariableReport<'a> {
+    id: &'a str,
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: String,
+}
+
+impl VariableReport<'_> {
+    fn new((id, fact): &(String, Fact)) -> VariableReport<'_> {
+        let shape = fact.shape.to_string();
+        VariableReport { id, element_type: fact.element_type.name(), shape }
+    }
+}
+
+/// How many layers there are of an operation.
+#[derive(Serialize, JsonSchema)]
+struct OperationReport<'a> {
+    /// The operation type.
+    #[serde(rename = "type")]
+    op_type: &'a str,
+    /// The opset.
+    version: &'a str,
+    count: usize,
+}
+
+impl<'a> OperationReport<'a> {
+    fn new((&(op_type, version), count): (&(&'a str, &'a str), &usize)) -> OperationReport<'a> {
+        OperationReport { op_type, version, count: *count }
+    }
+}
+
+/// Constants of an element type.
+#[derive(Serialize, JsonSchema)]
+struct WeightsReport<'a> {
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'a str,
+    constants: usize,
+    /// Bytes in the `.bin`; those that several constants share are counted once.
+    bytes: u64,
 }
 
 /// Constants of one element type.
@@ -58,14 +141,15 @@ impl Interface {
         }
     }
 
-    fn json(&self) -> Value {
-        let Interface { port, fact, in_graph } = self;
-        let mut json = json!({ "name": port.shown(), "names": port.names, "layer": port.friendly,
-            "type": fact.element_type.name(), "shape": fact.shape.to_string() });
-        if let Some(own) = in_graph {
-            json["type_in_graph"] = json!(own.name());
+    fn report(&self) -> InterfaceReport<'_> {
+        InterfaceReport {
+            name: self.port.shown(),
+            names: &self.port.names,
+            layer: &self.port.friendly,
+            element_type: self.fact.element_type.name(),
+            shape: self.fact.shape.to_string(),
+            type_in_graph: self.in_graph.map(ElementType::name),
         }
-        json
     }
 }
 
@@ -201,24 +285,23 @@ impl<'a> Inspection<'a> {
         text
     }
 
-    fn json(&self) -> Value {
-        let variable = |(id, fact): &(String, Fact)| json!({ "id": id, "type": fact.element_type.name(), "shape": fact.shape.to_string() });
-        let operation = |((kind, version), count): (&(&str, &str), &usize)| json!({ "type": kind, "version": version, "count": count });
-        let weights = |(element_type, w): (&&str, &Weights)| json!({ "type": element_type, "constants": w.constants, "bytes": w.bytes });
-        let notes: Map<String, Value> =
-            self.notes.iter().map(|(path, value)| (path.clone(), json!(value))).collect();
-        json!({
-            "schema": 1,
-            "name": self.graph.name(),
-            "version": self.version(),
-            "layers": self.layers(),
-            "inputs": self.inputs.iter().map(Interface::json).collect::<Vec<_>>(),
-            "outputs": self.outputs.iter().map(Interface::json).collect::<Vec<_>>(),
-            "variables": self.variables.iter().map(variable).collect::<Vec<_>>(),
-            "operations": self.by_count().into_iter().map(operation).collect::<Vec<_>>(),
-            "weights": self.weights.iter().map(weights).collect::<Vec<_>>(),
-            "notes": notes,
-        })
+    fn report(&self) -> Report<'_> {
+        let weights = |(element_type, w): (&&'a str, &Weights)| WeightsReport {
+            element_type,
+            constants: w.constants,
+            bytes: w.bytes,
+        };
+        Report {
+            name: self.graph.name(),
+            version: self.version(),
+            layers: self.layers(),
+            inputs: self.inputs.iter().map(Interface::report).collect(),
+            outputs: self.outputs.iter().map(Interface::report).collect(),
+            variables: self.variables.iter().map(VariableReport::new).collect(),
+            operations: self.by_count().into_iter().map(OperationReport::new).collect(),
+            weights: self.weights.iter().map(weights).collect(),
+            notes: self.notes.iter().map(|(path, value)| (path.as_str(), *value)).collect(),
+        }
     }
 }
 

@@ -4,15 +4,26 @@
 
 use irrun::args::Command;
 use irrun::exit::Exit;
-use irrun::{bench, check, diff, draw, inspect, limits, operations, print, run, suite, usage};
+use irrun::{
+    bench, check, diff, draw, inspect, json, limits, operations, print, run, suite, usage,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
-    let cli = usage::parse(&args).unwrap_or_else(|error| error.exit());
+    let wants_json = usage::wants_json(&args);
+    let cli = usage::parse(&args).unwrap_or_else(|error| {
+        if error.use_stderr() && wants_json {
+            json::print_usage_error(&error.to_string());
+        }
+        error.exit()
+    });
     if let Err(message) = runtime::instruction_set_asked_for() {
         print::note(format!("error: {message}"));
-        return ExitCode::from(2);
+        if wants_json {
+            json::print_usage_error(&message);
+        }
+        return ExitCode::from(Exit::Usage.code());
     }
     limits::watch(&cli.limits);
     let outcome = match &cli.command {
@@ -28,17 +39,10 @@ fn main() -> ExitCode {
     };
     let exit = outcome.unwrap_or_else(|failure| {
         print::note(&failure);
+        if wants_json {
+            json::print_failure(&failure);
+        }
         failure.exit
     });
-    if let Some(code) = limits::exit_code() {
-        return ExitCode::from(code);
-    }
-    ExitCode::from(match exit {
-        Exit::Good => 0,
-        Exit::Failed => 1,
-        Exit::Usage => 2,
-        Exit::Model => 3,
-        Exit::Input => 4,
-        Exit::Running => 5,
-    })
+    ExitCode::from(limits::exit_code().unwrap_or(exit.code()))
 }

@@ -2,12 +2,13 @@
 
 use crate::args::OpsArgs;
 use crate::exit::{Exit, Failure};
-use crate::print;
 use crate::table::table;
-use crate::text::{glob, nearest};
+use crate::text::nearest;
+use crate::{json, print};
 use anyhow::anyhow;
 use infer::{ROWS, Row, Versions};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Lists the operations.
@@ -15,10 +16,10 @@ use std::collections::BTreeSet;
 /// # Errors
 /// When no operation is called as asked, or the list cannot be written.
 pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
-    let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| glob(pattern, row.op_type));
+    let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| pattern.matches(row.op_type));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
-    if let (Some(pattern), true, false) = (&args.only, rows.is_empty(), args.json) {
-        let near = nearest(pattern, ROWS.iter().map(|row| row.op_type));
+    if let (Some(pattern), true) = (&args.only, rows.is_empty()) {
+        let near = nearest(pattern.as_str(), ROWS.iter().map(|row| row.op_type));
         let hint = near.map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
         let error = anyhow!("there is no operation {pattern}{hint}");
         return Err(Failure { exit: Exit::Usage, error });
@@ -26,19 +27,37 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
     if args.markdown {
         print::text(page(&rows))?;
     } else if args.json {
-        let op = |row: &&Row| {
-            let last = match row.versions {
-                Versions::Opset(_, last) => Some(format!("opset{last}")),
-                Versions::Named(_) => None,
-            };
-            json!({ "type": row.op_type, "version": row.versions.introduced(), "last": last })
-        };
-        let list: Vec<_> = rows.iter().map(op).collect();
-        print::json(&json!({ "schema": 1, "operations": list }))?;
+        json::print(&Report { operations: rows.iter().map(|row| operation(row)).collect() })?;
     } else {
         print::text(listing(&rows))?;
     }
     Ok(Exit::Good)
+}
+
+/// What `irrun ops --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    operations: Vec<Operation>,
+}
+
+/// An operation in the versions in which it has one meaning.
+#[derive(Serialize, JsonSchema)]
+struct Operation {
+    /// The operation type.
+    #[serde(rename = "type")]
+    op_type: &'static str,
+    /// The first opset, or the name of the version.
+    version: String,
+    /// The last opset; null for versions with a name.
+    last: Option<String>,
+}
+
+fn operation(row: &Row) -> Operation {
+    let last = match row.versions {
+        Versions::Opset(_, last) => Some(format!("opset{last}")),
+        Versions::Named(_) => None,
+    };
+    Operation { op_type: row.op_type, version: row.versions.introduced(), last }
 }
 
 /// Where the specification describes the opsets.

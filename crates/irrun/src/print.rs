@@ -3,7 +3,6 @@
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::escaped;
 use anyhow::Context;
-use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -13,11 +12,15 @@ use std::io::{self, ErrorKind, Write};
 /// # Errors
 /// When it cannot be written, as on a full disk.
 pub fn text(text: impl Display) -> Result<(), Failure> {
-    write(lines(&text.to_string()))
+    raw(lines(&text.to_string()))
 }
 
-/// A reader that has gone, such as `head`, has had what it wanted.
-fn write(text: impl Display) -> Result<(), Failure> {
+/// Prints a text for programs as it is. A reader that has gone, such as `head`, has had what it
+/// wanted.
+///
+/// # Errors
+/// As [`text()`].
+pub fn raw(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -33,14 +36,6 @@ fn write(text: impl Display) -> Result<(), Failure> {
 /// As [`text()`].
 pub fn line(line: impl Display) -> Result<(), Failure> {
     text(format_args!("{line}\n"))
-}
-
-/// Prints a report for programs, in which JSON escapes what it has to.
-///
-/// # Errors
-/// As [`text()`].
-pub fn json(report: &Value) -> Result<(), Failure> {
-    write(format_args!("{report}\n"))
 }
 
 /// Tells something on standard error, if anybody listens.

@@ -2,7 +2,8 @@
 
 use crate::table::table;
 use runtime::StepTime;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,12 +15,31 @@ pub fn ms(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
+/// The time of a layer.
+#[derive(Serialize, JsonSchema)]
+pub struct LayerTime {
+    /// Its name.
+    layer: String,
+    /// The operation type.
+    #[serde(rename = "type")]
+    op_type: String,
+    /// The kernel that computes it.
+    kernel: &'static str,
+    /// Milliseconds of all its executions in one run.
+    ms: f64,
+    /// How often it ran in all runs.
+    times: u32,
+}
+
 /// Time of each layer in one of some runs, and how often it ran in all of them, in the order in
 /// which layers first ended.
-pub fn json(steps: &[StepTime], runs: u32) -> Value {
-    let layer = |s: &StepTime| {
-        json!({ "layer": s.layer, "type": s.op_type, "kernel": s.kernel,
-                "ms": ms(s.time / runs.max(1)), "times": s.times })
+pub fn report(steps: &[StepTime], runs: u32) -> Vec<LayerTime> {
+    let layer = |s: &StepTime| LayerTime {
+        layer: s.layer.clone(),
+        op_type: s.op_type.clone(),
+        kernel: s.kernel,
+        ms: ms(s.time / runs.max(1)),
+        times: s.times,
     };
     steps.iter().map(layer).collect()
 }

@@ -1,15 +1,15 @@
 //! What outputs must satisfy whose values are implementation defined.
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::case_file::{Property, PropertyName};
+use anyhow::{Context, Result, anyhow, ensure};
 use ir::ElementType;
 use runtime::Tensor;
-use serde_json::Value;
 
 /// Checks shape, type and the property described: outputs with their examples.
 ///
 /// # Errors
 /// What is not satisfied.
-pub fn check(property: &Value, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
+pub fn check(property: &Property, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
     for (i, (got, golden)) in pairs.iter().enumerate() {
         ensure!(
             got.sizes() == golden.sizes() && got.element_type() == golden.element_type(),
@@ -17,23 +17,21 @@ pub fn check(property: &Value, pairs: &[(&Tensor, &Tensor)]) -> Result<()> {
         );
     }
     let Some((first, _)) = pairs.first() else { return Ok(()) };
-    match property["property"].as_str().unwrap_or_default() {
-        "uniform" => {
-            let (low, high) = (property["low"].as_f64(), property["high"].as_f64());
-            let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(1.0));
+    match property.property {
+        PropertyName::Uniform => {
+            let (low, high) = (property.low.unwrap_or(0.0), property.high.unwrap_or(1.0));
             let values = numbers(first)?;
             let inside = |v: &f64| (low..high).contains(v);
             ensure!(values.iter().all(inside), "a value lies outside {low}..{high}");
             let spread = values.iter().any(|v| *v != values[0]) || values.len() < 2;
             ensure!(spread, "all values are the same");
         }
-        "distribution" => {
-            let classes = property["classes"].as_f64().unwrap_or(f64::INFINITY);
+        PropertyName::Distribution => {
+            let classes = property.classes.unwrap_or(f64::INFINITY);
             let inside = |v: &f64| *v >= 0.0 && *v < classes;
             ensure!(numbers(first)?.iter().all(inside), "a class lies outside 0..{classes}");
         }
-        "topk_set" => topk_set(property["axis"].as_i64().unwrap_or(-1), pairs)?,
-        other => bail!("the property \"{other}\" is not known"),
+        PropertyName::TopkSet => topk_set(property.axis.unwrap_or(-1), pairs)?,
     }
     Ok(())
 }

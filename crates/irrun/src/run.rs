@@ -2,16 +2,19 @@
 
 use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
+use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
+use crate::profile::LayerTime;
 use crate::table::table;
-use crate::{limits, npy, npz, out, print, profile, state};
+use crate::{json, limits, npy, npz, out, print, profile, state};
 use anyhow::{Context, Result};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,10 +75,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     if args.common.json {
         let mut report = report(&ports, &outputs, &targets, (&session, &variables));
-        if !compared.is_empty() {
-            report["expected"] = serde_json::to_value(&compared).or_exit(Exit::Running)?;
-        }
-        print::json(&report)?;
+        report.expected = compared;
+        json::print(&report)?;
         return Ok(exit);
     }
     if !compared.is_empty() {
@@ -245,45 +246,97 @@ fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
     table(&rows)
 }
 
+/// What `irrun MODEL.xml --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    outputs: Vec<OutputReport>,
+    /// The variables after the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variables: Vec<VariableReport>,
+    /// With `--profile`: the time of each layer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<LayerTime>,
+    /// With `--expect`: how the outputs differ from what is expected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    expected: Vec<Comparison>,
+}
+
+/// An output at a glance.
+#[derive(Serialize, JsonSchema)]
+struct OutputReport {
+    index: usize,
+    /// The first name of its tensor, or that of its layer.
+    name: String,
+    /// The name of its layer.
+    layer: String,
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: Vec<usize>,
+    /// The least value that is not NaN; null where it is not finite.
+    min: Option<f64>,
+    /// The greatest.
+    max: Option<f64>,
+    /// The mean.
+    mean: Option<f64>,
+    /// How many values are NaN.
+    nan: usize,
+    /// The first values as text.
+    first: Vec<String>,
+    /// The files that it was written to.
+    files: Vec<String>,
+}
+
+/// A variable after a run.
+#[derive(Serialize, JsonSchema)]
+struct VariableReport {
+    id: String,
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: Vec<usize>,
+}
+
 fn report(
     ports: &[Port],
     outputs: &[Tensor],
     targets: &[Target],
     (session, variables): (&Session, &[(String, Tensor)]),
-) -> Value {
-    let list = ports.iter().zip(outputs).enumerate().map(|(i, (port, tensor))| {
+) -> Report {
+    let output = |(i, (port, tensor)): (usize, (&Port, &Tensor))| {
         let s = Statistics::of(tensor);
         let files = targets.iter().filter(|t| match t {
             Target::Npy(k, _) => *k == i,
             Target::Npz(list, _) => list.contains(&i),
         });
-        json!({
-            "index": i,
-            "name": port.shown(),
-            "layer": port.friendly,
-            "type": tensor.element_type().name(),
-            "shape": tensor.sizes(),
-            "min": number(s.min),
-            "max": number(s.max),
-            "mean": number(s.mean),
-            "nan": s.nans,
-            "first": s.first,
-            "files": files.map(|t| t.path().display().to_string()).collect::<Vec<_>>(),
-        })
-    });
-    let mut report = json!({ "schema": 1, "outputs": list.collect::<Vec<_>>() });
-    if !variables.is_empty() {
-        let variable = |(id, t): &(String, Tensor)| json!({ "id": id, "type": t.element_type().name(), "shape": t.sizes() });
-        report["variables"] = variables.iter().map(variable).collect();
+        OutputReport {
+            index: i,
+            name: port.shown().to_owned(),
+            layer: port.friendly.clone(),
+            element_type: tensor.element_type().name(),
+            shape: tensor.sizes().to_vec(),
+            min: finite(s.min),
+            max: finite(s.max),
+            mean: finite(s.mean),
+            nan: s.nans,
+            first: s.first,
+            files: files.map(|t| t.path().display().to_string()).collect(),
+        }
+    };
+    let variable = |(id, t): &(String, Tensor)| VariableReport {
+        id: id.clone(),
+        element_type: t.element_type().name(),
+        shape: t.sizes().to_vec(),
+    };
+    Report {
+        outputs: ports.iter().zip(outputs).enumerate().map(output).collect(),
+        variables: variables.iter().map(variable).collect(),
+        layers: profile::report(&session.profile(), 1),
+        expected: Vec::new(),
     }
-    let steps = session.profile();
-    if !steps.is_empty() {
-        report["layers"] = profile::json(&steps, 1);
-    }
-    report
 }
 
 /// JSON has no infinities.
-fn number(v: f64) -> Value {
-    if v.is_finite() { json!(v) } else { Value::Null }
+fn finite(v: f64) -> Option<f64> {
+    Some(v).filter(|v| v.is_finite())
 }

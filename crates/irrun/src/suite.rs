@@ -3,12 +3,13 @@
 use crate::args::TestArgs;
 use crate::case::{self, Case};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::text::{glob, nearest};
-use crate::{limits, print};
+use crate::text::{Glob, nearest};
+use crate::{json, limits, print};
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -37,13 +38,14 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let expected = count(|o| matches!(o, Outcome::FailedAsExpected));
     let passed = outcomes.len() - failed - skipped - expected;
     if args.json {
-        let case = |(dir, outcome): &(PathBuf, Outcome)| {
-            json!({ "case": dir.display().to_string(), "passed": matches!(outcome, Outcome::Passed),
-                    "outcome": outcome.name(), "message": outcome.message() })
+        let case = |(dir, outcome): &(PathBuf, Outcome)| CaseReport {
+            case: dir.display().to_string(),
+            passed: matches!(outcome, Outcome::Passed),
+            outcome: outcome.name(),
+            message: outcome.message().map(str::to_owned),
         };
-        let cases: Vec<_> = outcomes.iter().map(case).collect();
-        print::json(&json!({ "schema": 1, "passed": passed, "failed": failed, "skipped": skipped,
-                            "failed_as_expected": expected, "cases": cases }))?;
+        let cases = outcomes.iter().map(case).collect();
+        json::print(&Report { passed, failed, skipped, failed_as_expected: expected, cases })?;
     } else {
         for (dir, outcome) in &outcomes {
             match outcome {
@@ -64,6 +66,29 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     Ok(if failed == 0 { Exit::Good } else { Exit::Failed })
 }
 
+/// What `irrun test --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    passed: usize,
+    failed: usize,
+    /// Cases with an operation that irrun does not know.
+    skipped: usize,
+    failed_as_expected: usize,
+    cases: Vec<CaseReport>,
+}
+
+/// What became of a case.
+#[derive(Serialize, JsonSchema)]
+struct CaseReport {
+    /// Its folder.
+    case: String,
+    passed: bool,
+    /// `passed`, `failed`, `failed as expected` or `skipped`.
+    outcome: &'static str,
+    /// What differs or went wrong, if it failed.
+    message: Option<String>,
+}
+
 /// The case folders below some directories, each of which must have some. A folder that two of
 /// them lead to counts once.
 fn cases(below: &[PathBuf]) -> Result<Vec<PathBuf>> {
@@ -81,13 +106,13 @@ fn cases(below: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// A pattern that no case has is mistyped, or its case is gone: what it was to watch, it does not.
-fn all_name_a_case(patterns: &[String], dirs: &[PathBuf]) -> Result<()> {
+fn all_name_a_case(patterns: &[Glob], dirs: &[PathBuf]) -> Result<()> {
     let names: Vec<_> = dirs.iter().map(|dir| name(dir)).collect();
-    let idle = patterns.iter().filter(|pattern| !names.iter().any(|name| glob(pattern, name)));
+    let idle = patterns.iter().filter(|pattern| !names.iter().any(|name| pattern.matches(name)));
     let described: Vec<String> = idle
-        .map(|pattern| match nearest(pattern, names.iter().map(|name| &**name)) {
+        .map(|pattern| match nearest(pattern.as_str(), names.iter().map(|name| &**name)) {
             Some(near) => format!("{pattern} (did you mean \"{near}\"?)"),
-            None => pattern.clone(),
+            None => pattern.to_string(),
         })
         .collect();
     ensure!(
@@ -138,7 +163,7 @@ fn outcome(dir: &Path, args: &TestArgs, options: &Options) -> Outcome {
         }
         case.run(options, &threads).map(|_| Outcome::Passed)
     });
-    let must_fail = args.expect_failure.iter().any(|pattern| glob(pattern, &name(dir)));
+    let must_fail = args.expect_failure.iter().any(|pattern| pattern.matches(&name(dir)));
     match result {
         Ok(Outcome::Passed) if must_fail => Outcome::Failed("passes, but must fail".to_owned()),
         Err(_) if must_fail => Outcome::FailedAsExpected,

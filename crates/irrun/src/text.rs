@@ -1,6 +1,9 @@
 //! Small grammars and forms of text: Python literals, globs, near misses, numbers.
 
+use globset::{GlobBuilder, GlobMatcher};
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 
 /// A Python dictionary of strings, booleans and tuples, as numpy's headers hold it.
 pub struct PyDict {
@@ -159,32 +162,40 @@ impl PyParser<'_> {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `*` is any text and `?` any character.
-pub fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p + 1, t));
-                p += 1;
-            }
-            Some(&c) if c == '?' || c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match star {
-                Some((after, from)) => {
-                    star = Some((after, from + 1));
-                    (p, t) = (after, from + 1);
-                }
-                None => return false,
-            },
-        }
+/// A pattern of names, in which `*` is any text, `?` any character, `[ab]` one of some and `{x,y}`
+/// either of two; a name matches itself whatever is in it.
+#[derive(Clone, Debug)]
+pub struct Glob {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+impl FromStr for Glob {
+    type Err = globset::Error;
+
+    fn from_str(text: &str) -> Result<Glob, globset::Error> {
+        // A slash is a character like others in names of layers.
+        let glob = GlobBuilder::new(text).literal_separator(false).build()?;
+        Ok(Glob { text: text.to_owned(), matcher: glob.compile_matcher() })
     }
-    pattern[p..].iter().all(|c| *c == '*')
+}
+
+impl Glob {
+    /// The pattern itself.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        self.text == name || self.matcher.is_match(name)
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The known word nearest to a mistyped one, if any is near.
@@ -253,8 +264,10 @@ mod tests {
 
     #[test]
     fn globs() {
-        assert!(glob("*", "") && glob("a*c", "abbc") && glob("?b*", "abc") && glob("a**", "a"));
+        let glob = |pattern: &str, name: &str| pattern.parse::<Glob>().unwrap().matches(name);
+        assert!(glob("*", "") && glob("a*c", "ab/bc") && glob("?b*", "abc") && glob("a**", "a"));
         assert!(!glob("a*c", "abd") && !glob("?", "") && !glob("", "a"));
+        assert!(glob("{a,b}[0-3]", "b2") && glob("x[0]", "x[0]") && glob("../*", "../.."));
     }
 
     #[test]

@@ -33,6 +33,11 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     })
 }
 
+/// Whether a command line, understood or not, asks for a report for programs.
+pub fn wants_json(args: &[OsString]) -> bool {
+    args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json")
+}
+
 fn commands() -> Vec<String> {
     let mut names = vec!["help".to_owned()];
     names.extend(Cli::command().get_subcommands().map(|c| c.get_name().to_owned()));

@@ -4,10 +4,11 @@ use super::difference::{Bin, Difference, Element};
 use super::{Tolerance, show};
 use infer::PartialShape;
 use runtime::Tensor;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Two tensors of one name. `a` is what is judged, `b` what it is judged by.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The name of both.
     pub name: String,

@@ -4,11 +4,12 @@ use super::{Tolerance, excess, index};
 use anyhow::{Result, anyhow};
 use ir::ElementType;
 use runtime::Tensor;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How two tensors of one shape differ. `a` is what is judged, `b` what it is judged by.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Difference {
     /// Number of elements.
     pub elements: usize,
@@ -40,7 +41,7 @@ pub struct Difference {
 }
 
 /// One element in both tensors.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Element {
     /// Where it is.
     pub index: Vec<usize>,
@@ -57,7 +58,7 @@ pub struct Element {
 }
 
 /// Elements with `above < |a − b| <= up_to`; the first bin of all holds those that are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bin {
     /// Lower bound.
     pub above: f64,

@@ -8,10 +8,11 @@ pub mod tolerance;
 use anyhow::{Result, anyhow, bail};
 use ir::ElementType;
 use runtime::Tensor;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How far values may be apart: `|got - expected| <= atol + rtol * |expected|`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Tolerance {
     /// Relative to the expected value.
     pub rtol: f64,
