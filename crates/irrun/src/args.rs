@@ -2,6 +2,7 @@
 
 use crate::diff::DiffArgs;
 use crate::expect::ExpectArgs;
+use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
 use crate::text::Glob;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -37,6 +38,8 @@ pub enum Command {
     Run(RunArgs),
     /// Check a model and infer its shapes; nothing is executed.
     Check(CheckArgs),
+    /// Generate text from a language model: tokenizer, model, detokenizer.
+    Generate(GenerateArgs),
     /// Run every case folder below some directories and compare with its goldens.
     Test(TestArgs),
     /// Measure load, check, plan, first run and the steady state.
@@ -248,7 +251,11 @@ pub struct Common {
 /// Threads that a process is given at most; of many more the system has not the memory.
 const MOST_THREADS: usize = 1024;
 
-fn threads(text: &str) -> Result<usize, String> {
+/// Reads a number of threads.
+///
+/// # Errors
+/// What it may be.
+pub fn threads(text: &str) -> Result<usize, String> {
     let wanted = || format!("give a whole number from 1 to {MOST_THREADS}");
     text.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wanted)
 }

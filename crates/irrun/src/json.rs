@@ -4,7 +4,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;
-use crate::{bench, case_file, check, diff, inspect, operations, print, run, suite};
+use crate::{bench, case_file, check, diff, generate, inspect, operations, print, run, suite};
 use ir::Diagnostics;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
@@ -74,6 +74,7 @@ pub const SCHEMAS: &[(&str, fn() -> Schema)] = &[
     ("check", report::<check::Report>),
     ("diff", report::<diff::Report>),
     ("error", report::<Failed>),
+    ("generate", report::<generate::Report>),
     ("inspect", report::<inspect::Report<'static>>),
     ("ops", report::<operations::Report>),
     ("run", report::<run::Report>),

@@ -15,6 +15,7 @@ pub mod draw;
 pub mod exit;
 pub mod expect;
 pub mod finding;
+pub mod generate;
 pub mod inspect;
 pub mod json;
 pub mod limits;

@@ -5,7 +5,7 @@
 use irrun::args::Command;
 use irrun::exit::Exit;
 use irrun::{
-    bench, check, diff, draw, inspect, json, limits, operations, print, run, suite, usage,
+    bench, check, diff, draw, generate, inspect, json, limits, operations, print, run, suite, usage,
 };
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         None => run::run(&cli.run),
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Check(args)) => check::check(args),
+        Some(Command::Generate(args)) => generate::generate(args),
         Some(Command::Test(args)) => suite::test(args),
         Some(Command::Bench(args)) => bench::bench(args),
         Some(Command::Inspect(args)) => inspect::inspect(args),

@@ -5,7 +5,7 @@ use crate::text::escaped;
 use anyhow::Context;
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Prints a text for people, whose control characters are shown and not obeyed.
 ///
@@ -36,6 +36,24 @@ pub fn raw(text: impl Display) -> Result<(), Failure> {
 /// As [`text()`].
 pub fn line(line: impl Display) -> Result<(), Failure> {
     text(format_args!("{line}\n"))
+}
+
+/// Prints a piece of a longer text at once: as it is, but for a terminal without what that would
+/// obey. Whether anybody still reads.
+///
+/// # Errors
+/// As [`text()`].
+pub fn piece(text: &str) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    let shown = match out.is_terminal() {
+        true => escaped(text, |c| matches!(c, '\n' | '\t')),
+        false => Cow::Borrowed(text),
+    };
+    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("the text cannot be written").or_exit(Exit::Input),
+    }
 }
 
 /// Tells something on standard error, if anybody listens.

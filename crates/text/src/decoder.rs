@@ -1,0 +1,122 @@
+//! Tokens to text as they come.
+
+use crate::error::Error;
+
+/// Text of tokens, piece by piece. A token may be a part of a character, and its text may depend
+/// on the token before it, so the last few are decoded together.
+#[derive(Default)]
+pub(crate) struct StreamDecoder {
+    window: Vec<i64>,
+    /// Bytes of the window's text that have been given.
+    told: usize,
+}
+
+/// Tokens that the window is cut to.
+const CONTEXT: usize = 8;
+/// Tokens at which it is cut, at the end of a character if there is one.
+const LONG: usize = 16;
+/// Tokens at which it is cut anywhere.
+const TOO_LONG: usize = 64;
+/// Bytes that a character may lack when its first ones are there.
+const INCOMPLETE: usize = 3;
+
+impl StreamDecoder {
+    /// The text that a token adds, without a character that is not complete.
+    pub(crate) fn push(
+        &mut self,
+        token: i64,
+        decode: &mut dyn FnMut(&[i64]) -> Result<String, Error>,
+    ) -> Result<String, Error> {
+        self.window.push(token);
+        let text = decode(&self.window)?;
+        let certain = complete(&text);
+        let piece = text.get(self.told..certain).unwrap_or_default().to_owned();
+        let whole = certain == text.len();
+        if whole && certain > 0 && certain == self.told {
+            // A special token, which would fill the window with nothing.
+            self.window.pop();
+        }
+        self.told = self.told.max(certain);
+        if self.window.len() >= TOO_LONG || whole && self.window.len() >= LONG {
+            self.window.drain(..self.window.len() - CONTEXT);
+            self.told = complete(&decode(&self.window)?);
+        }
+        Ok(piece)
+    }
+
+    /// What is left when no more tokens come.
+    pub(crate) fn rest(
+        &mut self,
+        decode: &mut dyn FnMut(&[i64]) -> Result<String, Error>,
+    ) -> Result<String, Error> {
+        let text = decode(&self.window)?;
+        Ok(text.get(self.told..).unwrap_or_default().to_owned())
+    }
+}
+
+/// Length of a text without the characters at its end that more bytes may complete: up to three
+/// U+FFFD, which stand for the first bytes of a character.
+fn complete(text: &str) -> usize {
+    let bytes = text.chars().rev().take(INCOMPLETE).take_while(|c| *c == '\u{FFFD}');
+    text.len() - bytes.map(char::len_utf8).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens are bytes.
+    fn decode(tokens: &[i64]) -> Result<String, Error> {
+        let bytes: Vec<u8> = tokens.iter().map(|t| *t as u8).collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn pieces(text: &[u8]) -> Vec<String> {
+        let mut decoder = StreamDecoder::default();
+        let tokens = text.iter().map(|byte| i64::from(*byte));
+        let mut pieces: Vec<String> =
+            tokens.map(|token| decoder.push(token, &mut decode).unwrap()).collect();
+        pieces.push(decoder.rest(&mut decode).unwrap());
+        pieces
+    }
+
+    #[test]
+    fn whole_characters() {
+        let expected = ["a", "", "é", "", "", "", "😀", "b", ""];
+        assert_eq!(pieces("aé😀b".as_bytes()), expected);
+    }
+
+    #[test]
+    fn the_pieces_are_the_text() {
+        let text = "Größe, 你好世界! 😀🚀 and so on. ".repeat(20);
+        assert_eq!(pieces(text.as_bytes()).concat(), text);
+        // A character that is never completed.
+        assert_eq!(pieces(b"ab\xF0\x9F").concat(), "ab\u{FFFD}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_do_not_stop_it() {
+        let text = [vec![0x80; 300], b"end".to_vec()].concat();
+        let pieces = pieces(&text);
+        assert!(pieces[100].contains('\u{FFFD}'), "{pieces:?}");
+        assert!(pieces.concat().ends_with("end"));
+    }
+
+    /// A decoder that drops the space before the first token, as SentencePiece's, and special
+    /// tokens.
+    #[test]
+    fn spaces_between_tokens_stay() {
+        let words = ["▁the", "▁", "▁rat", "s", "▁are"];
+        let mut decode = |tokens: &[i64]| {
+            let plain = tokens.iter().filter(|token| **token % 40 < 20);
+            let text: String = plain.map(|t| words[*t as usize % 5]).collect();
+            let text = text.replace('▁', " ");
+            Ok(text.strip_prefix(' ').unwrap_or(&text).to_owned())
+        };
+        let mut decoder = StreamDecoder::default();
+        let tokens: Vec<i64> = (0..100).collect();
+        let text: String =
+            tokens.iter().map(|token| decoder.push(*token, &mut decode).unwrap()).collect();
+        assert_eq!(text, decode(&tokens).unwrap());
+    }
+}
