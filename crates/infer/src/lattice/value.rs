@@ -159,7 +159,11 @@ impl PartialValue {
     /// The elements as exact 64-bit integers, if all are known integers. Values of u64 beyond
     /// `i64::MAX` wrap, so that 2^64-1 reads as -1.
     pub fn i64s(&self) -> Option<Vec<i64>> {
-        self.intervals()?.iter().map(|v| v.value().map(wrap_i64)).collect()
+        match &self.elements {
+            Elements::Int(v) => v.iter().map(|v| v.value().map(wrap_i64)).collect(),
+            // Axes and counts that a file has as numbers.
+            Elements::Real(_) => self.f64s()?.into_iter().map(whole).collect(),
+        }
     }
 
     /// The elements as floating-point numbers, if all are known.
@@ -244,6 +248,11 @@ fn interval_text(v: Interval, element_type: ElementType) -> String {
         None if v.hi >= Interval::INF => format!("{}..", v.lo),
         None => format!("{}..{}", v.lo, v.hi),
     }
+}
+
+/// A number without its fraction, if it is one.
+fn whole(value: f64) -> Option<i64> {
+    value.is_finite().then(|| i64::try_from(f64_to_int(value)).ok())?
 }
 
 /// The low 64 bits, as two's complement.

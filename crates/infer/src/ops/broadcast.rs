@@ -170,7 +170,7 @@ impl Op for Tile {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        cx.expect_integer(1)?;
+        cx.expect_whole(1)?;
         cx.expect_rank(1, 0..=1)?;
         let repeats = cx.intervals(1);
         let count = cx.shape(1).volume().size();

@@ -77,7 +77,7 @@ impl NonMaxSuppression {
 
     fn expect_scalars(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
         let rank = if matches!(self.kind, Kind::V5 | Kind::Rotated) { 1 } else { 0 };
-        cx.expect_integer(2)?;
+        cx.expect_axes(2)?;
         for input in 3..cx.input_count() {
             cx.expect_real(input)?;
         }

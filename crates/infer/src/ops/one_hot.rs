@@ -65,7 +65,7 @@ impl Op for OneHot {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
         cx.expect_integer(0)?;
-        cx.expect_integer(1)?;
+        cx.expect_whole(1)?;
         for input in 1..4 {
             cx.expect_rank(input, 0..=0)?;
         }

@@ -55,8 +55,8 @@ impl Op for ScatterElementsUpdate {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(4..=4)?;
         let element_type = scatter::element_type(cx, 2, self.reduction)?;
-        cx.expect_integer(1)?;
-        cx.expect_integer(3)?;
+        cx.expect_whole(1)?;
+        cx.expect_whole(3)?;
         let (data, indices, updates) = (cx.shape(0), cx.shape(1), cx.shape(2));
         cx.expect_one(3, "axis")?;
         require!(2; updates.is_compatible(indices), "is {updates}, but the indices are {indices}");

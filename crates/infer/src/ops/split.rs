@@ -83,7 +83,7 @@ impl Op for Split {
         let inputs = if self.parts.is_some() { 2 } else { 3 };
         cx.expect_inputs(inputs..=inputs)?;
         for input in 1..inputs {
-            cx.expect_integer(input)?;
+            cx.expect_axes(input)?;
         }
         if inputs == 3 {
             cx.expect_rank(2, 1..=1)?;

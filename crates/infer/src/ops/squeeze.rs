@@ -44,7 +44,7 @@ impl Op for Squeeze {
         let least = if self.kind == Kind::Unsqueeze { 2 } else { 1 };
         cx.expect_inputs(least..=2)?;
         if cx.input_count() == 2 {
-            cx.expect_integer(1)?;
+            cx.expect_axes(1)?;
             cx.expect_rank(1, 0..=1)?;
         }
         let shape = match self.kind {

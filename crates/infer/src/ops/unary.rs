@@ -155,7 +155,8 @@ impl Unary {
 
     fn expect_types(&self, cx: &InferCx<'_>) -> Result<ElementType, RuleError> {
         match self.kind {
-            Kind::LogicalNot => cx.expect_boolean(0),
+            // Numbers that are 0 become 1, and others 0.
+            Kind::LogicalNot => cx.expect_condition(0),
             Kind::BitwiseNot => cx.expect_type(0, "an integer or boolean type", |t| {
                 t.is_integral() || t == ElementType::Boolean
             }),
@@ -258,7 +259,7 @@ mod tests {
             ("ReLU", "opset1", f(F32, "1,?"), Ok("f32[1,?]")),
             ("Exp", "opset1", f(I32, "..."), Ok("i32[...]")),
             ("IsNaN", "opset10", f(F16, "3"), Ok("boolean[3]")),
-            ("LogicalNot", "opset1", f(F32, "3"), Err("must be boolean, not f32")),
+            ("LogicalNot", "opset1", f(F32, "3"), Ok("f32[3]")),
             ("Mish", "opset4", f(I32, "3"), Err("must be a floating-point type, not i32")),
             ("Abs", "opset1", f(Boolean, "3"), Err("must be a numeric type, not boolean")),
             ("Elu", "opset1", f(F32, "3"), Err("attribute alpha: is missing")),

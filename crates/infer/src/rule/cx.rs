@@ -166,6 +166,25 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "an integer type", ElementType::is_integral)
     }
 
+    /// The element type of an input of axes or counts: integers, or the numbers and truth values
+    /// that files have in their place and OpenVINO takes for integers.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_axes(&self, input: usize) -> Result<ElementType, RuleError> {
+        let counts = |t: ElementType| t == ElementType::Boolean || t.is_integral() || t.is_real();
+        self.expect_type(input, "an integer type", counts)
+    }
+
+    /// The element type of an input of integers, or of truth values in their place.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn expect_whole(&self, input: usize) -> Result<ElementType, RuleError> {
+        let whole = |t: ElementType| t == ElementType::Boolean || t.is_integral();
+        self.expect_type(input, "an integer type", whole)
+    }
+
     /// The element type of an input of indices or sizes: i32 or i64.
     ///
     /// # Errors

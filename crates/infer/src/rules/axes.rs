@@ -66,7 +66,13 @@ pub fn normalize_unique(
 /// # Errors
 /// When that input is no list of integers, and as [`normalize_all`].
 pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
-    cx.expect_integer(input)?;
+    // Constants may be numbers, as OpenVINO has it.
+    let known = cx.value(input).is_some();
+    if known {
+        cx.expect_axes(input)?
+    } else {
+        cx.expect_integer(input)?
+    };
     cx.expect_rank(input, 0..=1)?;
     let (Some(rank), Some(values)) = (cx.rank(0), cx.ints(input)) else { return Ok(None) };
     normalize_all(&values, rank, input).map(Some)

@@ -7,7 +7,7 @@ use crate::tensor::dispatch::with_type;
 use infer::InputSet;
 use infer::ops::unary::{Form, Kind, Unary};
 use kernels::convert::{Decoder, Encoder, decode, encode};
-use kernels::num::{Stored, bf16, f16};
+use kernels::num::{Stored, Wide, bf16, f16};
 use kernels::unary as k;
 use std::marker::PhantomData;
 
@@ -17,6 +17,12 @@ impl Lower for Unary {
         let refused = || LowerError::element_type(0, element_type);
         match self.kind() {
             Kind::Identity => return Ok(Box::new(SameBytes)),
+            Kind::LogicalNot if element_type != ElementType::Boolean => {
+                let kernel = with_type!(element_type, stored T => {
+                    Box::new(NotNumber::<T>(PhantomData)) as Box<dyn Kernel>
+                });
+                return kernel.ok_or_else(refused);
+            }
             Kind::LogicalNot => return Ok(Box::new(Not)),
             Kind::BitwiseNot if element_type == ElementType::Boolean => return Ok(Box::new(Not)),
             Kind::BitwiseNot => return integer(element_type, k::IntUnary::Not).ok_or_else(refused),
@@ -290,6 +296,24 @@ impl<T: Stored> Kernel for Test<T> {
 
     fn name(&self) -> &'static str {
         "test"
+    }
+}
+
+/// Logical negation of numbers, in their own type.
+struct NotNumber<T>(PhantomData<T>);
+
+impl<T: Stored> Kernel for NotNumber<T> {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let (from, to) = (cx.input::<T>(0), cx.output::<T>(0));
+        for (to, from) in to.iter_mut().zip(from) {
+            let number: f64 = from.widen().narrow();
+            *to = T::from_i64(i64::from(number == 0.0));
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "not"
     }
 }
 

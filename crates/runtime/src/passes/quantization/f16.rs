@@ -9,6 +9,7 @@ use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::convert::Convert;
+use infer::ops::variable::Variable;
 use infer::{Fact, infer_op};
 use ir::ElementType::{self, F16, F32};
 use std::collections::{HashMap, HashSet};
@@ -96,7 +97,8 @@ fn widen_node(
     let is_f16 = |net: &Net, v: &ValueId| net.values[*v].fact.element_type == F16;
     let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(rewriter.net, v));
     let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
-    let op = node.op().filter(|_| has_f16 && !bodies)?;
+    let is_variable = node.is::<Variable>().is_some();
+    let op = node.op().filter(|_| has_f16 && !bodies && !is_variable)?;
     let facts: Vec<Fact> = rewriter.net.input_facts(node).into_iter().map(in_f32).collect();
     let to_f16 = node.is::<Convert>().is_some() && is_f16(rewriter.net, node.outputs.first()?);
     let (given, _) =
