@@ -21,6 +21,7 @@ impl<'g> GraphEdit<'g> {
         let parts = Parts {
             name: graph.name().to_owned(),
             version: graph.version(),
+            legacy_version: graph.legacy_version(),
             is_body: graph.is_body(),
             layers: graph.layers().to_vec(),
             edges: graph.edges().to_vec(),
