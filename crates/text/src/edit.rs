@@ -23,7 +23,6 @@ impl<'g> GraphEdit<'g> {
             version: graph.version(),
             legacy_version: graph.legacy_version(),
             is_body: graph.is_body(),
-            legacy_version: graph.legacy_version(),
             layers: graph.layers().to_vec(),
             edges: graph.edges().to_vec(),
             notes: graph.notes().to_vec(),
