@@ -60,6 +60,8 @@ codes! {
     Cycle = 207,
     /// A port map or back edge does not fit the body or the layer.
     PortMap = 208,
+    /// Layers that no output needs.
+    DeadLayers = 209,
     /// An attribute of an operation is missing, malformed or out of range.
     Attribute = 301,
     /// An attribute that the operation does not have.
@@ -68,6 +70,12 @@ codes! {
     Weights = 401,
     /// The `.bin` goes on long after the last constant.
     UnusedWeights = 402,
+    /// Constants share a part of their bytes.
+    OverlappingWeights = 403,
+    /// Weights that are no number, infinite or subnormal.
+    NotFinite = 404,
+    /// A constant holds the same bytes as another.
+    DuplicateConstant = 405,
     /// An input has a type the operation does not take.
     Type = 501,
     /// Shapes or values break a rule of the operation.
@@ -76,6 +84,8 @@ codes! {
     Declared = 503,
     /// Shapes are given as ranges, and not every size in them was tried.
     Unproven = 504,
+    /// A tensor is converted to a type that holds less, and back.
+    LossyConvert = 505,
     /// No operation of that type and version exists here.
     Unsupported = 601,
     /// The operation cannot be executed for these types, shapes or attributes.

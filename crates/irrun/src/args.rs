@@ -1,9 +1,14 @@
 //! The flags. Their help is what the README and the man page say.
 
 use crate::diff::DiffArgs;
+use crate::draw::GraphArgs;
+use crate::edit::EditArgs;
 use crate::expect::ExpectArgs;
+use crate::explain::ExplainArgs;
+use crate::extract::ExtractArgs;
 use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
+use crate::reduce::ReduceArgs;
 use crate::text::Glob;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -46,10 +51,18 @@ pub enum Command {
     Bench(BenchArgs),
     /// Tell what a model consists of: inputs, outputs, variables, operations, weights.
     Inspect(InspectArgs),
-    /// Draw a model: Graphviz text of its layers with their types and shapes.
+    /// Draw a model as a page, a picture, or text that Graphviz or Mermaid draws.
     Graph(GraphArgs),
     /// Compare two arrays, archives or directories of arrays.
     Diff(DiffArgs),
+    /// Tell why a size is what it is, or what a code such as IR0502 means.
+    Explain(ExplainArgs),
+    /// Cut a part out of a model, as a model of its own.
+    Extract(ExtractArgs),
+    /// Find the smallest part of a model for which a command still fails.
+    Reduce(ReduceArgs),
+    /// Change names, shapes, outputs or weights of a model.
+    Edit(EditArgs),
     /// List the operations and the opsets they exist in.
     Ops(OpsArgs),
 }
@@ -100,6 +113,10 @@ pub struct RunArgs {
 
 /// Checking a model.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    irrun check model.xml --all\n  \
+    irrun check model.xml --symbolic --shape 'x[N,3,H,W]'\n  \
+    irrun check model.xml --lint --weights")]
 pub struct CheckArgs {
     /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
@@ -113,6 +130,29 @@ pub struct CheckArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
+    /// A size for a name in --shape, such as N in 'x[N,3,224,224]'.
+    #[arg(long, value_name = "N=4")]
+    pub set: Vec<String>,
+    /// Shapes whose sizes are all to work: up to 4096 of them are tried, one by one.
+    #[arg(long, value_name = "NAME[1..8,3,224..640,?]")]
+    pub range: Vec<String>,
+    /// Write shapes as expressions of the open sizes of the inputs, or of the names in --shape.
+    #[arg(long, conflicts_with_all = ["set", "range", "json"])]
+    pub symbolic: bool,
+    /// Say what is odd as well: dead layers, constants that are there twice, ranges of the .bin
+    /// that none has or two share, conversions that lose precision.
+    #[arg(long)]
+    pub lint: bool,
+    /// Look at every weight, and say where there are NaN, infinities and subnormals.
+    #[arg(long)]
+    pub weights: bool,
+    /// Write the model without what can be mended: no dead layers, each constant once, types and
+    /// dims declared as they are inferred.
+    #[arg(long, requires = "output")]
+    pub fix: bool,
+    /// Where the mended model goes.
+    #[arg(short, long, value_name = "FILE.xml", requires = "fix")]
+    pub output: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -197,23 +237,6 @@ pub struct InspectArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Drawing a model.
-#[derive(Debug, Args)]
-pub struct GraphArgs {
-    /// The model, or a directory that holds model.xml.
-    #[arg(value_name = "MODEL.xml")]
-    pub model: PathBuf,
-    /// Where the drawing goes; without it, it is printed. `dot -Tsvg FILE.dot` makes a picture.
-    #[arg(short, long, value_name = "FILE.dot")]
-    pub output: Option<PathBuf>,
-    /// Draw the layers whose name matches, with * and ?, and what lies directly between them.
-    #[arg(long, value_name = "GLOB")]
-    pub only: Option<Glob>,
-    /// Shapes to use in place of those the model declares.
-    #[arg(long, value_name = "NAME[1,3,?,?]")]
-    pub shape: Vec<String>,
 }
 
 /// Listing operations.

@@ -38,6 +38,31 @@ fn models_in(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_xml).collect()
 }
 
+/// The layer that a name or an id means; a name goes before an id, and the tensor names of its
+/// outputs are names of a layer as well.
+///
+/// # Errors
+/// With the name that was probably meant.
+pub fn layer(graph: &Graph, key: &str) -> Result<usize> {
+    let layers = graph.layers();
+    let named = |l: &Layer| l.outputs.iter().any(|port| port.names.iter().any(|n| n == key));
+    let by_id = || key.parse().ok().and_then(|id| graph.find(id));
+    let found = layers.iter().position(|l| l.name == key);
+    let found = found.or_else(|| layers.iter().position(named)).or_else(by_id);
+    found.with_context(|| {
+        // People leave out the scopes.
+        let ends = layers
+            .iter()
+            .map(|l| l.name.as_str())
+            .find(|name| name.strip_suffix(key).is_some_and(|rest| rest.ends_with(['/', '.'])));
+        let near = ends.or_else(|| nearest(key, layers.iter().map(|l| l.name.as_str())));
+        match near {
+            Some(near) => format!("there is no layer \"{key}\"; did you mean \"{near}\"?"),
+            None => format!("there is no layer \"{key}\"; `irrun check --all` lists the layers"),
+        }
+    })
+}
+
 /// An input or output as people may name it.
 #[derive(Clone, Debug)]
 pub struct Port {

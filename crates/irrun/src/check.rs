@@ -5,9 +5,10 @@ use crate::args::CheckArgs;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{Finding, counts, is_note, told};
+use crate::symbolic::{self, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{json, print, ranges};
+use crate::{json, lint, print, ranges, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -25,7 +26,8 @@ const HEAP: usize = 8 << 20;
 /// When there is no such file, or a flag is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     runtime::prefer_large_heap(HEAP);
-    let graph = match ir::read(bind::model_file(&args.model)) {
+    let model = bind::model_file(&args.model);
+    let graph = match ir::read(&model) {
         Ok(graph) => graph,
         Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {
             return Err(problems).or_exit(Exit::Model);
@@ -42,27 +44,83 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     };
     // The process ends with the check: the system takes back the memory as a whole.
     let graph = ManuallyDrop::new(graph);
-    let declared = Declared::new(&graph, &args.shape)?;
     some_layer_is_meant(args, &graph)?;
+    if args.symbolic {
+        return symbolic(args, &graph);
+    }
+    let shapes = [&args.shape[..], &args.range].concat();
+    let shapes = symbolic::substituted(&shapes, &args.set).or_exit(Exit::Usage)?;
+    let declared = Declared::new(&graph, &shapes)?;
     let Analysis { facts, findings } =
         infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
     let facts = ManuallyDrop::new(facts);
     let mut all: Vec<Diagnostic> = graph.warnings().to_vec();
     all.extend(findings);
-    if !args.shape.is_empty() {
+    if !shapes.is_empty() {
         // What a file declares is for the shapes it declares.
         all.retain(|p| p.code != Code::Declared);
     }
     if !all.iter().any(|p| p.severity == Severity::Error) {
-        all.extend(ranges::prove(&graph, &declared));
+        all.extend(ranges::prove(&graph, &declared, !args.range.is_empty()));
+    }
+    if args.lint {
+        all.extend(lint::findings(&graph));
+    }
+    if args.weights {
+        all.extend(lint::weights(&graph));
     }
     Diagnostic::sort(&mut all);
+    if let Some(path) = &args.output {
+        let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
+        surgery::write(&fixed, &model, path)?;
+    }
     if args.json {
         json::print(&Report::new(layers(&graph, &facts), &all, graph.source()))?;
     } else {
         print::text(text(args, &graph, &facts, &all))?;
     }
     Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
+}
+
+/// Lists layers with their shapes as expressions of the sizes of the inputs.
+fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
+    let symbols = Symbols::new(graph, &args.shape)?;
+    let runs = symbols.runs(graph);
+    if runs.is_empty() {
+        let error = anyhow!(
+            "no sizes were found that work for {}; name those that belong together, as in --shape \
+             'a[N,L],b[N,L]', and give those that are fixed",
+            symbols.names.join(", ")
+        );
+        return Err(Failure { exit: Exit::Failed, error });
+    }
+    let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
+    for position in live(graph) {
+        let Some(layer) = graph.layers().get(position).filter(|l| chosen(args, l)) else {
+            continue;
+        };
+        let tensors: Vec<OutputRef> = match layer.is("Result") {
+            true => graph.inputs_of(position).to_vec(),
+            false => {
+                (0..layer.outputs.len()).map(|port| OutputRef { layer: position, port }).collect()
+            }
+        };
+        let shape = |t: &OutputRef| symbolic::shape(&runs, *t, &symbols.names);
+        let shapes: Vec<String> = tensors.iter().map(shape).collect();
+        let op_type = format!("{}-{}", layer.op_type, layer.version);
+        rows.push(vec![layer.id.to_string(), op_type, layer.name.clone(), shapes.join("  ")]);
+    }
+    let sizes = plural(runs.len(), "choice");
+    print::text(format!("{}\nfound and tested with {sizes} of sizes\n", table(&rows)))?;
+    Ok(Exit::Good)
+}
+
+/// Whether a layer is listed.
+fn chosen(args: &CheckArgs, layer: &Layer) -> bool {
+    match &args.only {
+        Some(pattern) => pattern.matches(&layer.name),
+        None => args.all || layer.is("Parameter") || layer.is("Result"),
+    }
 }
 
 /// A pattern that no layer matches is mistyped.
@@ -168,19 +226,17 @@ fn declared_shape(port: &Port) -> PartialShape {
 }
 
 fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic]) -> String {
-    let chosen = |layer: &Layer| match &args.only {
-        Some(pattern) => pattern.matches(&layer.name),
-        None => args.all || layer.is("Parameter") || layer.is("Result"),
-    };
     let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
     let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for position in live(graph) {
-        let Some(layer) = graph.layers().get(position).filter(|l| chosen(l)) else { continue };
+        let Some(layer) = graph.layers().get(position).filter(|l| chosen(args, l)) else {
+            continue;
+        };
         let outputs = outputs(graph, facts, position);
         for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts)) {
             *unknown.entry(reason).or_default() += 1;
         }
-        let stands_in = args.shape.is_empty();
+        let stands_in = args.shape.is_empty() && args.range.is_empty();
         let shown: Vec<String> = outputs.iter().map(|(f, p)| shown(f, p, stands_in)).collect();
         let kind = format!("{}-{}", layer.op_type, layer.version);
         rows.push(vec![layer.id.to_string(), kind, layer.name.clone(), shown.join("  ")]);

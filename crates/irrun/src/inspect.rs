@@ -2,7 +2,9 @@
 
 use crate::args::InspectArgs;
 use crate::bind::{self, Declared, Port};
+use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::statistics::Constant;
 use crate::table::table;
 use crate::text::plural;
 use crate::{json, print};
@@ -44,6 +46,7 @@ pub struct Report<'a> {
     /// The most frequent first.
     operations: Vec<OperationReport<'a>>,
     weights: Vec<WeightsReport<'a>>,
+    cost: CostReport<'a>,
     /// What the file says of its making, by path.
     notes: BTreeMap<&'a str, &'a str>,
 }
@@ -111,6 +114,29 @@ struct WeightsReport<'a> {
     bytes: u64,
 }
 
+/// What a run costs, as far as shapes are known.
+#[derive(Serialize, JsonSchema)]
+struct CostReport<'a> {
+    /// Elements of weights.
+    parameters: u64,
+    /// Floating-point operations of a run.
+    operations: u64,
+    /// How many layers' operations are not known, because their shapes are open.
+    layers_of_unknown_cost: usize,
+    /// The most bytes of tensors at a time, without weights, if all shapes are known.
+    peak_bytes: Option<u64>,
+    blocks: Vec<BlockReport<'a>>,
+}
+
+/// Layers whose names begin alike.
+#[derive(Serialize, JsonSchema)]
+struct BlockReport<'a> {
+    name: &'a str,
+    layers: usize,
+    parameters: u64,
+    operations: u64,
+}
+
 /// Constants of one element type.
 #[derive(Default)]
 struct Weights {
@@ -162,8 +188,115 @@ struct Inspection<'a> {
     operations: BTreeMap<(&'a str, &'a str), usize>,
     /// By element type.
     weights: BTreeMap<&'a str, Weights>,
+    cost: Cost,
     /// `rt_info` and its like, one line for each value.
     notes: Vec<(String, &'a str)>,
+}
+
+/// What a run costs, as far as shapes are known.
+#[derive(Default)]
+struct Cost {
+    /// Elements of constants that are numbers with a fraction, quantised weights among them.
+    parameters: u64,
+    /// Floating-point operations; of how many layers they are not known.
+    operations: u64,
+    unknown: usize,
+    /// The most bytes of tensors at a time.
+    peak: Option<u64>,
+    /// By the outermost parts of names: layers, parameters, operations.
+    blocks: BTreeMap<String, (usize, u64, u64)>,
+}
+
+impl Cost {
+    fn new(graph: &Graph, facts: &Facts) -> Cost {
+        let mut cost = Cost { peak: cost::peak(graph, facts), ..Cost::default() };
+        let mut seen = BTreeSet::new();
+        for &position in graph.order() {
+            let Some(layer) = graph.layers().get(position).filter(|l| !l.is("Const")) else {
+                continue;
+            };
+            // A constant belongs to the layer that reads it first.
+            let sources = graph.inputs_of(position).iter().map(|source| source.layer);
+            let own = sources.filter(|source| seen.insert(*source));
+            let parameters: u64 = own.map(|source| parameters(graph, source)).sum();
+            let operations = cost::operations(graph, facts, position);
+            cost.unknown += usize::from(operations.is_none());
+            cost.parameters = cost.parameters.saturating_add(parameters);
+            cost.operations = cost.operations.saturating_add(operations.unwrap_or(0));
+            if let Some(block) = outermost(&layer.name) {
+                let entry = cost.blocks.entry(block).or_default();
+                entry.0 += 1;
+                entry.1 = entry.1.saturating_add(parameters);
+                entry.2 = entry.2.saturating_add(operations.unwrap_or(0));
+            }
+        }
+        cost
+    }
+
+    fn text(&self) -> Vec<Vec<String>> {
+        let parameters = row(["parameters", &self.parameters.to_string()]);
+        match self.peak.filter(|_| self.unknown == 0) {
+            Some(peak) => vec![
+                parameters,
+                row(["operations", &format!("{} a run", self.operations)]),
+                row(["memory", &format!("{peak} bytes of tensors at most, without weights")]),
+            ],
+            None => {
+                let open = plural(self.unknown, "layer");
+                let tip = format!("not known: shapes of {open} are open; give --shape");
+                vec![parameters, row(["operations", &tip])]
+            }
+        }
+    }
+
+    fn blocks(&self) -> Vec<Vec<String>> {
+        let block = |(name, (layers, parameters, operations)): (&String, &(usize, u64, u64))| {
+            let mut cells = row(["block", name, &plural(*layers, "layer")]);
+            cells.push(format!("{parameters} parameters"));
+            if self.unknown == 0 {
+                cells.push(format!("{operations} operations"));
+            }
+            cells
+        };
+        self.blocks.iter().map(block).collect()
+    }
+
+    fn report(&self) -> CostReport<'_> {
+        CostReport {
+            parameters: self.parameters,
+            operations: self.operations,
+            layers_of_unknown_cost: self.unknown,
+            peak_bytes: self.peak,
+            blocks: self.blocks.iter().map(BlockReport::new).collect(),
+        }
+    }
+}
+
+impl<'a> BlockReport<'a> {
+    fn new((name, cost): (&'a String, &'a (usize, u64, u64))) -> BlockReport<'a> {
+        let &(layers, parameters, operations) = cost;
+        BlockReport { name, layers, parameters, operations }
+    }
+}
+
+/// The elements of a constant, if it is one of weights.
+fn parameters(graph: &Graph, position: usize) -> u64 {
+    let layer = graph.layers().get(position);
+    let constant = layer.and_then(|layer| Constant::of(graph, layer));
+    let weights = constant.filter(|c| !is_index(c.element_type));
+    weights.map_or(0, |c| u64::try_from(c.elements).unwrap_or(u64::MAX))
+}
+
+/// Types of patterns, axes and indices, which nobody trains.
+fn is_index(element_type: ElementType) -> bool {
+    use ElementType::*;
+    matches!(element_type, I32 | I64 | U32 | U64 | Boolean | String)
+}
+
+/// The block that `irrun graph` would put a layer in first.
+fn outermost(name: &str) -> Option<String> {
+    let scope = crate::draw::scope_of(name)?;
+    (!scope.is_empty()).then(|| scope.iter().take(2).cloned().collect::<Vec<_>>().join("/"))
 }
 
 impl<'a> Inspection<'a> {
@@ -196,6 +329,7 @@ impl<'a> Inspection<'a> {
             variables: infer::variables(graph),
             operations: BTreeMap::new(),
             weights: BTreeMap::new(),
+            cost: Cost::new(graph, facts),
             notes: Vec::new(),
         };
         report.count(graph, &mut BTreeSet::new());
@@ -280,6 +414,8 @@ impl<'a> Inspection<'a> {
             row(["weights", element_type, &constants, &format!("{} bytes", w.bytes)])
         };
         section(&mut text, &self.weights.iter().map(weights).collect::<Vec<_>>());
+        section(&mut text, &self.cost.text());
+        section(&mut text, &self.cost.blocks());
         let note = |(path, value): &(String, &str)| row([path, value]);
         section(&mut text, &self.notes.iter().map(note).collect::<Vec<_>>());
         text
@@ -300,6 +436,7 @@ impl<'a> Inspection<'a> {
             variables: self.variables.iter().map(VariableReport::new).collect(),
             operations: self.by_count().into_iter().map(OperationReport::new).collect(),
             weights: self.weights.iter().map(weights).collect(),
+            cost: self.cost.report(),
             notes: self.notes.iter().map(|(path, value)| (path.as_str(), *value)).collect(),
         }
     }

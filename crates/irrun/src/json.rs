@@ -67,8 +67,11 @@ struct ErrorReport {
     findings: Vec<Finding>,
 }
 
+/// The name of a file below `docs/schema/`, and what it holds.
+pub type Named = (&'static str, fn() -> Schema);
+
 /// The schema of each report by the name of its file below `docs/schema/`.
-pub const SCHEMAS: &[(&str, fn() -> Schema)] = &[
+pub const SCHEMAS: &[Named] = &[
     ("bench", report::<bench::Report<'static>>),
     ("case", of::<case_file::CaseFile>),
     ("check", report::<check::Report>),

@@ -5,7 +5,8 @@
 use irrun::args::Command;
 use irrun::exit::Exit;
 use irrun::{
-    bench, check, diff, draw, generate, inspect, json, limits, operations, print, run, suite, usage,
+    bench, check, diff, draw, edit, explain, extract, generate, inspect, json, limits, operations,
+    print, reduce, run, suite, usage,
 };
 use std::process::ExitCode;
 
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
         Some(Command::Inspect(args)) => inspect::inspect(args),
         Some(Command::Graph(args)) => draw::draw(args),
         Some(Command::Diff(args)) => diff::diff(args),
+        Some(Command::Explain(args)) => explain::explain(args),
+        Some(Command::Extract(args)) => extract::extract(args),
+        Some(Command::Reduce(args)) => reduce::reduce(args),
+        Some(Command::Edit(args)) => edit::edit(args),
         Some(Command::Ops(args)) => operations::ops(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {

@@ -5,8 +5,10 @@ use crate::bind::Declared;
 use infer::{Dim, Inputs, PartialShape};
 use ir::{ByteOffset, Code, Diagnostic, Graph, Severity};
 
-/// Sizes that are tried: all, where there are no more.
+/// Sizes that are tried of a range in `--shape`: all, where there are no more.
 const TRIED: usize = 64;
+/// The same for `--range`, which asks for it.
+const TRIED_WHEN_ASKED: usize = 4096;
 
 /// One dim of an input that is given as a range.
 #[derive(Clone, Copy)]
@@ -18,18 +20,19 @@ struct Range {
 }
 
 /// Findings about the ranges that were given: the first sizes that fail, or that not all were
-/// tried. Nothing when each of them works.
-pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Diagnostic> {
+/// tried. When each of them works, that is a note if it was `asked`, else nothing.
+pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Vec<Diagnostic> {
     let ranges = ranges(declared);
     if ranges.is_empty() {
         return Vec::new();
     }
     let total = ranges.iter().fold(1usize, |n, r| n.saturating_mul(r.count));
-    let tried = total.min(TRIED);
+    let most = if asked { TRIED_WHEN_ASKED } else { TRIED };
+    let (tried, flag) = (total.min(most), if asked { "--range" } else { "--shape" });
     let mut failed = 0;
     let mut first = None;
     for k in 0..tried {
-        let shapes = sizes(declared, &ranges, k, total);
+        let shapes = sizes(declared, &ranges, k, (total, most));
         let error = fails(graph, declared, &shapes);
         failed += usize::from(error.is_some());
         first = first.or(error.map(|problem| (shapes, problem)));
@@ -41,14 +44,18 @@ pub fn prove(graph: &Graph, declared: &Declared) -> Vec<Diagnostic> {
     let range = given(&declared.shapes);
     match first {
         Some((shapes, problem)) => {
-            let share = format!("{failed} of {tried} sizes tried in --shape {range} do not work");
+            let share = format!("{failed} of {tried} sizes tried in {flag} {range} do not work");
             let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
             vec![Diagnostic { message, ..problem }]
         }
         None if tried < total => {
             let message = format!(
-                "--shape {range} is not proven: {tried} of its {total} sizes were tried and work"
+                "{flag} {range} is not proven: {tried} of its {total} sizes were tried and work"
             );
+            vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
+        }
+        None if asked => {
+            let message = format!("each of the {total} sizes in {flag} {range} works");
             vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
         }
         None => Vec::new(),
@@ -71,11 +78,16 @@ fn ranges(declared: &Declared) -> Vec<Range> {
 
 /// The shapes of all inputs at one of the sizes that are tried: each in turn, or, of too many, the
 /// least, the greatest, and others that are spread over all ranges.
-fn sizes(declared: &Declared, ranges: &[Range], k: usize, total: usize) -> Vec<PartialShape> {
+fn sizes(
+    declared: &Declared,
+    ranges: &[Range],
+    k: usize,
+    (total, most): (usize, usize),
+) -> Vec<PartialShape> {
     let mut shapes = declared.shapes.clone();
     let mut rest = k;
     for (i, range) in ranges.iter().enumerate() {
-        let step = if total <= TRIED {
+        let step = if total <= most {
             let step = rest % range.count;
             rest /= range.count;
             step
@@ -83,7 +95,7 @@ fn sizes(declared: &Declared, ranges: &[Range], k: usize, total: usize) -> Vec<P
             k * (range.count - 1)
         } else {
             // Multiples of one number, an odd one for each range, meet all residues.
-            (k * (2 * i + 1) * range.count.div_ceil(TRIED)) % range.count
+            (k * (2 * i + 1) * range.count.div_ceil(most)) % range.count
         };
         let size = range.min.saturating_add(i64::try_from(step).unwrap_or(i64::MAX));
         let shape = std::mem::replace(&mut shapes[range.input], PartialShape::scalar());

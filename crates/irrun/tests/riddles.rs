@@ -1,0 +1,122 @@
+//! `irrun explain`, `check --symbolic`, `--range`, `--set`, `--lint`, `--fix`, and what `inspect` says
+//! of costs.
+
+mod support;
+
+use serde_json::Value;
+use support::{MODEL, Room, f32s};
+
+/// Convolution of an open image, flattened, with a constant that nothing reads.
+const IMAGE: &str = r#"<net name="image" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="?,3,?,?" element_type="f32"/><output><port id="0" precision="FP32" names="x"><dim>-1</dim><dim>3</dim><dim>-1</dim><dim>-1</dim></port></output></layer>
+<layer id="1" name="w" type="Const" version="opset1"><data element_type="f32" shape="8,3,4,4" offset="0" size="1536"/><output><port id="0" precision="FP32"><dim>8</dim><dim>3</dim><dim>4</dim><dim>4</dim></port></output></layer>
+<layer id="2" name="patch/conv" type="Convolution" version="opset1"><data strides="4,4" dilations="1,1" pads_begin="0,0" pads_end="0,0"/><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"><dim>-1</dim><dim>8</dim><dim>-1</dim><dim>-1</dim></port></output></layer>
+<layer id="3" name="pattern" type="Const" version="opset1"><data element_type="i64" shape="3" offset="1536" size="24"/><output><port id="0" precision="I64"><dim>3</dim></port></output></layer>
+<layer id="4" name="flat" type="Reshape" version="opset1"><data special_zero="true"/><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"><dim>-1</dim><dim>8</dim><dim>-1</dim></port></output></layer>
+<layer id="5" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+<layer id="6" name="copy" type="Const" version="opset1"><data element_type="f32" shape="8,3,4,4" offset="2048" size="1536"/><output><port id="0" precision="FP32"><dim>8</dim><dim>3</dim><dim>4</dim><dim>4</dim></port></output></layer>
+</layers><edges>
+<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/><edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="4" to-port="0"/><edge from-layer="3" from-port="0" to-layer="4" to-port="1"/>
+<edge from-layer="4" from-port="2" to-layer="5" to-port="0"/>
+</edges></net>"#;
+
+fn image() -> Room {
+    let room = Room::new();
+    room.write("model.xml", IMAGE.as_bytes());
+    let mut weights = f32s(&(0..384).map(|i| i as f32).collect::<Vec<_>>());
+    weights[4..8].copy_from_slice(&f32::NAN.to_le_bytes());
+    weights[8..12].copy_from_slice(&1e-40f32.to_le_bytes());
+    let mut bin = weights.clone();
+    bin.extend([0i64, 8, -1].iter().flat_map(|v| v.to_le_bytes()));
+    bin.resize(2048, 0);
+    bin.extend(&weights);
+    room.write("model.bin", &bin);
+    room
+}
+
+#[test]
+fn a_code_is_explained_by_its_page() {
+    let room = Room::new();
+    let page = room.irrun("explain IR0502").good();
+    assert!(page.starts_with("IR0502 — ") && page.contains("irrun check --shape"), "{page}");
+    assert!(!page.contains("IR0503"), "{page}");
+    assert_eq!(room.irrun("explain ir0502").good(), page);
+    assert_eq!(room.irrun("explain 502").good(), page);
+    let out = room.irrun("explain IR0599");
+    assert!(out.code == 2 && out.stderr.contains("there is no code IR0599"), "{}", out.report());
+    let out = room.irrun("explain model.xml");
+    assert!(out.code == 2 && out.stderr.contains("which layer?"), "{}", out.report());
+}
+
+#[test]
+fn a_size_is_followed_back_to_the_input() {
+    let room = image();
+    let args = ["explain", "model.xml", "flat:0:2", "--shape", "x[1,3,224,200]"];
+    let text = room.irrun_with(&[], args).good();
+    for piece in [
+        "dim 2 = 2800  Reshape \"flat\" (opset1, layer 4) at model.xml:6: 8 · 56 · 50 / 8, dim 1",
+        "dim 2 = 56  Convolution \"patch/conv\" (opset1, layer 2) at model.xml:4: 224/4, dim 2",
+        "dim 2 = 224  Parameter \"x\" (opset1, layer 0) at model.xml:2: an input",
+        "dim 3 = 50  Convolution \"patch/conv\" (opset1, layer 2) at model.xml:4: 200/4, dim 3",
+    ] {
+        assert!(text.contains(piece), "{piece} in\n{text}");
+    }
+    let out = room.irrun("explain model.xml flta");
+    assert!(out.code == 2 && out.stderr.contains("did you mean \"flat\"?"), "{}", out.report());
+    let out = room.irrun("explain model.xml flat:0:7");
+    assert!(out.code == 2 && out.stderr.contains("no dim 7"), "{}", out.report());
+}
+
+#[test]
+fn shapes_are_expressions_of_the_sizes_of_inputs() {
+    let room = image();
+    let text = room.irrun("check model.xml --symbolic --all").good();
+    for shape in ["f32[N,3,H,W]", "f32[N,8,H/4,W/4]", "f32[N,8,(H/4)·(W/4)]"] {
+        assert!(text.contains(shape), "{shape} in\n{text}");
+    }
+    let text = room.irrun("check model.xml --symbolic --shape x[B,3,S,S]").good();
+    assert!(text.contains("f32[B,8,(S/4)²]"), "{text}");
+    let text = room.irrun("check model.xml --shape x[B,3,S,S] --set B=2 --set S=16").good();
+    assert!(text.contains("f32[2,8,16]"), "{text}");
+    let out = room.irrun("check model.xml --shape x[B,3,S,S] --set B=2");
+    assert!(out.code == 2 && out.stderr.contains("give --set S="), "{}", out.report());
+}
+
+#[test]
+fn ranges_are_tried_one_by_one() {
+    let room = image();
+    let text = room.irrun("check model.xml --range x[1..8,3,8..100,?]").good();
+    assert!(text.contains("each of the 744 sizes"), "{text}");
+    let out = room.irrun("check model.xml --range x[1,3,1..100,8]");
+    assert_eq!(out.code, 1, "{}", out.report());
+    assert!(out.stdout.contains("with x[1,3,1,8]"), "{}", out.stdout);
+}
+
+#[test]
+fn what_is_odd_is_a_note_and_can_be_mended() {
+    let room = image();
+    assert!(!room.irrun("check model.xml").good().contains("note"));
+    let text = room.irrun("check model.xml --lint --weights").good();
+    for piece in ["IR0209", "IR0402: 488 of 3584 bytes", "IR0405", "IR0404", "1 NaN, 1 subnormal"] {
+        assert!(text.contains(piece), "{piece} in\n{text}");
+    }
+    room.irrun("check model.xml --fix -o fixed.xml").good();
+    let text = room.irrun("check fixed.xml --lint").good();
+    assert!(!text.contains("note"), "{text}");
+    assert!(room.read("fixed.bin").len() < room.read("model.bin").len());
+    assert_eq!(room.irrun("check model.xml --fix").code, 2);
+}
+
+#[test]
+fn inspect_tells_costs() {
+    let room = image();
+    let args = ["inspect", "model.xml", "--shape", "x[1,3,8,8]", "--json"];
+    let report: Value = serde_json::from_str(&room.irrun_with(&[], args).good()).unwrap();
+    assert_eq!(report["cost"]["parameters"], 8 * 3 * 4 * 4);
+    assert_eq!(report["cost"]["operations"], 2 * (8 * 2 * 2) * (3 * 4 * 4));
+    // The image, and what comes out of the convolution.
+    assert_eq!(report["cost"]["peak_bytes"], 4 * (3 * 64 + 8 * 4));
+    assert_eq!(report["cost"]["blocks"][0]["name"], "patch");
+    assert!(MODEL.contains("Reshape"));
+}
