@@ -28,7 +28,7 @@ const KERNELS: Layers = Layers {
         &["quantized"],
         &["vision", "signal", "random"],
     ],
-    unsettled: &["gemm", "conv", "quantized"],
+    unsettled: &[],
 };
 
 const IR: Layers = Layers {

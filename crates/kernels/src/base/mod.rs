@@ -4,8 +4,6 @@ pub mod affinity;
 pub mod aligned_buf;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod amx_emulator;
 mod crowd;
 pub mod isa;
 pub mod num;

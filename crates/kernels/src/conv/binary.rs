@@ -1,6 +1,6 @@
 //! Convolutions of bits: 0 stands for -1.
 
-use super::Convolution;
+use super::problem::Convolution;
 use crate::base::par::Threads;
 
 /// Terms that are worth a second thread.

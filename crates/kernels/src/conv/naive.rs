@@ -1,7 +1,7 @@
 //! Convolutions of any type, as the definition says: with the channels before the spatial axes,
 //! computed in the wide type and rounded once; integers wrap.
 
-use super::Convolution;
+use super::problem::Convolution;
 use crate::base::num::{Stored, Wide};
 use crate::base::par::Threads;
 use crate::gemm::Window;

@@ -5,7 +5,7 @@
 //! to the next position; the filters have a 0 there. As 0 times infinity is not 0, inputs that hold such
 //! values, or none, get an even number of channels instead.
 
-use super::{Convolution, Input};
+use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
@@ -22,7 +22,7 @@ const MOST: usize = 8;
 const GRAIN: usize = 1 << 13;
 
 /// A convolution of few channels.
-pub(super) struct Narrow<'a> {
+pub(super) struct SmallIc<'a> {
     conv: &'a Convolution,
     /// Its windows over the positions that they reach, padding and all.
     axes: [Window; 3],
@@ -41,13 +41,13 @@ struct Form {
 
 /// The convolution, if it is one of few channels by rounded operands, its windows are not single positions,
 /// which may have factors or lie side by side, and its padding is not far more than its input.
-pub(super) fn narrow(conv: &Convolution) -> Option<Narrow<'_>> {
+pub(super) fn small_ic(conv: &Convolution) -> Option<SmallIc<'_>> {
     if !conv.reads_channels_first() || conv.is_pointwise() || conv.precision == Precision::F32 {
         return None;
     }
     let axes = conv.axes.map(reached);
     let size = axes.iter().try_fold(1usize, |size, a| size.checked_mul(a.input))?;
-    (size <= conv.inside().saturating_mul(MOST)).then_some(Narrow { conv, axes })
+    (size <= conv.inside().saturating_mul(MOST)).then_some(SmallIc { conv, axes })
 }
 
 /// The same windows over what they reach, from the first tap on. A single one has no stride, whatever a
@@ -57,7 +57,7 @@ fn reached(axis: Window) -> Window {
     Window { input: axis.reach(), stride, start: 0, ..axis }
 }
 
-impl Narrow<'_> {
+impl SmallIc<'_> {
     /// How the input may be written, the best first. The last way is for any input.
     fn forms(&self) -> Vec<Form> {
         let inputs = self.conv.inputs;

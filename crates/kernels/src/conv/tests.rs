@@ -1,8 +1,12 @@
 mod rounded;
 
 use super::*;
-use crate::gemm::apply_steps;
-use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers};
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::bf16;
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
+use crate::gemm::{Precision, Step, Target, Window, apply_steps};
+use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 

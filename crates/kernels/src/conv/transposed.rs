@@ -1,10 +1,10 @@
-//! The way back from the output of a convolution to its input, in f32.
+//! Transposed convolutions in f32: from the output of a convolution back to its input.
 //!
 //! With a stride of `s`, output `o` is reached by those taps alone whose distance from it is a
 //! multiple of `s`. So the outputs of each residue modulo `s` are an ordinary convolution with
 //! those taps, in reverse.
 
-use super::{Convolution, Filters, Input};
+use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
@@ -67,8 +67,8 @@ impl Transposed {
         self.parts.iter().map(|part| part.conv.flops()).sum()
     }
 
-    /// Lays out filters for each part, given for each group, for each of its input channels, for
-    /// each of its output channels, tap by tap, and puts them on a arena.
+    /// Packs the filters of each part into an arena. They are given for each group, for each of its
+    /// input channels, for each of its output channels, tap by tap.
     ///
     /// # Panics
     /// When there are too few.
@@ -119,7 +119,7 @@ impl Transposed {
             let conv = &part.conv;
             let len = conv.batch * conv.positions() * conv.outputs;
             let mut rows = scratch.take::<f32>(len);
-            conv.run_directly(threads, scratch, (input, filters), early, &mut rows);
+            conv.run_direct(threads, scratch, (input, filters), early, &mut rows);
             self.scatter(part, threads, &rows, late, output);
         }
     }

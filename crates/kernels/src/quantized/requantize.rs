@@ -1,6 +1,6 @@
 //! From sums to what they stand for, and what is done to it: a row of a panel at a time, in registers.
 
-use super::kernel::{SIDE, WIDTH};
+use super::tile::{TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
@@ -354,7 +354,7 @@ impl<'a> Requantizer<'a> {
         let Columns { first, compensation, scales } = self.columns;
         let width = scales.len();
         let count = sums.len();
-        let mut values = [0f32; SIDE * WIDTH];
+        let mut values = [0f32; TILE_ROWS * WIDTH];
         let values = &mut values[..count * width];
         for (sums, values) in sums.iter().zip(values.chunks_exact_mut(width)) {
             for (j, value) in values.iter_mut().enumerate() {

@@ -1,8 +1,10 @@
 use super::*;
 use crate::base::aligned_buf::WeightArena;
-use crate::conv::Input;
-use crate::gemm::Precision;
-use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers};
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
+use crate::conv::{Convolution, Input};
+use crate::gemm::{Precision, Step, Window};
+use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
@@ -27,7 +29,7 @@ fn reference(
                     };
                     for c in 0..conv.inputs {
                         let at = ((batch * height.input + iy) * width.input + ix) * conv.inputs + c;
-                        let q = i64::from(data[at]) - i64::from(levels.zero());
+                        let q = i64::from(data[at]) - i64::from(levels.zero_point());
                         let tap = ky * width.taps + kx;
                         let w = (n * conv.inputs + c) * height.taps * width.taps + tap;
                         sum += q * i64::from(filters[w]);
@@ -254,10 +256,10 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn levels_have_a_zero() {
-    assert_eq!(QuantParams::new(-12.8, 0.1).unwrap().zero(), 128);
-    assert_eq!(QuantParams::new(0.0, 0.1).unwrap().zero(), 0);
+    assert_eq!(QuantParams::new(-12.8, 0.1).unwrap().zero_point(), 128);
+    assert_eq!(QuantParams::new(0.0, 0.1).unwrap().zero_point(), 0);
     // -5.3347 and 5.293 as f16: 0 is level 127.968.
-    assert_eq!(QuantParams::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero(), 128);
+    assert_eq!(QuantParams::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero_point(), 128);
     for (low, scale) in
         [(-1.25, 0.1), (-1.207, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)]
     {

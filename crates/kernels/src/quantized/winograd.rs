@@ -1,13 +1,14 @@
-//! Convolutions of three by three taps with fewer multiplications, on machines that multiply no bytes:
-//! Winograd's F(2×2, 3×3), as in [`conv::winograd`](crate::conv), in integers. Filters are transformed
-//! to four times what they would be, which is whole, so that the sums are four times those of the
-//! convolution, to the last bit.
+//! 3×3 convolutions by Winograd's F(2×2, 3×3) in i16, for CPUs without dot products of bytes; in f32 it
+//! is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which keeps it in whole
+//! numbers: sums are four times those of the convolution, exactly.
 
-use super::TERMS;
 use super::input::Image;
-use super::kernel::{SIDE, WIDTH, has_dot4, multiply_i16};
-use super::pack::PackedFilters;
+use super::kernel::i16::multiply_i16;
+use super::pack::{PackedFilters, compensation};
+use super::params::QuantParams;
 use super::requantize::Requantizer;
+use super::tile::{MAX_TERMS, TILE_ROWS, WIDTH, has_dot4};
+use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
@@ -17,49 +18,70 @@ use crate::conv::winograd::{
 use crate::multiversion;
 use std::ops::Range;
 
-/// Columns of a panel whose sums are transformed together.
+/// Columns of a panel whose sums are transformed at a time.
 const LANES: usize = 8;
 
-/// What the sums are multiples of, as a shift.
+/// The factor of the sums, as a shift.
 const FOUR: u32 = 2;
 
-/// Bytes of transformed tiles that a thread works on, while the filters pass.
+/// Bytes of transformed tiles that a thread multiplies by all filters at a time.
 const CACHE: usize = 256 << 10;
 
-/// Tiles that a thread works on, at least.
+/// The same in tiles, at least.
 const LEAST: usize = 32;
 
-/// Below so many tiles of an image the transformed filters take longer to read than the
-/// multiplications that they save.
+/// Below so many tiles of an image, reading the transformed filters takes longer than what is saved.
 const FEW_TILES: usize = 32;
 
-/// Whether it pays for a convolution, on this machine: the sums are the same. Four times the largest of
-/// them fits 32 bits.
+/// Whether it pays for a convolution on this CPU; the sums are the same. Four times the largest sum
+/// fits 32 bits.
 pub(super) fn pays(conv: &Convolution) -> bool {
     !has_dot4()
         && is_three_by_three(conv)
         && conv.inputs >= FEW_CHANNELS
         && conv.inputs.is_multiple_of(winograd::LANES)
         && conv.outputs >= FEW_CHANNELS
-        && TAPS * conv.inputs <= TERMS >> FOUR
+        && TAPS * conv.inputs <= MAX_TERMS >> FOUR
         && tiles(conv) >= FEW_TILES
 }
 
-/// Pairs of words of a panel: those of each element one behind the other.
-pub(super) fn panel_pairs(conv: &Convolution) -> usize {
+/// Packs filters for [`run`], given for each output channel, for each input channel, tap by tap.
+pub(super) fn filters(
+    conv: &Convolution,
+    params: QuantParams,
+    (threads, arena): (&Threads, &WeightArena),
+    filters: &[i8],
+) -> PackedFilters {
+    let (k, panel) = (TAPS * conv.inputs, panel_pairs(conv));
+    assert!(filters.len() >= conv.outputs * k, "there are too few filters");
+    let filters = &filters[..conv.outputs * k];
+    let bytes = panel * size_of::<u32>();
+    let mut values = arena.alloc(bytes * conv.outputs.div_ceil(WIDTH));
+    threads.par_chunks_mut(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
+        let own = filters.chunks(WIDTH * k).skip(first);
+        for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {
+            pack_weights(conv, filters, panel);
+        }
+    });
+    PackedFilters::of_panels(values, bytes, compensation(conv, params, filters))
+}
+
+/// Pairs of i16 in a panel: those of each element one after the other.
+fn panel_pairs(conv: &Convolution) -> usize {
     TILE_ELEMENTS * element_pairs(conv)
 }
 
+/// Pairs of i16 in the part of a panel for one element of a tile.
 fn element_pairs(conv: &Convolution) -> usize {
     conv.inputs / 2 * WIDTH
 }
 
-/// Transforms the filters of a panel, at most [`WIDTH`] of them, given for each input channel, tap by tap:
-/// for each element pairs of words, as [`multiply_i16`] takes them.
-pub(super) fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
+/// Transforms the filters of a panel, at most [`WIDTH`] of them: for each element of a tile, pairs of
+/// i16 as [`multiply_i16`] takes them.
+fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
     let each = conv.inputs * TAPS;
     for pair in 0..conv.inputs / 2 {
-        let words = [2 * pair, 2 * pair + 1].map(|channel| {
+        let transformed = [2 * pair, 2 * pair + 1].map(|channel| {
             let mut taps = [[0; WIDTH]; TAPS];
             for (column, filter) in filters.chunks_exact(each).enumerate() {
                 for (tap, value) in taps.iter_mut().zip(&filter[channel * TAPS..]) {
@@ -71,7 +93,7 @@ pub(super) fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]
         for element in 0..TILE_ELEMENTS {
             let to = &mut panel[element * element_pairs(conv) + pair * WIDTH..][..WIDTH];
             for (j, to) in to.iter_mut().enumerate() {
-                let [low, high] = [0, 1].map(|word| u32::from(words[word][element][j] as u16));
+                let [low, high] = [0, 1].map(|half| u32::from(transformed[half][element][j] as u16));
                 *to = low | high << 16;
             }
         }
@@ -114,12 +136,13 @@ fn filter_line(g: [&[i16; WIDTH]; 3]) -> [[i16; WIDTH]; TILE] {
     line
 }
 
-/// Computes the sums of a convolution that [`pays`], panel by panel, and finishes them; `finish` says how.
+/// Computes the sums of a convolution that [`pays`], panel by panel; `requantizer` gives what writes
+/// those of a panel.
 pub(super) fn run<'a>(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
     (image, filters): (&Image<'_>, &PackedFilters),
-    finish: impl Fn(usize) -> Requantizer<'a> + Sync,
+    requantizer: impl Fn(usize) -> Requantizer<'a> + Sync,
 ) {
     let work = Work { conv, image, filters };
     let tiles = conv.batch * tiles(conv);
@@ -127,28 +150,28 @@ pub(super) fn run<'a>(
     let most = (CACHE / (each * size_of::<i16>())).max(LEAST);
     let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
     let most = tiles.div_ceil(parts);
-    let mut words = scratch.take::<i16>(each * most * threads.count());
+    let mut transformed = scratch.take::<i16>(each * most * threads.count());
     let mut sums = scratch.take::<i32>(sums_each * most * threads.count());
-    let (words, sums) = (Slice::new(&mut words), Slice::new(&mut sums));
+    let (transformed, sums) = (Slice::new(&mut transformed), Slice::new(&mut sums));
     threads.run(tiles.div_ceil(most), &|part, worker| {
         let range = part * most..tiles.min((part + 1) * most);
         let (count, room) = (range.len(), worker * most);
         // SAFETY: no two threads are the same worker at a time.
-        let (words, sums) = unsafe {
-            let (words, sums) = (words.at(room * each), sums.at(room * sums_each));
-            let words = std::slice::from_raw_parts_mut(words, count * each);
-            (words, std::slice::from_raw_parts_mut(sums, count * sums_each))
+        let (transformed, sums) = unsafe {
+            let (transformed, sums) = (transformed.at(room * each), sums.at(room * sums_each));
+            let transformed = std::slice::from_raw_parts_mut(transformed, count * each);
+            (transformed, std::slice::from_raw_parts_mut(sums, count * sums_each))
         };
-        work.read(range.clone(), words);
+        work.read(range.clone(), transformed);
         for panel in 0..filters.count() {
-            work.multiply(panel, count, words, sums);
+            work.multiply(panel, count, transformed, sums);
             // SAFETY: tiles are disjoint parts of the output.
-            unsafe { work.write(range.clone(), sums, &finish(panel)) };
+            unsafe { work.write(range.clone(), sums, &requantizer(panel)) };
         }
     });
 }
 
-/// What is convolved.
+/// A convolution under way.
 struct Work<'a> {
     conv: &'a Convolution,
     image: &'a Image<'a>,
@@ -156,20 +179,20 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The line of tiles, over the whole batch, that a tile is on, and its element there.
+    /// The line of a tile, counted over the whole batch, and its position there.
     fn locate(&self, tile: usize) -> (usize, usize) {
         let across = self.conv.axes[2].output.div_ceil(OUT);
         (tile / across, tile % across)
     }
 
-    /// Batch and number of a line of tiles.
+    /// The image of a line of tiles, and its number there.
     fn line(&self, line: usize) -> (usize, usize) {
         let down = self.conv.axes[1].output.div_ceil(OUT);
         (line / down, line % down)
     }
 
     /// Transforms some tiles: a matrix for each element, with a row for each tile.
-    fn read(&self, tiles: Range<usize>, words: &mut [i16]) {
+    fn read(&self, tiles: Range<usize>, transformed: &mut [i16]) {
         let channels = self.conv.inputs;
         let step = tiles.len() * channels;
         for (i, tile) in tiles.enumerate() {
@@ -178,14 +201,14 @@ impl Work<'_> {
             let positions = std::array::from_fn(|p| {
                 self.image.position(batch, OUT * y + p / TILE, OUT * x + p % TILE)
             });
-            winograd::transform_input(&positions, channels, &mut words[i * channels..], step);
+            winograd::transform_input(&positions, channels, &mut transformed[i * channels..], step);
         }
     }
 
-    /// Multiplies the channels at each element by those of a panel.
-    fn multiply(&self, panel: usize, count: usize, words: &[i16], sums: &mut [i32]) {
-        let own = self.filters.words(panel).chunks_exact(element_pairs(self.conv));
-        let rows = words.chunks_exact(count * self.conv.inputs);
+    /// Multiplies the channels of each element by a panel.
+    fn multiply(&self, panel: usize, count: usize, transformed: &[i16], sums: &mut [i32]) {
+        let own = self.filters.i16_pairs(panel).chunks_exact(element_pairs(self.conv));
+        let rows = transformed.chunks_exact(count * self.conv.inputs);
         for ((own, rows), sums) in own.zip(rows).zip(sums.chunks_exact_mut(count * WIDTH)) {
             multiply_i16(rows, self.conv.inputs, own, sums);
         }
@@ -195,17 +218,17 @@ impl Work<'_> {
     ///
     /// # Safety
     /// No other task uses these columns of them.
-    unsafe fn write(&self, tiles: Range<usize>, sums: &[i32], finish: &Requantizer<'_>) {
+    unsafe fn write(&self, tiles: Range<usize>, sums: &[i32], requantizer: &Requantizer<'_>) {
         let [_, height, width] = self.conv.axes;
         let step = tiles.len() * WIDTH;
         let mut tile = tiles.start;
         while tile < tiles.end {
             let (line, x) = self.locate(tile);
             let (batch, y) = self.line(line);
-            // Tiles side by side, whose outputs are finished together.
+            // Neighbouring tiles, whose outputs are requantized together.
             let left = (width.output.div_ceil(OUT) - x).min(tiles.end - tile);
-            let count = left.min(SIDE / OUT);
-            let mut outputs = [[[0; WIDTH]; SIDE]; OUT];
+            let count = left.min(TILE_ROWS / OUT);
+            let mut outputs = [[[0; WIDTH]; TILE_ROWS]; OUT];
             for i in 0..count {
                 let own = &sums[(tile - tiles.start + i) * WIDTH..];
                 let [above, below] = transform_sums(own, step);
@@ -218,7 +241,7 @@ impl Work<'_> {
                 if y < height.output {
                     let row = (batch * height.output + y) * width.output + columns.start;
                     // SAFETY: these are within the output; the caller's promise.
-                    unsafe { finish.write(&outputs[..columns.len()], row) };
+                    unsafe { requantizer.write(&outputs[..columns.len()], row) };
                 }
             }
             tile += count;
@@ -228,8 +251,7 @@ impl Work<'_> {
 
 multiversion! {
     wide if false;
-    /// A quarter of `Aᵀ m A` of the sums of a tile, of which element `p` begins at `p * step`: two lines of
-    /// two outputs.
+    /// A quarter of `Aᵀ m A` of the sums of a tile: 2×2 outputs. Element `p` begins at `p * step`.
     fn transform_sums(sums: &[i32], step: usize) -> [[[i32; WIDTH]; OUT]; OUT] {
         let mut outputs = [[[0; WIDTH]; OUT]; OUT];
         for c in (0..WIDTH).step_by(LANES) {
@@ -255,7 +277,7 @@ multiversion! {
     }
 }
 
-/// `Aᵀ m` for a row, or a column, of sums, which may wrap on the way to what fits.
+/// `Aᵀ m` for a row, or a column, of sums. Intermediate sums may wrap; the result fits.
 #[inline(always)]
 fn sum_line(m: [&[i32; LANES]; TILE]) -> [[i32; LANES]; OUT] {
     let mut line = [[0; LANES]; OUT];

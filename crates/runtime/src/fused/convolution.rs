@@ -157,7 +157,7 @@ impl Kernel for ChannelsLastKernel {
             true => Input::bf16(cx.input(0)),
             false => Input::channels_last(cx.input(0)),
         };
-        let input = Input { channels_first, factors, beside: &beside, ..input };
+        let input = Input { channels_first, factors, concat: &beside, ..input };
         if self.rounded == Rounded::default() {
             self.way.run(place, input, (filters, given), &steps, cx.output(0));
             return Ok(());

@@ -32,9 +32,9 @@ impl IntegerConvolution {
         reads_values && self.gates.is_none() && self.quantized.is_pointwise()
     }
 
-    /// Whether the levels that it finds are these.
+    /// Whether its quantizer gives the values that `levels` describes.
     pub(crate) fn accepts_quantized(&self, levels: Option<QuantParams>) -> bool {
-        let own = self.quantized.levels();
+        let own = self.quantized.params();
         let finds = matches!(self.reads, Reads::F32 { level, channels_first: false }
             if own.quantizer() == Some(level));
         finds && self.gates.is_none() && levels == Some(own)

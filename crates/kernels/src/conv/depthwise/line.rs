@@ -1,16 +1,16 @@
 //! One line of the output of a convolution by channels.
 
-use super::{Line, MOST_EACH};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
 use crate::base::simd::{Spread, Vector};
+use crate::conv::depthwise::tile::{InputLine, MAX_GROUP_CHANNELS};
 use crate::gemm::{Out, RegisterPostOps, Window, store};
 use std::ops::Range;
 
 /// One line of the output.
 pub(super) struct Row<'a> {
-    pub(super) lines: &'a [Line],
+    pub(super) lines: &'a [InputLine],
     pub(super) width: Window,
     pub(super) channels: usize,
     /// Channels of a group.
@@ -73,8 +73,8 @@ impl Row<'_> {
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
-                // A path that few machines take is not worth much code.
-                _ => self.lines::<Narrow, { cfg!(target_arch = "aarch64") }>(masks),
+                // Few machines take this path: less code.
+                _ => self.lines::<Fallback, { cfg!(target_arch = "aarch64") }>(masks),
             }
         }
     }
@@ -214,7 +214,7 @@ impl Row<'_> {
         // SAFETY: the caller's promise; positions outside the input are not read.
         unsafe {
             let mut sums = [[V::zero(); 1]; P];
-            for &(line, weights) in self.lines {
+            for &InputLine { values: line, weights } in self.lines {
                 let mut taps = [V::zero(); T];
                 for t in 0..T {
                     taps[t] = load(weights.add(t * self.channels + c));
@@ -287,7 +287,7 @@ impl Row<'_> {
             // instruction set.
             let mut sums = [[V::zero(); L]; P];
             let all = u8::MAX >> (8 - P);
-            for &(line, weights) in self.lines {
+            for &InputLine { values: line, weights } in self.lines {
                 let mut from = line.wrapping_offset(first);
                 let mut weights = weights.wrapping_add(c);
                 for tap in 0..self.width.taps {
@@ -352,7 +352,7 @@ impl Row<'_> {
             // SAFETY: the caller's promise; positions outside the input are not read.
             unsafe {
                 let mut sums = [[V::zero(); 1]; SEVEN];
-                for &(line, weights) in self.lines {
+                for &InputLine { values: line, weights } in self.lines {
                     for i in 0..self.each {
                         let mut taps = [V::zero(); 3];
                         for t in 0..3 {
@@ -394,7 +394,7 @@ impl Row<'_> {
             // SAFETY: the caller's promise; taps outside the input are left out.
             unsafe {
                 let mut sums = [[V::zero(); VECTORS]; 1];
-                for &(line, weights) in self.lines {
+                for &InputLine { values: line, weights } in self.lines {
                     for i in 0..self.each {
                         for t in 0..self.width.taps {
                             let Some(at) = self.width.position(x, t) else { continue };
@@ -432,7 +432,7 @@ impl Row<'_> {
     ) -> V {
         // SAFETY: the caller's promise; a group begins at a multiple of its size.
         unsafe {
-            if V::LANES < MOST_EACH && V::LANES < self.each {
+            if V::LANES < MAX_GROUP_CHANNELS && V::LANES < self.each {
                 return V::splat(*from.sub(c % self.each).add(i));
             }
             V::load_masked(from, count).spread(self.each, i)
@@ -475,6 +475,6 @@ unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
 }
 
 #[cfg(target_arch = "aarch64")]
-use crate::base::simd::Neon as Narrow;
+use crate::base::simd::Neon as Fallback;
 #[cfg(not(target_arch = "aarch64"))]
-use crate::base::simd::Portable as Narrow;
+use crate::base::simd::Portable as Fallback;

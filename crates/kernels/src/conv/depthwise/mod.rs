@@ -1,40 +1,33 @@
-//! Convolutions of each channel with a kernel of its own, or of groups of few channels: vectors of
-//! channels, which are those of several groups, at neighbouring positions.
+//! Convolutions of each channel with a kernel of its own, or of groups of few channels. A vector
+//! holds channels of several groups; several neighbouring positions are computed together.
 
 mod line;
 mod source;
+mod tile;
 
 pub use source::DepthwiseInput;
+pub(super) use tile::{accepts_quantized, group_channels};
 
-use super::Convolution;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
+use crate::conv::problem::Convolution;
 use crate::gemm::{RegisterPostOps, Step};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
 use line::Row;
 use source::{Source, To};
 use std::ops::Range;
+use tile::InputLine;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 15;
 
-/// Parts of a thread, at most, where lines are levels.
-const LEVEL_PARTS: usize = 2;
+/// Parts of a thread, at most, where the data are quantized.
+const QUANTIZED_PARTS: usize = 2;
 
-/// Channels of a group, at most.
-pub(super) const MOST_EACH: usize = 8;
-
-/// Channels of each group, if the convolution is computed here: as many inputs as outputs, and a
-/// vector holds whole groups, or a group whole vectors.
-pub(super) fn each(conv: &Convolution) -> Option<usize> {
-    let (inputs, outputs) = conv.group();
-    let suits = |each: &usize| each.is_power_of_two() && *each <= MOST_EACH;
-    Some(inputs).filter(|_| conv.groups > 1 && inputs == outputs).filter(suits)
-}
-
-/// Filters as [`depthwise`] takes them, given for each channel, for each input of its group, tap by
-/// tap: for each line of taps, for each input, for each tap one element for each channel.
+/// Packs filters for [`depthwise`]: for each line of taps, for each input of a group, for each tap
+/// one element for each channel. They are given for each channel, for each input of its group, tap by
+/// tap.
 ///
 /// # Panics
 /// When there are too few.
@@ -51,18 +44,14 @@ pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to:
     }
 }
 
-/// Whether it can read levels: of one line of them at a time, not of several planes.
-pub(super) fn accepts_quantized(conv: &Convolution) -> bool {
-    each(conv).is_some() && conv.axes[0].taps == 1
-}
-
-/// Convolves each channel with its own kernel for each input of its group: `weights` as [`pack_weights`]
-/// writes them. Adds line of taps after line of taps, from 0; of each line one input of the group
-/// after the other. `sums` is empty, or gets the sums of each line of the output,
+/// Convolves each channel with its own kernel for each input of its group; [`pack_weights`] has
+/// written `weights`. Sums start at 0 and add line of taps after line of taps; within a line, input
+/// after input of the group. Unless `sums` is empty, it gets the sums of each output line, added
 /// position after position.
 ///
 /// # Panics
-/// When a slice is not of the size the convolution is for, or it cannot read levels.
+/// When a slice is not of the size the convolution is for, or the data are quantized and it does not
+/// [`accepts_quantized`].
 pub(super) fn depthwise(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
@@ -73,7 +62,7 @@ pub(super) fn depthwise(
     let channels = conv.inputs;
     let width = conv.axes[2];
     assert_eq!(conv.outputs, channels);
-    let inputs = each(conv).expect("few channels in each group, as many as it gives");
+    let inputs = group_channels(conv).expect("a depthwise convolution");
     assert_eq!(output.len(), conv.batch * conv.positions() * channels);
     assert_eq!(weights.len(), conv.taps() * channels * inputs);
     let positions: usize = conv.axes.iter().map(|a| a.input).product();
@@ -107,14 +96,14 @@ pub(super) fn depthwise(
             whole.part((0..rows, channels), room(worker));
         });
     }
-    // Lines at the borders of parts become values twice.
-    let least = if rooms.0 > 0 { rows.div_ceil(LEVEL_PARTS * threads.count()) } else { 1 };
+    // Lines at the borders of parts are dequantized twice.
+    let least = if rooms.0 > 0 { rows.div_ceil(QUANTIZED_PARTS * threads.count()) } else { 1 };
     threads.par_ranges_with(rows, grain(rows).max(least), |rows, worker| {
         whole.part((rows, 0..channels), room(worker));
     });
 }
 
-/// Writes each element two to four times, next to each other, as often as makes `to` full.
+/// Repeats each element two to four times in place, until `to` is full.
 ///
 /// # Panics
 /// When `to` is of another size.
@@ -129,7 +118,7 @@ pub(super) fn repeat(threads: &Threads, from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// Writes each element `EACH` times, a number that the compiler knows.
+/// Repeats each element `EACH` times.
 fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32]) {
     threads.par_chunks_mut(to, EACH, GRAIN, |first, part| {
         for (to, value) in part.chunks_exact_mut(EACH).zip(&from[first..]) {
@@ -146,15 +135,15 @@ struct Work<'a> {
     input: DepthwiseInput<'a>,
     weights: &'a [f32],
     then: RegisterPostOps<'a>,
-    /// What is done to lines once they are written.
+    /// Steps that are applied to lines once they are written.
     rest: &'a [Step<'a>],
     output: To<'a>,
     sums: Option<Slice<f32>>,
 }
 
 impl Work<'_> {
-    /// Some channels of some lines of the output, which are no other thread's. There is room for lines
-    /// of the input and for one of the output, where they are levels.
+    /// Computes some channels of some lines of the output. Where data or results are quantized,
+    /// `values` has room for lines of the input, and `line_room` for one of the output.
     fn part(
         &self,
         (rows, part): (Range<usize>, Range<usize>),
@@ -196,13 +185,13 @@ impl Work<'_> {
         }
     }
 
-    /// The lines of an element of the batch that an output line looks at.
+    /// Finds the lines of an element of the batch that an output line reads.
     fn find_lines(
         &self,
         batch: usize,
         (z, y): (usize, usize),
         source: &mut Source<'_>,
-        lines: &mut Vec<Line>,
+        lines: &mut Vec<InputLine>,
     ) {
         let [depth, height, width] = self.conv.axes;
         lines.clear();
@@ -210,31 +199,28 @@ impl Work<'_> {
             for ky in 0..height.taps {
                 if let (Some(z), Some(y)) = (depth.position(z, kz), height.position(y, ky)) {
                     let tap = (kz * height.taps + ky) * width.taps * self.each * self.conv.inputs;
-                    let line = source.line((batch * depth.input + z) * height.input + y);
-                    lines.push((line, self.weights[tap..].as_ptr()));
+                    let values = source.line((batch * depth.input + z) * height.input + y);
+                    lines.push(InputLine { values, weights: self.weights[tap..].as_ptr() });
                 }
             }
         }
     }
 }
 
-/// A line of the input, and the weights of the first tap that looks at it.
-type Line = (*const f32, *const f32);
-
-/// Channels that are computed of all lines at once; all channels where lines are divided instead. Channels
-/// are divided where a thread's lines would look at as many again that another thread has written.
+/// Channels of one part of the work; all of them where lines are divided instead. Channels are
+/// divided where a thread would read as many lines of another thread as it has itself.
 fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
-    /// Channels of whole cache lines, and vectors.
+    /// Channels are divided at multiples of two cache lines.
     const UNIT: usize = 32;
-    /// Parts of a thread: all lines of some channels meet the other thread's lines sooner than the
-    /// first lines of all channels do.
+    /// Parts of a thread.
     const PARTS: usize = 3;
     let [depth, height, _] = conv.axes;
     let seen = height.taps.saturating_sub(1) * height.dilation + 1;
     let beyond = seen.saturating_sub(height.stride);
     let lines = conv.batch * depth.output * height.output * height.stride;
-    match threads > 1 && beyond * threads >= lines {
-        true => conv.inputs.div_ceil(threads * PARTS).next_multiple_of(UNIT),
-        false => conv.inputs,
+    if threads > 1 && beyond * threads >= lines {
+        conv.inputs.div_ceil(threads * PARTS).next_multiple_of(UNIT)
+    } else {
+        conv.inputs
     }
 }

@@ -1,46 +1,46 @@
-//! Data and results that are bytes, each a level of its channel: lines of them become values before
-//! they are convolved, and levels again once they are finished.
+//! Quantized data and results: lines are dequantized before they are convolved, and quantized once
+//! their post-ops are done.
 
-use super::accepts_quantized;
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
 use crate::base::par::Slice;
 use crate::base::simd::Integral;
 #[cfg(target_arch = "aarch64")]
-use crate::base::simd::Neon as Narrow;
+use crate::base::simd::Neon as Fallback;
 #[cfg(not(target_arch = "aarch64"))]
-use crate::base::simd::Portable as Narrow;
+use crate::base::simd::Portable as Fallback;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
-use crate::conv::Convolution;
+use crate::conv::depthwise::tile::accepts_quantized;
+use crate::conv::problem::Convolution;
 use crate::gemm::{Step, finish};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use std::ops::Range;
 
-/// What is convolved by channels, with the channels last.
+/// The input of a depthwise convolution, with the channels last.
 #[derive(Clone, Copy, Debug)]
 pub enum DepthwiseInput<'a> {
     /// Values.
     F32(&'a [f32]),
-    /// Levels, and the values of those of each channel.
+    /// Quantized values, and how each channel is dequantized.
     Quantized(&'a [u8], ColumnQuantizers<'a>),
 }
 
 impl DepthwiseInput<'_> {
     /// # Panics
-    /// When there are not so many elements, or they are levels that the convolution cannot read.
+    /// When there are not `len` elements, or the convolution cannot read quantized values.
     pub(super) fn check(&self, conv: &Convolution, len: usize) {
         match self {
             DepthwiseInput::F32(values) => assert_eq!(values.len(), len),
-            DepthwiseInput::Quantized(levels, of) => {
-                assert!(accepts_quantized(conv), "levels are read line by line");
-                assert!(levels.len() == len && of.columns() == conv.inputs);
+            DepthwiseInput::Quantized(values, of) => {
+                assert!(accepts_quantized(conv), "quantized values are read from one plane");
+                assert!(values.len() == len && of.columns() == conv.inputs);
             }
         }
     }
 
-    /// Elements of room for the values of lines.
+    /// Elements of scratch memory for dequantized lines.
     pub(super) fn room(&self, conv: &Convolution) -> usize {
         match self {
             DepthwiseInput::F32(_) => 0,
@@ -49,8 +49,7 @@ impl DepthwiseInput<'_> {
     }
 }
 
-/// Lines of the input that are held at a time: all that lie between the first and the last that a line
-/// of the output looks at.
+/// Dequantized lines that are kept: all from the first to the last that one output line reads.
 fn held(conv: &Convolution) -> usize {
     let height = conv.axes[1];
     let between = height.taps.saturating_sub(1).saturating_mul(height.dilation);
@@ -59,55 +58,55 @@ fn held(conv: &Convolution) -> usize {
 
 /// Where lines of the input come from.
 pub(super) struct Source<'a> {
-    map: DepthwiseInput<'a>,
+    input: DepthwiseInput<'a>,
     /// Elements of a line.
     len: usize,
     /// Lines of an element of the batch.
     height: usize,
     /// The channels that are read.
     part: Range<usize>,
-    /// Values of lines that were levels, and which lines they are.
+    /// Dequantized lines, and which lines they are.
     values: &'a mut [f32],
     held: Vec<Option<usize>>,
 }
 
 impl<'a> Source<'a> {
-    /// With room for values.
+    /// `values` has room for dequantized lines.
     pub(super) fn new(
-        map: DepthwiseInput<'a>,
+        input: DepthwiseInput<'a>,
         conv: &Convolution,
         part: Range<usize>,
         values: &'a mut [f32],
     ) -> Source<'a> {
         let [_, height, width] = conv.axes;
-        let lines = match map {
+        let lines = match input {
             DepthwiseInput::F32(_) => 0,
             DepthwiseInput::Quantized(..) => held(conv),
         };
         let len = width.input * conv.inputs;
-        Source { map, len, height: height.input, part, values, held: vec![None; lines] }
+        Source { input, len, height: height.input, part, values, held: vec![None; lines] }
     }
 
-    /// The values of a line, counted over the whole batch, until as many others as are held have been
-    /// asked for.
+    /// The values of a line, counted over the whole batch. They stay until as many other lines as
+    /// are kept have been requested.
     pub(super) fn line(&mut self, line: usize) -> *const f32 {
-        let (levels, of) = match self.map {
+        let (quantized, of) = match self.input {
             DepthwiseInput::F32(values) => return values[line * self.len..].as_ptr(),
-            DepthwiseInput::Quantized(levels, of) => (levels, of),
+            DepthwiseInput::Quantized(quantized, of) => (quantized, of),
         };
-        // Lines that a line of the output looks at have places of their own.
-        let place = line % self.height % self.held.len();
-        let values = &mut self.values[place * self.len..][..self.len];
-        if self.held[place] != Some(line) {
-            self.held[place] = Some(line);
-            let levels = &levels[line * self.len..][..self.len];
-            run(Widen { of, part: self.part.clone(), levels, values });
+        // No two lines that one output line reads share a slot.
+        let slot = line % self.height % self.held.len();
+        let values = &mut self.values[slot * self.len..][..self.len];
+        if self.held[slot] != Some(line) {
+            self.held[slot] = Some(line);
+            let quantized = &quantized[line * self.len..][..self.len];
+            run(Dequantize { of, part: self.part.clone(), quantized, values });
         }
         values.as_ptr()
     }
 }
 
-/// Elements of room for a line of an output of levels.
+/// Elements of scratch memory for a line of a quantized output.
 pub(super) fn room(conv: &Convolution, output: &Output<'_>) -> usize {
     match output {
         Output::F32(_) => 0,
@@ -129,7 +128,8 @@ impl<'a> To<'a> {
         }
     }
 
-    /// Where the values of a line go whose first element is at `offset`; there is room for one.
+    /// Where the values of a line go whose first element is at `offset`; those to quantize go to
+    /// `room`.
     ///
     /// # Safety
     /// `offset` is within the output.
@@ -141,12 +141,12 @@ impl<'a> To<'a> {
         }
     }
 
-    /// Applies steps to some channels of a line that begins at position `first`, and rounds them to
-    /// levels where that is wanted.
+    /// Applies steps to some channels of a line that begins at position `first`, and quantizes them
+    /// where the output is quantized.
     ///
     /// # Safety
-    /// The line is where [`Self::line`] has said, of as many positions and channels, and within the output
-    /// no other thread uses these channels of it.
+    /// [`Self::line`] gave the line, of as many positions and channels, and no other thread uses these
+    /// channels of it.
     pub(super) unsafe fn finish(
         &self,
         steps: &[Step<'_>],
@@ -167,8 +167,8 @@ impl<'a> To<'a> {
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
                     match levels {
-                        Quantizers::Uniform(level) => {
-                            run(Round { level, part, channels, line, to })
+                        Quantizers::Uniform(quantizer) => {
+                            run(Quantize { quantizer, part, channels, line, to })
                         }
                         Quantizers::Columns(_) => {
                             for (i, values) in line.chunks_exact(channels).enumerate() {
@@ -184,7 +184,7 @@ impl<'a> To<'a> {
     }
 }
 
-/// What is done by vectors of channels, position after position.
+/// Work on vectors of channels, position after position.
 trait Task {
     /// # Safety
     /// The instruction set of `V` is available.
@@ -199,7 +199,7 @@ fn run(task: impl Task) {
             Isa::Avx512 | Isa::Amx => avx512(task),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => avx2(task),
-            _ => task.run::<Narrow>(),
+            _ => task.run::<Fallback>(),
         }
     }
 }
@@ -222,40 +222,42 @@ unsafe fn avx2(task: impl Task) {
     unsafe { task.run::<Avx2>() }
 }
 
-/// Gives some channels of a line the values of their levels: `level · scale + low`.
-struct Widen<'a> {
+/// Dequantizes some channels of a line: `q · scale + low`.
+struct Dequantize<'a> {
     of: ColumnQuantizers<'a>,
     part: Range<usize>,
-    levels: &'a [u8],
+    quantized: &'a [u8],
     values: &'a mut [f32],
 }
 
-impl Task for Widen<'_> {
+impl Task for Dequantize<'_> {
     #[inline(always)]
     unsafe fn run<V: Integral>(self) {
-        let Widen { of, part, levels, values } = self;
+        let Dequantize { of, part, quantized, values } = self;
         let channels = of.columns();
         let [_, _, scale, low] = of.parts;
-        assert!(part.end <= channels && levels.len() == values.len());
+        assert!(part.end <= channels && quantized.len() == values.len());
         let mut c = part.start;
         while c < part.end {
             let count = V::LANES.min(part.end - c);
-            // SAFETY: the channels are there; a vector of levels is read where there are as many, and
-            // of a vector of values as many are written as there are channels.
+            // SAFETY: the channels are there; a whole vector is read only where it ends within the line,
+            // and no more values are written than there are channels.
             unsafe {
                 let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
                 let (scale, low) = (own(scale), own(low));
-                for at in (c..levels.len()).step_by(channels) {
-                    let from = levels.as_ptr().add(at);
-                    let level = match at + V::LANES <= levels.len() {
-                        true => V::load_bytes(from),
-                        false => V::load_masked_bytes(from, count),
+                for at in (c..quantized.len()).step_by(channels) {
+                    let from = quantized.as_ptr().add(at);
+                    let q = if at + V::LANES <= quantized.len() {
+                        V::load_bytes(from)
+                    } else {
+                        V::load_masked_bytes(from, count)
                     };
-                    let value = level.fma(scale, V::splat(-0.0)).add(low);
+                    let value = q.fma(scale, V::splat(-0.0)).add(low);
                     let to = values.as_mut_ptr().add(at);
-                    match count == V::LANES {
-                        true => value.store(to),
-                        false => value.store_masked(to, count),
+                    if count == V::LANES {
+                        value.store(to);
+                    } else {
+                        value.store_masked(to, count);
                     }
                 }
             }
@@ -264,33 +266,32 @@ impl Task for Widen<'_> {
     }
 }
 
-/// Writes the levels of some channels of a line.
-struct Round<'a> {
-    level: Quantizer,
+/// Quantizes some channels of a line.
+struct Quantize<'a> {
+    quantizer: Quantizer,
     part: Range<usize>,
     channels: usize,
     line: &'a [f32],
     to: Slice<u8>,
 }
 
-impl Task for Round<'_> {
+impl Task for Quantize<'_> {
     #[inline(always)]
     unsafe fn run<V: Integral>(self) {
-        let Round { level, part, channels, line, to } = self;
+        let Quantize { quantizer, part, channels, line, to } = self;
         assert!(part.end <= channels);
         for first in (0..line.len()).step_by(channels) {
             let mut c = part.start;
             while c < part.end {
                 let count = V::LANES.min(part.end - c);
-                // SAFETY: the channels are there and nobody else's; of a vector as many are read and
-                // written.
+                // SAFETY: the channels are there and no other thread's; no more are read and written.
                 unsafe {
                     let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));
-                    match count == V::LANES {
-                        true => level.scaled(V::load(from)).store_bytes(to),
-                        false => {
-                            level.scaled(V::load_masked(from, count)).store_masked_bytes(to, count)
-                        }
+                    if count == V::LANES {
+                        quantizer.scaled(V::load(from)).store_bytes(to);
+                    } else {
+                        let value = V::load_masked(from, count);
+                        quantizer.scaled(value).store_masked_bytes(to, count);
                     }
                 }
                 c += count;

@@ -12,7 +12,7 @@
 //! What is not finite spreads over the whole tile, beyond the outputs that look at it. So
 //! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
 
-use super::Convolution;
+use crate::conv::problem::Convolution;
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;

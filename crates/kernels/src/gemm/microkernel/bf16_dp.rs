@@ -205,7 +205,10 @@ fn flushed(x: f32) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{MicrokernelArgs, Multiply, Pairs, Source, indirect, rows, strided};
+    use crate::gemm::microkernel::args::MicrokernelArgs;
+    use crate::gemm::microkernel::bf16_dp::{Multiply, Pairs};
+    use crate::gemm::microkernel::generic::{indirect, rows, strided};
+    use crate::gemm::source::Source;
     use crate::base::simd::{Avx512, Vector};
     use std::arch::x86_64::*;
     use std::mem::transmute;

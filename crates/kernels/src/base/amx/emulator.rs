@@ -5,7 +5,7 @@
 //! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and panics where
 //! the processor would fault: every tile in use has to be configured as the others require.
 
-use crate::base::amx::{TILE_ROW_BYTES as ROW_BYTES, TILE_ROWS as SIDE};
+use crate::base::amx::tile::{TILE_ROW_BYTES, TILE_ROWS};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -132,7 +132,7 @@ thread_local! {
     static TILES_OF_THREAD: RefCell<Tiles> = const { RefCell::new(Tiles::NONE) };
 }
 
-type Tile = [[u8; ROW_BYTES]; SIDE];
+type Tile = [[u8; TILE_ROW_BYTES]; TILE_ROWS];
 
 struct Tiles {
     /// Rows of each tile, and bytes of a row; none where there is no tile.
@@ -141,7 +141,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    const NONE: Tiles = Tiles { sizes: [(0, 0); TILES], data: [[[0; ROW_BYTES]; SIDE]; TILES] };
+    const NONE: Tiles = Tiles { sizes: [(0, 0); TILES], data: [[[0; TILE_ROW_BYTES]; TILE_ROWS]; TILES] };
 
     fn execute(&mut self, instruction: &Instruction) {
         let Instruction { opcode, prefix, tiles: [tile, other], ref operand, .. } = *instruction;
@@ -151,7 +151,7 @@ impl Tiles {
             (0x49, 0, Operand::Tile(0)) => *self = Tiles::NONE,
             (0x49, 3, _) => {
                 self.size(tile);
-                self.data[tile] = [[0; ROW_BYTES]; SIDE];
+                self.data[tile] = [[0; TILE_ROW_BYTES]; TILE_ROWS];
             }
             (0x4b, 2, &Operand::Memory { start, stride }) => {
                 let (rows, bytes) = self.size(tile);
@@ -162,7 +162,7 @@ impl Tiles {
             }
             (0x4b, 1 | 3, &Operand::Memory { start, stride }) => {
                 let (rows, bytes) = self.size(tile);
-                self.data[tile] = [[0; ROW_BYTES]; SIDE];
+                self.data[tile] = [[0; TILE_ROW_BYTES]; TILE_ROWS];
                 for (row, i) in self.data[tile][..rows].iter_mut().zip(0..) {
                     // SAFETY: as the instruction, which reads that many bytes there.
                     unsafe { row.as_mut_ptr().copy_from(start.offset(i * stride), bytes) };
@@ -183,7 +183,7 @@ impl Tiles {
         for (i, size) in self.sizes.iter_mut().enumerate() {
             let bytes = [configuration[16 + 2 * i], configuration[17 + 2 * i]];
             *size = (configuration[48 + i].into(), u16::from_le_bytes(bytes).into());
-            assert!(size.0 <= SIDE && size.1 <= ROW_BYTES && (size.0 == 0) == (size.1 == 0));
+            assert!(size.0 <= TILE_ROWS && size.1 <= TILE_ROW_BYTES && (size.0 == 0) == (size.1 == 0));
         }
     }
 
@@ -194,7 +194,7 @@ impl Tiles {
     }
 
     /// Adds the product of `a` and `b` to `c`, a row of four-byte elements at a time.
-    fn multiply(&mut self, [c, a, b]: [usize; 3], add: fn(&mut [u8; ROW_BYTES], &[u8], &Tile)) {
+    fn multiply(&mut self, [c, a, b]: [usize; 3], add: fn(&mut [u8; TILE_ROW_BYTES], &[u8], &Tile)) {
         assert!(c != a && c != b && a != b, "tiles {c}, {a} and {b} are not three");
         let ((rows, bytes), (a_rows, steps), (b_rows, b_bytes)) =
             (self.size(c), self.size(a), self.size(b));
@@ -208,7 +208,7 @@ impl Tiles {
 }
 
 /// TDPBF16PS for a row of sums.
-fn add_pairs(sums: &mut [u8; ROW_BYTES], row: &[u8], b: &Tile) {
+fn add_pairs(sums: &mut [u8; TILE_ROW_BYTES], row: &[u8], b: &Tile) {
     let flushed = |x: f32| if x.is_subnormal() { 0.0f32.copysign(x) } else { x };
     let wide = |of: &[u8], i: usize| {
         flushed(f32::from_bits(u32::from(u16::from_le_bytes([of[2 * i], of[2 * i + 1]])) << 16))
@@ -226,7 +226,7 @@ fn add_pairs(sums: &mut [u8; ROW_BYTES], row: &[u8], b: &Tile) {
 }
 
 /// TDPBUSD for a row of sums: bytes without a sign by bytes with one.
-fn add_bytes(sums: &mut [u8; ROW_BYTES], row: &[u8], b: &Tile) {
+fn add_bytes(sums: &mut [u8; TILE_ROW_BYTES], row: &[u8], b: &Tile) {
     for (column, sum) in sums.as_chunks_mut().0.iter_mut().enumerate() {
         let terms = row.iter().enumerate().map(|(k, x)| {
             let y = b[k / 4][4 * column + k % 4] as i8;

@@ -1,17 +1,16 @@
-//! Whether there is AMX, and how large its tiles are.
+//! Whether the CPU has AMX, and the size of its tiles.
 
 #[cfg(all(test, target_os = "linux"))]
-use crate::base::amx_emulator::is_emulated;
+mod emulator;
+mod tile;
+
+#[cfg(all(test, target_os = "linux"))]
+use emulator::is_emulated;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
+pub(crate) use tile::{TILE_ROW_BYTES, TILE_ROWS};
 
-/// Rows, and columns of four bytes, of a tile.
-pub(crate) const TILE_ROWS: usize = 16;
-
-/// Bytes of a row of a tile.
-pub(crate) const TILE_ROW_BYTES: usize = 64;
-
-/// Whether the machine multiplies tiles of bf16, and the system lets this process do so.
+/// Whether the CPU multiplies tiles of bf16, and the system lets this process use them.
 pub(crate) fn has_tiles() -> bool {
     /// `AMX-BF16` and `AMX-TILE`.
     const FEATURES: u32 = 1 << 22 | 1 << 24;
@@ -32,13 +31,13 @@ fn has_features(features: u32) -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & features == features
 }
 
-/// Only tests do without a processor's tiles.
+/// Only tests emulate the tiles.
 #[cfg(not(all(test, target_os = "linux")))]
 fn is_emulated() -> bool {
     false
 }
 
-/// Asks the system for the tiles, whose state is larger than what it saves for all processes.
+/// Asks Linux to save the state of the tiles too, which is larger than what it saves by default.
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const REQUEST_STATE: libc::c_long = 0x1023;

@@ -1,0 +1,114 @@
+//! A convolution as a product of its windows and its filters (implicit im2col), group after group.
+
+use super::problem::{Convolution, Filters, Input};
+use super::small_ic::small_ic;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::UnalignedF32;
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
+use crate::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, Step, Target, Windows};
+
+impl Convolution {
+    /// The precision of its products: f32 where an input of few channels is not one that
+    /// [`small_ic()`] rounds.
+    pub(super) fn product_precision(&self) -> Precision {
+        if self.reads_channels_first() && small_ic(self).is_none() {
+            Precision::F32
+        } else {
+            self.precision
+        }
+    }
+
+    /// Packs a matrix for each group.
+    pub(super) fn packed(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+        let taps = self.taps();
+        let (inputs, outputs) = self.group();
+        let k = taps * inputs;
+        let layout = Layout::Kernel { taps };
+        let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
+        let pack = |g: usize| {
+            Packed::new(to, UnalignedF32::of(group(g)), layout, (k, outputs), self.product_precision())
+        };
+        Filters::Packed((0..self.groups).map(pack).collect())
+    }
+
+    /// Convolves group after group.
+    pub(super) fn groups(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        mut output: Target<'_>,
+    ) {
+        let (inputs, outputs) = self.group();
+        let place = self.place(&input);
+        let counted = inputs / input.per_count();
+        let mut zeros = scratch.take::<f32>(inputs);
+        zeros.fill(0.0);
+        for group in 0..self.groups {
+            let windows = Windows {
+                input: input.values,
+                axes: self.axes,
+                place,
+                channels: (group * counted, counted),
+                zeros: &zeros,
+            };
+            let a = self.lhs(&windows, &input);
+            let first = group * outputs;
+            let steps: Vec<Step<'_>> = steps.iter().map(|s| s.from_column(first)).collect();
+            let product = Gemm {
+                m: self.batch * self.positions(),
+                n: outputs,
+                k: self.taps() * inputs,
+                a: if input.is_bf16 { Lhs::Bf16(&a) } else { a },
+                b: self.rhs(filters, group),
+                c_stride: self.outputs,
+                precision: self.product_precision(),
+                steps: &steps,
+            };
+            product.run_to(threads, scratch, output.after(first));
+        }
+    }
+
+    /// The filters of a group as B of a product.
+    fn rhs<'a>(&self, filters: &'a Filters<'_>, group: usize) -> Rhs<'a> {
+        match filters {
+            Filters::Packed(panels) => Rhs::Packed(&panels[group]),
+            Filters::Plain(values) => {
+                let (inputs, outputs) = self.group();
+                let taps = self.taps();
+                let own = &values[group * taps * inputs * outputs..];
+                Rhs::Plain(UnalignedF32::of(own), Layout::Kernel { taps })
+            }
+            Filters::Depthwise(_) | Filters::SmallIc(_) | Filters::Winograd(_) => {
+                unreachable!("these convolutions have a kernel of their own")
+            }
+        }
+    }
+
+    /// The windows as A of a product; those of a 1×1 kernel are the input itself.
+    fn lhs<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Lhs<'a> {
+        let stride = self.inputs / input.per_count();
+        let Input { values: first, factors, concat: others, .. } = *input;
+        let is_alone = input.is_alone();
+        assert!(is_alone || !input.is_bf16, "an input in bf16 has neither factors nor further inputs");
+        assert!(is_alone || self.groups == 1, "only 1×1 convolutions have factors or further inputs");
+        match factors {
+            _ if !self.is_one_by_one() || windows.place.channel != 1 => {
+                assert!(is_alone, "only 1×1 convolutions have factors or further inputs");
+                Lhs::Windows(windows)
+            }
+            Some(factors) => {
+                assert!(others.is_empty(), "concatenated inputs have no factors");
+                Lhs::Scaled { values: first, stride, factors, rows: self.positions() }
+            }
+            None if !others.is_empty() => {
+                Lhs::Concat { first, others, columns: stride / (others.len() + 1) }
+            }
+            None => {
+                let values = windows.input.get(windows.channels.0..).unwrap_or_default();
+                Lhs::Rows { values, stride }
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Which kernel computes a convolution.
+
+use super::depthwise::{self, DepthwiseInput};
+use super::problem::{Convolution, Filters, Input};
+use super::small_ic::small_ic;
+use super::winograd;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
+use crate::gemm::{Step, Target, apply_steps};
+use crate::math::quantize::Output;
+use crate::reduce;
+
+/// Filters of a depthwise channel, at most; [`depthwise::repeat`] is compiled for each number.
+const MAX_REPEATS: usize = 4;
+
+impl Convolution {
+    /// Whether each channel is convolved on its own, or in a group of few, by vectors of channels.
+    pub fn is_depthwise(&self) -> bool {
+        depthwise::group_channels(self).is_some()
+    }
+
+    /// Whether its data can be quantized values.
+    pub fn accepts_quantized(&self) -> bool {
+        depthwise::accepts_quantized(self)
+    }
+
+    /// The depthwise convolution that computes one with a few filters for each input channel: its
+    /// input repeats each channel once for each filter. Products would have just a few columns.
+    fn repeated(&self) -> Option<Convolution> {
+        let (inputs, outputs) = self.group();
+        let has_few = self.groups > 1 && inputs == 1 && (2..=MAX_REPEATS).contains(&outputs);
+        has_few.then(|| Convolution { inputs: self.outputs, groups: self.outputs, ..self.clone() })
+    }
+
+    /// Whether it is a product of operands in bf16, whose results can be bf16 too where only such
+    /// products read them. Its steps must be [absorbed](crate::gemm::are_absorbed).
+    pub fn can_output_bf16(&self) -> bool {
+        let (inputs, outputs) = self.group();
+        let has_terms = self.taps() * inputs * outputs > 0;
+        let is_depthwise = self.is_depthwise() || self.repeated().is_some();
+        has_terms && !is_depthwise && self.product_precision().keeps_pairs()
+    }
+
+    /// Whether its input can be bf16: no pair of channels reaches from one group, or position, into
+    /// the next.
+    pub fn accepts_bf16(&self) -> bool {
+        let is_even = self.group().0.is_multiple_of(2) && self.inputs.is_multiple_of(2);
+        self.can_output_bf16() && is_even && !self.reads_channels_first()
+    }
+
+    /// Whether Winograd's algorithm computes it, which rounds differently.
+    pub fn is_winograd(&self) -> bool {
+        winograd::suits(self)
+    }
+
+    /// Packs filters into an arena. They are given for each output channel, for each input channel of
+    /// its group, tap by tap.
+    ///
+    /// # Panics
+    /// When there are too few.
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+        if self.is_winograd() {
+            Filters::Winograd(winograd::filters(self, to, filters))
+        } else {
+            self.direct_filters(to, filters)
+        }
+    }
+
+    /// The same for [`Self::run_direct`].
+    pub(super) fn direct_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+        let taps = self.taps();
+        if let Some(repeated) = self.repeated() {
+            return repeated.direct_filters(to, filters);
+        }
+        if let Some(each) = depthwise::group_channels(self) {
+            let mut packed = to.1.alloc(taps * each * self.outputs * size_of::<f32>());
+            depthwise::pack_weights(self, each, filters, packed.elements_mut());
+            return Filters::Depthwise(packed);
+        }
+        if let Some(small) = small_ic(self) {
+            return Filters::SmallIc(small.filters(to, filters));
+        }
+        self.packed(to, filters)
+    }
+
+    /// Filters that are used once: as they are, unless their kernel needs them packed.
+    pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
+        let is_depthwise = self.is_depthwise() || self.repeated().is_some();
+        if is_depthwise || small_ic(self).is_some() || self.is_winograd() {
+            self.filters((threads, WeightArena::unpooled()), filters)
+        } else {
+            Filters::Plain(filters)
+        }
+    }
+
+    /// Convolves `input` into `output`, whose channels are last. The filters come packed and as they
+    /// were given; `steps` are applied to each element, with channels as columns.
+    ///
+    /// A sum adds tap after tap in order, and under each tap the channels. Where it
+    /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel after
+    /// channel, and for each channel the taps of the line. Winograd's algorithm has an order of its
+    /// own, and is repeated directly where a sum is not finite.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the convolution is for, or the input's layout is not one that
+    /// it reads.
+    pub fn run(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters, given): (Input<'_>, &Filters<'_>, &[f32]),
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        let Filters::Winograd(transformed) = filters else {
+            return self.run_direct(threads, scratch, (input, filters), steps, output);
+        };
+        assert!(input.is_plain(), "channels lie last, in one input");
+        let operands = (input.values, transformed.elements());
+        if !winograd::run(self, (threads, scratch), operands, steps, output) {
+            self.run_direct(threads, scratch, (input, &Filters::Plain(given)), steps, output);
+        }
+    }
+
+    /// As [`Self::run`], where data or results may be bf16.
+    ///
+    /// # Panics
+    /// As [`Self::run`]; unless it [`Self::can_output_bf16`]; and where the data are bf16, unless it
+    /// [`Self::accepts_bf16`].
+    pub fn run_bf16(
+        &self,
+        place: (&Threads, &ScratchPool),
+        operands: (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        assert!(self.can_output_bf16() && (self.accepts_bf16() || !operands.0.is_bf16));
+        assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
+        if output.len() > 0 {
+            self.products(place, operands, steps, output);
+        }
+    }
+
+    /// As [`Self::run`], where data or results may be quantized values. Unless `means` is empty, it
+    /// also gets the mean of each output channel of each element of the batch: positions are added
+    /// along each line, then line after line.
+    ///
+    /// # Panics
+    /// As [`Self::run`]; unless it [`Self::is_depthwise`]; and where the data are quantized, unless it
+    /// [`Self::accepts_quantized`].
+    pub fn run_depthwise(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (DepthwiseInput<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        (output, means): (Output<'_>, &mut [f32]),
+    ) {
+        let Filters::Depthwise(filters) = filters else { panic!("each channel has a filter") };
+        assert!(means.is_empty() || means.len() == self.batch * self.outputs);
+        let positions = self.positions();
+        if output.len() == 0 {
+            return means.fill(0.0);
+        }
+        let lines = positions / self.axes[2].output;
+        let count = if means.is_empty() { 0 } else { self.batch * lines * self.outputs };
+        let mut sums = scratch.take(count);
+        let to = (output, &mut sums[..]);
+        depthwise::depthwise(self, (threads, scratch), (input, filters.elements()), steps, to);
+        let each = sums.chunks_mut(lines * self.outputs).zip(means.chunks_mut(self.outputs));
+        each.for_each(|(sums, means)| reduce::means(positions, sums, means));
+    }
+
+    /// As [`Self::run`], without Winograd's algorithm.
+    pub(super) fn run_direct(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters): (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        output: &mut [f32],
+    ) {
+        assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
+        if output.is_empty() {
+            return;
+        }
+        match filters {
+            Filters::Depthwise(filters) => {
+                assert!(input.is_plain(), "channels lie last, in one input");
+                let (values, filters) = (input.values, filters.elements());
+                let (place, to) = ((threads, scratch), (Output::F32(output), &mut [][..]));
+                let Some(repeated) = self.repeated() else {
+                    let operands = (DepthwiseInput::F32(values), filters);
+                    return depthwise::depthwise(self, place, operands, steps, to);
+                };
+                let mut inputs = scratch.take(self.batch * repeated.inside() * repeated.inputs);
+                depthwise::repeat(threads, values, &mut inputs);
+                let operands = (DepthwiseInput::F32(&inputs), filters);
+                depthwise::depthwise(&repeated, place, operands, steps, to);
+            }
+            _ if self.taps() * self.group().0 == 0 => {
+                output.fill(0.0);
+                for (i, row) in output.chunks_mut(self.outputs).enumerate() {
+                    apply_steps(steps, i, 0, row);
+                }
+            }
+            _ => {
+                let operands = (input, filters);
+                self.products((threads, scratch), operands, steps, Target::F32(output));
+            }
+        }
+    }
+
+    /// Convolves by matrix products with at least one term.
+    fn products(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (input, filters): (Input<'_>, &Filters<'_>),
+        steps: &[Step<'_>],
+        output: Target<'_>,
+    ) {
+        match (small_ic(self), filters) {
+            (Some(small), Filters::SmallIc(filters)) => {
+                small.run((threads, scratch), (input, filters), steps, output);
+            }
+            _ => self.groups((threads, scratch), (input, filters), steps, output),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is convolved with what.
+
+use crate::base::aligned_buf::AlignedBuf;
+use crate::base::num::bf16;
+use crate::gemm::{Packed, Place, Precision, Window, pairs};
+
+/// A convolution: what slides over what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convolution {
+    /// Elements of the batch.
+    pub batch: usize,
+    /// The windows along the spatial axes; [`Window::NONE`] makes them three.
+    pub axes: [Window; 3],
+    /// Channels of the input.
+    pub inputs: usize,
+    /// Channels of the output.
+    pub outputs: usize,
+    /// Groups of channels, each convolved on its own; it divides both.
+    pub groups: usize,
+    /// What data and filters are rounded to. Depthwise convolutions, and some of few channels, stay
+    /// in f32.
+    pub precision: Precision,
+}
+
+/// The filters of a convolution.
+#[derive(Debug)]
+pub enum Filters<'a> {
+    /// As the model has them; packed while they are used.
+    Plain(&'a [f32]),
+    /// One packed matrix for each group.
+    Packed(Vec<Packed>),
+    /// For each tap one element for each channel.
+    Depthwise(AlignedBuf),
+    /// For few input channels in bf16: a packed matrix for each way to write the input.
+    SmallIc(Vec<Packed>),
+    /// Transformed by Winograd's algorithm.
+    Winograd(AlignedBuf),
+}
+
+/// What is convolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The elements.
+    pub values: &'a [f32],
+    /// Whether the channels come before the spatial axes (NCHW), not after them (NHWC).
+    pub channels_first: bool,
+    /// A factor for each channel of each element of the batch, if any; for convolutions that
+    /// [`Convolution::is_pointwise`].
+    pub factors: Option<&'a [f32]>,
+    /// Further inputs of as many channels each, concatenated behind those of `values`; for
+    /// convolutions that [`Convolution::is_pointwise`], without factors.
+    pub concat: &'a [&'a [f32]],
+    /// Whether the elements are bf16: each of `values` is then a pair of neighbours. For
+    /// convolutions that [`Convolution::accepts_bf16`].
+    pub is_bf16: bool,
+}
+
+impl<'a> Input<'a> {
+    /// An input with its channels last.
+    pub fn channels_last(values: &'a [f32]) -> Input<'a> {
+        Input { values, channels_first: false, factors: None, concat: &[], is_bf16: false }
+    }
+
+    /// An input in bf16 with its channels last.
+    ///
+    /// # Panics
+    /// When the number of elements is odd, or the first is not aligned to a pair.
+    pub fn bf16(elements: &'a [bf16]) -> Input<'a> {
+        let values = pairs(elements).expect("channels are even");
+        Input { is_bf16: true, ..Input::channels_last(values) }
+    }
+
+    /// Elements in each of `values`.
+    pub(super) fn per_count(&self) -> usize {
+        if self.is_bf16 { 2 } else { 1 }
+    }
+
+    /// Whether it is a single input in f32 with its channels last.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_alone() && !self.channels_first && !self.is_bf16
+    }
+
+    /// Whether it has neither factors nor further inputs.
+    pub(super) fn is_alone(&self) -> bool {
+        self.factors.is_none() && self.concat.is_empty()
+    }
+}
+
+/// Below so many channels the input is read as NCHW: runs of channels are too short to pay for a
+/// transpose.
+const SMALL_IC: usize = 16;
+
+impl Convolution {
+    /// Taps of the kernel.
+    pub fn taps(&self) -> usize {
+        self.axes.iter().map(|a| a.taps).product()
+    }
+
+    /// Positions of the output.
+    pub fn positions(&self) -> usize {
+        self.axes.iter().map(|a| a.output).product()
+    }
+
+    /// Floating-point operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        let (inputs, _) = self.group();
+        let factors = [2, self.batch, self.positions(), self.outputs, inputs, self.taps()];
+        factors.iter().map(|n| *n as u64).product()
+    }
+
+    /// Channels of one group, of the input and of the output.
+    pub(super) fn group(&self) -> (usize, usize) {
+        (self.inputs / self.groups.max(1), self.outputs / self.groups.max(1))
+    }
+
+    /// Positions of the input.
+    pub(super) fn inside(&self) -> usize {
+        self.axes.iter().map(|a| a.input).product()
+    }
+
+    /// Strides of an input.
+    pub(super) fn place(&self, input: &Input<'_>) -> Place {
+        match input.channels_first {
+            true => Place::channels_first(self.inside(), self.inputs),
+            false => Place::channels_last(self.inside(), self.inputs / input.per_count()),
+        }
+    }
+
+    /// Whether the input is best read as NCHW, as models have it.
+    pub fn reads_channels_first(&self) -> bool {
+        self.groups == 1 && self.inputs < SMALL_IC
+    }
+
+    /// Whether the kernel is 1×1 with stride 1, in one group: a matrix product.
+    pub fn is_pointwise(&self) -> bool {
+        self.groups == 1 && self.is_one_by_one()
+    }
+
+    /// Whether the kernel is 1×1 with stride 1 and no padding.
+    pub(super) fn is_one_by_one(&self) -> bool {
+        let own = |a: &Window| a.taps == 1 && a.stride == 1 && a.start == 0 && a.input == a.output;
+        self.axes.iter().all(own)
+    }
+}

@@ -1,0 +1,188 @@
+//! A quantized convolution: from data and filters to requantized results.
+
+use super::input::{self, Data, Image};
+use super::kernel::{Microkernel, Sums};
+use super::pack::PackedFilters;
+use super::params::QuantParams;
+use super::requantize::{Columns, Requantizer, To};
+use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH};
+use super::winograd;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
+use crate::conv::Convolution;
+use crate::gemm::{Step, Window};
+use crate::math::quantize::Output;
+
+/// A convolution of quantized data by filters in i8.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantizedConvolution {
+    conv: Convolution,
+    params: QuantParams,
+    /// Whether [`winograd`] computes the sums.
+    is_winograd: bool,
+}
+
+/// The operands of a [`QuantizedConvolution`].
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// The data.
+    pub data: Data<'a>,
+    /// The filters.
+    pub filters: &'a PackedFilters,
+    /// For each output channel the factor of its sums.
+    pub scales: &'a [f32],
+}
+
+impl QuantizedConvolution {
+    /// The convolution in integers. None if its kernel is dilated along the last axis, it has groups or
+    /// three spatial axes, its sums may not fit, or there is far more padding than data.
+    pub fn new(conv: &Convolution, params: QuantParams) -> Option<QuantizedConvolution> {
+        let conv = Convolution { axes: flattened(conv), ..conv.clone() };
+        let [depth, _, width] = conv.axes;
+        let is_plain = depth == Window::NONE && conv.groups == 1 && width.dilation == 1;
+        let terms = conv.taps().checked_mul(conv.inputs)?;
+        let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
+        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&conv);
+        fits.then(|| QuantizedConvolution { is_winograd: winograd::pays(&conv), conv, params })
+    }
+
+    /// Packs filters into an arena. They are given for each output channel, for each input channel,
+    /// tap by tap.
+    ///
+    /// # Panics
+    /// When there are too few.
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
+        if self.is_winograd {
+            winograd::filters(&self.conv, self.params, to, filters)
+        } else {
+            PackedFilters::new(&self.conv, self.params, to, filters)
+        }
+    }
+
+    /// Whether its kernel is 1×1, so that the data may have factors.
+    pub fn is_pointwise(&self) -> bool {
+        self.conv.is_pointwise()
+    }
+
+    /// How the data are quantized.
+    pub fn params(&self) -> QuantParams {
+        self.params
+    }
+
+    /// What decides how filters are packed, apart from their sizes.
+    pub fn form(&self) -> String {
+        let of = if self.is_winograd { "tiles" } else { "windows" };
+        format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
+    }
+
+    /// Operations, those over the padding included.
+    pub fn flops(&self) -> u64 {
+        self.conv.flops()
+    }
+
+    /// Convolves into `output`, whose channels are last; `steps` are applied to each element, with
+    /// channels as columns.
+    ///
+    /// # Panics
+    /// When a slice is not of the size the convolution is for.
+    pub fn run(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        operands: Operands<'_>,
+        steps: &[Step<'_>],
+        output: Output<'_>,
+    ) {
+        let conv = &self.conv;
+        assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+        let to = match output {
+            Output::F32(to) => To::F32(Slice::new(to)),
+            Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
+        };
+        assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
+        let mut bytes = scratch.take::<u8>(input::bytes(conv));
+        let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
+        let requantizer = |panel: usize| self.requantizer(operands, panel, steps, to);
+        if self.is_winograd {
+            let operands = (&image, operands.filters);
+            return winograd::run(conv, (threads, scratch), operands, requantizer);
+        }
+        let blocks = image.blocks();
+        let parts = self.parts(blocks.count(), operands.filters, threads.count());
+        threads.run(parts.0 * parts.1, &|task, _| {
+            let (down, across) = (task / parts.1, task % parts.1);
+            let range =
+                |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
+            let own: Vec<Block> =
+                range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
+            let mut kernel = Microkernel::default();
+            for panel in range(operands.filters.count(), parts.1, across) {
+                let own = (operands.filters.panel(panel), &own[..]);
+                multiply(&mut kernel, &image, own, &requantizer(panel));
+            }
+        });
+    }
+
+    /// Into how many parts rows and panels are divided. Each thread reads all of the smaller operand,
+    /// which stays in its cache, and a part of the larger.
+    fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
+        /// Terms that are worth a second thread.
+        const GRAIN: usize = 1 << 18;
+        let rows = self.conv.batch * self.conv.positions();
+        let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
+        if threads == 1 || work <= GRAIN {
+            return (1, 1);
+        }
+        let has_large_filters = filters.bytes() > input::bytes(&self.conv);
+        let across = if has_large_filters { filters.count().min(threads) } else { 1 };
+        let down = (4 * threads).div_ceil(across).min(blocks);
+        // Where rows are many, several parts for each thread even out their speeds.
+        let down = if across == threads { 1 } else { down };
+        (down, across)
+    }
+
+    /// What writes the sums of a panel.
+    fn requantizer<'a>(
+        &self,
+        Operands { filters, scales, .. }: Operands<'a>,
+        panel: usize,
+        steps: &'a [Step<'a>],
+        to: To<'a>,
+    ) -> Requantizer<'a> {
+        let first = panel * WIDTH;
+        let count = WIDTH.min(self.conv.outputs - first);
+        let scales = &scales[first..][..count];
+        let columns = Columns { first, compensation: filters.compensation(panel), scales };
+        let rows = self.conv.batch * self.conv.positions();
+        Requantizer::new(columns, steps, to, (rows, self.conv.outputs))
+    }
+}
+
+/// Multiplies blocks of rows by a panel, and requantizes the sums.
+fn multiply(
+    kernel: &mut Microkernel,
+    image: &Image<'_>,
+    (panel, blocks): (&[i8], &[Block]),
+    requantizer: &Requantizer<'_>,
+) {
+    let mut sums = Sums::default();
+    for block in blocks {
+        kernel.multiply(image, block, panel, &mut sums);
+        for (tile, sums) in block.iter().zip(sums.tiles()) {
+            for OutputRun { first, row, count } in image.parts(*tile) {
+                // SAFETY: rows of the output, of which no other task has these columns.
+                unsafe { requantizer.write(&sums[first..][..count], row) };
+            }
+        }
+    }
+}
+
+/// The axes; those of a 1×1 kernel joined into one.
+fn flattened(conv: &Convolution) -> [Window; 3] {
+    let size: usize = conv.axes.iter().map(|a| a.input).product();
+    if conv.is_pointwise() {
+        [Window::NONE, Window::NONE, Window { input: size, output: size, ..Window::NONE }]
+    } else {
+        conv.axes
+    }
+}

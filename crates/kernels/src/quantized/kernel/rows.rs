@@ -1,0 +1,48 @@
+//! The rows of A that a microkernel multiplies.
+
+use crate::quantized::input::WindowLayout;
+
+/// The rows of a tile.
+pub(super) struct TileRows<'a> {
+    /// The image from the first row on.
+    pub(super) bytes: &'a [u8],
+    pub(super) rows: usize,
+    pub(super) layout: WindowLayout,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl TileRows<'_> {
+    /// Calls `f` for each four terms along k, in order, with their offset in the first row.
+    #[inline(always)]
+    pub(super) fn each_dot4(&self, mut f: impl FnMut(usize)) {
+        let WindowLayout { step, steps, run, runs, .. } = self.layout;
+        for first in (0..runs).map(|i| i * run) {
+            for at in (first..first + steps * step).step_by(4) {
+                f(at);
+            }
+        }
+    }
+}
+
+/// Divides rows into blocks of at most `$most`, as few and as even as can be, and evaluates `$call`
+/// for each, with the number of rows as the constant `$n`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! in_blocks {
+    ($most:literal: $($count:literal)*; $rows:expr, ($row:ident, $n:ident) => $call:expr) => {{
+        let (all, mut $row) = ($rows, 0);
+        while $row < all {
+            let left = all - $row;
+            match left.div_ceil(left.div_ceil($most)) {
+                $($count => {
+                    const $n: usize = $count;
+                    $call;
+                    $row += $count;
+                })*
+                _ => unreachable!("there are at most so many rows"),
+            }
+        }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use in_blocks;

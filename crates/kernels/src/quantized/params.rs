@@ -1,0 +1,41 @@
+//! How data are quantized.
+
+use crate::math::quantize::Quantizer;
+
+/// How the data are quantized: `q`, a byte, stands for `(q - zero_point) · scale`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantParams {
+    scale: f32,
+    zero_point: u8,
+}
+
+impl QuantParams {
+    /// Those of at most 256 values, `scale` apart, the first of them `low`; none unless 0 is one of
+    /// them, or nearly.
+    pub fn new(low: f64, scale: f64) -> Option<QuantParams> {
+        /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as f16
+        /// may move it, by half a unit in their last place at the middle of 256 values.
+        const NEAR: f64 = 1.0 / 16.0;
+        let zero = -low / scale;
+        let is_near = (zero - zero.round()).abs() <= NEAR && (0.0..=255.0).contains(&zero.round());
+        let normal = (scale as f32).is_normal() && scale > 0.0;
+        let zero_point = zero.round() as u8;
+        (is_near && normal).then_some(QuantParams { scale: scale as f32, zero_point })
+    }
+
+    /// The distance between neighbouring values.
+    pub fn scale(self) -> f32 {
+        self.scale
+    }
+
+    /// What 0 is quantized to.
+    pub fn zero_point(self) -> u8 {
+        self.zero_point
+    }
+
+    /// The quantizer of the data, where it has one.
+    pub fn quantizer(self) -> Option<Quantizer> {
+        let (scale, zero) = (f64::from(self.scale), f64::from(self.zero_point));
+        Quantizer::new((-zero * scale) as f32, ((255.0 - zero) * scale) as f32, 256)
+    }
+}

@@ -1,0 +1,71 @@
+//! Blocks of rows: their sizes, and what the CPU multiplies them with.
+
+#[cfg(target_arch = "x86_64")]
+use crate::base::amx::has_byte_tiles;
+use crate::base::isa::{Isa, isa};
+
+/// Terms of a sum, at most: it fits 32 bits.
+pub(super) const MAX_TERMS: usize = 1 << 16;
+
+/// Rows of a tile, the same with AMX and without.
+pub(super) const TILE_ROWS: usize = 16;
+
+/// Rows of a block.
+pub(super) const BLOCK_ROWS: usize = 2 * TILE_ROWS;
+
+/// Columns of a panel.
+pub(super) const WIDTH: usize = 32;
+
+/// Bytes of a panel for each four terms along k.
+pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
+
+/// The cost of multiplying `count` neighbouring rows, in rows.
+pub(super) fn cost_in_rows(count: usize) -> usize {
+    /// Fewer rows leave vectors waiting for each other.
+    const LEAST: usize = 4;
+    if has_tiles() { count.next_multiple_of(TILE_ROWS) } else { count.max(LEAST) }
+}
+
+/// Whether AMX multiplies bytes.
+pub(super) fn has_tiles() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return isa() == Isa::Amx && has_byte_tiles();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Whether the CPU has an instruction for dot products of four bytes; otherwise bytes are widened to
+/// i16.
+pub(super) fn has_dot4() -> bool {
+    match isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Amx => has_tiles() || is_x86_feature_detected!("avx512vnni"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => is_x86_feature_detected!("avxvnni"),
+        _ => false,
+    }
+}
+
+/// Neighbouring windows of the image, one row of a product each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tile {
+    /// Where the first begins.
+    pub(super) at: usize,
+    /// How many there are.
+    pub(super) count: usize,
+    /// The output line of the first window, counted over the whole batch, and its position there.
+    pub(super) from: (usize, usize),
+}
+
+/// A block: two tiles, of which the second may be empty.
+pub(super) type Block = [Tile; 2];
+
+/// Rows of a tile that are neighbours in the output.
+pub(super) struct OutputRun {
+    /// The first row, in the tile.
+    pub(super) first: usize,
+    /// The first row, in the output.
+    pub(super) row: usize,
+    /// How many there are.
+    pub(super) count: usize,
+}
