@@ -3,7 +3,7 @@
 //! is one for the whole process and packed matrices are for one choice.
 
 use irrun_kernels::conv::{Convolution, Input};
-use irrun_kernels::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, Step, Window};
+use irrun_kernels::gemm::{Gemm, Layout, Lhs, Operand, Packed, PostOp, Precision, Rhs, Window};
 use irrun_kernels::isa::{Isa, force};
 use irrun_kernels::multiversion;
 use irrun_kernels::num::{UnalignedF32, bf16};
@@ -29,7 +29,7 @@ multiversion! {
     }
 }
 
-/// A product of many rows, packed, with steps; and one of few rows, as B lies.
+/// A product of many rows, packed, with post-ops; and one of few rows, as B lies.
 fn products(precision: Precision) -> Vec<f32> {
     let (m, n, k) = (37, 75, 130);
     let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
@@ -42,11 +42,12 @@ fn products(precision: Precision) -> Vec<f32> {
         (k, n),
         precision,
     );
-    let steps = [Step::AddColumns(&bias), Step::Apply(Unary::Swish { beta: 1.0 })];
+    let post_ops =
+        [PostOp::Add(Operand::Columns(&bias)), PostOp::Apply(Unary::Swish { beta: 1.0 })];
     let mut c = vec![0.0; (m + 2) * n];
     let (many, few) = c.split_at_mut(m * n);
     let a = Lhs::Rows { values: &a, stride: k };
-    Gemm { m, n, k, a, b: Rhs::Packed(&packed), c_stride: n, precision, steps: &steps }
+    Gemm { m, n, k, a, b: Rhs::Packed(&packed), c_stride: n, precision, post_ops: &post_ops }
         .run(threads, &scratch, many);
     Gemm {
         m: 2,
@@ -56,7 +57,7 @@ fn products(precision: Precision) -> Vec<f32> {
         b: Rhs::Plain(UnalignedF32::of(&b), layout),
         c_stride: n,
         precision,
-        steps: &[],
+        post_ops: &[],
     }
     .run(threads, &scratch, few);
     c
@@ -78,9 +79,9 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let filters = conv.filters((threads, WeightArena::unpooled()), &given);
         let channels_first = conv.reads_channels_first();
         let input = Input { channels_first, ..Input::channels_last(&values) };
-        let steps = [Step::Apply(Unary::Relu {})];
+        let post_ops = [PostOp::Apply(Unary::Relu {})];
         let mut out = vec![0.0; 33 * 33 * outputs];
-        conv.run(threads, &scratch, (input, &filters, &given), &steps, &mut out);
+        conv.run(threads, &scratch, (input, &filters, &given), &post_ops, &mut out);
         all.extend(out);
     }
     all

@@ -103,9 +103,12 @@ impl Deformable {
         let (top, left) = (y.floor(), x.floor());
         let (dy, dx) = (y - top, x - left);
         let (top, left) = (top.to_f64() as isize, left.to_f64() as isize);
-        let at = |i: isize, axis: &Window| match self.padded {
-            true => usize::try_from(i).ok().filter(|i| *i < axis.input),
-            false => Some((i as usize).min(axis.input - 1)),
+        let at = |i: isize, axis: &Window| {
+            if self.padded {
+                usize::try_from(i).ok().filter(|i| *i < axis.input)
+            } else {
+                Some((i as usize).min(axis.input - 1))
+            }
         };
         let element = |row: isize, column: isize| match (at(row, height), at(column, width)) {
             (Some(row), Some(column)) => input[row * width.input + column],

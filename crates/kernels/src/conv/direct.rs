@@ -6,7 +6,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, Step, Target, Windows};
+use crate::gemm::{Gemm, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target, Windows};
 
 impl Convolution {
     /// The precision of its products: f32 where an input of few channels is not one that
@@ -27,7 +27,13 @@ impl Convolution {
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
         let pack = |g: usize| {
-            Packed::new(to, UnalignedF32::of(group(g)), layout, (k, outputs), self.product_precision())
+            Packed::new(
+                to,
+                UnalignedF32::of(group(g)),
+                layout,
+                (k, outputs),
+                self.product_precision(),
+            )
         };
         Filters::Packed((0..self.groups).map(pack).collect())
     }
@@ -37,7 +43,7 @@ impl Convolution {
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Filters<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         mut output: Target<'_>,
     ) {
         let (inputs, outputs) = self.group();
@@ -55,7 +61,7 @@ impl Convolution {
             };
             let a = self.lhs(&windows, &input);
             let first = group * outputs;
-            let steps: Vec<Step<'_>> = steps.iter().map(|s| s.from_column(first)).collect();
+            let post_ops: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_column(first)).collect();
             let product = Gemm {
                 m: self.batch * self.positions(),
                 n: outputs,
@@ -64,7 +70,7 @@ impl Convolution {
                 b: self.rhs(filters, group),
                 c_stride: self.outputs,
                 precision: self.product_precision(),
-                steps: &steps,
+                post_ops: &post_ops,
             };
             product.run_to(threads, scratch, output.after(first));
         }
@@ -91,8 +97,14 @@ impl Convolution {
         let stride = self.inputs / input.per_count();
         let Input { values: first, factors, concat: others, .. } = *input;
         let is_alone = input.is_alone();
-        assert!(is_alone || !input.is_bf16, "an input in bf16 has neither factors nor further inputs");
-        assert!(is_alone || self.groups == 1, "only 1×1 convolutions have factors or further inputs");
+        assert!(
+            is_alone || !input.is_bf16,
+            "an input in bf16 has neither factors nor further inputs"
+        );
+        assert!(
+            is_alone || self.groups == 1,
+            "only 1×1 convolutions have factors or further inputs"
+        );
         match factors {
             _ if !self.is_one_by_one() || windows.place.channel != 1 => {
                 assert!(is_alone, "only 1×1 convolutions have factors or further inputs");

@@ -7,7 +7,7 @@ use super::winograd;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Step, Target, apply_steps};
+use crate::gemm::{PostOp, Target, apply_post_ops};
 use crate::math::quantize::Output;
 use crate::reduce;
 
@@ -34,7 +34,7 @@ impl Convolution {
     }
 
     /// Whether it is a product of operands in bf16, whose results can be bf16 too where only such
-    /// products read them. Its steps must be [absorbed](crate::gemm::are_absorbed).
+    /// products read them. Its post-ops must be [absorbed](crate::gemm::are_absorbed).
     pub fn can_output_bf16(&self) -> bool {
         let (inputs, outputs) = self.group();
         let has_terms = self.taps() * inputs * outputs > 0;
@@ -68,7 +68,11 @@ impl Convolution {
     }
 
     /// The same for [`Self::run_direct`].
-    pub(super) fn direct_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+    pub(super) fn direct_filters(
+        &self,
+        to: (&Threads, &WeightArena),
+        filters: &[f32],
+    ) -> Filters<'static> {
         let taps = self.taps();
         if let Some(repeated) = self.repeated() {
             return repeated.direct_filters(to, filters);
@@ -95,7 +99,7 @@ impl Convolution {
     }
 
     /// Convolves `input` into `output`, whose channels are last. The filters come packed and as they
-    /// were given; `steps` are applied to each element, with channels as columns.
+    /// were given; `post_ops` are applied to each element, with channels as columns.
     ///
     /// A sum adds tap after tap in order, and under each tap the channels. Where it
     /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel after
@@ -110,16 +114,16 @@ impl Convolution {
         threads: &Threads,
         scratch: &ScratchPool,
         (input, filters, given): (Input<'_>, &Filters<'_>, &[f32]),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
         let Filters::Winograd(transformed) = filters else {
-            return self.run_direct(threads, scratch, (input, filters), steps, output);
+            return self.run_direct(threads, scratch, (input, filters), post_ops, output);
         };
         assert!(input.is_plain(), "channels lie last, in one input");
         let operands = (input.values, transformed.elements());
-        if !winograd::run(self, (threads, scratch), operands, steps, output) {
-            self.run_direct(threads, scratch, (input, &Filters::Plain(given)), steps, output);
+        if !winograd::run(self, (threads, scratch), operands, post_ops, output) {
+            self.run_direct(threads, scratch, (input, &Filters::Plain(given)), post_ops, output);
         }
     }
 
@@ -132,13 +136,13 @@ impl Convolution {
         &self,
         place: (&Threads, &ScratchPool),
         operands: (Input<'_>, &Filters<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: Target<'_>,
     ) {
         assert!(self.can_output_bf16() && (self.accepts_bf16() || !operands.0.is_bf16));
         assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
         if output.len() > 0 {
-            self.products(place, operands, steps, output);
+            self.products(place, operands, post_ops, output);
         }
     }
 
@@ -153,7 +157,7 @@ impl Convolution {
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (DepthwiseInput<'_>, &Filters<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         (output, means): (Output<'_>, &mut [f32]),
     ) {
         let Filters::Depthwise(filters) = filters else { panic!("each channel has a filter") };
@@ -166,7 +170,7 @@ impl Convolution {
         let count = if means.is_empty() { 0 } else { self.batch * lines * self.outputs };
         let mut sums = scratch.take(count);
         let to = (output, &mut sums[..]);
-        depthwise::depthwise(self, (threads, scratch), (input, filters.elements()), steps, to);
+        depthwise::depthwise(self, (threads, scratch), (input, filters.elements()), post_ops, to);
         let each = sums.chunks_mut(lines * self.outputs).zip(means.chunks_mut(self.outputs));
         each.for_each(|(sums, means)| reduce::means(positions, sums, means));
     }
@@ -177,7 +181,7 @@ impl Convolution {
         threads: &Threads,
         scratch: &ScratchPool,
         (input, filters): (Input<'_>, &Filters<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
         assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
@@ -191,22 +195,22 @@ impl Convolution {
                 let (place, to) = ((threads, scratch), (Output::F32(output), &mut [][..]));
                 let Some(repeated) = self.repeated() else {
                     let operands = (DepthwiseInput::F32(values), filters);
-                    return depthwise::depthwise(self, place, operands, steps, to);
+                    return depthwise::depthwise(self, place, operands, post_ops, to);
                 };
                 let mut inputs = scratch.take(self.batch * repeated.inside() * repeated.inputs);
                 depthwise::repeat(threads, values, &mut inputs);
                 let operands = (DepthwiseInput::F32(&inputs), filters);
-                depthwise::depthwise(&repeated, place, operands, steps, to);
+                depthwise::depthwise(&repeated, place, operands, post_ops, to);
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);
                 for (i, row) in output.chunks_mut(self.outputs).enumerate() {
-                    apply_steps(steps, i, 0, row);
+                    apply_post_ops(post_ops, i, 0, row);
                 }
             }
             _ => {
                 let operands = (input, filters);
-                self.products((threads, scratch), operands, steps, Target::F32(output));
+                self.products((threads, scratch), operands, post_ops, Target::F32(output));
             }
         }
     }
@@ -216,14 +220,14 @@ impl Convolution {
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Filters<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: Target<'_>,
     ) {
         match (small_ic(self), filters) {
             (Some(small), Filters::SmallIc(filters)) => {
-                small.run((threads, scratch), (input, filters), steps, output);
+                small.run((threads, scratch), (input, filters), post_ops, output);
             }
-            _ => self.groups((threads, scratch), (input, filters), steps, output),
+            _ => self.groups((threads, scratch), (input, filters), post_ops, output),
         }
     }
 }

@@ -47,7 +47,7 @@ impl ChannelsPool {
         });
     }
 
-    /// Takes the largest level of each window, of which each looks at some of the input.
+    /// Max pooling of quantized values; every window reads some of the input.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -147,12 +147,12 @@ impl ChannelsPool {
     }
 }
 
-/// Taps of a window, at least one: a file may ask for more than can be counted.
+/// Taps of a window, at least one: a model may have more than can be counted.
 fn taps(axes: &[Window]) -> usize {
     axes.iter().fold(1, |all: usize, a| all.saturating_mul(a.taps.max(1)))
 }
 
-/// Channels that are computed side by side, in registers.
+/// Channels that are computed at a time, in registers.
 const LANES: usize = 16;
 
 /// Combines what `to` holds with what lies at some places, channel by channel and in order.

@@ -1,4 +1,4 @@
-//! What is convolved with what.
+//! A convolution: its sizes, input and filters.
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::bf16;
@@ -37,7 +37,7 @@ pub enum Filters<'a> {
     Winograd(AlignedBuf),
 }
 
-/// What is convolved.
+/// The input of a convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The elements.
@@ -120,9 +120,10 @@ impl Convolution {
 
     /// Strides of an input.
     pub(super) fn place(&self, input: &Input<'_>) -> Place {
-        match input.channels_first {
-            true => Place::channels_first(self.inside(), self.inputs),
-            false => Place::channels_last(self.inside(), self.inputs / input.per_count()),
+        if input.channels_first {
+            Place::channels_first(self.inside(), self.inputs)
+        } else {
+            Place::channels_last(self.inside(), self.inputs / input.per_count())
         }
     }
 

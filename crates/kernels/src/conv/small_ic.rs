@@ -1,9 +1,9 @@
-//! Convolutions of few channels by operands that are rounded to bf16, such as the first of a network.
+//! Convolutions of few input channels in bf16, such as the first of a network.
 //!
-//! Their input is written anew: rounded, with its channels last and the padding around it. Where the taps
-//! of a line lie side by side they are one run, an even number of elements, of which the last may belong
-//! to the next position; the filters have a 0 there. As 0 times infinity is not 0, inputs that hold such
-//! values, or none, get an even number of channels instead.
+//! The input is repacked: rounded, with its channels last and the padding around it. Where the taps of a
+//! line are neighbours they are one run of an even number of elements. The last of them may belong to the
+//! next position; the filters have a 0 there. As 0 times infinity is NaN, an input that holds infinities
+//! or NaN gets an even number of channels instead.
 
 use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::WeightArena;
@@ -11,12 +11,12 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
-    Gemm, Layout, Lhs, Packed, Place, Precision, Rhs, Step, Target, Window, Windows, round_all,
+    Gemm, Layout, Lhs, Packed, Place, PostOp, Precision, Rhs, Target, Window, Windows, round_all,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Positions of the input with its padding for each of the input, at most: a file may ask for any padding.
-const MOST: usize = 8;
+/// The padded input may be so many times the input, at most: a model may have any padding.
+const MAX_PADDED: usize = 8;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 13;
@@ -39,19 +39,19 @@ struct Form {
     run: usize,
 }
 
-/// The convolution, if it is one of few channels by rounded operands, its windows are not single positions,
-/// which may have factors or lie side by side, and its padding is not far more than its input.
+/// The convolution, if it has few input channels in bf16, its kernel is not 1×1, whose input may have
+/// factors or be concatenated, and its padding is not far more than its input.
 pub(super) fn small_ic(conv: &Convolution) -> Option<SmallIc<'_>> {
     if !conv.reads_channels_first() || conv.is_pointwise() || conv.precision == Precision::F32 {
         return None;
     }
     let axes = conv.axes.map(reached);
     let size = axes.iter().try_fold(1usize, |size, a| size.checked_mul(a.input))?;
-    (size <= conv.inside().saturating_mul(MOST)).then_some(SmallIc { conv, axes })
+    (size <= conv.inside().saturating_mul(MAX_PADDED)).then_some(SmallIc { conv, axes })
 }
 
-/// The same windows over what they reach, from the first tap on. A single one has no stride, whatever a
-/// file says.
+/// The same windows over the positions that they reach. A single window has no stride, whatever the
+/// model says.
 fn reached(axis: Window) -> Window {
     let stride = if axis.output > 1 { axis.stride } else { 1 };
     Window { input: axis.reach(), stride, start: 0, ..axis }
@@ -114,7 +114,7 @@ impl SmallIc<'_> {
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &[Packed]),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: Target<'_>,
     ) {
         assert!(input.is_alone() && !input.is_bf16, "values of few channels are alone");
@@ -146,7 +146,7 @@ impl SmallIc<'_> {
                 b: Rhs::Packed(packed),
                 c_stride: self.conv.outputs,
                 precision: self.conv.precision,
-                steps,
+                post_ops,
             };
             return product.run_to(threads, scratch, output);
         }
@@ -163,9 +163,10 @@ impl SmallIc<'_> {
             for (i, to) in part.chunks_exact_mut(line / per_lane).enumerate() {
                 let (rest, y) = ((first + i) / height.input, (first + i) % height.input);
                 let (batch, z) = (rest / depth.input, rest % depth.input);
-                match self.fill_line(input, form, [batch, z, y], &mut values) {
-                    true => round_all(&values, to),
-                    false => to.fill(0.0),
+                if self.fill_line(input, form, [batch, z, y], &mut values) {
+                    round_all(&values, to);
+                } else {
+                    to.fill(0.0);
                 }
                 // Rounding may have made it infinite.
                 if to.iter().fold(false, |any, lane| any | is_infinite(lane.to_bits())) {

@@ -5,7 +5,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::bf16;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Precision, Step, Target, Window, apply_steps};
+use crate::gemm::{Operand, PostOp, Precision, Strided, Target, Window, apply_post_ops};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
@@ -141,8 +141,8 @@ fn channels_with_several_filters_agree_with_the_definition() {
                 for filters in [packed, conv.filters_once(&threads, &weights)] {
                     let mut out = vec![f32::NAN; expected.len()];
                     let operands = (Input::channels_last(&values), &filters, &weights[..]);
-                    let steps = [Step::AddColumns(&bias)];
-                    conv.run(&threads, &ScratchPool::default(), operands, &steps, &mut out);
+                    let post_ops = [PostOp::Add(Operand::Columns(&bias))];
+                    conv.run(&threads, &ScratchPool::default(), operands, &post_ops, &mut out);
                     assert_eq!(out, expected, "{axis:?} {channels} {each}");
                 }
             }
@@ -241,14 +241,14 @@ proptest! {
         let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
         let bias = numbers(channels, 3);
         let more = numbers(batch * conv.positions() * channels, 4);
-        let steps = [
-            Step::AddColumns(&bias),
-            Step::Apply(Unary::Tanh {}),
-            Step::AddMatrix { values: &more, stride: channels },
+        let post_ops = [
+            PostOp::Add(Operand::Columns(&bias)),
+            PostOp::Apply(Unary::Tanh {}),
+            PostOp::Add(Operand::Matrix(Strided { values: &more, stride: channels })),
         ];
         let mut expected = reference(&conv, &input, &weights);
         for (i, row) in expected.chunks_exact_mut(channels).enumerate() {
-            apply_steps(&steps, i, 0, row);
+            apply_post_ops(&post_ops, i, 0, row);
         }
         let to = Quantizer::new(-1.5, 2.5, 256).unwrap();
         let level = |x: &f32| {
@@ -259,10 +259,10 @@ proptest! {
             let (mut out, mut bytes) = (vec![f32::NAN; expected.len()], vec![0; expected.len()]);
             let (place, map) = ((&threads, &scratch), DepthwiseInput::Quantized(&levels, of));
             let values = (Output::F32(&mut out), &mut [][..]);
-            conv.run_depthwise(place, (map, &filters), &steps, values);
+            conv.run_depthwise(place, (map, &filters), &post_ops, values);
             prop_assert_eq!(&out, &expected);
             let rounded = (Output::Quantized(&mut bytes, Quantizers::Uniform(to)), &mut [][..]);
-            conv.run_depthwise(place, (map, &filters), &steps, rounded);
+            conv.run_depthwise(place, (map, &filters), &post_ops, rounded);
             prop_assert_eq!(&bytes, &expected.iter().map(level).collect::<Vec<u8>>());
         }
     }
@@ -396,7 +396,7 @@ fn run(
     conv: &Convolution,
     (threads, once): (usize, bool),
     (input, weights): (&[f32], &[f32]),
-    steps: &[Step<'_>],
+    post_ops: &[PostOp<'_>],
 ) -> Vec<f32> {
     let threads = Threads::new(threads);
     let filters = match once {
@@ -406,7 +406,7 @@ fn run(
     let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
     let input = Input::channels_last(input);
     let scratch = ScratchPool::default();
-    conv.run(&threads, &scratch, (input, &filters, weights), steps, &mut out);
+    conv.run(&threads, &scratch, (input, &filters, weights), post_ops, &mut out);
     out
 }
 
@@ -435,16 +435,16 @@ proptest! {
 
         let residual = numbers(sums.len(), 9);
         let stride = conv.outputs;
-        let steps = [
-            Step::AddColumns(&weights),
-            Step::AddMatrix { values: &residual, stride },
-            Step::Apply(Unary::Relu {}),
+        let post_ops = [
+            PostOp::Add(Operand::Columns(&weights)),
+            PostOp::Add(Operand::Matrix(Strided { values: &residual, stride })),
+            PostOp::Apply(Unary::Relu {}),
         ];
         let expected = sums.iter().zip(&residual).enumerate().map(|(i, (x, r))| {
             let sum = x + weights[i % stride] + r;
             if sum > 0.0 { sum } else { 0.0 }
         });
-        prop_assert_eq!(run(&conv, (2, false), operands, &steps), expected.collect::<Vec<_>>());
+        prop_assert_eq!(run(&conv, (2, false), operands, &post_ops), expected.collect::<Vec<_>>());
     }
 }
 

@@ -8,7 +8,7 @@ use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Step, Window, apply_steps};
+use crate::gemm::{PostOp, Window, apply_post_ops};
 use crate::movement::copy::gcd;
 
 /// Elements that are worth a second thread.
@@ -98,7 +98,7 @@ impl Transposed {
         taken
     }
 
-    /// Convolves `input` back into `output`; `steps` are applied to each element, the channels as
+    /// Convolves `input` back into `output`; `post_ops` are applied to each element, the channels as
     /// columns.
     ///
     /// # Panics
@@ -108,13 +108,13 @@ impl Transposed {
         threads: &Threads,
         scratch: &ScratchPool,
         (input, filters): (&[f32], &[Filters<'_>]),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
         let input = Input::channels_last(input);
-        // What is the same for every row is done before the rows are spread.
-        let alike = steps.iter().take_while(|s| s.ignores_row()).count();
-        let (early, late) = steps.split_at(alike);
+        // Post-ops that do the same to every row are done before the rows are scattered.
+        let alike = post_ops.iter().take_while(|s| s.ignores_row()).count();
+        let (early, late) = post_ops.split_at(alike);
         for (part, filters) in self.parts.iter().zip(filters) {
             let conv = &part.conv;
             let len = conv.batch * conv.positions() * conv.outputs;
@@ -130,7 +130,7 @@ impl Transposed {
         part: &Part,
         threads: &Threads,
         rows: &[f32],
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
         let channels = part.conv.outputs;
@@ -158,7 +158,7 @@ impl Transposed {
                         std::slice::from_raw_parts_mut(shared.at(row * channels), channels)
                     };
                     to.copy_from_slice(from);
-                    apply_steps(steps, row, 0, to);
+                    apply_post_ops(post_ops, row, 0, to);
                 }
                 at = end;
             }

@@ -1,4 +1,4 @@
-//! The walk over a tile of C: some rows of A, then others, and for each of them panel after panel of B.
+//! The macro-kernel: goes through a tile of C, some rows of A at a time, panel after panel of B.
 
 use super::gemv;
 use super::lhs_rows::LhsRows;
@@ -15,15 +15,15 @@ use super::tiling::Tile;
 use super::tuning::{LARGE_OUTPUT, LONG_PANEL};
 use std::ops::Range;
 
-/// What all blocks of a tile have in common.
+/// What the blocks of a tile have in common.
 struct TileDriver<'a> {
     product: &'a Gemm<'a>,
     tile: Tile,
     /// The panels of the tile, and those of a later one.
     panels: (&'a [f32], &'a [f32]),
     c: SharedTarget,
-    /// What is done before a block leaves the registers.
-    then: RegisterPostOps<'a>,
+    /// The post-ops that are done in registers.
+    absorbed: RegisterPostOps<'a>,
     path: Option<Bf16Path>,
     /// Lanes of a row of A.
     lanes: usize,
@@ -31,10 +31,10 @@ struct TileDriver<'a> {
     panel: (usize, usize),
     /// Times that all panels are multiplied.
     turns: usize,
-    /// What a block asks for of a later panel.
+    /// What a block prefetches of a later panel.
     of_later: PrefetchShares,
-    /// Whether blocks ask for where they go.
-    asks: bool,
+    /// Whether blocks prefetch their destination.
+    prefetches_output: bool,
 }
 
 /// Some rows of A.
@@ -45,17 +45,17 @@ struct Rows<'a> {
     /// Runs that a row consists of.
     runs: usize,
     turn: usize,
-    /// Those that follow, and what a block asks for of them.
+    /// The rows that follow, and what a block prefetches of them.
     next: (&'a [f32], PrefetchShares),
 }
 
 impl Gemm<'_> {
-    /// Computes a tile, and asks for the panels of a later one.
+    /// Computes a tile, and prefetches the panels of a later one.
     pub(super) fn blocks(&self, tile: Tile, panels: (&[f32], &[f32]), c: SharedTarget) {
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
         let most = mr_of(right - left);
-        let (then, rest) = RegisterPostOps::of(self.steps);
-        let walk = TileDriver::new(self, (tile, most), panels, (c, then));
+        let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
+        let walk = TileDriver::new(self, (tile, most), panels, (c, absorbed));
         let mut sources = LhsRows::new(self, MAX_ROWS);
         let mut rounded = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Lhs::Bf16(_)) => None,
@@ -108,18 +108,31 @@ impl<'a> TileDriver<'a> {
         product: &'a Gemm<'a>,
         (tile, most): (Tile, usize),
         panels: (&'a [f32], &'a [f32]),
-        (c, then): (SharedTarget, RegisterPostOps<'a>),
+        (c, absorbed): (SharedTarget, RegisterPostOps<'a>),
     ) -> TileDriver<'a> {
         let width = nr();
         let lanes = product.lanes();
         let panel = (width * lanes, width);
         let turns = (tile.rows.1 - tile.rows.0).div_ceil(most);
         let of_later = PrefetchShares::new(panel.0, turns, lanes);
-        let (path, asks) = (product.precision.bf16_path(), product.m * product.n >= LARGE_OUTPUT);
-        TileDriver { product, tile, panels, c, then, path, lanes, panel, turns, of_later, asks }
+        let path = product.precision.bf16_path();
+        let prefetches_output = product.m * product.n >= LARGE_OUTPUT;
+        TileDriver {
+            product,
+            tile,
+            panels,
+            c,
+            absorbed,
+            path,
+            lanes,
+            panel,
+            turns,
+            of_later,
+            prefetches_output,
+        }
     }
 
-    /// Panels side by side.
+    /// Number of panels.
     fn across(&self) -> usize {
         let (left, right) = self.tile.columns;
         (right - left).div_ceil(self.panel.1)
@@ -147,34 +160,35 @@ impl<'a> TileDriver<'a> {
         let ((panels, later), (len, width)) = (self.panels, self.panel);
         let (panel, column) = (&panels[i * len..][..len], left + i * width);
         let (next, of_next) = rows.next;
-        let asks_itself = rows.turn == 0 && len >= LONG_PANEL * self.turns.min(2);
+        let is_long = rows.turn == 0 && len >= LONG_PANEL * self.turns.min(2);
         let (stride, columns) = (self.product.c_stride, width.min(right - column));
-        let then = self.then.at(first, column);
+        let absorbed = self.absorbed.at(first, column);
         // SAFETY: the caller's promise.
-        let out = unsafe { self.c.block(first * stride + column, (stride, columns), then) };
-        if self.asks {
-            out.ask(count);
+        let out = unsafe { self.c.block(first * stride + column, (stride, columns), absorbed) };
+        if self.prefetches_output {
+            out.prefetch(count);
         }
         MicrokernelArgs {
             a: rows.source,
             runs: rows.runs,
             k: self.lanes / rows.runs,
             b: panel.as_ptr(),
-            // As much at any time: memory answers best when it is asked evenly.
-            ahead: match asks_itself {
-                true => Prefetch::further_on(panel, width),
-                false => Prefetch([
+            // Evenly: prefetching faster, or further ahead, was slower.
+            ahead: if is_long {
+                Prefetch::of_panel(panel, width)
+            } else {
+                Prefetch([
                     self.of_later.of(later.get(i * len), rows.turn, panel),
                     of_next.of(next.first(), i, panel),
-                ]),
+                ])
             },
             out,
         }
     }
 }
 
-/// Rows of the next block: as many as there are registers for, since panels of B that are read for
-/// the first time come slowly, but no block of few rows at the end.
+/// Rows of the next block: as many as there are registers for, since the first pass reads B from
+/// memory; the last two blocks share their rows evenly if the last would be small.
 fn block_rows(left: usize, most: usize) -> usize {
     match left.checked_sub(most) {
         None => left,

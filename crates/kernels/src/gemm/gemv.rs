@@ -1,5 +1,5 @@
-//! Products of one row by packed panels: several panels at a time, since the sums of one would wait for
-//! each other, and since each panel is read in less time than it takes to begin with it.
+//! A single row times packed panels (gemv). Several panels are multiplied at a time: the sums of one
+//! would wait for each other, and beginning with a panel takes longer than reading it.
 
 use super::microkernel::args::nr;
 #[cfg(target_arch = "x86_64")]
@@ -14,13 +14,13 @@ use super::tuning::{LONG_PANEL, PREFETCH_DISTANCE};
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, prefetch};
 
-/// Whether a row whose operands are rounded as `path` has them, if it is there, is multiplied so.
+/// Whether a row on this bf16 path, or in f32 if there is none, is multiplied here.
 pub(super) fn suits(path: Option<Bf16Path>) -> bool {
     path.is_none_or(|path| path == Bf16Path::DpBf16 && isa() > Isa::Portable)
 }
 
-/// Panels at a time, at most.
-const TOGETHER: usize = 4;
+/// Panels that are multiplied at a time, at most.
+const MAX_PANELS: usize = 4;
 
 /// A row and some panels: `c[j] = sum over k of a[k] * b[k][j]`, adding along k in order, from 0.
 struct Row {
@@ -30,14 +30,14 @@ struct Row {
     /// The first panel, and elements from each to the next.
     b: *const f32,
     apart: usize,
-    /// Memory that is asked for meanwhile: as many panels, as far apart.
+    /// What is prefetched: as many panels, as far apart.
     later: *const f32,
     out: Out,
 }
 
 impl Gemm<'_> {
-    /// Computes a tile of one row, which lies in one run and [`suits`], and asks for the panels of a
-    /// later tile, or for what comes soon of panels that are long.
+    /// Computes a tile of one row, which lies in one run and [`suits`]. Prefetches the panels of a later
+    /// tile, or if they are long, the panels themselves.
     ///
     /// # Safety
     /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the tile.
@@ -50,24 +50,24 @@ impl Gemm<'_> {
     ) {
         let width = nr();
         let ((row, _), (left, right)) = (tile.rows, tile.columns);
-        let (then, rest) = RegisterPostOps::of(self.steps);
+        let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let (lanes, apart) = (self.lanes(), width * self.lanes());
         let mut column = left;
         while column < right {
-            let count = (right - column).div_ceil(width).min(TOGETHER);
+            let count = (right - column).div_ceil(width).min(MAX_PANELS);
             let first = (column - left) / width * apart;
             let own = &panels[first..][..count * apart];
             let later = match later.get(first..first + own.len()) {
                 _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(PREFETCH_DISTANCE),
                 Some(later) => later.as_ptr(),
-                // What is there anyway: addresses without memory take long to look up.
+                // A valid address: others are slow, since each is a page walk.
                 None => own.as_ptr(),
             };
             let columns = (count * width).min(right - column);
             // SAFETY: the caller's promise; `check` has shown that columns lie within B and C.
             unsafe {
                 let offset = row * self.c_stride + column;
-                let out = c.block(offset, (self.c_stride, columns), then.at(row, column));
+                let out = c.block(offset, (self.c_stride, columns), absorbed.at(row, column));
                 let row = Row { a, k: lanes, b: own.as_ptr(), apart, later, out };
                 run(&row, path, count);
             }
@@ -80,7 +80,7 @@ impl Gemm<'_> {
     }
 }
 
-/// Multiplies by `panels` panels, at most [`TOGETHER`], of operands that are rounded as `path` has them.
+/// Multiplies by `panels` panels, at most [`MAX_PANELS`], of operands that are rounded as `path` has them.
 ///
 /// # Safety
 /// The pointers are valid for the row and the panels.

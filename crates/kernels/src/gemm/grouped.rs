@@ -12,12 +12,12 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use std::ops::Range;
 
-/// Whether products of so many rows can be computed together.
+/// Whether products of so many rows can be computed as one grouped GEMM.
 pub fn can_group(rows: usize, precision: Precision) -> bool {
     rows <= FEW_ROWS && precision == Precision::F32
 }
 
-/// One of the products that are computed together.
+/// One product of a grouped GEMM.
 pub struct GroupedGemm<'a> {
     /// The product.
     pub product: Gemm<'a>,

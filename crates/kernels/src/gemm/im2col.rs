@@ -77,7 +77,7 @@ pub(super) struct Line {
     end: usize,
 }
 
-/// How windows are taken together.
+/// How windows are grouped into blocks of rows.
 pub(super) struct Groups {
     /// Windows of a line.
     width: usize,
@@ -95,7 +95,7 @@ enum Ends {
 }
 
 impl Groups {
-    /// How many of the next `rows` windows are best taken together.
+    /// How many of the next `rows` windows make the next block.
     pub(super) fn next(&self, first: usize, rows: usize) -> usize {
         match self.ends {
             Ends::Anywhere => rows,
@@ -143,13 +143,13 @@ impl Windows<'_> {
         self.taps() * self.split().0
     }
 
-    /// Whether the taps of the last axis lie side by side without a gap.
+    /// Whether the taps of the last axis are neighbours without a gap.
     pub(super) fn is_dense(&self) -> bool {
         let [_, _, width] = self.axes;
         width.dilation == 1 && self.reads_all()
     }
 
-    /// Whether all channels are read, and lie side by side.
+    /// Whether all channels are read, and are contiguous.
     pub(super) fn reads_all(&self) -> bool {
         self.place.channel == 1 && self.channels.1 == self.place.position
     }
@@ -239,7 +239,7 @@ impl Windows<'_> {
         }
     }
 
-    /// How windows are taken together.
+    /// How windows are grouped into blocks of rows.
     pub(super) fn groups(&self) -> Groups {
         let [_, _, width] = self.axes;
         let inside = width.inside();

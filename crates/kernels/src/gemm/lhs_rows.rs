@@ -8,7 +8,7 @@ use crate::multiversion;
 /// Finds the rows of A of a product, some after others.
 pub(super) struct LhsRows<'a> {
     product: &'a Gemm<'a>,
-    /// How rows are taken together, if they are windows.
+    /// How rows are grouped into blocks, if they are windows.
     groups: Option<Groups>,
     /// For each run of a row, and each of the rows.
     pointers: Vec<*const f32>,
@@ -31,12 +31,12 @@ impl<'a> LhsRows<'a> {
         LhsRows { product, groups, pointers, line: None, products }
     }
 
-    /// How many of the next `rows` rows are best taken together.
+    /// How many of the next `rows` rows make the next block.
     pub(super) fn count(&self, first: usize, rows: usize) -> usize {
         self.groups.as_ref().map_or(rows, |groups| groups.next(first, rows))
     }
 
-    /// Where some rows lie, and of how many runs they consist, until others are asked for.
+    /// Where some rows are, and of how many runs they consist. Valid until the next call.
     pub(super) fn find(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
         let (product, pointers) = (self.product, &mut self.pointers[..]);
         match product.lhs().0 {

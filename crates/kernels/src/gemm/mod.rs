@@ -4,10 +4,12 @@
 //! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
 //! and rows and columns are computed independently.
 
+mod activation;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
 mod dequant;
 mod driver;
+mod each_row;
 mod gemv;
 mod grouped;
 mod im2col;
@@ -26,6 +28,7 @@ mod source;
 mod tiling;
 mod tuning;
 
+pub(crate) use activation::Activation;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
 pub use grouped::{GroupedGemm, can_group, run_grouped};
@@ -37,8 +40,8 @@ pub use output::Target;
 pub(crate) use output::{Out, pairs};
 pub use pack::b::{Layout, Packed, pack_into, panels_len};
 pub(crate) use pack::bf16::round_all;
+pub use post_ops::{Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed};
 pub(crate) use post_ops::{RegisterPostOps, add, add_number, apply_to_rows, finish};
-pub use post_ops::{Step, apply_steps, are_absorbed};
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};
 pub use run::run_many;

@@ -65,7 +65,7 @@ impl SharedTarget {
         self,
         offset: usize,
         (stride, columns): (usize, usize),
-        then: BlockPostOps,
+        absorbed: BlockPostOps,
     ) -> Out {
         // SAFETY: the caller's promise.
         let (to, rounds) = unsafe {
@@ -74,36 +74,36 @@ impl SharedTarget {
                 SharedTarget::Bf16(to) => (to.at(offset).cast(), true),
             }
         };
-        Out { to, rounds, stride, columns, then }
+        Out { to, rounds, stride, columns, absorbed }
     }
 }
 
-/// Where sums go, and what is done to them before.
+/// Where a block of sums goes, and its post-ops.
 #[derive(Clone, Copy)]
 pub(crate) struct Out {
     /// The first element, which is bf16 where sums are rounded.
     pub(crate) to: *mut f32,
-    /// Whether sums are rounded to bf16 when all is done; only where vectors [round](crate::base::simd::Vector::ROUNDS).
+    /// Whether results are rounded to bf16; only where vectors
+    /// [round](crate::base::simd::Vector::ROUNDS).
     pub(crate) rounds: bool,
     /// Distance between rows.
     pub(crate) stride: usize,
     /// Elements of a row, at most those that are computed.
     pub(crate) columns: usize,
-    /// What is done to the sums.
-    pub(crate) then: BlockPostOps,
+    /// The post-ops that are done in registers.
+    pub(crate) absorbed: BlockPostOps,
 }
 
 impl Out {
-    /// Asks for where some rows of sums go, and for what is added to them: it comes while they are
-    /// computed.
-    pub(super) fn ask(&self, rows: usize) {
-        let (add, stride) = self.then.add;
+    /// Prefetches the destination of some rows, and the matrix that is added to them.
+    pub(super) fn prefetch(&self, rows: usize) {
+        let (add, stride) = self.absorbed.add;
         let element = if self.rounds { size_of::<u16>() } else { size_of::<f32>() };
-        ask(self.to, (rows, self.stride * element), self.columns * element);
-        // Often they are added to where they go.
+        prefetch_rows(self.to, (rows, self.stride * element), self.columns * element);
+        // The matrix is often the destination itself.
         if !add.is_null() && add != self.to.cast_const() {
             let bytes = self.columns * size_of::<f32>();
-            ask(add, (rows, stride * size_of::<f32>()), bytes);
+            prefetch_rows(add, (rows, stride * size_of::<f32>()), bytes);
         }
     }
 
@@ -122,18 +122,15 @@ impl Out {
     /// The same from a row on.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn below(&self, row: usize) -> Out {
-        let (add, stride) = self.then.add;
+        let (add, stride) = self.absorbed.add;
         let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
-        let to = match self.rounds {
-            true => self.rounded_at(row, 0, 0).cast(),
-            false => self.at(row, 0, 0),
-        };
-        Out { to, then: BlockPostOps { add: (add, stride), ..self.then }, ..*self }
+        let to = if self.rounds { self.rounded_at(row, 0, 0).cast() } else { self.at(row, 0, 0) };
+        Out { to, absorbed: BlockPostOps { add: (add, stride), ..self.absorbed }, ..*self }
     }
 }
 
-/// Asks for some rows, so many bytes apart, of so many bytes each.
-fn ask(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
+/// Prefetches rows of `bytes` bytes, `stride` bytes apart.
+fn prefetch_rows(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
     const BYTES: usize = LINE * size_of::<f32>();
     let lines = bytes.div_ceil(BYTES);
     for row in 0..rows {
@@ -144,7 +141,7 @@ fn ask(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
     }
 }
 
-/// Elements that have been rounded, as the pairs that products read; none unless they are whole pairs.
+/// Elements in bf16 as the pairs that products read; none unless they are aligned, whole pairs.
 pub(crate) fn pairs(elements: &[bf16]) -> Option<&[f32]> {
     // SAFETY: all bits are a number.
     let (before, pairs, after) = unsafe { elements.align_to() };

@@ -1,5 +1,6 @@
-//! What is done to a block of a product while it is still in the cache.
+//! Post-ops: what is done to a block of a product while it is in registers, or in the cache.
 
+use super::activation::Activation;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
 use crate::math::quantize::{
@@ -9,165 +10,254 @@ use crate::math::unary::{Unary, unary_f32};
 use crate::multiversion;
 use std::ops::Range;
 
-/// One step on every element `c[i][j]` of a product of `m` rows and `n` columns.
-#[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    /// Adds `v[j]`.
-    AddColumns(&'a [f32]),
-    /// Adds `v[i]`.
-    AddRows(&'a [f32]),
-    /// Multiplies by `v[j]`.
-    ScaleColumns(&'a [f32]),
-    /// Adds a number.
-    Add(f32),
-    /// Multiplies by a number.
-    Scale(f32),
-    /// Adds an element of a matrix whose rows are `stride` apart.
-    AddMatrix {
-        /// The matrix.
-        values: &'a [f32],
-        /// Distance between its rows.
-        stride: usize,
-    },
-    /// Adds the values of levels, `level · scale + low`, of a matrix whose rows are `stride` apart.
-    AddLevels {
-        /// The matrix.
-        levels: &'a [u8],
-        /// Distance between its rows.
-        stride: usize,
+/// What is done to every element of a result, once the sums are there.
+///
+/// The parameters are how its operands are named: one number for each column (`C`), a matrix of the
+/// shape of the result in f32 (`M`) or in quantized values (`B`), and the quantizers of all columns
+/// (`Q`). Kernels have slices ([`PostOp`]); a graph has the inputs of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PostOpOf<C, M, B, Q> {
+    /// Adds: a bias, a residual, a number.
+    Add(Operand<C, M>),
+    /// Multiplies.
+    Multiply(Operand<C, M>),
+    /// Adds dequantized values, `q · scale + low`.
+    AddQuantized {
+        /// The quantized values.
+        values: B,
         /// The distance between values.
         scale: f32,
-        /// The value of the first level.
+        /// The value of the first one.
         low: f32,
-    },
-    /// Multiplies by an element of a matrix whose rows are `stride` apart.
-    MultiplyMatrix {
-        /// The matrix.
-        values: &'a [f32],
-        /// Distance between its rows.
-        stride: usize,
     },
     /// Applies a function.
     Apply(Unary),
-    /// Rounds to a level and gives its value, `level · scale + low`.
+    /// Quantizes and dequantizes: `q · scale + low`.
     Quantize {
-        /// The level of an element.
+        /// The quantized value of an element.
         to: Quantizer,
         /// The distance between values.
         scale: f32,
-        /// The value of the first level.
+        /// The value of the first one.
         low: f32,
     },
-    /// Rounds to the levels of each column and gives their values.
-    QuantizeColumns(ColumnQuantizers<'a>),
+    /// Quantizes and dequantizes each column by its own parameters.
+    QuantizeColumns(Q),
 }
 
-impl<'a> Step<'a> {
+/// The second operand of a [`PostOpOf`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Operand<C, M> {
+    /// One number.
+    Number(f32),
+    /// One number for each column.
+    Columns(C),
+    /// A number for each element.
+    Matrix(M),
+}
+
+impl<C, M> From<f32> for Operand<C, M> {
+    fn from(value: f32) -> Operand<C, M> {
+        Operand::Number(value)
+    }
+}
+
+/// A post-op with its operands in memory.
+pub type PostOp<'a> = PostOpOf<&'a [f32], Strided<'a, f32>, Strided<'a, u8>, ColumnQuantizers<'a>>;
+
+/// A matrix whose rows are `stride` elements apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strided<'a, T> {
+    /// Its elements.
+    pub values: &'a [T],
+    /// Distance between its rows.
+    pub stride: usize,
+}
+
+impl<'a, T> Strided<'a, T> {
+    /// `len` elements of row `i` from column `j` on.
+    fn row(self, i: usize, j: usize, len: usize) -> &'a [T] {
+        &self.values[i * self.stride + j..][..len]
+    }
+
+    /// The same matrix from a row and a column on.
+    fn from(self, row: usize, column: usize) -> Strided<'a, T> {
+        let values = self.values.get(row * self.stride + column..).unwrap_or_default();
+        Strided { values, ..self }
+    }
+
+    /// Whether it has `rows` rows of `columns` elements.
+    fn reaches(self, rows: usize, columns: usize) -> bool {
+        self.values.len() >= rows.saturating_sub(1) * self.stride + columns
+    }
+}
+
+/// Gives the operands of post-ops another form, such as the inputs of a node that of slices.
+pub trait Bind<C, M, B, Q> {
+    /// The new form of one number for each column.
+    type Columns;
+    /// The new form of a matrix.
+    type Matrix;
+    /// The new form of quantized values.
+    type Bytes;
+    /// The new form of the quantizers of all columns.
+    type Quantizers;
+
+    /// Binds one number for each column.
+    fn columns(&self, from: C) -> Self::Columns;
+    /// Binds a matrix.
+    fn matrix(&self, from: M) -> Self::Matrix;
+    /// Binds quantized values.
+    fn bytes(&self, from: B) -> Self::Bytes;
+    /// Binds the quantizers of all columns.
+    fn quantizers(&self, from: Q) -> Self::Quantizers;
+}
+
+impl<C: Copy, M: Copy, B: Copy, Q: Copy> PostOpOf<C, M, B, Q> {
+    /// The same post-op with operands of another form.
+    pub fn bind<T: Bind<C, M, B, Q>>(
+        self,
+        bind: &T,
+    ) -> PostOpOf<T::Columns, T::Matrix, T::Bytes, T::Quantizers> {
+        let operand = |operand| match operand {
+            Operand::Number(value) => Operand::Number(value),
+            Operand::Columns(columns) => Operand::Columns(bind.columns(columns)),
+            Operand::Matrix(matrix) => Operand::Matrix(bind.matrix(matrix)),
+        };
+        match self {
+            PostOpOf::Add(by) => PostOpOf::Add(operand(by)),
+            PostOpOf::Multiply(by) => PostOpOf::Multiply(operand(by)),
+            PostOpOf::AddQuantized { values, scale, low } => {
+                PostOpOf::AddQuantized { values: bind.bytes(values), scale, low }
+            }
+            PostOpOf::Apply(function) => PostOpOf::Apply(function),
+            PostOpOf::Quantize { to, scale, low } => PostOpOf::Quantize { to, scale, low },
+            PostOpOf::QuantizeColumns(columns) => {
+                PostOpOf::QuantizeColumns(bind.quantizers(columns))
+            }
+        }
+    }
+
     /// Whether it does the same to every row.
     pub(crate) fn ignores_row(&self) -> bool {
-        !matches!(
+        let is_matrix = matches!(
             self,
-            Step::AddRows(_)
-                | Step::AddMatrix { .. }
-                | Step::AddLevels { .. }
-                | Step::MultiplyMatrix { .. }
-        )
+            PostOpOf::Add(Operand::Matrix(_)) | PostOpOf::Multiply(Operand::Matrix(_))
+        );
+        !is_matrix && !matches!(self, PostOpOf::AddQuantized { .. })
+    }
+}
+
+/// Operands of a part of the result, which begins at a row and a column.
+struct Part {
+    row: usize,
+    column: usize,
+}
+
+impl<'a> Bind<&'a [f32], Strided<'a, f32>, Strided<'a, u8>, ColumnQuantizers<'a>> for Part {
+    type Columns = &'a [f32];
+    type Matrix = Strided<'a, f32>;
+    type Bytes = Strided<'a, u8>;
+    type Quantizers = ColumnQuantizers<'a>;
+
+    fn columns(&self, from: &'a [f32]) -> &'a [f32] {
+        &from[self.column..]
     }
 
-    /// The same step for a product that begins at row `first`.
-    pub fn from_row(self, first: usize) -> Step<'a> {
-        match self {
-            Step::AddRows(v) => Step::AddRows(&v[first..]),
-            Step::AddMatrix { values, stride } => {
-                Step::AddMatrix { values: values.get(first * stride..).unwrap_or_default(), stride }
-            }
-            Step::MultiplyMatrix { values, stride } => {
-                let values = values.get(first * stride..).unwrap_or_default();
-                Step::MultiplyMatrix { values, stride }
-            }
-            Step::AddLevels { levels, stride, scale, low } => {
-                let levels = levels.get(first * stride..).unwrap_or_default();
-                Step::AddLevels { levels, stride, scale, low }
-            }
-            other => other,
-        }
+    fn matrix(&self, from: Strided<'a, f32>) -> Strided<'a, f32> {
+        from.from(self.row, self.column)
     }
 
-    /// The same step for a part of the columns, from column `first` on.
-    pub fn from_column(self, first: usize) -> Step<'a> {
+    fn bytes(&self, from: Strided<'a, u8>) -> Strided<'a, u8> {
+        from.from(self.row, self.column)
+    }
+
+    fn quantizers(&self, from: ColumnQuantizers<'a>) -> ColumnQuantizers<'a> {
+        from.after(self.column)
+    }
+}
+
+impl<'a> PostOp<'a> {
+    /// The same for a product that begins at row `first`.
+    pub fn from_row(self, first: usize) -> PostOp<'a> {
+        self.bind(&Part { row: first, column: 0 })
+    }
+
+    /// The same for a part of the columns, from column `first` on.
+    pub fn from_column(self, first: usize) -> PostOp<'a> {
+        self.bind(&Part { row: 0, column: first })
+    }
+
+    /// Whether its operands have `rows` rows and `columns` columns.
+    pub(crate) fn reaches(&self, rows: usize, columns: usize) -> bool {
         match self {
-            Step::AddColumns(v) => Step::AddColumns(&v[first..]),
-            Step::ScaleColumns(v) => Step::ScaleColumns(&v[first..]),
-            Step::QuantizeColumns(levels) => Step::QuantizeColumns(levels.after(first)),
-            Step::AddMatrix { values, stride } => {
-                Step::AddMatrix { values: values.get(first..).unwrap_or_default(), stride }
-            }
-            Step::MultiplyMatrix { values, stride } => {
-                Step::MultiplyMatrix { values: values.get(first..).unwrap_or_default(), stride }
-            }
-            Step::AddLevels { levels, stride, scale, low } => {
-                let levels = levels.get(first..).unwrap_or_default();
-                Step::AddLevels { levels, stride, scale, low }
-            }
-            other => other,
+            PostOp::Add(by) | PostOp::Multiply(by) => match by {
+                Operand::Number(_) => true,
+                Operand::Columns(values) => values.len() >= columns,
+                Operand::Matrix(matrix) => matrix.reaches(rows, columns),
+            },
+            PostOp::AddQuantized { values, .. } => values.reaches(rows, columns),
+            PostOp::QuantizeColumns(quantizers) => quantizers.columns() >= columns,
+            PostOp::Apply(_) | PostOp::Quantize { .. } => true,
         }
     }
 }
 
-/// Applies the steps to `run`, which begins at row `i`, column `j`.
-pub fn apply_steps(steps: &[Step<'_>], i: usize, j: usize, run: &mut [f32]) {
+/// Applies post-ops to `run`, which begins at row `i`, column `j`.
+pub fn apply_post_ops(post_ops: &[PostOp<'_>], i: usize, j: usize, run: &mut [f32]) {
     let len = run.len();
-    steps.iter().for_each(|step| step.apply((i, j), len, run));
+    post_ops.iter().for_each(|op| op.apply((i, j), len, run));
 }
 
-/// Applies the steps to whole rows of `columns` elements, of which the first is row `first`.
-pub(crate) fn apply_to_rows(steps: &[Step<'_>], first: usize, columns: usize, rows: &mut [f32]) {
-    for step in steps {
-        if step.ignores_row() {
-            step.apply((first, 0), columns, rows);
+/// Applies post-ops to whole rows of `columns` elements, of which the first is row `first`.
+pub(crate) fn apply_to_rows(
+    post_ops: &[PostOp<'_>],
+    first: usize,
+    columns: usize,
+    rows: &mut [f32],
+) {
+    for op in post_ops {
+        if op.ignores_row() {
+            op.apply((first, 0), columns, rows);
             continue;
         }
         for (i, row) in rows.chunks_exact_mut(columns).enumerate() {
-            step.apply((first + i, 0), columns, row);
+            op.apply((first + i, 0), columns, row);
         }
     }
 }
 
-impl Step<'_> {
-    /// Applies the step to lines of `len` elements, which begin at row `i`, column `j`; to several
+impl PostOp<'_> {
+    /// Applies the post-op to lines of `len` elements, which begin at row `i`, column `j`; to several
     /// only if it ignores the row.
-    pub(super) fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
+    fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
         match *self {
-            Step::AddColumns(v) => add(lines, &v[j..j + len]),
-            Step::AddRows(v) => add_number(lines, v[i]),
-            Step::ScaleColumns(v) => multiply(lines, &v[j..j + len]),
-            Step::Add(value) => add_number(lines, value),
-            Step::Scale(factor) => multiply_number(lines, factor),
-            Step::AddMatrix { values, stride } => add(lines, &values[i * stride + j..][..len]),
-            Step::AddLevels { levels, stride, scale, low } => {
-                add_levels(lines, &levels[i * stride + j..][..len], (scale, low));
+            PostOp::Add(Operand::Number(value)) => add_number(lines, value),
+            PostOp::Add(Operand::Columns(v)) => add(lines, &v[j..j + len]),
+            PostOp::Add(Operand::Matrix(matrix)) => add(lines, matrix.row(i, j, len)),
+            PostOp::Multiply(Operand::Number(factor)) => multiply_number(lines, factor),
+            PostOp::Multiply(Operand::Columns(v)) => multiply(lines, &v[j..j + len]),
+            PostOp::Multiply(Operand::Matrix(matrix)) => multiply(lines, matrix.row(i, j, len)),
+            PostOp::AddQuantized { values, scale, low } => {
+                add_quantized(lines, values.row(i, j, len), (scale, low));
             }
-            Step::MultiplyMatrix { values, stride } => {
-                multiply(lines, &values[i * stride + j..][..len]);
-            }
-            Step::Apply(function) => {
+            PostOp::Apply(function) => {
                 unary_f32(Threads::single(), function, &InOut::in_place(lines));
             }
-            Step::Quantize { to, scale, low } => quantize_dequantize(to, scale, low, lines),
-            Step::QuantizeColumns(levels) => {
-                quantize_dequantize_columns(levels.after(j), len, lines)
+            PostOp::Quantize { to, scale, low } => quantize_dequantize(to, scale, low, lines),
+            PostOp::QuantizeColumns(columns) => {
+                quantize_dequantize_columns(columns.after(j), len, lines);
             }
         }
     }
 }
 
-/// Applies steps to whole rows, which are still in the cache; `stride` is the distance between rows
-/// of C.
+/// Applies post-ops to rows of C, `stride` elements apart, while they are in the cache.
 ///
 /// # Safety
 /// The rows and columns are within C, and no other thread uses them.
 pub(crate) unsafe fn finish(
-    steps: &[Step<'_>],
+    post_ops: &[PostOp<'_>],
     rows: Range<usize>,
     columns: Range<usize>,
     stride: usize,
@@ -175,33 +265,61 @@ pub(crate) unsafe fn finish(
 ) {
     // Whole rows without gaps are one run.
     let whole = columns.start == 0 && columns.end == stride;
-    for step in steps {
-        let count = if whole && step.ignores_row() { rows.len() } else { 1 };
+    for op in post_ops {
+        let count = if whole && op.ignores_row() { rows.len() } else { 1 };
         for row in rows.clone().step_by(count.max(1)) {
             // SAFETY: the caller's promise.
             let lines = unsafe {
                 let start = c.at(row * stride + columns.start);
                 std::slice::from_raw_parts_mut(start, columns.len() * count)
             };
-            step.apply((row, columns.start), columns.len(), lines);
+            op.apply((row, columns.start), columns.len(), lines);
         }
     }
 }
 
 /// Whether all of these are done before a block leaves the registers.
-pub fn are_absorbed(steps: &[Step<'_>]) -> bool {
-    RegisterPostOps::of(steps).1.is_empty()
+pub fn are_absorbed<C: Copy, M: Copy, B, Q>(post_ops: &[PostOpOf<C, M, B, Q>]) -> bool {
+    absorbed(post_ops).1.is_empty()
 }
 
-/// What is done to the sums of a block, in this order.
+/// The first post-ops that are done before a block leaves the registers: a bias, a matrix, and an
+/// activation, in this order; and the others.
+fn absorbed<C: Copy, M: Copy, B, Q>(
+    post_ops: &[PostOpOf<C, M, B, Q>],
+) -> (Absorbed<C, M>, &[PostOpOf<C, M, B, Q>]) {
+    let mut first = Absorbed { bias: None, add: None, activation: Activation::Identity };
+    let mut rest = post_ops;
+    if let [PostOpOf::Add(Operand::Columns(values)), after @ ..] = rest {
+        (first.bias, rest) = (Some(*values), after);
+    }
+    if let [PostOpOf::Add(Operand::Matrix(matrix)), after @ ..] = rest {
+        (first.add, rest) = (Some(*matrix), after);
+    }
+    if let [PostOpOf::Apply(function), after @ ..] = rest
+        && let Some(activation) = Activation::of(*function)
+    {
+        (first.activation, rest) = (activation, after);
+    }
+    (first, rest)
+}
+
+/// What [`absorbed`] finds.
+struct Absorbed<C, M> {
+    bias: Option<C>,
+    add: Option<M>,
+    activation: Activation,
+}
+
+/// The post-ops of a block that are done in registers, in this order.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPostOps {
-    /// What is added to each row, unless null.
+    /// The bias that is added to each row, unless null.
     pub(crate) bias: *const f32,
     /// A matrix that is added, unless null, and the distance between its rows.
     pub(crate) add: (*const f32, usize),
     /// A function of each.
-    pub(crate) function: Activation,
+    pub(crate) activation: Activation,
 }
 
 impl BlockPostOps {
@@ -210,68 +328,29 @@ impl BlockPostOps {
     pub(crate) const NOTHING: BlockPostOps = BlockPostOps {
         bias: std::ptr::null(),
         add: (std::ptr::null(), 0),
-        function: Activation::Identity,
+        activation: Activation::Identity,
     };
 }
 
-/// A function of so few instructions that it is applied to sums in registers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Activation {
-    /// The sum itself.
-    Identity,
-    /// Kept above 0; NaN becomes 0.
-    Relu,
-    /// Kept between two numbers; NaN stays.
-    Clamp(f32, f32),
-    /// What is below 0 multiplied by a number above 0, at most 1.
-    LeakyRelu(f32),
-    /// As [`Unary::HSwish`](crate::math::unary::Unary::HSwish).
-    HSwish,
-}
-
-/// The steps that are done before a block leaves the registers.
+/// The post-ops of a product that are done before a block leaves the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct RegisterPostOps<'a> {
     bias: Option<&'a [f32]>,
-    add: Option<(&'a [f32], usize)>,
-    function: Activation,
+    add: Option<Strided<'a, f32>>,
+    activation: Activation,
 }
 
 impl<'a> RegisterPostOps<'a> {
-    /// The first steps, as far as they are of this kind and in this order, and the others.
-    pub(crate) fn of<'s>(steps: &'s [Step<'a>]) -> (RegisterPostOps<'a>, &'s [Step<'a>]) {
-        let mut absorbed =
-            RegisterPostOps { bias: None, add: None, function: Activation::Identity };
-        let mut rest = steps;
-        if let [Step::AddColumns(values), after @ ..] = rest {
-            (absorbed.bias, rest) = (Some(*values), after);
-        }
-        if let [Step::AddMatrix { values, stride }, after @ ..] = rest {
-            (absorbed.add, rest) = (Some((*values, *stride)), after);
-        }
-        if let [Step::Apply(function), after @ ..] = rest {
-            let function = match *function {
-                Unary::Relu {} => Some(Activation::Relu),
-                Unary::Clamp { low, high } => Some(Activation::Clamp(low as f32, high as f32)),
-                // The larger of a number and its product, which by 0 may be NaN.
-                Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
-                    Some(Activation::LeakyRelu(alpha as f32))
-                }
-                Unary::HSwish {} => Some(Activation::HSwish),
-                _ => None,
-            };
-            if let Some(function) = function {
-                (absorbed.function, rest) = (function, after);
-            }
-        }
-        (absorbed, rest)
+    /// The first post-ops, as far as they are of this kind, and the others.
+    pub(crate) fn of<'s>(post_ops: &'s [PostOp<'a>]) -> (RegisterPostOps<'a>, &'s [PostOp<'a>]) {
+        let (Absorbed { bias, add, activation }, rest) = absorbed(post_ops);
+        (RegisterPostOps { bias, add, activation }, rest)
     }
 
     /// Panics unless the operands reach as far as `m` rows of `n` columns.
     pub(crate) fn check(&self, m: usize, n: usize) {
         assert!(self.bias.is_none_or(|v| v.len() >= n), "there are too few values to add");
-        let reach = |(v, stride): (&[f32], usize)| v.len() >= (m - 1) * stride + n;
-        assert!(self.add.is_none_or(reach), "the matrix to add is too small");
+        assert!(self.add.is_none_or(|v| v.reaches(m, n)), "the matrix to add is too small");
     }
 
     /// Those of the block at a row and a column, for operands that have been checked.
@@ -280,10 +359,10 @@ impl<'a> RegisterPostOps<'a> {
         // `check` has shown that the operands reach as far as C.
         BlockPostOps {
             bias: self.bias.map_or(none, |v| v.as_ptr().wrapping_add(column)),
-            add: self.add.map_or((none, 0), |(v, stride)| {
-                (v.as_ptr().wrapping_add(row * stride + column), stride)
+            add: self.add.map_or((none, 0), |Strided { values, stride }| {
+                (values.as_ptr().wrapping_add(row * stride + column), stride)
             }),
-            function: self.function,
+            activation: self.activation,
         }
     }
 }
@@ -300,10 +379,10 @@ multiversion! {
 }
 
 multiversion! {
-    fn add_levels(line: &mut [f32], levels: &[u8], values: (f32, f32)) {
+    fn add_quantized(line: &mut [f32], quantized: &[u8], values: (f32, f32)) {
         let (scale, low) = values;
-        for (x, level) in line.iter_mut().zip(levels) {
-            *x += f32::from(*level) * scale + low;
+        for (x, q) in line.iter_mut().zip(quantized) {
+            *x += f32::from(*q) * scale + low;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that is asked for before it is read.
+//! Prefetches that microkernels issue while they multiply.
 
 use super::tuning::PREFETCH_DISTANCE;
 use crate::base::simd::prefetch;
@@ -6,74 +6,75 @@ use crate::base::simd::prefetch;
 /// Elements of a cache line.
 pub(super) const LINE: usize = 16;
 
-/// Memory that will be read later.
+/// Memory to prefetch line by line.
 #[derive(Clone, Copy)]
 pub(super) struct PrefetchStream {
-    /// Where it begins.
+    /// The next address.
     pub(super) from: *const f32,
-    /// Elements from one request to the next.
+    /// Elements from one prefetch to the next.
     pub(super) step: usize,
 }
 
 impl PrefetchStream {
-    /// Nothing new: addresses without memory take long to look up, so that one with memory is asked for
-    /// again and again.
+    /// Nothing to prefetch: the same valid address again and again. Addresses without memory are slow,
+    /// since each is a page walk.
     pub(super) fn nothing(from: *const f32) -> PrefetchStream {
         PrefetchStream { from, step: 0 }
     }
 
-    /// Asks for a line where it begins, and another half the way to what [`TERMS`] requests later begin.
+    /// Prefetches two lines for [`TERMS`] terms.
     #[inline(always)]
-    fn ask_for_terms(&mut self) {
+    fn prefetch_terms(&mut self) {
         prefetch(self.from);
         prefetch(self.from.wrapping_add(TERMS / 2 * self.step));
         self.from = self.from.wrapping_add(TERMS * self.step);
     }
 
+    /// Prefetches the next line.
     #[inline(always)]
-    fn ask(&mut self) {
+    fn prefetch(&mut self) {
         prefetch(self.from);
         self.from = self.from.wrapping_add(self.step);
     }
 }
 
-/// Terms that are multiplied between two looks at whether there are more.
+/// Terms along k that the inner loop is unrolled by.
 pub(super) const TERMS: usize = 4;
 
-/// What a block asks for, evenly, while it goes through its terms.
+/// What a block prefetches, evenly along k.
 #[derive(Clone, Copy)]
 pub(super) struct Prefetch(pub(super) [PrefetchStream; 2]);
 
 impl Prefetch {
-    /// The lines of a panel itself that come soon: every second one each.
-    pub(super) fn further_on(panel: &[f32], width: usize) -> Prefetch {
+    /// The panel itself, [`PREFETCH_DISTANCE`] ahead; each stream has every second line.
+    pub(super) fn of_panel(panel: &[f32], width: usize) -> Prefetch {
         let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
         Prefetch([from, from.wrapping_add(LINE)].map(|from| PrefetchStream { from, step: width }))
     }
 
-    /// What is due with a term.
+    /// Issues the prefetches of one term.
     #[inline(always)]
-    pub(super) fn ask(&mut self) {
+    pub(super) fn term(&mut self) {
         let Prefetch([first, second]) = self;
-        first.ask();
-        second.ask();
+        first.prefetch();
+        second.prefetch();
     }
 
-    /// What is due with [`TERMS`] terms, in half as many requests as for each of them.
+    /// Issues the prefetches of [`TERMS`] terms, half as many as for each of them.
     #[inline(always)]
-    pub(super) fn ask_for_terms(&mut self) {
+    pub(super) fn terms(&mut self) {
         let Prefetch([first, second]) = self;
-        first.ask_for_terms();
-        second.ask_for_terms();
+        first.prefetch_terms();
+        second.prefetch_terms();
     }
 }
 
-/// The parts of some memory that blocks ask for, each evenly while it is multiplied.
+/// Divides memory into parts, each of which one block prefetches.
 #[derive(Clone, Copy)]
 pub(super) struct PrefetchShares {
     /// Elements of a part.
     part: usize,
-    /// Elements from one request to the next.
+    /// Elements from one prefetch to the next.
     step: usize,
 }
 

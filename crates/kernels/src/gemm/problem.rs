@@ -1,11 +1,11 @@
-//! What is multiplied: operands, sizes, and what is done to the result.
+//! A matrix product: its operands, sizes and post-ops.
 
 use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
 use super::im2col::Windows;
 use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, panels_len};
-use super::post_ops::{RegisterPostOps, Step};
+use super::post_ops::{PostOp, RegisterPostOps};
 use super::precision::Precision;
 use super::tuning::{THIN_ROWS, dequant_thin_rows};
 use crate::base::num::UnalignedF32;
@@ -15,14 +15,14 @@ use crate::base::num::UnalignedF32;
 pub enum Rhs<'a> {
     /// Packed before, for a matrix that is used again and again.
     Packed(&'a Packed),
-    /// Packed by [`pack_into`]. What lies behind is asked for before the product ends, since it may be
-    /// the B of the next one.
+    /// Packed by [`pack_into`](super::pack_into). Memory behind it is prefetched before the product
+    /// ends, since it may be the B of the next one.
     Panels(&'a [f32]),
-    /// As it lies in memory.
+    /// Not packed.
     Plain(&'a [UnalignedF32], Layout),
-    /// As it is stored, in fewer bits.
+    /// Compressed to fewer bits, not packed.
     Compressed(Compressed<'a>),
-    /// The same in panels.
+    /// Compressed, in packed panels.
     CompressedPanels(&'a CompressedPanels),
 }
 
@@ -47,7 +47,8 @@ pub enum Lhs<'a> {
         /// Rows of a group.
         rows: usize,
     },
-    /// Matrices side by side, of as many columns, without gaps between their rows.
+    /// Matrices of as many columns each, concatenated along the columns, without gaps between their
+    /// rows.
     Concat {
         /// The matrix whose columns come first.
         first: &'a [f32],
@@ -65,10 +66,9 @@ pub enum Lhs<'a> {
         /// Elements of a run; it divides `k`.
         run: usize,
     },
-    /// Row `i` is the window that output `i` of a convolution looks through.
+    /// Row `i` is the window of output `i` of a convolution (implicit im2col).
     Windows(&'a Windows<'a>),
-    /// Elements that have been rounded to bf16, in pairs: all that is counted in elements is
-    /// counted in pairs.
+    /// Elements in bf16, as pairs: where the others count elements, it counts pairs.
     Bf16(&'a Lhs<'a>),
 }
 
@@ -89,8 +89,8 @@ pub struct Gemm<'a> {
     pub c_stride: usize,
     /// What the operands are rounded to.
     pub precision: Precision,
-    /// What is done to each element of C.
-    pub steps: &'a [Step<'a>],
+    /// What is done to each element of C, in order.
+    pub post_ops: &'a [PostOp<'a>],
 }
 
 impl Gemm<'_> {
@@ -136,11 +136,12 @@ impl Gemm<'_> {
             Rhs::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
         }
         if m * n > 0 {
-            RegisterPostOps::of(self.steps).0.check(m, n);
+            RegisterPostOps::of(self.post_ops).0.check(m, n);
         }
     }
 
-    /// Whether rows are so few that B is read where it lies, or decompressed for some of them at a time.
+    /// Whether rows are so few that B is multiplied without packing, or dequantized for a few rows at a
+    /// time.
     pub(super) fn is_thin(&self) -> bool {
         let most = match self.b {
             Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_thin_rows(),

@@ -22,14 +22,14 @@ impl Gemm<'_> {
         self.run_to(threads, scratch, Target::F32(c));
     }
 
-    /// Computes the product, and rounds its elements if they are wanted so.
+    /// Computes the product in f32 or bf16, as the target is.
     ///
     /// # Panics
-    /// When a slice is too short. Only for products whose [`Precision::keeps_pairs`], and whose steps
-    /// [`are_absorbed`], elements can be rounded.
+    /// When a slice is too short. Results can be bf16 only if the [`Precision::keeps_pairs`] and the
+    /// post-ops [`are_absorbed`].
     pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());
-        let can_round = self.precision.keeps_pairs() && are_absorbed(self.steps);
+        let can_round = self.precision.keeps_pairs() && are_absorbed(self.post_ops);
         assert!(can_round || matches!(c, Target::F32(_)), "elements are not rounded here");
         if self.m == 0 || self.n == 0 {
             return;
@@ -38,9 +38,10 @@ impl Gemm<'_> {
         let across = tiles.across();
         let c = c.shared();
         let run = |product: &Gemm<'_>| product.run_tiles(threads, scratch, tiles, c);
-        match self.rounds_first(across) {
-            true => self.round_first(threads, scratch, run),
-            false => run(self),
+        if self.rounds_first(across) {
+            self.round_first(threads, scratch, run);
+        } else {
+            run(self);
         }
     }
 
@@ -82,14 +83,14 @@ impl Gemm<'_> {
         Tiles::new(self, 1).room(self)
     }
 
-    /// Computes one tile of C, and asks for the B of a tile that comes later.
+    /// Computes one tile of C, and prefetches the B of a later tile.
     fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
         let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();
         let later = self.panels_at(later.columns.0).filter(|_| is_other);
         self.compute(tile, later.unwrap_or_default(), scratch, c);
     }
 
-    /// Computes one tile of C, and asks for panels that are read later.
+    /// Computes one tile of C, and prefetches panels that are read later.
     pub(super) fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: SharedTarget) {
         if let Some(b) = self.compressed() {
             return self.decoded(tile, b, scratch, c);

@@ -20,15 +20,17 @@ pub(super) fn tile(
     let (left, right) = tile.columns;
     let (mut row, end) = tile.rows;
     while row < end {
-        let rows = (end - row).min(TOGETHER);
-        let line = |i: usize| match i < rows {
+        let rows = (end - row).min(ROWS_AT_A_TIME);
+        let line = |i: usize| {
+            if i >= rows {
+                return &mut [][..];
+            }
             // SAFETY: within C, tiles are disjoint, and so are rows.
-            true => unsafe {
+            unsafe {
                 std::slice::from_raw_parts_mut(c.at((row + i) * p.c_stride + left), right - left)
-            },
-            false => &mut [][..],
+            }
         };
-        let mut out: [&mut [f32]; TOGETHER] = std::array::from_fn(line);
+        let mut out: [&mut [f32]; ROWS_AT_A_TIME] = std::array::from_fn(line);
         let out = &mut out[..rows];
         row += rows;
         if p.k == 0 {
@@ -44,11 +46,11 @@ pub(super) fn tile(
         }
     }
     // SAFETY: as above.
-    unsafe { finish(p.steps, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
+    unsafe { finish(p.post_ops, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
 }
 
 /// Rows of A for which B is read once.
-const TOGETHER: usize = 4;
+const ROWS_AT_A_TIME: usize = 4;
 
 /// Some rows of A.
 #[derive(Clone, Copy)]
@@ -73,7 +75,7 @@ macro_rules! for_rows {
             1 => $function::<1>($a.all(), $($arg),*),
             2 => $function::<2>($a.all(), $($arg),*),
             3 => $function::<3>($a.all(), $($arg),*),
-            _ => $function::<TOGETHER>($a.all(), $($arg),*),
+            _ => $function::<ROWS_AT_A_TIME>($a.all(), $($arg),*),
         }
     };
 }

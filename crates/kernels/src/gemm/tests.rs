@@ -41,7 +41,7 @@ fn product_of(
 ) -> Vec<f32> {
     let mut c = vec![f32::NAN; m * n];
     let a = Lhs::Rows { values: a, stride: k };
-    let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+    let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
     product.run(threads, &ScratchPool::default(), &mut c);
     c
 }
@@ -259,7 +259,7 @@ fn rounded_windows_are_chains() {
             let mut c = vec![0.0; m * n];
             let (a, b) = (Lhs::Windows(&windows), Rhs::Packed(&packed));
             let precision = Precision::Bf16;
-            Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+            Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
                 threads,
                 &ScratchPool::default(),
                 &mut c,
@@ -277,7 +277,7 @@ fn rounded_windows_are_chains() {
                 };
                 let a = Lhs::Bf16(&Lhs::Windows(&windows));
                 let mut again = vec![0.0; m * n];
-                Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(
+                Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
                     threads,
                     &ScratchPool::default(),
                     &mut again,
@@ -304,14 +304,14 @@ fn operands_and_results_may_be_rounded() {
         let (threads, scratch) = (Threads::new(2), ScratchPool::default());
         let (a, b, bias) = (numbers(m * k, 1), numbers(k * n, 2), numbers(n, 3));
         let more = numbers(m * n, 4);
-        let steps = [
-            Step::AddColumns(&bias),
-            Step::AddMatrix { values: &more, stride: n },
-            Step::Apply(Unary::Relu {}),
+        let post_ops = [
+            PostOp::Add(Operand::Columns(&bias)),
+            PostOp::Add(Operand::Matrix(Strided { values: &more, stride: n })),
+            PostOp::Apply(Unary::Relu {}),
         ];
         let b = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
         let rows = Lhs::Rows { values: &a, stride: k };
-        let product = Gemm { m, n, k, a: rows, b, c_stride: n, precision, steps: &steps };
+        let product = Gemm { m, n, k, a: rows, b, c_stride: n, precision, post_ops: &post_ops };
         let mut expected = vec![f32::NAN; m * n];
         product.run(&threads, &scratch, &mut expected);
         let rounded_a = halves(&a);
@@ -331,15 +331,15 @@ fn steps_see_rows_and_columns() {
     let (m, n, k) = (5, 40, 3);
     let (a, b) = (numbers(m * k, 7), numbers(k * n, 8));
     let (bias, residual) = (numbers(n, 9), numbers(m * n, 10));
-    let steps = [
-        Step::AddColumns(&bias),
-        Step::Apply(Unary::Relu {}),
-        Step::AddMatrix { values: &residual, stride: n },
+    let post_ops = [
+        PostOp::Add(Operand::Columns(&bias)),
+        PostOp::Apply(Unary::Relu {}),
+        PostOp::Add(Operand::Matrix(Strided { values: &residual, stride: n })),
     ];
     let b_right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let left = Lhs::Rows { values: &a, stride: k };
     let precision = Precision::F32;
-    let p = Gemm { m, n, k, a: left, b: b_right, c_stride: n, precision, steps: &steps };
+    let p = Gemm { m, n, k, a: left, b: b_right, c_stride: n, precision, post_ops: &post_ops };
     let mut c = vec![0.0; m * n];
     p.run(&Threads::new(2), &ScratchPool::default(), &mut c);
     let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
@@ -348,7 +348,7 @@ fn steps_see_rows_and_columns() {
     }
 }
 
-/// What is done in registers gives the bits of the same steps done one after the other.
+/// What is done in registers gives the bits of the same post-ops done one after the other.
 #[test]
 fn steps_in_registers_are_the_steps() {
     let threads = Threads::new(2);
@@ -365,39 +365,41 @@ fn steps_in_registers_are_the_steps() {
             precision,
         );
         let plain = product(m, n, k, &a, Rhs::Packed(&packed), &threads);
-        let (add, matrix) =
-            (Step::AddColumns(&bias), Step::AddMatrix { values: &residual, stride: n });
+        let (add, matrix) = (
+            PostOp::Add(Operand::Columns(&bias)),
+            PostOp::Add(Operand::Matrix(Strided { values: &residual, stride: n })),
+        );
         let (relu, clamp) = (Unary::Relu {}, Unary::Clamp { low: -0.25, high: 0.5 });
-        let leaky = |alpha: f64| Step::Apply(Unary::LeakyRelu { alpha });
-        for steps in [
+        let leaky = |alpha: f64| PostOp::Apply(Unary::LeakyRelu { alpha });
+        for post_ops in [
             &[add][..],
             &[matrix],
-            &[add, matrix, Step::Apply(relu)],
-            &[matrix, add, Step::Apply(clamp)],
-            &[Step::Apply(clamp), Step::Scale(2.0)],
-            &[add, Step::Apply(Unary::HSwish {})],
+            &[add, matrix, PostOp::Apply(relu)],
+            &[matrix, add, PostOp::Apply(clamp)],
+            &[PostOp::Apply(clamp), PostOp::Multiply(Operand::Number(2.0))],
+            &[add, PostOp::Apply(Unary::HSwish {})],
             &[leaky(0.1)],
             &[leaky(1.0), add],
             // An infinite number by 0 is no number; numbers above 1 and below 0 give other ones.
             &[leaky(0.0)],
             &[leaky(-0.5)],
             &[add, leaky(2.0)],
-            &[add, Step::Apply(relu), matrix],
+            &[add, PostOp::Apply(relu), matrix],
         ] {
             let left = Lhs::Rows { values: &a, stride: k };
             let b = Rhs::Packed(&packed);
             let mut c = vec![0.0; m * n];
-            Gemm { m, n, k, a: left, b, c_stride: n, precision, steps }.run(
+            Gemm { m, n, k, a: left, b, c_stride: n, precision, post_ops }.run(
                 &threads,
                 &ScratchPool::default(),
                 &mut c,
             );
             let mut expected = plain.clone();
             for (i, row) in expected.chunks_mut(n).enumerate() {
-                apply_steps(steps, i, 0, row);
+                apply_post_ops(post_ops, i, 0, row);
             }
             let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&c), bits(&expected), "{m} {n} {k} {steps:?}");
+            assert_eq!(bits(&c), bits(&expected), "{m} {n} {k} {post_ops:?}");
         }
     }
 }
@@ -413,7 +415,7 @@ fn factors_multiply_the_columns_of_a() {
     let right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let mut c = vec![0.0; m * n];
     let precision = Precision::F32;
-    Gemm { m, n, k, a: left, b: right, c_stride: n, precision, steps: &[] }.run(
+    Gemm { m, n, k, a: left, b: right, c_stride: n, precision, post_ops: &[] }.run(
         &Threads::new(2),
         &ScratchPool::default(),
         &mut c,
@@ -440,7 +442,7 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), precision);
         let product = |a, b| {
             let mut c = vec![0.0; m * n];
-            let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+            let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
             product.run(&threads, &ScratchPool::default(), &mut c);
             c
         };
@@ -458,7 +460,7 @@ fn products_without_columns_need_no_memory() {
     let (left, right) = (Lhs::Rows { values: &a, stride: 8 }, Rhs::Plain(&[], layout));
     for precision in [Precision::F32, Precision::Bf16] {
         let product =
-            Gemm { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, steps: &[] };
+            Gemm { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, post_ops: &[] };
         assert_eq!(product.scratch_len(), 0);
         product.run(&Threads::new(2), &ScratchPool::default(), &mut []);
         product.run_alone(&mut [], &mut []);
@@ -474,7 +476,7 @@ fn products_together_are_the_products() {
         let widths = [70, 32, 5, 300, 70];
         let matrices = widths.map(|n| numbers(k * n, 20));
         let bias = numbers(300, 19);
-        let steps = [Step::AddColumns(&bias)];
+        let post_ops = [PostOp::Add(Operand::Columns(&bias))];
         let rows = |n: usize| Layout::Rows { stride: n };
         let packed: Vec<Packed> = widths
             .iter()
@@ -500,7 +502,7 @@ fn products_together_are_the_products() {
             },
             c_stride: widths[i],
             precision: Precision::F32,
-            steps: &steps,
+            post_ops: &post_ops,
         };
         let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();

@@ -21,16 +21,16 @@ pub(crate) struct Tile {
     pub(super) is_thin: bool,
 }
 
-/// Tiles of columns whose panels of B fit the cache, and as many groups of rows as keep the
-/// threads busy. Tiles that follow each other are one thread's, as long as nobody helps it.
+/// Tiles whose panels of B fit the cache, and as many groups of rows as keep the threads busy. Tiles
+/// that follow each other belong to one thread, until another takes some over.
 pub(super) struct Tiles {
     m: usize,
     n: usize,
     /// Rows of a tile.
     rows: usize,
-    /// Tiles side by side.
+    /// Tiles in a row of tiles.
     across: usize,
-    /// Tiles one below the other that come before those of the next columns.
+    /// Tiles of the same columns that follow each other.
     group: usize,
     is_thin: bool,
 }
@@ -44,7 +44,7 @@ impl Tiles {
         let (panels, panel) = (n.div_ceil(width), width * row);
         let is_packed = matches!(product.b, Rhs::Packed(_) | Rhs::Panels(_));
         let rows = |bytes: usize| bytes / row / most * most;
-        let (rows, together) = match (precision.has_tiles(), is_packed) {
+        let (rows, panels_of_tile) = match (precision.has_tiles(), is_packed) {
             (false, _) => (m, CACHE / panel),
             (_, true) => (rows(TILES_ROWS), panels),
             (_, false) if product.compressed().is_some() => (rows(DECODED_ROWS), panels),
@@ -52,12 +52,12 @@ impl Tiles {
         };
         let rows = rows.max(most).min(m).max(1);
         let tiles =
-            Tiles { m, n, rows, across: panels.div_ceil(together.max(1)), group: 1, is_thin };
+            Tiles { m, n, rows, across: panels.div_ceil(panels_of_tile.max(1)), group: 1, is_thin };
         if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
             return tiles;
         }
-        // Each thread its rows, which it finds in its own cache where it has computed them itself,
-        // unless it would read much of B for few of them, or pack B for itself.
+        // By rows: a thread finds the rows that it has computed itself in its own cache. Not if it
+        // would read much of B for few of them, or pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
         let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
         let is_tall = n <= COLUMNS_OF_A_ROW * m && product.reads_once();
@@ -82,15 +82,15 @@ impl Tiles {
     /// are too few of them, rows are divided too, unless they are copied for each tile.
     fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
         let wanted = threads * tiles_per_thread(self.m);
-        // Few rows are divided by columns alone, so that what is asked for of the next columns comes
-        // all the time.
+        // Few rows are divided by columns alone, so that panels are prefetched all the time.
         let can_group = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
         let least = if can_group { wanted.min(self.panels()) } else { 1 };
         let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
         let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
-        let rows = match copies_rows || self.is_thin {
-            true => self.rows,
-            false => self.m.div_ceil(down).next_multiple_of(most),
+        let rows = if copies_rows || self.is_thin {
+            self.rows
+        } else {
+            self.m.div_ceil(down).next_multiple_of(most)
         };
         Tiles { rows, across, group: self.m.div_ceil(rows), ..self }
     }
@@ -99,7 +99,7 @@ impl Tiles {
         self.m.div_ceil(self.rows) * self.across
     }
 
-    /// Tiles side by side.
+    /// Tiles in a row of tiles.
     pub(super) fn across(&self) -> usize {
         self.across
     }
@@ -133,7 +133,7 @@ impl Tiles {
 
     /// Elements of scratch memory that a tile needs.
     pub(super) fn room(&self, product: &Gemm<'_>) -> usize {
-        // Nothing lies side by side where B has no columns.
+        // A B without columns has no tiles.
         let panels = self.panels().div_ceil(self.across.max(1));
         match (product.b, product.compressed()) {
             (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),

@@ -1,7 +1,7 @@
-//! Numbers of the GEMM that decide how work is divided, never what it gives.
+//! Numbers of the GEMM that decide how work is divided, and never its bits.
 //!
-//! They were chosen by measurement on the machines of `docs/performance`; `decisions.md` there has
-//! what was tried around them.
+//! They were chosen by measurement on the machines of `docs/performance/machines`. Where a figure was
+//! kept, the number names its entry in `docs/performance/decisions.md`; the others have none.
 
 use crate::base::isa::{Isa, isa};
 
@@ -14,7 +14,7 @@ pub const THIN_ROWS: usize = 8;
 /// Multiply-adds that are worth a second thread.
 pub(crate) const GRAIN: usize = 1 << 16;
 
-/// Bytes of packed B that stay in L2 while rows of A pass by, beside what is prefetched meanwhile.
+/// Bytes of packed B that stay in L2 while rows of A pass by, with what is prefetched meanwhile.
 pub(crate) const CACHE: usize = 192 << 10;
 
 /// The same with AMX, for a B that is packed on the way: rows of A are copied for each tile of C.
@@ -29,46 +29,46 @@ pub(crate) const DECODED_ROWS: usize = 2 * TILES_ROWS;
 /// Blocks of rows that make it worth reading B once more.
 pub(crate) const MANY_BLOCKS: usize = 4;
 
-/// Columns of B for each row of A up to which a thread reads all of B in less time than rows of A
-/// that another thread has written.
+/// Up to so many columns of B for each row of A, tiles are divided by rows: reading all of B takes less
+/// than reading rows of A that another thread has written (decision 7).
 pub(crate) const COLUMNS_OF_A_ROW: usize = 8;
 
-/// Tiles for each thread, so that one that is done sooner can help.
+/// Tiles for each thread, so that one that finishes early can take over some.
 pub(crate) const TILES_PER_THREAD: usize = 4;
 
-/// The same for few rows, whose tiles take little longer than to begin with them.
+/// The same for few rows, whose tiles are short (decision 6: 0.85 of the time for 256 KB of weights).
 pub(crate) const FEW_TILES_PER_THREAD: usize = 2;
 
-/// Elements of a panel from which on the panel itself is prefetched instead of a later one, which
-/// would drive out of the cache what is in use: where no more rows follow, or while the first of
-/// some rows are multiplied if the panel is twice as long.
+/// From this many elements on, a panel that is multiplied by the last rows prefetches itself instead of
+/// the next tile's panel, which would evict what is in use. A panel twice as long does so for the first
+/// rows too.
 pub(crate) const LONG_PANEL: usize = 1 << 16;
 
-/// Elements of C from which on C is not in the cache of a thread when it is written.
+/// From this many elements on, C is not in the thread's cache when it is written: it is prefetched.
 pub(crate) const LARGE_OUTPUT: usize = 1 << 17;
 
 /// Prefetch distance within a panel, in elements.
 pub(crate) const PREFETCH_DISTANCE: usize = 1024;
 
-/// Cache lines of later panels that AMX prefetches in each step along k.
+/// Cache lines of later panels that AMX prefetches in each step along k (decision 4: evenly).
 #[cfg(target_arch = "x86_64")]
 pub(crate) const AMX_PREFETCH_LINES: usize = 8;
 
-/// Bytes of panels that all rows of a tile of C pass before the next panels are read with AMX: they
-/// come from the LLC, or from memory, once.
+/// With AMX, bytes of panels that are multiplied by all rows of a tile of C before the next panels, so
+/// that they come from the LLC, or from memory, once.
 #[cfg(target_arch = "x86_64")]
 const AMX_GROUP: usize = 128 << 10;
 
-/// Panels of so many elements that all rows of a tile of C pass with AMX.
+/// The same in panels of so many elements.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn amx_group(panel: usize) -> usize {
     (AMX_GROUP / size_of::<f32>() / panel.max(1)).max(1)
 }
 
-/// Prefetch distance in a compressed panel, in bytes: the hardware starts too late.
+/// Prefetch distance in a compressed panel, in bytes: the hardware prefetcher starts too late.
 pub(crate) const DEQUANT_PREFETCH: usize = 4096;
 
-/// Rows that are multiplied by an element as soon as it is f32, at most.
+/// Rows that are multiplied by an element while it is in a register, at most (decision 9).
 pub(crate) const DEQUANT_ROWS: usize = 8;
 
 /// The same where there are few registers, or few rows.
@@ -79,7 +79,7 @@ pub(crate) fn dequant_rows() -> usize {
     if isa() >= Isa::Avx512 { DEQUANT_ROWS } else { DEQUANT_FEW_ROWS }
 }
 
-/// Rows up to which dequantizing again for some rows at a time takes less than to write f32 panels.
+/// Up to so many rows, dequantizing B again for every few of them takes less than writing f32 panels.
 pub(crate) fn dequant_thin_rows() -> usize {
     3 * dequant_rows()
 }

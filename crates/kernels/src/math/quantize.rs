@@ -150,7 +150,7 @@ multiversion! {
 
 /// How elements are rounded to levels of their own in each column, as [`Quantizer`] does, and what the
 /// values of these are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnQuantizers<'a> {
     /// For each column: what is added to an element, the factor of that, the distance between values
     /// and the value of the first level.

@@ -7,8 +7,8 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::base::slices::LANES;
 use crate::gemm::{
-    Gemm, Layout, Lhs, Precision, Rhs, Step, THIN_ROWS, add, add_number, pack_into, panels_len,
-    rows_per_block,
+    Gemm, Layout, Lhs, Operand, PostOp, Precision, Rhs, THIN_ROWS, add, add_number, pack_into,
+    panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
 
@@ -193,7 +193,7 @@ impl Attention {
         let stride = self.columns(head.sink.is_some());
         let count = rows.len();
         let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
-        let scale = [Step::Scale(self.scale)];
+        let scale = [PostOp::Multiply(Operand::Number(self.scale))];
         let product = Gemm {
             m: count,
             n: self.terms,
@@ -202,7 +202,7 @@ impl Attention {
             b: keys,
             c_stride: stride,
             precision: self.precision(),
-            steps: &scale,
+            post_ops: &scale,
         };
         product.run_alone(&mut [], scores);
         for (i, line) in rows.zip(scores.chunks_mut(stride.max(1))) {
@@ -249,7 +249,7 @@ impl Attention {
             b: values,
             c_stride: self.strides[3],
             precision: self.precision(),
-            steps: &[],
+            post_ops: &[],
         };
         let len = (rows.len() - 1) * self.strides[3] + self.width;
         // SAFETY: these rows belong to this task alone.

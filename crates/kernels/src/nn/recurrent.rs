@@ -83,7 +83,7 @@ impl Number for f32 {
     ) {
         let a = Lhs::Rows { values, stride: k };
         let precision = Precision::F32;
-        Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] }.run(threads, scratch, c);
+        Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(threads, scratch, c);
     }
 
     fn apply(function: Unary, values: &mut [f32]) {

@@ -11,7 +11,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
-use crate::gemm::{Step, Window};
+use crate::gemm::{PostOp, Window};
 use crate::math::quantize::Output;
 
 /// A convolution of quantized data by filters in i8.
@@ -81,7 +81,7 @@ impl QuantizedConvolution {
         self.conv.flops()
     }
 
-    /// Convolves into `output`, whose channels are last; `steps` are applied to each element, with
+    /// Convolves into `output`, whose channels are last; `post_ops` are applied to each element, with
     /// channels as columns.
     ///
     /// # Panics
@@ -90,7 +90,7 @@ impl QuantizedConvolution {
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         operands: Operands<'_>,
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: Output<'_>,
     ) {
         let conv = &self.conv;
@@ -102,7 +102,7 @@ impl QuantizedConvolution {
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
-        let requantizer = |panel: usize| self.requantizer(operands, panel, steps, to);
+        let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
         if self.is_winograd {
             let operands = (&image, operands.filters);
             return winograd::run(conv, (threads, scratch), operands, requantizer);
@@ -146,7 +146,7 @@ impl QuantizedConvolution {
         &self,
         Operands { filters, scales, .. }: Operands<'a>,
         panel: usize,
-        steps: &'a [Step<'a>],
+        post_ops: &'a [PostOp<'a>],
         to: To<'a>,
     ) -> Requantizer<'a> {
         let first = panel * WIDTH;
@@ -154,7 +154,7 @@ impl QuantizedConvolution {
         let scales = &scales[first..][..count];
         let columns = Columns { first, compensation: filters.compensation(panel), scales };
         let rows = self.conv.batch * self.conv.positions();
-        Requantizer::new(columns, steps, to, (rows, self.conv.outputs))
+        Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::math::quantize::{Quantizer, quantize};
 use crate::multiversion;
 use std::ops::Range;
 
-/// What is convolved.
+/// The data of a quantized convolution.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
     /// Values, and how they are quantized.
@@ -65,7 +65,9 @@ pub(super) fn fits(conv: &Convolution) -> bool {
         let line = width.reach().checked_mul(padded_channels(conv))?.checked_add(SLACK + ALIGN)?;
         line.checked_mul(height.reach())
     };
-    size().is_some_and(|size| size <= data.saturating_mul(MAX_BYTES_PER_ELEMENT).saturating_add(1 << 16))
+    size().is_some_and(|size| {
+        size <= data.saturating_mul(MAX_BYTES_PER_ELEMENT).saturating_add(1 << 16)
+    })
 }
 
 /// How windows lie in the image.

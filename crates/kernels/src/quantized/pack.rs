@@ -47,7 +47,11 @@ impl PackedFilters {
     }
 
     /// Filters whose panels of `bytes` each have been packed in another way.
-    pub(super) fn of_panels(values: AlignedBuf, bytes: usize, compensation: Vec<i32>) -> PackedFilters {
+    pub(super) fn of_panels(
+        values: AlignedBuf,
+        bytes: usize,
+        compensation: Vec<i32>,
+    ) -> PackedFilters {
         PackedFilters { values, panel: bytes, compensation }
     }
 

@@ -15,9 +15,10 @@ impl QuantParams {
     pub fn new(low: f64, scale: f64) -> Option<QuantParams> {
         /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as f16
         /// may move it, by half a unit in their last place at the middle of 256 values.
-        const NEAR: f64 = 1.0 / 16.0;
+        const TOLERANCE: f64 = 1.0 / 16.0;
         let zero = -low / scale;
-        let is_near = (zero - zero.round()).abs() <= NEAR && (0.0..=255.0).contains(&zero.round());
+        let is_near =
+            (zero - zero.round()).abs() <= TOLERANCE && (0.0..=255.0).contains(&zero.round());
         let normal = (scale as f32).is_normal() && scale > 0.0;
         let zero_point = zero.round() as u8;
         (is_near && normal).then_some(QuantParams { scale: scale as f32, zero_point })

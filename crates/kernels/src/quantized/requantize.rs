@@ -1,4 +1,5 @@
-//! From sums to what they stand for, and what is done to it: a row of a panel at a time, in registers.
+//! Requantizes sums: i32 to f32, post-ops, and back to u8 where the output is quantized; a few rows of
+//! a panel at a time, in registers.
 
 use super::tile::{TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
@@ -9,20 +10,19 @@ use crate::base::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
-use crate::gemm::{Step, finish};
+use crate::gemm::{Activation, Operand, PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, whole, within_levels};
-use crate::math::unary::{Unary, unary_f32};
+use crate::math::unary::unary_f32;
 
-/// Whether every machine that this is compiled for has vectors. Where few lack them, those are not worth
-/// much code.
+/// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path without.
 const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 
 /// Where results go.
 #[derive(Clone, Copy)]
 pub(super) enum To<'a> {
-    /// As they are.
+    /// In f32.
     F32(Slice<f32>),
-    /// As levels.
+    /// As quantized values.
     Quantized(Slice<u8>, Quantizers<'a>),
 }
 
@@ -36,7 +36,7 @@ impl To<'_> {
         unsafe {
             match self {
                 To::F32(to) => To::F32(to.from(offset)),
-                To::Quantized(to, levels) => To::Quantized(to.from(offset), levels),
+                To::Quantized(to, quantizers) => To::Quantized(to.from(offset), quantizers),
             }
         }
     }
@@ -46,26 +46,26 @@ impl To<'_> {
 pub(super) struct Columns<'a> {
     /// The first.
     pub(super) first: usize,
-    /// What the level of 0 adds to the sums.
+    /// Zero-point compensation: what the zero point adds to the sums.
     pub(super) compensation: &'a [i32],
     /// What they are multiplied by.
     pub(super) scales: &'a [f32],
 }
 
-/// What of a row of a panel there is: all of it, if it is known to be whole.
+/// How many columns of a panel there are; all of them, if it is known to be `WHOLE`.
 #[derive(Clone, Copy)]
 struct Reach<const WHOLE: bool> {
     columns: usize,
 }
 
 impl<const WHOLE: bool> Reach<WHOLE> {
-    /// Lanes of vector `p` that there are.
+    /// Lanes of vector `p` within the columns.
     #[inline(always)]
     fn lanes<V: Vector>(self, p: usize) -> usize {
         self.columns.saturating_sub(p * V::LANES).min(V::LANES)
     }
 
-    /// Vector `p` of a row; lanes that there are not are 0.
+    /// Vector `p` of a row; lanes behind the columns are 0.
     ///
     /// # Safety
     /// The instruction set of `V` is available, and the row is valid memory.
@@ -94,10 +94,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         let from = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
-            match WHOLE {
-                true => V::load_bytes(from),
-                false => V::load_masked_bytes(from, self.lanes::<V>(p)),
-            }
+            if WHOLE { V::load_bytes(from) } else { V::load_masked_bytes(from, self.lanes::<V>(p)) }
         }
     }
 
@@ -110,107 +107,95 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         let to = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
-            match WHOLE {
-                true => x.store_bytes(to),
-                false => x.store_masked_bytes(to, self.lanes::<V>(p)),
-            }
+            if WHOLE { x.store_bytes(to) } else { x.store_masked_bytes(to, self.lanes::<V>(p)) }
         }
     }
 }
 
-/// Steps of which every lane of a row is computed alike.
+/// An operation on the values of a row, lane by lane.
 #[derive(Clone, Copy)]
-enum Lanes<'a> {
-    Add(&'a [f32]),
-    Multiply(&'a [f32]),
-    AddNumber(f32),
-    MultiplyBy(f32),
-    AddMatrix(&'a [f32], usize),
-    AddLevels(&'a [u8], usize, f32, f32),
-    MultiplyMatrix(&'a [f32], usize),
-    Clamp(f32, f32),
-    Relu,
-    Apply(Unary),
-    /// To levels, not rounded yet.
+enum LaneOp<'a> {
+    /// A post-op whose operands begin at the first column of the panel: one that adds, multiplies or
+    /// calls a function.
+    PostOp(PostOp<'a>),
+    Activation(Activation),
+    /// Scales to quantized values, which are not rounded yet.
     Scale(Quantizer),
+    /// The same for each column.
     ScaleColumns(ColumnQuantizers<'a>),
-    /// To whole levels.
+    /// Rounds to quantized values.
     Round,
 }
 
-impl<'a> Lanes<'a> {
-    /// Appends a step for some columns from one on and so many rows; `None` where it is another.
+impl<'a> LaneOp<'a> {
+    /// Appends a post-op for `columns` columns from `first` on, and so many rows; `None` where an
+    /// operand does not reach as far.
     fn append(
-        all: &mut Vec<Lanes<'a>>,
-        step: &Step<'a>,
+        all: &mut Vec<LaneOp<'a>>,
+        op: PostOp<'a>,
         (first, columns): (usize, usize),
         rows: usize,
     ) -> Option<()> {
-        let lanes = |v: &'a [f32]| v.get(first..first + columns);
-        let end = |stride: usize| rows.saturating_sub(1) * stride + columns;
-        let matrix = |v: &'a [f32], stride| v.get(first..).filter(|v| v.len() >= end(stride));
-        let bytes = |v: &'a [u8], stride| v.get(first..).filter(|v| v.len() >= end(stride));
-        let last = match *step {
-            Step::AddColumns(v) => Lanes::Add(lanes(v)?),
-            Step::ScaleColumns(v) => Lanes::Multiply(lanes(v)?),
-            Step::Add(number) => Lanes::AddNumber(number),
-            Step::Scale(number) => Lanes::MultiplyBy(number),
-            Step::AddMatrix { values, stride } => Lanes::AddMatrix(matrix(values, stride)?, stride),
-            Step::AddLevels { levels, stride, scale, low } => {
-                Lanes::AddLevels(bytes(levels, stride)?, stride, scale, low)
+        if !op.reaches(rows, first + columns) {
+            return None;
+        }
+        let last = match op {
+            PostOp::Quantize { to, scale, low } => {
+                LaneOp::quantize(all, Quantizers::Uniform(to), (first, columns))?;
+                all.extend([LaneOp::Round, LaneOp::PostOp(PostOp::Multiply(scale.into()))]);
+                LaneOp::PostOp(PostOp::Add(low.into()))
             }
-            Step::MultiplyMatrix { values, stride } => {
-                Lanes::MultiplyMatrix(matrix(values, stride)?, stride)
+            PostOp::QuantizeColumns(quantizers) => {
+                let [_, _, scale, low] = quantizers.some(first, columns)?.parts;
+                LaneOp::quantize(all, Quantizers::Columns(quantizers), (first, columns))?;
+                let scale = PostOp::Multiply(Operand::Columns(scale));
+                all.extend([LaneOp::Round, LaneOp::PostOp(scale)]);
+                LaneOp::PostOp(PostOp::Add(Operand::Columns(low)))
             }
-            Step::Apply(Unary::Relu {}) => Lanes::Relu,
-            Step::Apply(Unary::Clamp { low, high }) => Lanes::Clamp(low as f32, high as f32),
-            Step::Apply(function) => Lanes::Apply(function),
-            Step::Quantize { to, scale, low } => {
-                Lanes::quantize(all, Quantizers::Uniform(to), (first, columns))?;
-                all.extend([Lanes::Round, Lanes::MultiplyBy(scale)]);
-                Lanes::AddNumber(low)
-            }
-            Step::QuantizeColumns(levels) => {
-                let [_, _, scale, low] = levels.some(first, columns)?.parts;
-                Lanes::quantize(all, Quantizers::Columns(levels), (first, columns))?;
-                all.extend([Lanes::Round, Lanes::Multiply(scale)]);
-                Lanes::Add(low)
-            }
-            Step::AddRows(_) => return None,
+            PostOp::Apply(function) => match Activation::of(function) {
+                Some(activation) => LaneOp::Activation(activation),
+                None => LaneOp::PostOp(op),
+            },
+            _ => LaneOp::PostOp(op.from_column(first)),
         };
         all.push(last);
         Some(())
     }
 
-    /// Appends what makes levels, which are not rounded yet, in place of a function that only clamps
-    /// what they clamp anyway.
+    /// Appends the scaling to quantized values. It replaces an activation that only clamps what the
+    /// scaling clamps anyway.
     fn quantize(
-        all: &mut Vec<Lanes<'a>>,
-        levels: Quantizers<'a>,
+        all: &mut Vec<LaneOp<'a>>,
+        quantizers: Quantizers<'a>,
         (first, columns): (usize, usize),
     ) -> Option<()> {
-        let levels = match levels {
-            Quantizers::Uniform(to) => Lanes::Scale(to),
-            Quantizers::Columns(levels) => Lanes::ScaleColumns(levels.some(first, columns)?),
+        let scale = match quantizers {
+            Quantizers::Uniform(to) => LaneOp::Scale(to),
+            Quantizers::Columns(all) => LaneOp::ScaleColumns(all.some(first, columns)?),
         };
         let clamped = match all.last() {
-            Some(Lanes::Relu) => Some((0.0, f32::INFINITY)),
-            Some(Lanes::Clamp(low, high)) => Some((*low, *high)),
+            Some(LaneOp::Activation(Activation::Relu)) => Some((0.0, f32::INFINITY)),
+            Some(LaneOp::Activation(Activation::Clamp(low, high))) => Some((*low, *high)),
             _ => None,
         };
-        let clamps = clamped.is_some_and(|(low, high)| match levels {
-            Lanes::Scale(to) => to.clamps(low, high),
-            Lanes::ScaleColumns(columns) => columns.clamps(low, high),
+        let clamps = clamped.is_some_and(|(low, high)| match scale {
+            LaneOp::Scale(to) => to.clamps(low, high),
+            LaneOp::ScaleColumns(columns) => columns.clamps(low, high),
             _ => false,
         });
         if clamps {
             all.pop();
         }
-        all.push(levels);
+        all.push(scale);
         Some(())
     }
 
-    /// Applies the step to rows from one on.
+    /// Whether it calls a function.
+    fn calls(&self) -> bool {
+        matches!(self, LaneOp::PostOp(PostOp::Apply(_)))
+    }
+
+    /// Applies the operation to `R` rows from one on.
     ///
     /// # Safety
     /// The instruction set of `V` is available; a matrix has been checked to have the rows.
@@ -238,35 +223,38 @@ impl<'a> Lanes<'a> {
         }
         // SAFETY: the caller's promise; rows of columns and matrices reach as far as the panel.
         unsafe {
-            // What a product is added to: it leaves all of them as they are.
+            // Added to a product, it leaves every product as it is.
             let nothing = V::splat(-0.0);
             let lane = |v: *const f32, p: usize| reach.load::<V>(v, p);
             match self {
-                Lanes::Add(v) => each!(i, p => x[i][p].add(lane(v.as_ptr(), p))),
-                Lanes::Multiply(v) => each!(i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing)),
-                Lanes::AddNumber(v) => each!(i, p => x[i][p].add(V::splat(v))),
-                Lanes::MultiplyBy(v) => each!(i, p => x[i][p].fma(V::splat(v), nothing)),
-                Lanes::AddMatrix(v, stride) => {
-                    let at = |i: usize| v.as_ptr().add((row + i) * stride);
+                LaneOp::PostOp(PostOp::Add(Operand::Columns(v))) => {
+                    each!(i, p => x[i][p].add(lane(v.as_ptr(), p)));
+                }
+                LaneOp::PostOp(PostOp::Multiply(Operand::Columns(v))) => {
+                    each!(i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing));
+                }
+                LaneOp::PostOp(PostOp::Add(Operand::Number(v))) => {
+                    each!(i, p => x[i][p].add(V::splat(v)));
+                }
+                LaneOp::PostOp(PostOp::Multiply(Operand::Number(v))) => {
+                    each!(i, p => x[i][p].fma(V::splat(v), nothing));
+                }
+                LaneOp::PostOp(PostOp::Add(Operand::Matrix(v))) => {
+                    let at = |i: usize| v.values.as_ptr().add((row + i) * v.stride);
                     each!(i, p => x[i][p].add(lane(at(i), p)));
                 }
-                Lanes::AddLevels(v, stride, scale, low) => {
-                    let (scale, low) = (V::splat(scale), V::splat(low));
-                    let level = |i: usize, p: usize| {
-                        reach.load_bytes::<V>(v.as_ptr().add((row + i) * stride), p)
-                    };
-                    each!(i, p => x[i][p].add(level(i, p).fma(scale, nothing).add(low)));
-                }
-                Lanes::MultiplyMatrix(v, stride) => {
-                    let at = |i: usize| v.as_ptr().add((row + i) * stride);
+                LaneOp::PostOp(PostOp::Multiply(Operand::Matrix(v))) => {
+                    let at = |i: usize| v.values.as_ptr().add((row + i) * v.stride);
                     each!(i, p => x[i][p].fma(lane(at(i), p), nothing));
                 }
-                Lanes::Relu => each!(i, p => x[i][p].max(V::zero())),
-                Lanes::Clamp(low, high) => {
-                    let (low, high) = (V::splat(low), V::splat(high));
-                    each!(i, p => high.min(low.max(x[i][p])));
+                LaneOp::PostOp(PostOp::AddQuantized { values: v, scale, low }) => {
+                    let (scale, low) = (V::splat(scale), V::splat(low));
+                    let q = |i: usize, p: usize| {
+                        reach.load_bytes::<V>(v.values.as_ptr().add((row + i) * v.stride), p)
+                    };
+                    each!(i, p => x[i][p].add(q(i, p).fma(scale, nothing).add(low)));
                 }
-                Lanes::Apply(function) if CALLS => {
+                LaneOp::PostOp(PostOp::Apply(function)) if CALLS => {
                     let mut rows = [[0f32; WIDTH]; R];
                     each!(i, p => {
                         x[i][p].store(rows[i].as_mut_ptr().add(p * V::LANES));
@@ -276,10 +264,11 @@ impl<'a> Lanes<'a> {
                     unary_f32(Threads::single(), function, all);
                     each!(i, p => V::load(rows[i].as_ptr().add(p * V::LANES)));
                 }
-                // The caller has said that there are none.
-                Lanes::Apply(_) => {}
-                Lanes::Scale(to) => each!(i, p => to.scaled(x[i][p])),
-                Lanes::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
+                // The caller has said that no function is called; `append` makes none of the others.
+                LaneOp::PostOp(_) => {}
+                LaneOp::Activation(activation) => activation.apply(x),
+                LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
+                LaneOp::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                     for p in 0..P {
                         let (add, factor) = (lane(add.as_ptr(), p), lane(factor.as_ptr(), p));
                         for i in 0..R {
@@ -287,18 +276,18 @@ impl<'a> Lanes<'a> {
                         }
                     }
                 }
-                Lanes::Round => each!(i, p => whole(x[i][p])),
+                LaneOp::Round => each!(i, p => whole(x[i][p])),
             }
         }
     }
 }
 
-/// What is done to the sums of a panel.
+/// Writes the sums of a panel.
 pub(super) struct Requantizer<'a> {
     columns: Columns<'a>,
-    steps: &'a [Step<'a>],
-    /// The steps, if they are all of this kind and there are vectors to apply them to.
-    lanes: Option<Vec<Lanes<'a>>>,
+    post_ops: &'a [PostOp<'a>],
+    /// The same lane by lane, where there are vectors.
+    lanes: Option<Vec<LaneOp<'a>>>,
     output: To<'a>,
     /// Elements of a row of the output.
     stride: usize,
@@ -308,23 +297,23 @@ impl<'a> Requantizer<'a> {
     /// For an output of `rows` rows of `stride` elements.
     pub(super) fn new(
         columns: Columns<'a>,
-        steps: &'a [Step<'a>],
+        post_ops: &'a [PostOp<'a>],
         output: To<'a>,
         (rows, stride): (usize, usize),
     ) -> Requantizer<'a> {
         let own = (columns.first, columns.scales.len());
         let lanes = || {
-            let mut all = Vec::with_capacity(steps.len() + 3);
-            steps.iter().try_for_each(|step| Lanes::append(&mut all, step, own, rows))?;
-            if let To::Quantized(_, levels) = output {
-                Lanes::quantize(&mut all, levels, own)?;
+            let mut all = Vec::with_capacity(post_ops.len() + 3);
+            post_ops.iter().try_for_each(|op| LaneOp::append(&mut all, *op, own, rows))?;
+            if let To::Quantized(_, quantizers) = output {
+                LaneOp::quantize(&mut all, quantizers, own)?;
             }
             Some(all)
         };
         Requantizer {
             lanes: if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None },
             columns,
-            steps,
+            post_ops,
             output,
             stride,
         }
@@ -339,18 +328,20 @@ impl<'a> Requantizer<'a> {
         unsafe {
             let to = self.output.from(row * self.stride + self.columns.first);
             match &self.lanes {
-                Some(steps) => {
+                Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
-                    Rows { columns, steps, row, sums, to, stride }.write();
+                    Rows { columns, ops, row, sums, to, stride }.write();
                 }
-                None => self.one_by_one(row, sums, to),
+                None => self.write_scalar(row, sums, to),
             }
         }
     }
 
+    /// [`Self::write`] without vectors.
+    ///
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn one_by_one(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
+    unsafe fn write_scalar(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
         let Columns { first, compensation, scales } = self.columns;
         let width = scales.len();
         let count = sums.len();
@@ -361,8 +352,8 @@ impl<'a> Requantizer<'a> {
                 *value = (sums[j] - compensation[j]) as f32 * scales[j];
             }
         }
-        let own = self.steps.iter().map(|s| s.from_row(row).from_column(first));
-        let own: Vec<Step<'_>> = own.collect();
+        let own = self.post_ops.iter().map(|s| s.from_row(row).from_column(first));
+        let own: Vec<PostOp<'_>> = own.collect();
         // SAFETY: the values are rows without gaps, borrowed exclusively; the caller's promise.
         unsafe {
             finish(&own, 0..count, 0..width, width, Slice::new(values));
@@ -371,9 +362,9 @@ impl<'a> Requantizer<'a> {
                     To::F32(to) => {
                         row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
                     }
-                    To::Quantized(to, levels) => {
+                    To::Quantized(to, quantizers) => {
                         let to = std::slice::from_raw_parts_mut(to.at(i * self.stride), width);
-                        levels.row(first, row, to);
+                        quantizers.row(first, row, to);
                     }
                 }
             }
@@ -381,16 +372,16 @@ impl<'a> Requantizer<'a> {
     }
 }
 
-/// Columns up to which half a panel is computed.
+/// Up to so many columns, half a panel is computed.
 const HALF: usize = WIDTH / 2;
 
-/// Rows that pass the steps together.
-const TOGETHER: usize = 4;
+/// Rows that are requantized at a time.
+const ROWS_AT_A_TIME: usize = 4;
 
-/// Writes rows of some sums.
+/// Rows of sums, and where they go.
 struct Rows<'a> {
     columns: &'a Columns<'a>,
-    steps: &'a [Lanes<'a>],
+    ops: &'a [LaneOp<'a>],
     /// The first.
     row: usize,
     sums: &'a [[i32; WIDTH]],
@@ -400,7 +391,7 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// # Safety
-    /// As [`Requantizer::write`]; the steps are for the rows.
+    /// As [`Requantizer::write`]; the operations are for the rows.
     unsafe fn write(&self) {
         // SAFETY: the caller's promise, and `isa` tells what there is.
         unsafe {
@@ -412,7 +403,7 @@ impl Rows<'_> {
                 #[cfg(target_arch = "aarch64")]
                 _ => self.all::<Neon, { WIDTH / Neon::LANES }, { HALF / Neon::LANES }>(),
                 #[cfg(not(target_arch = "aarch64"))]
-                _ => unreachable!("there are no steps in lanes without vectors"),
+                _ => unreachable!("without vectors nothing is done lane by lane"),
             }
         }
     }
@@ -442,7 +433,7 @@ impl Rows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let columns = self.columns.scales.len();
-            let calls = self.steps.iter().any(|step| matches!(step, Lanes::Apply(_)));
+            let calls = self.ops.iter().any(LaneOp::calls);
             match (columns, calls) {
                 (WIDTH, false) => self.reached::<V, P, true, false>(),
                 (WIDTH, true) => self.reached::<V, P, true, true>(),
@@ -454,16 +445,16 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::all`]; the panel is whole where that is said. Functions are among the steps where
-    /// that is said: code that may call them is slower for all others.
+    /// As [`Self::all`]; the panel is `WHOLE`, and operations call functions only if `CALLS`: code
+    /// that may call them is slower for all others.
     #[inline(always)]
     unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool, const CALLS: bool>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            while row + TOGETHER <= self.sums.len() {
-                self.some::<V, TOGETHER, P, WHOLE, CALLS>(row);
-                row += TOGETHER;
+            while row + ROWS_AT_A_TIME <= self.sums.len() {
+                self.some::<V, ROWS_AT_A_TIME, P, WHOLE, CALLS>(row);
+                row += ROWS_AT_A_TIME;
             }
             while row < self.sums.len() {
                 self.some::<V, 1, P, WHOLE, CALLS>(row);
@@ -499,8 +490,8 @@ impl Rows<'_> {
                     x[i][p] = sum.fma(reach.load(scales, p), V::splat(-0.0));
                 }
             }
-            for step in self.steps {
-                step.apply::<V, R, P, WHOLE, CALLS>(self.row + first, reach, &mut x);
+            for op in self.ops {
+                op.apply::<V, R, P, WHOLE, CALLS>(self.row + first, reach, &mut x);
             }
             for i in 0..R {
                 let row = (first + i) * self.stride;

@@ -3,7 +3,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::conv::{Convolution, Input};
-use crate::gemm::{Precision, Step, Window};
+use crate::gemm::{Operand, PostOp, Precision, Strided, Window};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
@@ -145,7 +145,7 @@ fn agrees(
     };
     let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
     let expected = reference(conv, levels, data, filters, &scales);
-    let steps = [Step::Apply(Unary::Relu {})];
+    let post_ops = [PostOp::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
         let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
         let input = Input { channels_first, ..Input::channels_last(&values) };
@@ -157,7 +157,7 @@ fn agrees(
             let operands = Operands { data, filters: &panels, scales: &scales };
             let mut found = vec![f32::NAN; expected.len()];
             let output = Output::F32(&mut found);
-            quantized.run((&threads, &ScratchPool::default()), operands, &steps, output);
+            quantized.run((&threads, &ScratchPool::default()), operands, &post_ops, output);
             prop_assert_eq!(&found, &expected);
         }
     }
@@ -181,10 +181,10 @@ fn steps_are_applied_in_their_order() {
     let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
     let data = Data::F32(Input::channels_last(&data), levels.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
-    let run = |steps: &[Step<'_>]| {
+    let run = |post_ops: &[PostOp<'_>]| {
         let mut found = vec![f32::NAN; 37 * 70];
         let output = Output::F32(&mut found);
-        quantized.run((Threads::single(), &ScratchPool::default()), operands, steps, output);
+        quantized.run((Threads::single(), &ScratchPool::default()), operands, post_ops, output);
         found
     };
     let levels: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
@@ -193,23 +193,27 @@ fn steps_are_applied_in_their_order() {
         (0..70).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
     let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
     let all = [
-        Step::QuantizeColumns(ColumnQuantizers::new(&parameters, 255.0)),
-        Step::AddColumns(&columns),
-        Step::AddMatrix { values: &matrix, stride: 70 },
-        Step::Scale(1.5),
-        Step::AddLevels { levels: &levels, stride: 70, scale: 0.01, low: -1.28 },
-        Step::Quantize { to, scale: 0.25, low: -20.5 },
-        Step::ScaleColumns(&columns),
-        Step::Apply(Unary::Tanh {}),
-        Step::Scale(20.0),
-        Step::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
-        Step::MultiplyMatrix { values: &matrix, stride: 70 },
-        Step::Add(-0.25),
-        Step::Apply(Unary::Relu {}),
+        PostOp::QuantizeColumns(ColumnQuantizers::new(&parameters, 255.0)),
+        PostOp::Add(Operand::Columns(&columns)),
+        PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: 70 })),
+        PostOp::Multiply(Operand::Number(1.5)),
+        PostOp::AddQuantized {
+            values: Strided { values: &levels, stride: 70 },
+            scale: 0.01,
+            low: -1.28,
+        },
+        PostOp::Quantize { to, scale: 0.25, low: -20.5 },
+        PostOp::Multiply(Operand::Columns(&columns)),
+        PostOp::Apply(Unary::Tanh {}),
+        PostOp::Multiply(Operand::Number(20.0)),
+        PostOp::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
+        PostOp::Multiply(Operand::Matrix(Strided { values: &matrix, stride: 70 })),
+        PostOp::Add(Operand::Number(-0.25)),
+        PostOp::Apply(Unary::Relu {}),
     ];
     let mut expected = run(&[]);
     for (i, row) in expected.chunks_exact_mut(70).enumerate() {
-        crate::gemm::apply_steps(&all, i, 0, row);
+        crate::gemm::apply_post_ops(&all, i, 0, row);
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);

@@ -22,8 +22,8 @@ pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
 /// The cost of multiplying `count` neighbouring rows, in rows.
 pub(super) fn cost_in_rows(count: usize) -> usize {
     /// Fewer rows leave vectors waiting for each other.
-    const LEAST: usize = 4;
-    if has_tiles() { count.next_multiple_of(TILE_ROWS) } else { count.max(LEAST) }
+    const MIN_ROWS: usize = 4;
+    if has_tiles() { count.next_multiple_of(TILE_ROWS) } else { count.max(MIN_ROWS) }
 }
 
 /// Whether AMX multiplies bytes.

@@ -28,7 +28,7 @@ const FOUR: u32 = 2;
 const CACHE: usize = 256 << 10;
 
 /// The same in tiles, at least.
-const LEAST: usize = 32;
+const MIN_TILES: usize = 32;
 
 /// Below so many tiles of an image, reading the transformed filters takes longer than what is saved.
 const FEW_TILES: usize = 32;
@@ -93,7 +93,8 @@ fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
         for element in 0..TILE_ELEMENTS {
             let to = &mut panel[element * element_pairs(conv) + pair * WIDTH..][..WIDTH];
             for (j, to) in to.iter_mut().enumerate() {
-                let [low, high] = [0, 1].map(|half| u32::from(transformed[half][element][j] as u16));
+                let [low, high] =
+                    [0, 1].map(|half| u32::from(transformed[half][element][j] as u16));
                 *to = low | high << 16;
             }
         }
@@ -147,7 +148,7 @@ pub(super) fn run<'a>(
     let work = Work { conv, image, filters };
     let tiles = conv.batch * tiles(conv);
     let (each, sums_each) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
-    let most = (CACHE / (each * size_of::<i16>())).max(LEAST);
+    let most = (CACHE / (each * size_of::<i16>())).max(MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
     let most = tiles.div_ceil(parts);
     let mut transformed = scratch.take::<i16>(each * most * threads.count());

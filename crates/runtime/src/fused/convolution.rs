@@ -1,18 +1,18 @@
 //! Convolutions to tensors whose channels are the last axis.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::post_ops::{Then, are_absorbed, steps};
+use crate::kernel::post_ops::{PostOp, bound};
 use crate::kernel::prepack::Prepacked;
 use crate::ops::convolution::{Prepared, Way};
 use crate::prelude::*;
 use kernels::conv::{Convolution, DepthwiseInput, Input};
-use kernels::gemm::{Precision, Target};
+use kernels::gemm::{self, Precision, Target};
 use kernels::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// A convolution that writes its channels last: inputs are the data, the filters as the model gives
-/// them, the operands of the steps, gates, and what lies beside the data.
+/// them, the operands of the post-ops, gates, and what lies beside the data.
 #[derive(Clone)]
 pub(crate) struct ChannelsLast {
     pub(crate) conv: Convolution,
@@ -24,7 +24,7 @@ pub(crate) struct ChannelsLast {
     pub(crate) gates: Option<usize>,
     /// The inputs whose channels follow those of the data, as many in each.
     pub(crate) beside: Range<usize>,
-    pub(crate) then: Vec<Then>,
+    pub(crate) post_ops: Vec<PostOp>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
     /// The input that holds the parameters of each channel's levels, where the data are these.
@@ -71,7 +71,9 @@ impl ChannelsLast {
 
     /// The same that rounds its results to bf16, if it can.
     pub(crate) fn with_rounded_results(&self) -> Option<ChannelsLast> {
-        let can = !self.backward && self.in_bf16().can_output_bf16() && are_absorbed(&self.then);
+        let can = !self.backward
+            && self.in_bf16().can_output_bf16()
+            && gemm::are_absorbed(&self.post_ops);
         let rounded = Rounded { results: true, ..self.rounded };
         can.then(|| ChannelsLast { rounded, ..self.clone() })
     }
@@ -97,7 +99,7 @@ impl FusedOp for ChannelsLast {
             channels_first: self.channels_first,
             gates: self.gates,
             beside: self.beside.clone(),
-            then: self.then.clone(),
+            post_ops: self.post_ops.clone(),
             gives_means: self.gives_means,
             of_levels: self.of_levels,
             writes: self.writes,
@@ -113,7 +115,7 @@ struct ChannelsLastKernel {
     channels_first: bool,
     gates: Option<usize>,
     beside: Range<usize>,
-    then: Vec<Then>,
+    post_ops: Vec<PostOp>,
     gives_means: bool,
     of_levels: Option<usize>,
     writes: Option<Quantizer>,
@@ -124,7 +126,7 @@ struct ChannelsLastKernel {
 impl Kernel for ChannelsLastKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let given = cx.input(1);
-        let steps = steps(&self.then, cx, self.columns);
+        let post_ops = bound(&self.post_ops, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
         let prepare = || self.way.prepare(cx.to_arena(), given);
@@ -147,7 +149,7 @@ impl Kernel for ChannelsLastKernel {
                 None => Output::F32(cx.output(0)),
             };
             let means = if self.gives_means { cx.output(1) } else { &mut [] };
-            self.way.run_depthwise(place, (map, filters), &steps, (output, means));
+            self.way.run_depthwise(place, (map, filters), &post_ops, (output, means));
             return Ok(());
         }
         let factors = self.gates.map(|gates| cx.input(gates));
@@ -159,14 +161,14 @@ impl Kernel for ChannelsLastKernel {
         };
         let input = Input { channels_first, factors, concat: &beside, ..input };
         if self.rounded == Rounded::default() {
-            self.way.run(place, input, (filters, given), &steps, cx.output(0));
+            self.way.run(place, input, (filters, given), &post_ops, cx.output(0));
             return Ok(());
         }
         let output = match self.rounded.results {
             true => Target::Bf16(cx.output(0)),
             false => Target::F32(cx.output(0)),
         };
-        self.way.run_bf16(place, (input, filters), &steps, output);
+        self.way.run_bf16(place, (input, filters), &post_ops, output);
         Ok(())
     }
 

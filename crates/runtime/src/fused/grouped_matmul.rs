@@ -2,6 +2,7 @@
 
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::FusedOp;
+use crate::kernel::post_ops::moved;
 use crate::ops::matmul::Float32;
 use crate::prelude::*;
 use infer::InputSet;
@@ -26,8 +27,8 @@ impl HorizontalMatMul {
     pub(crate) fn new(products: Vec<(FusedMatMul, usize, Option<usize>)>) -> HorizontalMatMul {
         let mut b = 1;
         let mut member = |(mut product, inputs, factor): (FusedMatMul, usize, Option<usize>)| {
-            for then in &mut product.then {
-                *then = then.moved(b - 1);
+            for op in &mut product.post_ops {
+                *op = moved(*op, b - 1);
             }
             let member = GroupedGemm { product, b, factor };
             b += inputs - 1;
@@ -41,7 +42,7 @@ impl FusedOp for HorizontalMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let member = |GroupedGemm { product, b, factor }: &GroupedGemm| {
             let shape = product.lowered_shape(*b, cx);
-            let kernel = Float32::of(shape, cx, *b, product.then.clone());
+            let kernel = Float32::of(shape, cx, *b, product.post_ops.clone());
             (kernel.by(product.weights.as_ref(), cx), *factor)
         };
         Ok(Box::new(HorizontalKernel { members: self.members.iter().map(member).collect() }))

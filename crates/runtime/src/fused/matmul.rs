@@ -2,7 +2,7 @@
 
 use crate::graph::net::{FusedOp, Net, Node};
 use crate::kernel::compressed_weights::Weights;
-use crate::kernel::post_ops::Then;
+use crate::kernel::post_ops::PostOp;
 use crate::ops::matmul::{Float32, Shape, Through};
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
@@ -14,7 +14,7 @@ use kernels::gemm::THIN_ROWS;
 pub(crate) struct FusedMatMul {
     /// Whether each operand is read transposed.
     pub(crate) turned: (bool, bool),
-    pub(crate) then: Vec<Then>,
+    pub(crate) post_ops: Vec<PostOp>,
     /// How A lies in its input, if not row by row.
     pub(crate) through: Option<Through>,
     /// How B is stored, if not in f32.
@@ -30,7 +30,7 @@ impl FusedMatMul {
         let matmul = node.is::<MatMul>()?;
         let rank = |i: usize| net.sizes(*node.inputs.get(i)?).map(|s| s.len());
         let turned = matmul.transposed(rank(0)?, rank(1)?);
-        Some(FusedMatMul { turned, then: Vec::new(), through: None, weights: None })
+        Some(FusedMatMul { turned, post_ops: Vec::new(), through: None, weights: None })
     }
 
     /// The products that it consists of, where the first two inputs have these sizes.
@@ -55,7 +55,7 @@ impl FusedMatMul {
 impl FusedOp for FusedMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let shape = self.lowered_shape(1, cx);
-        let kernel = Float32::new(shape, cx, self.then.clone());
+        let kernel = Float32::new(shape, cx, self.post_ops.clone());
         let mut kernel = kernel.by(self.weights.as_ref(), cx);
         kernel.through = self.through.clone();
         Ok(Box::new(kernel))

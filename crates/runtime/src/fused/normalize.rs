@@ -1,18 +1,18 @@
 //! Maps with the channels last that are normalised, and what is done to their elements.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::post_ops::{Then, steps};
+use crate::kernel::post_ops::{PostOp, bound};
 use crate::prelude::*;
 use infer::InputSet;
 use kernels::group_norm::Maps;
 
 /// A normalisation of groups of channels over maps of f32 with the channels last: inputs are the
-/// data, a factor and a shift for each channel if it is affine, and the operands of the steps.
+/// data, a factor and a shift for each channel if it is affine, and the operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct NormalizeMaps {
     pub(crate) maps: Maps,
     pub(crate) is_affine: bool,
-    pub(crate) then: Vec<Then>,
+    pub(crate) post_ops: Vec<PostOp>,
 }
 
 impl FusedOp for NormalizeMaps {
@@ -25,8 +25,8 @@ impl Kernel for NormalizeMaps {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let io = cx.in_out::<f32>(0, 0);
         let affine = self.is_affine.then(|| (cx.input(1), cx.input(2)));
-        let steps = steps(&self.then, cx, self.maps.channels);
-        self.maps.run(cx.threads(), cx.scratch_pool(), affine, &steps, &io);
+        let post_ops = bound(&self.post_ops, cx, self.maps.channels);
+        self.maps.run(cx.threads(), cx.scratch_pool(), affine, &post_ops, &io);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Convolutions of quantised data by filters that are integers.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::post_ops::{Round, Then, steps};
+use crate::kernel::post_ops::{PostOp, Quantize, bound};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::WeightArena;
@@ -10,7 +10,7 @@ use kernels::quantize::{Output, Quantizer};
 use kernels::quantized::{Data, Operands, PackedFilters, QuantParams, QuantizedConvolution};
 
 /// A convolution that writes its channels last: inputs are the data, the filters as integers, a
-/// scale for each channel, and the operands of the steps.
+/// scale for each channel, and the operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct IntegerConvolution {
     pub(crate) quantized: QuantizedConvolution,
@@ -19,9 +19,9 @@ pub(crate) struct IntegerConvolution {
     pub(crate) reads: Reads,
     /// The input that the channels of the data are multiplied by.
     pub(crate) gates: Option<usize>,
-    pub(crate) then: Vec<Then>,
+    pub(crate) post_ops: Vec<PostOp>,
     /// How levels are found that are written in place of values.
-    pub(crate) writes: Option<Round>,
+    pub(crate) writes: Option<Quantize>,
 }
 
 impl IntegerConvolution {
@@ -69,7 +69,7 @@ struct IntegerKernel {
 
 impl Kernel for IntegerKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let IntegerConvolution { quantized, columns, reads, gates, then, writes } =
+        let IntegerConvolution { quantized, columns, reads, gates, post_ops, writes } =
             &self.convolution;
         let data = match *reads {
             Reads::F32 { level, channels_first } => {
@@ -81,10 +81,10 @@ impl Kernel for IntegerKernel {
         };
         let given = cx.input(1);
         let output = match *writes {
-            Some(round) => Output::Quantized(cx.output(0), round.levels(cx)),
+            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
             None => Output::F32(cx.output(0)),
         };
-        let steps = steps(then, cx, *columns);
+        let post_ops = bound(post_ops, cx, *columns);
         let prepare = || quantized.filters(cx.to_arena(), given);
         let once;
         let filters = match self.filters.now(cx, || quantized.form(), prepare) {
@@ -95,7 +95,7 @@ impl Kernel for IntegerKernel {
             }
         };
         let operands = Operands { data, filters, scales: cx.input(2) };
-        quantized.run((cx.threads(), cx.scratch_pool()), operands, &steps, output);
+        quantized.run((cx.threads(), cx.scratch_pool()), operands, &post_ops, output);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use kernels::conv::{
     Convolution, Definition, DepthwiseInput, Direction, Filters, Input, Transposed, plain,
 };
 use kernels::copy::CopyPlan;
-use kernels::gemm::{Precision, Step, Target, Window};
+use kernels::gemm::{PostOp, Precision, Target, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::quantize::Output;
@@ -127,13 +127,13 @@ impl Way {
         &self,
         place: (&Threads, &ScratchPool),
         (map, filters): (DepthwiseInput<'_>, &Prepared<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         outputs: (Output<'_>, &mut [f32]),
     ) {
         let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_depthwise(place, (map, filters), steps, outputs);
+        conv.run_depthwise(place, (map, filters), post_ops, outputs);
     }
 
     /// Convolves data, or to results, that may be rounded.
@@ -141,13 +141,13 @@ impl Way {
         &self,
         place: (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Prepared<'_>),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: Target<'_>,
     ) {
         let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_bf16(place, (input, filters), steps, output);
+        conv.run_bf16(place, (input, filters), post_ops, output);
     }
 
     /// Convolves by filters that were prepared and as they were given.
@@ -156,15 +156,15 @@ impl Way {
         (threads, scratch): (&Threads, &ScratchPool),
         input: Input<'_>,
         (filters, given): (&Prepared<'_>, &[f32]),
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
         match (self, filters) {
             (Way::Forward(conv), Prepared::Forward(filters)) => {
-                conv.run(threads, scratch, (input, filters, given), steps, output);
+                conv.run(threads, scratch, (input, filters, given), post_ops, output);
             }
             (Way::Back(conv), Prepared::Back(filters)) => {
-                conv.run(threads, scratch, (input.values, filters), steps, output);
+                conv.run(threads, scratch, (input.values, filters), post_ops, output);
             }
             _ => unreachable!("filters are prepared for the way they are used"),
         }

@@ -4,7 +4,7 @@ use crate::kernel::batch::{offsets, together};
 use crate::kernel::compressed_weights::{self, Panels, Weights};
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
-use crate::kernel::post_ops::{Then, steps};
+use crate::kernel::post_ops::{PostOp, bound};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::InputSet;
@@ -12,7 +12,7 @@ use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{
-    Gemm, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, Step, plain, run_grouped, run_many,
+    self, Gemm, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, plain, run_grouped, run_many,
 };
 use kernels::num::{Stored, UnalignedF32};
 use std::sync::Arc;
@@ -123,15 +123,15 @@ impl Shape {
         cx: &RunCx<'_>,
         a: &[f32],
         right: impl Fn(usize) -> Rhs<'b> + Sync,
-        steps: &[Step<'_>],
+        post_ops: &[gemm::PostOp<'_>],
         c: &mut [f32],
     ) {
         let mut space = cx.scratch::<f32>(if self.turn_a { a.len() } else { 0 });
         let a = self.turned(cx, a, &mut space);
         let (m, n, k) = (self.m, self.n, self.k);
         let one_by_one = self.batches.len() < 2 * cx.threads().count();
-        let own = |i: usize| steps.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
-        let all: Vec<Vec<Step<'_>>> = (0..self.batches.len()).map(own).collect();
+        let own = |i: usize| post_ops.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
+        let all: Vec<Vec<gemm::PostOp<'_>>> = (0..self.batches.len()).map(own).collect();
         let product = |i: usize| {
             let (values, b) = (&a[self.batches[i].0..], right(self.batches[i].1));
             let product = Gemm {
@@ -142,7 +142,7 @@ impl Shape {
                 b,
                 c_stride: n,
                 precision: self.precision,
-                steps: &all[i],
+                post_ops: &all[i],
             };
             as_row(product, values).unwrap_or(product)
         };
@@ -180,7 +180,7 @@ impl Shape {
 /// lies: else a panel would have one column. The sums are the same.
 fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
     let Gemm { m, n, k, b: Rhs::Plain(column, _), .. } = product else { return None };
-    let is_plain = product.steps.is_empty() && product.precision == Precision::F32;
+    let is_plain = product.post_ops.is_empty() && product.precision == Precision::F32;
     let values = UnalignedF32::aligned(column).filter(|_| n == 1 && is_plain)?;
     let b = Rhs::Plain(UnalignedF32::of(matrix), Layout::Columns { stride: k });
     Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..product })
@@ -189,7 +189,7 @@ fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
 /// MatMuls in f32 with their post-ops.
 pub(crate) struct Float32 {
     shape: Shape,
-    then: Vec<Then>,
+    post_ops: Vec<PostOp>,
     /// The input that is B, or begins it.
     b: usize,
     right: B,
@@ -235,14 +235,14 @@ impl Operand<'_> {
 }
 
 impl Float32 {
-    pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, then: Vec<Then>) -> Float32 {
-        Float32::of(shape, cx, 1, then)
+    pub(crate) fn new(shape: Shape, cx: &LowerCx<'_>, post_ops: Vec<PostOp>) -> Float32 {
+        Float32::of(shape, cx, 1, post_ops)
     }
 
     /// The same for a B that is another input.
-    pub(crate) fn of(shape: Shape, cx: &LowerCx<'_>, b: usize, then: Vec<Then>) -> Float32 {
+    pub(crate) fn of(shape: Shape, cx: &LowerCx<'_>, b: usize, post_ops: Vec<PostOp>) -> Float32 {
         let packed = Prepacked::new(b, cx.is_invariant(b) && shape.packs());
-        Float32 { shape, then, b, right: B::Float(packed), through: None }
+        Float32 { shape, post_ops, b, right: B::Float(packed), through: None }
     }
 
     /// The same product by weights that are stored in fewer bits, if there are such.
@@ -266,9 +266,14 @@ impl Float32 {
     }
 
     /// The one product that it is.
-    fn one<'a>(&self, a: Lhs<'a>, b: &'a Operand<'_>, steps: &'a [Step<'a>]) -> Gemm<'a> {
+    fn one<'a>(
+        &self,
+        a: Lhs<'a>,
+        b: &'a Operand<'_>,
+        post_ops: &'a [gemm::PostOp<'a>],
+    ) -> Gemm<'a> {
         let Shape { m, n, k, precision, .. } = self.shape;
-        Gemm { m, n, k, a, b: b.rhs(0), c_stride: n, precision, steps }
+        Gemm { m, n, k, a, b: b.rhs(0), c_stride: n, precision, post_ops }
     }
 
     /// Computes products of the same A, which is the first input, together; each may be multiplied
@@ -283,13 +288,14 @@ impl Float32 {
     ) -> Result<(), KernelError> {
         let stride = members.first().map_or(0, |(first, _)| first.shape.k);
         let a = Lhs::Rows { values: cx.input(0), stride };
-        let steps: Vec<_> = members.iter().map(|(m, _)| steps(&m.then, cx, m.shape.n)).collect();
+        let post_ops: Vec<_> =
+            members.iter().map(|(m, _)| bound(&m.post_ops, cx, m.shape.n)).collect();
         let operands: Vec<_> =
             members.iter().map(|(m, _)| m.operand(cx)).collect::<Result<_, _>>()?;
-        let products = members.iter().zip(&operands).zip(&steps);
+        let products = members.iter().zip(&operands).zip(&post_ops);
         let members: Vec<_> = products
-            .map(|(((product, factor), b), steps)| GroupedGemm {
-                product: product.one(a, b, steps),
+            .map(|(((product, factor), b), post_ops)| GroupedGemm {
+                product: product.one(a, b, post_ops),
                 factor: *factor,
             })
             .collect();
@@ -301,13 +307,13 @@ impl Float32 {
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (a, c) = (cx.input(0), cx.output(0));
-        let (steps, b) = (steps(&self.then, cx, self.shape.n), self.operand(cx)?);
+        let (post_ops, b) = (bound(&self.post_ops, cx, self.shape.n), self.operand(cx)?);
         if let Some(Through { runs, run, .. }) = &self.through {
             let a = Lhs::Runs { values: a, runs, run: *run };
-            self.one(a, &b, &steps).run(cx.threads(), cx.scratch_pool(), c);
+            self.one(a, &b, &post_ops).run(cx.threads(), cx.scratch_pool(), c);
             return Ok(());
         }
-        self.shape.run(cx, a, |at| b.rhs(at), &steps, c);
+        self.shape.run(cx, a, |at| b.rhs(at), &post_ops, c);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use crate::graph::net::FusedOp;
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
-use crate::kernel::post_ops::{Then, steps};
+use crate::kernel::post_ops::{PostOp, bound};
 use crate::prelude::*;
 use infer::InputSet;
 use infer::ops::normalize::{Measure, Normalize};
@@ -48,7 +48,7 @@ pub(crate) fn rows(
     let along = axes[..] == [sizes.len().wrapping_sub(1)];
     let is_f32 = cx.element_type(0) == ElementType::F32;
     let columns = sizes.last().filter(|columns| along && is_f32 && **columns > 0);
-    Ok(columns.map(|&columns| NormalizeRows { columns, form: form(rule), then: Vec::new() }))
+    Ok(columns.map(|&columns| NormalizeRows { columns, form: form(rule), post_ops: Vec::new() }))
 }
 
 /// How an operation normalises its slices.
@@ -64,12 +64,12 @@ pub(crate) fn form(rule: &Normalize) -> Normalization {
 }
 
 /// A normalisation of rows of f32: inputs are the data, its axes if they are an input, and the
-/// operands of the steps.
+/// operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct NormalizeRows {
     pub(crate) columns: usize,
     pub(crate) form: Normalization,
-    pub(crate) then: Vec<Then>,
+    pub(crate) post_ops: Vec<PostOp>,
 }
 
 impl FusedOp for NormalizeRows {
@@ -81,8 +81,8 @@ impl FusedOp for NormalizeRows {
 impl Kernel for NormalizeRows {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let io = cx.in_out::<f32>(0, 0);
-        let steps = steps(&self.then, cx, self.columns);
-        normalize_rows(cx.threads(), self.columns, self.form, &steps, &io);
+        let post_ops = bound(&self.post_ops, cx, self.columns);
+        normalize_rows(cx.threads(), self.columns, self.form, &post_ops, &io);
         Ok(())
     }
 

@@ -141,7 +141,8 @@ struct Tiles {
 }
 
 impl Tiles {
-    const NONE: Tiles = Tiles { sizes: [(0, 0); TILES], data: [[[0; TILE_ROW_BYTES]; TILE_ROWS]; TILES] };
+    const NONE: Tiles =
+        Tiles { sizes: [(0, 0); TILES], data: [[[0; TILE_ROW_BYTES]; TILE_ROWS]; TILES] };
 
     fn execute(&mut self, instruction: &Instruction) {
         let Instruction { opcode, prefix, tiles: [tile, other], ref operand, .. } = *instruction;
@@ -183,7 +184,9 @@ impl Tiles {
         for (i, size) in self.sizes.iter_mut().enumerate() {
             let bytes = [configuration[16 + 2 * i], configuration[17 + 2 * i]];
             *size = (configuration[48 + i].into(), u16::from_le_bytes(bytes).into());
-            assert!(size.0 <= TILE_ROWS && size.1 <= TILE_ROW_BYTES && (size.0 == 0) == (size.1 == 0));
+            assert!(
+                size.0 <= TILE_ROWS && size.1 <= TILE_ROW_BYTES && (size.0 == 0) == (size.1 == 0)
+            );
         }
     }
 
@@ -194,7 +197,11 @@ impl Tiles {
     }
 
     /// Adds the product of `a` and `b` to `c`, a row of four-byte elements at a time.
-    fn multiply(&mut self, [c, a, b]: [usize; 3], add: fn(&mut [u8; TILE_ROW_BYTES], &[u8], &Tile)) {
+    fn multiply(
+        &mut self,
+        [c, a, b]: [usize; 3],
+        add: fn(&mut [u8; TILE_ROW_BYTES], &[u8], &Tile),
+    ) {
         assert!(c != a && c != b && a != b, "tiles {c}, {a} and {b} are not three");
         let ((rows, bytes), (a_rows, steps), (b_rows, b_bytes)) =
             (self.size(c), self.size(a), self.size(b));

@@ -1,4 +1,4 @@
-//! One line of the output of a convolution by channels.
+//! One line of the output of a depthwise convolution.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
@@ -22,7 +22,7 @@ pub(super) struct Row<'a> {
     pub(super) to: *mut f32,
     /// The first output, counted through all lines.
     pub(super) first: usize,
-    pub(super) then: RegisterPostOps<'a>,
+    pub(super) absorbed: RegisterPostOps<'a>,
 }
 
 /// Neighbouring outputs.
@@ -33,8 +33,8 @@ struct Pixels<'a> {
     masks: &'a [u8],
 }
 
-/// Writes the body down for each position that neighbouring windows can look at: the compiler must
-/// know which sums a position belongs to.
+/// Repeats the body for each position that neighbouring windows can read: the compiler must know which
+/// sums a position belongs to.
 macro_rules! positions {
     ($i:ident => $body:block) => {
         positions!($i => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
@@ -47,7 +47,7 @@ macro_rules! positions {
 /// How many those are.
 const POSITIONS: usize = 19;
 
-/// Neighbours of groups that are computed together.
+/// Neighbouring outputs that are computed at a time, where groups have several channels.
 const SEVEN: usize = 7;
 
 /// The window whose tap, `tap` positions behind its first, looks at a position, both counted from the
@@ -68,7 +68,7 @@ impl Row<'_> {
         unsafe {
             match isa() {
                 // Windows have code of their own each, which is one frame of megabytes there.
-                _ if cfg!(unoptimized) => self.lines::<Narrow, false>(masks),
+                _ if cfg!(unoptimized) => self.lines::<Fallback, false>(masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
@@ -84,28 +84,28 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn lines<V: Spread, const NEAR: bool>(&self, masks: &mut [u8]) {
+    unsafe fn lines<V: Spread, const UNROLLED: bool>(&self, masks: &mut [u8]) {
         // SAFETY: the caller's promise.
         unsafe {
             match self.each {
-                1 => self.line::<V, NEAR>(masks),
-                _ => self.line_of_groups::<V, NEAR>(),
+                1 => self.line::<V, UNROLLED>(masks),
+                _ => self.line_of_groups::<V, UNROLLED>(),
             }
         }
     }
 
     /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
-    /// networks do, else eight. `NEAR` tells whether the usual windows have code of their own; else
+    /// networks do, else eight. `UNROLLED` tells whether the usual windows have code of their own; else
     /// there is little code for all.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Vector, const NEAR: bool>(&self, masks: &mut [u8]) {
+    unsafe fn line<V: Vector, const UNROLLED: bool>(&self, masks: &mut [u8]) {
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let mut x = 0;
         let near = (self.width.taps, self.width.stride, self.width.dilation);
-        while NEAR && x + most <= self.width.output {
+        while UNROLLED && x + most <= self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 match (near, most) {
@@ -128,8 +128,8 @@ impl Row<'_> {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (self.width.output - x).min(most) {
-                    4.. if !NEAR => self.pixels::<V, 4, 2>(x, masks),
-                    _ if !NEAR => self.pixels::<V, 1, 4>(x, masks),
+                    4.. if !UNROLLED => self.pixels::<V, 4, 2>(x, masks),
+                    _ if !UNROLLED => self.pixels::<V, 1, 4>(x, masks),
                     8 => self.pixels::<V, 8, 1>(x, masks),
                     7 => self.pixels::<V, 7, 1>(x, masks),
                     4.. => self.pixels::<V, 4, 2>(x, masks),
@@ -323,15 +323,15 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn line_of_groups<V: Spread, const NEAR: bool>(&self) {
+    unsafe fn line_of_groups<V: Spread, const UNROLLED: bool>(&self) {
         let near = (self.width.taps, self.width.stride, self.width.dilation);
         let mut x = 0;
         while x < self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (near, self.width.output - x) {
-                    ((3, 1, 1), SEVEN..) if NEAR => self.near_of_groups::<V, 1>(x),
-                    ((3, 2, 1), SEVEN..) if NEAR => self.near_of_groups::<V, 2>(x),
+                    ((3, 1, 1), SEVEN..) if UNROLLED => self.near_of_groups::<V, 1>(x),
+                    ((3, 2, 1), SEVEN..) if UNROLLED => self.near_of_groups::<V, 2>(x),
                     _ => self.one_of_groups::<V>(x),
                 };
             }
@@ -451,7 +451,7 @@ impl Row<'_> {
             rounds: false,
             stride: self.channels,
             columns,
-            then: self.then.at(self.first + x, c),
+            absorbed: self.absorbed.at(self.first + x, c),
         }
     }
 }

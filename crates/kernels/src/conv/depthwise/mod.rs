@@ -11,7 +11,7 @@ pub(super) use tile::{accepts_quantized, group_channels};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::problem::Convolution;
-use crate::gemm::{RegisterPostOps, Step};
+use crate::gemm::{PostOp, RegisterPostOps};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
 use line::Row;
@@ -56,7 +56,7 @@ pub(super) fn depthwise(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
     (input, weights): (DepthwiseInput<'_>, &[f32]),
-    steps: &[Step<'_>],
+    post_ops: &[PostOp<'_>],
     (output, sums): (Output<'_>, &mut [f32]),
 ) {
     let channels = conv.inputs;
@@ -72,8 +72,8 @@ pub(super) fn depthwise(
     }
     let rows = output.len() / (width.output * channels);
     assert!(sums.is_empty() || sums.len() == rows * channels);
-    let (then, rest) = RegisterPostOps::of(steps);
-    then.check(rows * width.output, channels);
+    let (absorbed, rest) = RegisterPostOps::of(post_ops);
+    absorbed.check(rows * width.output, channels);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
     let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
@@ -87,7 +87,7 @@ pub(super) fn depthwise(
         own.split_at_mut(rooms.0)
     };
     let output = To::new(output);
-    let whole = Work { conv, each: inputs, input, weights, then, rest, output, sums };
+    let whole = Work { conv, each: inputs, input, weights, absorbed, rest, output, sums };
     let own = channels_of_part(conv, threads.count());
     if own < channels {
         let parts = channels.div_ceil(own);
@@ -134,9 +134,9 @@ struct Work<'a> {
     each: usize,
     input: DepthwiseInput<'a>,
     weights: &'a [f32],
-    then: RegisterPostOps<'a>,
+    absorbed: RegisterPostOps<'a>,
     /// Steps that are applied to lines once they are written.
-    rest: &'a [Step<'a>],
+    rest: &'a [PostOp<'a>],
     output: To<'a>,
     sums: Option<Slice<f32>>,
 }
@@ -172,7 +172,7 @@ impl Work<'_> {
                     inside: width.inside(),
                     to,
                     first,
-                    then: self.then,
+                    absorbed: self.absorbed,
                 };
                 line.run(&mut masks);
                 self.output.finish(self.rest, first, (width.output, channels), &part, to);

@@ -14,7 +14,7 @@ use crate::base::simd::Portable as Fallback;
 use crate::base::simd::{Avx2, Avx512};
 use crate::conv::depthwise::tile::accepts_quantized;
 use crate::conv::problem::Convolution;
-use crate::gemm::{Step, finish};
+use crate::gemm::{PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use std::ops::Range;
 
@@ -141,7 +141,7 @@ impl<'a> To<'a> {
         }
     }
 
-    /// Applies steps to some channels of a line that begins at position `first`, and quantizes them
+    /// Applies post-ops to some channels of a line that begins at position `first`, and quantizes them
     /// where the output is quantized.
     ///
     /// # Safety
@@ -149,7 +149,7 @@ impl<'a> To<'a> {
     /// channels of it.
     pub(super) unsafe fn finish(
         &self,
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         first: usize,
         (positions, channels): (usize, usize),
         part: &Range<usize>,
@@ -159,11 +159,11 @@ impl<'a> To<'a> {
         unsafe {
             match *self {
                 To::F32(to) => {
-                    finish(steps, first..first + positions, part.clone(), channels, to);
+                    finish(post_ops, first..first + positions, part.clone(), channels, to);
                 }
                 To::Quantized(to, levels) => {
                     let line = std::slice::from_raw_parts_mut(line, positions * channels);
-                    let own: Vec<Step<'_>> = steps.iter().map(|s| s.from_row(first)).collect();
+                    let own: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_row(first)).collect();
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
                     match levels {

@@ -44,17 +44,17 @@ fn convolutions_read_and_write_what_is_rounded() {
         assert!(conv.can_output_bf16() && conv.accepts_bf16());
         let input = rounded(2 * 81 * inputs, 3);
         let weights = numbers(60 * inputs / groups * conv.taps(), 4);
-        let steps = [Step::Apply(Unary::Relu {})];
-        let expected = run(&conv, (1, false), (&input, &weights), &steps);
+        let post_ops = [PostOp::Apply(Unary::Relu {})];
+        let expected = run(&conv, (1, false), (&input, &weights), &post_ops);
         let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
         let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
         let filters = conv.filters((place.0, WeightArena::unpooled()), &weights);
         let operands = || (Input::bf16(&input), &filters);
         let mut found = vec![f32::NAN; expected.len()];
-        conv.run_bf16(place, operands(), &steps, Target::F32(&mut found));
+        conv.run_bf16(place, operands(), &post_ops, Target::F32(&mut found));
         assert_eq!(found, expected);
         let mut found = vec![bf16::NAN; expected.len()];
-        conv.run_bf16(place, operands(), &steps, Target::Bf16(&mut found));
+        conv.run_bf16(place, operands(), &post_ops, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
     // A narrow convolution writes them too.

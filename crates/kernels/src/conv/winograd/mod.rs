@@ -1,4 +1,4 @@
-//! Convolutions of three by three taps with fewer multiplications: Winograd's F(2×2, 3×3), as
+//! 3×3 convolutions with fewer multiplications: Winograd's F(2×2, 3×3), as
 //! Lavin and Gray describe it ("Fast Algorithms for Convolutional Neural Networks", 2015).
 //!
 //! Each tile of four by four inputs gives two by two outputs. Tiles and filters are transformed
@@ -9,14 +9,14 @@
 //! Along a third axis, the depth, the taps are multiplied one by one: a row of a matrix holds the
 //! channels of a tile in each of the planes that its outputs look at.
 //!
-//! What is not finite spreads over the whole tile, beyond the outputs that look at it. So
-//! [`run`] tells whether all outputs are finite, and the convolution is computed directly if not.
+//! Infinities and NaN spread over the whole tile, beyond the outputs that read them. So [`run`] tells
+//! whether all outputs are finite, and the convolution is computed directly if not.
 
-use crate::conv::problem::Convolution;
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Gemm, Lhs, Precision, Rhs, Step, Window, finish, panels_len};
+use crate::conv::problem::Convolution;
+use crate::gemm::{Gemm, Lhs, PostOp, Precision, Rhs, Window, finish, panels_len};
 use crate::multiversion;
 use std::ops::{Add, Range, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub(crate) const TILE_ELEMENTS: usize = TILE * TILE;
 /// Outputs along a side of a tile.
 pub(crate) const OUT: usize = 2;
 
-/// Channels that are transformed together; the numbers of channels are multiples of it.
+/// Channels that are transformed at a time; the numbers of channels are multiples of it.
 pub(crate) const LANES: usize = 16;
 
 /// Below so many channels the transforms take as long as they save.
@@ -45,7 +45,7 @@ const FEW_TILES: usize = 32;
 const CACHE: usize = 512 << 10;
 
 /// Tiles that a thread works on, at least.
-const LEAST: usize = 32;
+const MIN_TILES: usize = 32;
 
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {
@@ -59,7 +59,7 @@ pub(super) fn suits(conv: &Convolution) -> bool {
         && !planes(conv).is_empty()
 }
 
-/// Whether the taps within a plane are three by three, side by side.
+/// Whether the kernel is 3×3 within a plane, with stride 1 and no dilation.
 pub(crate) fn is_three_by_three(conv: &Convolution) -> bool {
     let [_, height, width] = conv.axes;
     [height, width].iter().all(|a| a.taps == 3 && a.stride == 1 && a.dilation == 1)
@@ -88,7 +88,7 @@ fn planes(conv: &Convolution) -> Range<usize> {
 /// Taps of a filter, within a plane.
 pub(crate) const TAPS: usize = 9;
 
-/// Output channels whose filters are transformed together; it divides [`LANES`] and the width of
+/// Output channels whose filters are transformed at a time; it divides [`LANES`] and the width of
 /// every panel.
 const HALF: usize = LANES / 2;
 
@@ -163,7 +163,7 @@ fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; TILE] {
 }
 
 /// Convolves `input`, with its channels last, and tells whether all outputs were finite before the
-/// steps. They are written in any case.
+/// post-ops. They are written in any case.
 ///
 /// # Panics
 /// When a slice is not of the size the convolution is for.
@@ -171,7 +171,7 @@ pub(super) fn run(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
     (input, filters): (&[f32], &[f32]),
-    steps: &[Step<'_>],
+    post_ops: &[PostOp<'_>],
     output: &mut [f32],
 ) -> bool {
     assert_eq!(input.len(), conv.batch * conv.inside() * conv.inputs);
@@ -182,14 +182,14 @@ pub(super) fn run(
     let planes = planes(conv);
     let terms = planes.len() * conv.inputs;
     let room = TILE_ELEMENTS * (terms + conv.outputs);
-    let most = (CACHE / (room * size_of::<f32>())).max(LEAST);
+    let most = (CACHE / (room * size_of::<f32>())).max(MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
     let most = tiles.div_ceil(parts);
     let mut spaces = scratch.take::<f32>(room * most * threads.count());
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);
     let (spaces, output) = (Slice::new(&mut spaces), Slice::new(output));
-    let work = Work { conv, planes, down, across, input, filters, zeros: &zeros, steps, output };
+    let work = Work { conv, planes, down, across, input, filters, zeros: &zeros, post_ops, output };
     let is_finite = AtomicBool::new(true);
     threads.run(tiles.div_ceil(most), &|part, worker| {
         let range = part * most..tiles.min((part + 1) * most);
@@ -220,7 +220,7 @@ struct Work<'a> {
     filters: &'a [f32],
     /// As many as there are input channels.
     zeros: &'a [f32],
-    steps: &'a [Step<'a>],
+    post_ops: &'a [PostOp<'a>],
     output: Slice<f32>,
 }
 
@@ -276,17 +276,17 @@ impl Work<'_> {
                 n,
                 k,
                 a: Lhs::Rows { values: &elements[element * m * k..][..m * k], stride: k },
-                // With those of the next element behind them, which are asked for in time.
+                // With those of the next element behind them, which are prefetched in time.
                 b: Rhs::Panels(&self.filters[element * step..]),
                 c_stride: n,
                 precision: Precision::F32,
-                steps: &[],
+                post_ops: &[],
             };
             product.run_alone(&mut [], &mut products[element * m * n..][..m * n]);
         }
     }
 
-    /// Writes the outputs of some tiles and applies the steps; tells whether all were finite.
+    /// Writes the outputs of some tiles and applies the post-ops; tells whether all were finite.
     fn write(&self, tiles: Range<usize>, products: &[f32]) -> bool {
         let channels = self.conv.outputs;
         let [_, height, width] = self.conv.axes;
@@ -316,7 +316,7 @@ impl Work<'_> {
             }
             for rows in rows {
                 // SAFETY: as above.
-                unsafe { finish(self.steps, rows, 0..channels, channels, self.output) };
+                unsafe { finish(self.post_ops, rows, 0..channels, channels, self.output) };
             }
             tile += count;
         }

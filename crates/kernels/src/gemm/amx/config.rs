@@ -18,7 +18,7 @@ pub(crate) const WIDTH: usize = 32;
 pub(crate) const LANES: usize = TILE_ROW_BYTES / size_of::<u16>();
 
 thread_local! {
-    /// Each thread keeps one: fresh memory for each tile of C would take longer than what is done with it.
+    /// Each thread keeps one: fresh memory for each tile of C would take longer than filling it.
     static SCRATCHPAD: Cell<AlignedBuf> = Cell::default();
 }
 

@@ -19,7 +19,7 @@ use crate::gemm::problem::{Gemm, Lhs};
 use crate::gemm::tiling::Tile;
 use crate::gemm::tuning::{AMX_PREFETCH_LINES, amx_group};
 
-/// What is asked for while blocks are multiplied: so many bytes from an address on.
+/// Memory that is prefetched while blocks are multiplied.
 struct Later {
     from: *const u8,
     bytes: usize,
@@ -32,11 +32,11 @@ impl Later {
         Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
     }
 
-    /// What is asked for in so many steps along k, and bytes from step to step.
+    /// The address to prefetch from in the next `steps` steps along k, and bytes from step to step.
     fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
         let bytes = AMX_PREFETCH_LINES * TILE_ROW_BYTES * steps;
         if self.bytes < bytes {
-            // What is there anyway.
+            // A valid address.
             return (panel, 0);
         }
         let from = self.from;
@@ -45,7 +45,7 @@ impl Later {
     }
 }
 
-/// Sums of a block, before they are finished. Those of the second tile begin at row [`TILE_ROWS`].
+/// Sums of a block, before their post-ops. Those of the second tile begin at row [`TILE_ROWS`].
 #[repr(C, align(64))]
 struct Sums([f32; ROWS * WIDTH]);
 
@@ -67,7 +67,7 @@ impl Gemm<'_> {
     /// pass by all of them.
     pub(crate) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
         let (left, right) = tile.columns;
-        let (then, rest) = RegisterPostOps::of(self.steps);
+        let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let panel = WIDTH * self.precision.rows(self.k);
         let group = amx_group(panel);
         let blocks: Vec<RowBlock>;
@@ -116,7 +116,7 @@ impl Gemm<'_> {
                     let size = (self.c_stride, WIDTH.min(end - column));
                     // SAFETY: `check` has shown that rows and columns lie within C.
                     let out = |row: usize| unsafe {
-                        c.block(row * self.c_stride + column, size, then.at(row, column))
+                        c.block(row * self.c_stride + column, size, absorbed.at(row, column))
                     };
                     // SAFETY: as above; tiles of the product are disjoint parts of C.
                     unsafe { write_block(&sums, out, block) };

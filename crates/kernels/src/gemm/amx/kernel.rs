@@ -4,14 +4,14 @@ use crate::base::amx::TILE_ROW_BYTES;
 use crate::gemm::amx::config::{ROWS, RowBlock, WIDTH};
 use std::arch::asm;
 
-/// What the instructions of a block need beside their registers.
+/// What the loop of a block reads from memory.
 #[repr(C)]
 struct Strides {
     /// Steps along k of a run.
     steps: usize,
     /// Bytes from the end of a run to the next.
     skip: usize,
-    /// Bytes from what is asked for in a step to that of the next.
+    /// Bytes from the prefetch of a step to that of the next.
     ahead: usize,
     /// Bytes of a step along k of a panel.
     panel: usize,
@@ -68,7 +68,7 @@ macro_rules! steps_of_tiles {
     };
 }
 
-/// Multiplies a block by a panel with an instruction, and asks for later memory in each step.
+/// Multiplies a block by a panel with an instruction, and prefetches in each step.
 macro_rules! multiply_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident;
@@ -83,10 +83,10 @@ macro_rules! multiply_tiles {
             steps,
             skip: run_bytes.wrapping_sub(steps * $block.step_bytes),
             ahead: ahead.1,
-            // Two tiles side by side.
+            // Two tiles of columns.
             panel: $block.bytes / 4 * 2 * TILE_ROW_BYTES,
         };
-        // SAFETY: the caller's promise; sums are as large as four tiles; asking for memory reads
+        // SAFETY: the caller's promise; sums are as large as four tiles; a prefetch reads
         // nothing.
         unsafe {
             if $block.rows.1 > 0 {

@@ -1,4 +1,4 @@
-//! Rows of A in bf16, laid out as the tiles that AMX multiplies.
+//! Packs rows of A in bf16 into the tiles that AMX multiplies.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};

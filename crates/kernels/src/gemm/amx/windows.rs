@@ -10,7 +10,7 @@ use crate::gemm::im2col::{Window, Windows};
 const FULL: usize = 12;
 
 /// Bytes of the lines that one line of outputs looks at, at most: a file may ask for any padding.
-const MOST: usize = 2 << 20;
+const MAX_LINE_BYTES: usize = 2 << 20;
 
 /// The lines of the input that the windows of some rows look at, with the zeros around them.
 pub(crate) struct Bf16Lines<'a> {
@@ -40,7 +40,7 @@ pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
     if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
         return false;
     }
-    lines(windows, channels).saturating_mul(height.taps * TILE_ROW_BYTES) <= MOST
+    lines(windows, channels).saturating_mul(height.taps * TILE_ROW_BYTES) <= MAX_LINE_BYTES
 }
 
 /// Lines of the room that a line of the input takes.

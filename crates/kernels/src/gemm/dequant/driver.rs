@@ -32,7 +32,7 @@ impl Gemm<'_> {
             // SAFETY: within C and within this tile.
             return unsafe {
                 finish(
-                    self.steps,
+                    self.post_ops,
                     tile.rows.0..tile.rows.1,
                     tile.columns.0..tile.columns.1,
                     self.c_stride,

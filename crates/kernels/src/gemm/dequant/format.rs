@@ -115,7 +115,7 @@ impl PackedLayout {
 }
 
 impl Compressed<'_> {
-    /// How its panels are laid out.
+    /// The layout of its panels.
     pub(crate) fn form(&self) -> PackedLayout {
         let group = if self.format == WeightFormat::F16 { 0 } else { self.group };
         let width = nr();

@@ -18,7 +18,7 @@ use crate::gemm::tuning::{DEQUANT_FEW_ROWS, DEQUANT_PREFETCH, DEQUANT_ROWS, dequ
 /// Most columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
-/// The columns of a block, side by side.
+/// The columns of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
     pub(super) form: PackedLayout,
@@ -272,9 +272,10 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
 unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
     // SAFETY: the caller's promise.
     unsafe {
-        match panel.form.is_exact {
-            true => decode_as::<V, P, true>(panel, sink),
-            false => decode_as::<V, P, false>(panel, sink),
+        if panel.form.is_exact {
+            decode_as::<V, P, true>(panel, sink)
+        } else {
+            decode_as::<V, P, false>(panel, sink)
         }
     }
 }
@@ -326,7 +327,7 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
                     (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
                 }
                 sink.take(term, low);
-                // The last of an odd number has none beside it.
+                // An odd number leaves the last without a partner.
                 if term + 1 < terms {
                     sink.take(term + 1, high);
                 }
@@ -371,15 +372,16 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     unsafe fn apply(&self, elements: V, p: usize) -> V {
         // SAFETY: the caller's promise.
         unsafe {
-            match EXACT {
-                true => elements.fma(self.scale[p], self.add[p]),
-                false => elements.add(self.add[p]).mul(self.scale[p]),
+            if EXACT {
+                elements.fma(self.scale[p], self.add[p])
+            } else {
+                elements.add(self.add[p]).mul(self.scale[p])
             }
         }
     }
 }
 
-/// What is so many bytes further on, within a panel or at its end.
+/// The address so many bytes ahead, within a panel or at its end.
 ///
 /// # Safety
 /// It is.

@@ -35,7 +35,7 @@ impl Packed {
 }
 
 impl Compressed<'_> {
-    /// Columns `first..` as a panel, laid out in some memory; columns beyond the last are 0.
+    /// Packs columns `first..` into a panel; columns beyond the last are 0.
     pub(crate) fn panel<'a>(&self, first: usize, room: &'a mut [u8]) -> Panel<'a> {
         let is_exact = self.pack(first, room);
         Panel::new(PackedLayout { is_exact, ..self.form() }, room)
@@ -91,12 +91,14 @@ impl Compressed<'_> {
         }
     }
 
-    /// Joins elements of two rows that lie beside their neighbours.
+    /// Joins elements of two rows that are next to their neighbours.
     fn join_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let (k, n) = self.size;
-        let nibble = |row: usize, column: usize| match row < k {
-            true => self.bytes[(row * n + column) / 2] >> (4 * (column % 2)) & 15,
-            false => 0,
+        let nibble = |row: usize, column: usize| {
+            if row >= k {
+                return 0;
+            }
+            self.bytes[(row * n + column) / 2] >> (4 * (column % 2)) & 15
         };
         for (i, to) in to.chunks_exact_mut(self.form().width).take(k.div_ceil(2)).enumerate() {
             for (j, to) in to.iter_mut().take(columns).enumerate() {
@@ -140,12 +142,11 @@ impl Compressed<'_> {
 /// Writes of each lane the bits from `shift` on, as a byte or as two.
 #[inline(always)]
 fn spread(lanes: &[u32; SIDE], shift: usize, to: &mut [u8]) {
-    match to.len() == SIDE {
-        true => to.iter_mut().zip(lanes).for_each(|(to, lane)| *to = (lane >> shift) as u8),
-        false => {
-            for (to, lane) in to.chunks_exact_mut(2).zip(lanes) {
-                to.copy_from_slice(&((lane >> shift) as u16).to_le_bytes());
-            }
+    if to.len() == SIDE {
+        to.iter_mut().zip(lanes).for_each(|(to, lane)| *to = (lane >> shift) as u8);
+    } else {
+        for (to, lane) in to.chunks_exact_mut(2).zip(lanes) {
+            to.copy_from_slice(&((lane >> shift) as u16).to_le_bytes());
         }
     }
 }
@@ -185,7 +186,7 @@ impl CompressedPanels {
         (self.form.terms, self.columns) == (k, n)
     }
 
-    /// How its panels are laid out.
+    /// The layout of its panels.
     pub(crate) fn form(&self) -> PackedLayout {
         assert_eq!(self.form.width, nr(), "packed for another instruction set");
         self.form
@@ -202,7 +203,7 @@ impl CompressedPanels {
     }
 }
 
-/// A compressed matrix, laid out before or not.
+/// A compressed matrix, packed or not.
 #[derive(Clone, Copy)]
 pub(crate) enum CompressedRhs<'a> {
     /// As it is stored.
@@ -219,7 +220,7 @@ impl CompressedRhs<'_> {
         }
     }
 
-    /// Elements of f32 that one panel takes while it is laid out and rounded.
+    /// Elements of f32 that one panel takes while it is packed and rounded.
     pub(crate) fn panel_room(self, precision: Precision) -> usize {
         let form = self.form();
         let laid = match self {
@@ -238,7 +239,7 @@ impl CompressedRhs<'_> {
         self.form().len()
     }
 
-    /// The panels from a column on, if they are laid out.
+    /// The panels from a column on, if they are packed.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn bytes_from(&self, first: usize) -> &[u8] {
         match self {

@@ -10,7 +10,7 @@ use crate::gemm::source::Source;
 pub(crate) const MAX_ROWS: usize = 14;
 
 /// What a block computes: `c[i][j] = sum over runs and k of a[run][i][k] * b[run][k][j]`, adding
-/// along k in order, from 0; and what is done to the sums before they leave the registers.
+/// along k in order, from 0; then the post-ops in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct MicrokernelArgs {
     /// Where A lies.
@@ -21,7 +21,7 @@ pub(crate) struct MicrokernelArgs {
     pub(crate) k: usize,
     /// A packed panel: for each run and k, one row of columns.
     pub(crate) b: *const f32,
-    /// What will be read later, and is asked for with the rows of the panel: of B and of A.
+    /// What is prefetched along k: parts of B and of A that are read later.
     pub(crate) ahead: Prefetch,
     /// Where the block goes.
     pub(crate) out: Out,
@@ -63,19 +63,3 @@ pub(crate) fn rows_per_block(precision: Precision) -> usize {
         _ => mr(),
     }
 }
-
-/// Repeats a statement for each row below `$rows`. Written out, since a loop that the compiler
-/// leaves as one would keep the sums in memory.
-macro_rules! each_row {
-    ($rows:ident, $i:ident => $body:expr) => {
-        each_row!($rows, $i, $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
-    };
-    ($rows:ident, $i:ident, $body:expr; $($row:literal)*) => {
-        $(if $row < $rows {
-            let $i = $row;
-            $body;
-        })*
-    };
-}
-
-pub(crate) use each_row;

@@ -205,11 +205,11 @@ fn flushed(x: f32) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use crate::base::simd::{Avx512, Vector};
     use crate::gemm::microkernel::args::MicrokernelArgs;
     use crate::gemm::microkernel::bf16_dp::{Multiply, Pairs};
     use crate::gemm::microkernel::generic::{indirect, rows, strided};
     use crate::gemm::source::Source;
-    use crate::base::simd::{Avx512, Vector};
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
@@ -386,7 +386,7 @@ mod tests {
                     rounds: false,
                     stride: columns,
                     columns,
-                    then: BlockPostOps::NOTHING,
+                    absorbed: BlockPostOps::NOTHING,
                 },
             };
             // SAFETY: the operands are as large as the block says, and `has_dp_bf16` has been asked.

@@ -28,7 +28,13 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     let mut sums = MaybeUninit::<Sums>::uninit();
     let to = sums.as_mut_ptr().cast::<f32>();
     let computed = |width: usize| MicrokernelArgs {
-        out: Out { to, rounds: false, stride: width, columns: width, then: BlockPostOps::NOTHING },
+        out: Out {
+            to,
+            rounds: false,
+            stride: width,
+            columns: width,
+            absorbed: BlockPostOps::NOTHING,
+        },
         ..*block
     };
     // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any

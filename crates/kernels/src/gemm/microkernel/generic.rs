@@ -1,10 +1,11 @@
 //! The innermost block of a product: some rows of A times a panel of B, in registers.
 
 use crate::base::simd::{Vector, opaque};
-use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs, each_row};
+use crate::gemm::each_row::each_row;
+use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs};
 use crate::gemm::output::Out;
 use crate::gemm::pack::a_conflict;
-use crate::gemm::post_ops::{Activation, BlockPostOps};
+use crate::gemm::post_ops::BlockPostOps;
 use crate::gemm::prefetch::TERMS;
 use crate::gemm::source::{Source, Strides};
 
@@ -94,7 +95,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                         add_term(&mut sums, |i| rows[i].add(k + t), b.add(t * W * V::LANES));
                     }
                     b = b.add(TERMS * W * V::LANES);
-                    requests.ask_for_terms();
+                    requests.terms();
                     k += TERMS;
                     if block.k - k < TERMS {
                         break;
@@ -110,7 +111,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                 b = b.add(W * V::LANES);
                 // Half a panel is often all there is, and has as many loads as it can bear.
                 if P == W {
-                    requests.ask();
+                    requests.term();
                 }
                 k += 1;
                 if k == block.k {
@@ -123,10 +124,10 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
 }
 
 /// Rows that are reached from one pointer.
-const NEAR: usize = 4;
+const ROWS_PER_POINTER: usize = 4;
 
 // `each_row!` counts so far, and four pointers reach so far.
-const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * NEAR);
+const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * ROWS_PER_POINTER);
 
 /// The same where rows are evenly apart, so that few registers point to all of them.
 ///
@@ -174,10 +175,11 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             if first.is_null() || block.k == 0 {
                 continue;
             }
-            let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * NEAR * step));
+            let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * ROWS_PER_POINTER * step));
             let row = |rows: [*const f32; 4], i: usize| {
-                let offset = if i % NEAR == 3 { thrice } else { i % NEAR * step };
-                rows[i / NEAR].add(offset)
+                let offset =
+                    if i % ROWS_PER_POINTER == 3 { thrice } else { i % ROWS_PER_POINTER * step };
+                rows[i / ROWS_PER_POINTER].add(offset)
             };
             let mut left = block.k;
             if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
@@ -190,7 +192,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                         add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
                     }
                     b = b.add(TERMS * W * V::LANES);
-                    requests.ask_for_terms();
+                    requests.terms();
                     // Not beyond the end, even behind the last.
                     rows = rows.map(|row| row.wrapping_add(TERMS));
                     left -= TERMS;
@@ -209,7 +211,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                 b = b.add(W * V::LANES);
                 // Half a panel is often all there is, and has as many loads as it can bear.
                 if P == W {
-                    requests.ask();
+                    requests.term();
                 }
                 rows = rows.map(|row| row.wrapping_add(inner));
                 left -= 1;
@@ -234,24 +236,23 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     let lanes = V::LANES;
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
-        match out.columns == P * lanes {
-            true => finish(
+        if out.columns == P * lanes {
+            finish(
                 out,
                 sums,
                 |from, p| V::load(from.add(p * lanes)),
                 |v, i, p| v.store(out.at(i, p, lanes)),
                 |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), lanes),
-            ),
-            false => {
-                let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
-                finish(
-                    out,
-                    sums,
-                    |from, p| V::load_masked(from.wrapping_add(p * lanes), count(p)),
-                    |v, i, p| v.store_masked(out.at(i, p, lanes), count(p)),
-                    |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
-                );
-            }
+            );
+        } else {
+            let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
+            finish(
+                out,
+                sums,
+                |from, p| V::load_masked(from.wrapping_add(p * lanes), count(p)),
+                |v, i, p| v.store_masked(out.at(i, p, lanes), count(p)),
+                |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
+            );
         }
     }
 }
@@ -269,7 +270,7 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
     store: impl Fn(V, usize, usize),
     round: impl Fn(V, usize, usize),
 ) {
-    let BlockPostOps { bias, add: (add, stride), function } = out.then;
+    let BlockPostOps { bias, add: (add, stride), activation } = out.absorbed;
     // SAFETY: the caller's promise.
     unsafe {
         if !bias.is_null() {
@@ -282,29 +283,7 @@ unsafe fn finish<V: Vector, const R: usize, const P: usize>(
         if !add.is_null() {
             each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(load(add.add(i * stride), p)) });
         }
-        match function {
-            Activation::Identity => {}
-            Activation::Relu => {
-                let zero = V::zero();
-                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].max(zero) });
-            }
-            Activation::Clamp(low, high) => {
-                let (low, high) = (V::splat(low), V::splat(high));
-                each_row!(R, i => for p in 0..P { sums[i][p] = high.min(low.max(sums[i][p])) });
-            }
-            Activation::LeakyRelu(alpha) => {
-                let alpha = V::splat(alpha);
-                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].mul(alpha).max(sums[i][p]) });
-            }
-            Activation::HSwish => {
-                let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
-                let sixth = V::splat(1.0 / 6.0);
-                each_row!(R, i => for p in 0..P {
-                    let gate = sums[i][p].add(three).max(zero).min(six).mul(sixth);
-                    sums[i][p] = sums[i][p].mul(gate);
-                });
-            }
-        }
+        activation.apply(&mut sums);
         if V::ROUNDS && out.rounds {
             each_row!(R, i => for p in 0..P { round(sums[i][p], i, p) });
         } else {

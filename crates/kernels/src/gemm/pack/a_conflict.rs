@@ -6,14 +6,15 @@
 //! the next ones are copied beside it, one for each element. Columns of powers of two are common.
 
 use crate::base::simd::{Vector, opaque};
-use crate::gemm::microkernel::args::{MicrokernelArgs, each_row};
+use crate::gemm::each_row::each_row;
+use crate::gemm::microkernel::args::MicrokernelArgs;
 use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
 
 /// Bytes from row to row, or a multiple of it, that make them compete.
 const PAGE: usize = 4 << 10;
 
-/// Rows that the first cache holds side by side in any case.
+/// Rows of one cache set that L1 holds in any case.
 const WAYS: usize = 8;
 
 /// A line of each row, as many as a line has elements, and the next ones.
@@ -99,7 +100,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                     V::load((*row).add(soon)).store(to);
                     (row, to) = (row.add(1), to.add(LINE));
                     (b, element) = (b.add(P * V::LANES), element.add(1));
-                    requests.ask();
+                    requests.term();
                     left -= 1;
                     if left == 0 {
                         break;

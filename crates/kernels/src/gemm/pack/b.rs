@@ -1,4 +1,4 @@
-//! B packed into panels: the columns of a block side by side, for each k one row of them.
+//! Packs B into panels: the columns of a block, one row of them for each k.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::UnalignedF32;

@@ -13,10 +13,10 @@ use crate::gemm::problem::{Gemm, Lhs};
 const GRAIN: usize = 1 << 15;
 
 /// Positions with the zeros for each of a line, at most: a file may ask for any padding.
-const MOST: usize = 4;
+const MAX_PADDED: usize = 4;
 
 impl Gemm<'_> {
-    /// Whether rounding A first pays if there are `across` tiles side by side. Pairs must not
+    /// Whether rounding A first pays for `across` tiles in a row of tiles. Pairs must not
     /// reach from one run into the next.
     pub(crate) fn rounds_first(&self, across: usize) -> bool {
         let (len, run) = match self.a {
@@ -98,9 +98,10 @@ impl Gemm<'_> {
                 let (inside, right) = rest.split_at_mut(own.input * position);
                 let from = &of.input[batch * of.place.image + y * len..][..len];
                 left.fill(0.0);
-                match is_bf16 {
-                    true => inside.copy_from_slice(from),
-                    false => round_all(from, inside),
+                if is_bf16 {
+                    inside.copy_from_slice(from);
+                } else {
+                    round_all(from, inside);
                 }
                 right.fill(0.0);
             }
@@ -119,5 +120,5 @@ impl Gemm<'_> {
 /// Windows over lines that hold the zeros at their ends, unless these are far more.
 fn padded(width: Window) -> Window {
     let wide = width.with_zeros();
-    if wide.input <= width.input.saturating_mul(MOST) { wide } else { width }
+    if wide.input <= width.input.saturating_mul(MAX_PADDED) { wide } else { width }
 }

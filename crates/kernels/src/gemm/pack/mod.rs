@@ -1,4 +1,4 @@
-//! Operands laid out for the microkernels.
+//! Operands packed for the microkernels.
 
 pub(crate) mod a_conflict;
 pub(crate) mod b;

@@ -6,7 +6,7 @@
 
 use crate::base::par::Threads;
 use crate::base::scratch::{InOut, ScratchPool};
-use crate::gemm::{Step, apply_to_rows};
+use crate::gemm::{PostOp, apply_to_rows};
 use crate::multiversion;
 use crate::nn::norm::layer_norm::{Divisor, Normalization};
 
@@ -36,7 +36,7 @@ pub struct Maps {
 
 impl Maps {
     /// Normalises the groups of every map. Each channel is then scaled and shifted, if there are a
-    /// factor and a shift for each, and `steps` are applied.
+    /// factor and a shift for each, and `post_ops` are applied.
     ///
     /// # Panics
     /// When a group is not whole, or lengths differ.
@@ -45,7 +45,7 @@ impl Maps {
         threads: &Threads,
         scratch: &ScratchPool,
         affine: Option<(&[f32], &[f32])>,
-        steps: &[Step<'_>],
+        post_ops: &[PostOp<'_>],
         io: &InOut<'_, f32>,
     ) {
         let Maps { batch, positions, channels, groups, form } = *self;
@@ -80,7 +80,7 @@ impl Maps {
                 let mut io = unsafe { io.part(first * channels..(first + count) * channels) };
                 let of_map = map * channels..(map + 1) * channels;
                 write_rows(&mut io, &means[of_map.clone()], &factors[of_map], shift);
-                apply_to_rows(steps, first, channels, io.output(0..count * channels));
+                apply_to_rows(post_ops, first, channels, io.output(0..count * channels));
             }
         });
     }
@@ -222,7 +222,7 @@ mod tests {
             let from = values(batch * positions * channels, 1);
             let (scale, shift) = (values(channels, 2), values(channels, 3));
             let exact = reference(&maps, &from, (&scale, &shift));
-            let steps = [Step::Apply(Unary::Abs {})];
+            let post_ops = [PostOp::Apply(Unary::Abs {})];
             let run = |threads: usize, in_place: bool| {
                 let mut to = from.clone();
                 let scratch = ScratchPool::default();
@@ -233,7 +233,7 @@ mod tests {
                         InOut::separate(&from, &mut to)
                     }
                 };
-                maps.run(&Threads::new(threads), &scratch, Some((&scale, &shift)), &steps, &io);
+                maps.run(&Threads::new(threads), &scratch, Some((&scale, &shift)), &post_ops, &io);
                 to
             };
             let found = run(1, false);

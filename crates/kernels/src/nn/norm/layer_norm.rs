@@ -6,7 +6,7 @@ use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::simd::{SIDE, transpose_16x16};
 use crate::base::slices::{Block, LANES, Lanes, Slices, each, met};
-use crate::gemm::{Step, apply_steps, apply_to_rows};
+use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 
@@ -60,7 +60,7 @@ pub fn normalize<T: StoredReal>(
     slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
 }
 
-/// Normalises rows of `columns` elements; `steps` are then applied to each.
+/// Normalises rows of `columns` elements; `post_ops` are then applied to each.
 ///
 /// # Panics
 /// When the length is not that of whole rows.
@@ -68,7 +68,7 @@ pub fn normalize_rows(
     threads: &Threads,
     columns: usize,
     form: Normalization,
-    steps: &[Step<'_>],
+    post_ops: &[PostOp<'_>],
     io: &InOut<'_, f32>,
 ) {
     let rows = io.len() / columns.max(1);
@@ -82,14 +82,14 @@ pub fn normalize_rows(
                 // SAFETY: the rows of different groups are disjoint.
                 let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
                 normalize_some(&mut io, columns, form);
-                apply_to_rows(steps, first, columns, io.output(0..count * columns));
+                apply_to_rows(post_ops, first, columns, io.output(0..count * columns));
             }
         });
     }
     let slices = Slices::of_rows(rows, columns);
     slices.blocks(threads, io, |block| {
         normalize_block(block, form, columns);
-        apply_steps(steps, block.place(0) / columns, 0, block.line());
+        apply_post_ops(post_ops, block.place(0) / columns, 0, block.line());
     });
 }
 

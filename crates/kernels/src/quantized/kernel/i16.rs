@@ -19,7 +19,12 @@ pub(super) struct I16Kernel {
 impl I16Kernel {
     /// Computes the sums of both tiles. All rows are multiplied by one chunk of the panel, which stays
     /// in L1, before the next.
-    pub(super) fn multiply(&mut self, tiles: &[TileRows<'_>; 2], panel: &[i8], sums: &mut [i32; BLOCK_ROWS * WIDTH]) {
+    pub(super) fn multiply(
+        &mut self,
+        tiles: &[TileRows<'_>; 2],
+        panel: &[i8],
+        sums: &mut [i32; BLOCK_ROWS * WIDTH],
+    ) {
         if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
             self.of = panel.as_ptr().addr();
             self.panel.resize(panel.len() / 2, 0);
@@ -45,7 +50,12 @@ impl I16Kernel {
 /// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two terms
 /// of each column, the first in the lower half.
 #[inline(never)]
-pub(in crate::quantized) fn multiply_i16(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+pub(in crate::quantized) fn multiply_i16(
+    rows: &[i16],
+    terms: usize,
+    panel: &[u32],
+    sums: &mut [i32],
+) {
     match isa() {
         Isa::Portable => i16_portable(rows, terms, panel, sums),
         #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@
 use crate::fused::grouped_matmul::HorizontalMatMul;
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::kernel::post_ops::{Operand, Then};
+use crate::kernel::post_ops::{Operand, PostOp};
 use crate::passes::context::PassCx;
 use kernels::gemm::{Precision, can_group};
 use std::collections::HashMap;
@@ -85,7 +85,7 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
 fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Option<usize> {
     let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
     let operand = Operand::Matrix(node.inputs.len() - 1);
-    let is_last = product.then.last() == Some(&Then::Multiply(operand));
+    let is_last = product.post_ops.last() == Some(&PostOp::Multiply(operand));
     let same = is_last && net.sizes(last) == net.sizes(output);
     group.iter().position(|member| same && net.nodes[member.at].outputs[..] == [last])
 }
@@ -93,7 +93,7 @@ fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Optio
 /// A node whose factor is no input of its own.
 fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node) {
     if member.factor.is_some() {
-        member.product.then.pop();
+        member.product.post_ops.pop();
         node.inputs.pop();
     }
     (member, node)

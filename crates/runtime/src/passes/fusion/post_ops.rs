@@ -10,7 +10,7 @@ use crate::fused::transpose::Reinterpret;
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{Operand, Then};
+use crate::kernel::post_ops::{Operand, PostOp, QuantizerInput};
 use crate::ops::normalize;
 use crate::ops::normalize::NormalizeRows;
 use crate::ops::unary::function;
@@ -37,14 +37,14 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     if let Some(product) = reshaped(rewriter, node, output) {
         return Some(product);
     }
-    let (input, then) = step(rewriter, node, output)?;
+    let (input, step) = step(rewriter, node, output)?;
     let mut product = rewriter.take(input)?;
     let at = product.inputs.len();
-    let then = match then {
-        Step::Alone(then) => then,
+    let op = match step {
+        Step::Alone(op) => op,
         Step::Parameters(parameters, most) => {
             product.inputs.push(rewriter.add(Value::known(parameters)));
-            Then::QuantizeColumns(at, most)
+            PostOp::QuantizeColumns(QuantizerInput { input: at, most })
         }
         Step::Operand(make, place, operand) => {
             let place = match place {
@@ -58,7 +58,7 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
             make(place)
         }
     };
-    product.operation = Operation::Fused(extended(&product, rewriter.net, then)?);
+    product.operation = Operation::Fused(extended(&product, rewriter.net, op)?);
     product.outputs = node.outputs.clone();
     product.layer = node.layer;
     Some(product)
@@ -87,8 +87,8 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 
 /// What a node does to a product.
 enum Step {
-    Alone(Then),
-    Operand(fn(Operand) -> Then, Place, ValueId),
+    Alone(PostOp),
+    Operand(fn(Operand) -> PostOp, Place, ValueId),
     /// Rounds each column by its own parameters, up to a last level.
     Parameters(Tensor, f32),
 }
@@ -110,7 +110,7 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
         let function = seen(net, node, |cx| function(unary, cx)).ok()?;
-        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
+        return feeds(input).then_some((input, Step::Alone(PostOp::Apply(function))));
     }
     if let Some(rounding) = lowering::rounding(net, node) {
         let input = node.inputs[0];
@@ -120,8 +120,9 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         if !is_depthwise && maker.fused::<IntegerConvolution>().is_none() {
             return None;
         }
-        let then = Then::Quantize(rounding.to, rounding.scale, rounding.low);
-        return feeds(input).then_some((input, Step::Alone(then)));
+        let (to, scale, low) = (rounding.to, rounding.scale, rounding.low);
+        let op = PostOp::Quantize { to, scale, low };
+        return feeds(input).then_some((input, Step::Alone(op)));
     }
     if let Some((parameters, most)) = lowering::column_rounding(net, node) {
         let input = node.inputs[0];
@@ -132,11 +133,11 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         let &[input, slope] = &node.inputs[..] else { return None };
         let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
-        return feeds(input).then_some((input, Step::Alone(Then::Apply(function))));
+        return feeds(input).then_some((input, Step::Alone(PostOp::Apply(function))));
     }
     let make = match kind(node)? {
-        Kind::Add => Then::Add,
-        Kind::Multiply => Then::Multiply,
+        Kind::Add => PostOp::Add,
+        Kind::Multiply => PostOp::Multiply,
         _ => return None,
     };
     let &[a, b] = &node.inputs[..] else { return None };
@@ -189,27 +190,27 @@ fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
 }
 
 /// A product with one step more.
-fn extended(node: &Node, net: &Net, then: Then) -> Option<Arc<dyn FusedOp>> {
+fn extended(node: &Node, net: &Net, op: PostOp) -> Option<Arc<dyn FusedOp>> {
     if let Some(conv) = node.fused::<ChannelsLast>() {
         let mut conv = conv.clone();
-        conv.then.push(then);
+        conv.post_ops.push(op);
         return Some(Arc::new(conv));
     }
     if let Some(conv) = node.fused::<IntegerConvolution>() {
         let mut conv = conv.clone();
-        conv.then.push(then);
+        conv.post_ops.push(op);
         return Some(Arc::new(conv));
     }
     if let Some(maps) = node.fused::<NormalizeMaps>() {
         let mut maps = maps.clone();
-        maps.then.push(then);
+        maps.post_ops.push(op);
         return Some(Arc::new(maps));
     }
     if let Some(mut own) = node.fused::<NormalizeRows>().cloned().or_else(|| rows(net, node)) {
-        own.then.push(then);
+        own.post_ops.push(op);
         return Some(Arc::new(own));
     }
     let mut product = FusedMatMul::of(net, node)?;
-    product.then.push(then);
+    product.post_ops.push(op);
     Some(Arc::new(product))
 }

@@ -30,7 +30,7 @@ fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
         return None;
     }
     let form = Normalization { center: false, divisor: Divisor::DeviationInside(f64::from(eps)) };
-    let made = NormalizeRows { columns, form, then: Vec::new() };
+    let made = NormalizeRows { columns, form, post_ops: Vec::new() };
     let operation = Operation::Fused(Arc::new(made));
     Some(Node { operation, inputs: smallvec![value], ..node.clone() })
 }

@@ -275,7 +275,7 @@ impl Layout {
             channels_first,
             gates: None,
             beside: 0..0,
-            then: Vec::new(),
+            post_ops: Vec::new(),
             gives_means: false,
             of_levels: None,
             writes: None,
@@ -461,7 +461,7 @@ impl Layout {
         let mut inputs: SmallVec<[ValueId; 4]> = smallvec![*self.last.get(&node.inputs[0])?];
         let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
         inputs.extend_from_slice(affine);
-        let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), then: Vec::new() };
+        let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), post_ops: Vec::new() };
         let last = self.result(rewriter, output)?;
         rewriter.keep(made(normalize, &inputs, last, node.layer));
         Some(())

@@ -155,7 +155,7 @@ impl Chains {
         let run = kernels::copy::gcd(map.longest().run, shape.terms());
         let map = map.in_runs(run)?;
         let through = Some(Through { sizes, runs: map.runs.into(), run });
-        let product = FusedMatMul { turned, then: Vec::new(), through, weights: None };
+        let product = FusedMatMul { turned, post_ops: Vec::new(), through, weights: None };
         let operation = Operation::Fused(Arc::new(product));
         Some(Node { operation, inputs: smallvec![map.source, b], ..node.clone() })
     }

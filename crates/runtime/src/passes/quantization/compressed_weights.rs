@@ -7,6 +7,7 @@ use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, operands};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::compressed_weights::Weights;
+use crate::kernel::post_ops::moved;
 use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
@@ -50,7 +51,7 @@ fn by_stored(
     let more = stored.inputs.len() - 1;
     node.inputs.remove(1);
     node.inputs.insert_many(1, stored.inputs);
-    product.then.iter_mut().for_each(|then| *then = then.moved(more));
+    product.post_ops.iter_mut().for_each(|op| *op = moved(*op, more));
     product.weights = Some(stored.weights);
     node.operation = Operation::Fused(Arc::new(product));
     Some(())

@@ -181,7 +181,7 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
         columns: conv.outputs,
         reads: Reads::F32 { level: levels.quantizer()?, channels_first },
         gates: None,
-        then: Vec::new(),
+        post_ops: Vec::new(),
         writes: None,
     };
     let operation = Operation::Fused(Arc::new(made));
@@ -191,10 +191,11 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
 /// The convolution that a node is, and whether it reads channels before the axes; a product of rows
 /// is one, too.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
-    if let Some(ChannelsLast { conv, backward: false, channels_first, gates: None, then, .. }) =
-        node.fused::<ChannelsLast>()
+    if let Some(ChannelsLast {
+        conv, backward: false, channels_first, gates: None, post_ops, ..
+    }) = node.fused::<ChannelsLast>()
     {
-        return then.is_empty().then(|| (conv.clone(), *channels_first));
+        return post_ops.is_empty().then(|| (conv.clone(), *channels_first));
     }
     let matmul = node.is::<MatMul>()?;
     let (sizes, &[outputs, inputs]) = (net.sizes(node.inputs[0])?, integers.values.sizes()) else {

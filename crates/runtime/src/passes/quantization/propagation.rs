@@ -8,7 +8,7 @@ use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::quantized::{IntegerConvolution, Reads};
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{Operand, Round, Then};
+use crate::kernel::post_ops::{Operand, PostOp, Quantize};
 use crate::passes::context::PassCx;
 use crate::passes::quantization::lowering::rounding;
 use crate::tensor::Tensor;
@@ -36,9 +36,9 @@ pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
 #[derive(Clone, Copy)]
 enum Bytes {
     /// One FakeQuantize: its quantizer, the distance between its values, and the first of them.
-    Alike(Quantizer, f32, f32),
+    Uniform(Quantizer, f32, f32),
     /// Each channel has its own; a value holds the parameters.
-    OfChannels(ValueId),
+    Columns(ValueId),
 }
 
 /// Keeps what convolutions round as bytes.
@@ -59,10 +59,13 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Fu
     let (made, bytes): (Arc<dyn FusedOp>, _) = match node.fused::<IntegerConvolution>() {
         Some(conv) => {
             let mut conv = conv.clone();
-            let (writes, bytes) = match conv.then.pop()? {
-                Then::Quantize(to, scale, low) => (Round::Alike(to), Bytes::Alike(to, scale, low)),
-                Then::QuantizeColumns(at, most) => {
-                    (Round::Columns(at, most), Bytes::OfChannels(*node.inputs.get(at)?))
+            let (writes, bytes) = match conv.post_ops.pop()? {
+                PostOp::Quantize { to, scale, low } => {
+                    (Quantize::Uniform(to), Bytes::Uniform(to, scale, low))
+                }
+                PostOp::QuantizeColumns(columns) => {
+                    let parameters = *node.inputs.get(columns.input)?;
+                    (Quantize::Columns(columns), Bytes::Columns(parameters))
                 }
                 _ => return None,
             };
@@ -71,9 +74,9 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Fu
         }
         None => {
             let mut conv = node.fused::<ChannelsLast>().filter(|c| c.is_depthwise())?.clone();
-            let Then::Quantize(to, scale, low) = conv.then.pop()? else { return None };
+            let PostOp::Quantize { to, scale, low } = conv.post_ops.pop()? else { return None };
             conv.writes = Some(to);
-            (Arc::new(conv), Bytes::Alike(to, scale, low))
+            (Arc::new(conv), Bytes::Uniform(to, scale, low))
         }
     };
     let &value = node.outputs.first()?;
@@ -96,9 +99,9 @@ fn is_taken(
         if let Some(conv) = node.fused::<IntegerConvolution>() {
             // Another FakeQuantize quantizes values in f32.
             let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].levels);
-            let is_added = |i| conv.then.contains(&Then::Add(Operand::Matrix(i)));
-            let are_alike = matches!(bytes, Bytes::Alike(..));
-            return are_alike && places.all(|i| is_data(i) || is_added(i));
+            let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
+            let are_uniform = matches!(bytes, Bytes::Uniform(..));
+            return are_uniform && places.all(|i| is_data(i) || is_added(i));
         }
         if let Some(conv) = node.fused::<ChannelsLast>() {
             return conv.with_levels(0).is_some() && places.all(|i| i == 0);
@@ -146,12 +149,12 @@ fn reading(
     if node.inputs[0] == value {
         conv.reads = Reads::Quantized;
     }
-    for then in &mut conv.then {
-        match (*then, bytes) {
-            (Then::Add(Operand::Matrix(at)), Bytes::Alike(_, scale, low))
+    for op in &mut conv.post_ops {
+        match (*op, bytes) {
+            (PostOp::Add(Operand::Matrix(at)), Bytes::Uniform(_, scale, low))
                 if node.inputs[at] == value =>
             {
-                *then = Then::AddLevels(at, scale, low);
+                *op = PostOp::AddQuantized { values: at, scale, low };
             }
             _ => {}
         }
@@ -162,8 +165,8 @@ fn reading(
 /// The parameters of the levels of so many channels.
 fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
     match bytes {
-        Bytes::OfChannels(parameters) => Some(parameters),
-        Bytes::Alike(to, scale, low) => {
+        Bytes::Columns(parameters) => Some(parameters),
+        Bytes::Uniform(to, scale, low) => {
             let all = ColumnQuantizers::alike(to, (scale, low), channels);
             Some(net.add(Value::known(Tensor::from_vec(&[all.len()], all).ok()?)))
         }

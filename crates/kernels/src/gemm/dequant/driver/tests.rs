@@ -4,7 +4,8 @@ use crate::base::num::{UnalignedF32, f16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
-    Compressed, CompressedPanels, GroupParams, Layout, Packed, Precision, Rhs, Step, WeightFormat,
+    Compressed, CompressedPanels, GroupParams, Layout, Operand, Packed, PostOp, Precision, Rhs,
+    WeightFormat,
 };
 
 fn numbers(len: usize, modulus: usize) -> Vec<f32> {
@@ -92,13 +93,14 @@ fn compressed_products_are_chains() {
             let to = (&threads, WeightArena::unpooled());
             let packed = Packed::decompressed(to, &stored, Precision::F32);
             let (a, bias) = (numbers(m * k, 101), numbers(n, 53));
-            let steps = [Step::AddColumns(&bias)];
+            let post_ops = [PostOp::Add(Operand::Columns(&bias))];
             let rights =
                 [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)];
             for b in rights {
                 let a_rows = Lhs::Rows { values: &a, stride: k };
                 let precision = Precision::F32;
-                let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &steps };
+                let product =
+                    Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, post_ops: &post_ops };
                 let mut c = vec![f32::NAN; m * n];
                 product.run(&threads, &ScratchPool::default(), &mut c);
                 for (at, found) in c.iter().enumerate() {
@@ -124,7 +126,7 @@ fn compressed_products_can_be_rounded() {
         let a = numbers(m * k, 101);
         let run = |b: Rhs<'_>, threads: &Threads| {
             let a = Lhs::Rows { values: &a, stride: k };
-            let product = Gemm { m, n, k, a, b, c_stride: n, precision, steps: &[] };
+            let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
             let mut c = vec![f32::NAN; m * n];
             product.run(threads, &ScratchPool::default(), &mut c);
             c
@@ -153,7 +155,7 @@ fn rows_of_nibbles_can_be_odd() {
     let a_rows = Lhs::Rows { values: &a, stride: k };
     let b = Rhs::Compressed(stored);
     let (m, precision) = (1, Precision::F32);
-    let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, steps: &[] };
+    let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, post_ops: &[] };
     let mut c = vec![f32::NAN; n];
     product.run(&Threads::new(1), &ScratchPool::default(), &mut c);
     for (j, found) in c.iter().enumerate() {

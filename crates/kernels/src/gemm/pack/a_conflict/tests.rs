@@ -19,7 +19,8 @@ fn is_chains(
     let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), Precision::F32);
     let mut c = vec![f32::NAN; m * n];
     let b_as = Rhs::Packed(&packed);
-    let product = Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, steps: &[] };
+    let product =
+        Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, post_ops: &[] };
     product.run(&threads, &ScratchPool::default(), &mut c);
     for (i, found) in c.iter().enumerate() {
         let (row, column) = (i / n, i % n);

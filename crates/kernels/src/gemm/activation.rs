@@ -1,0 +1,74 @@
+//! Functions of so few instructions that they are applied to sums in registers: each formula, once.
+
+use super::each_row::each_row;
+use crate::base::simd::Vector;
+use crate::math::unary::Unary;
+
+/// A function that is applied in registers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Activation {
+    /// The number itself.
+    Identity,
+    /// Kept above 0; NaN becomes 0.
+    Relu,
+    /// Kept between two numbers; NaN stays.
+    Clamp(f32, f32),
+    /// What is below 0 multiplied by a number above 0, at most 1.
+    LeakyRelu(f32),
+    /// As [`Unary::HSwish`].
+    HSwish,
+}
+
+impl Activation {
+    /// The same as a unary operation, if it is one of these.
+    #[inline]
+    pub(crate) fn of(function: Unary) -> Option<Activation> {
+        match function {
+            Unary::Relu {} => Some(Activation::Relu),
+            Unary::Clamp { low, high } => Some(Activation::Clamp(low as f32, high as f32)),
+            // The larger of a number and its product, which by 0 may be NaN.
+            Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
+                Some(Activation::LeakyRelu(alpha as f32))
+            }
+            Unary::HSwish {} => Some(Activation::HSwish),
+            _ => None,
+        }
+    }
+
+    /// Applies it to `R` rows of `P` vectors.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    pub(crate) unsafe fn apply<V: Vector, const R: usize, const P: usize>(
+        self,
+        x: &mut [[V; P]; R],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Activation::Identity => {}
+                Activation::Relu => {
+                    let zero = V::zero();
+                    each_row!(R, i => for p in 0..P { x[i][p] = x[i][p].max(zero) });
+                }
+                Activation::Clamp(low, high) => {
+                    let (low, high) = (V::splat(low), V::splat(high));
+                    each_row!(R, i => for p in 0..P { x[i][p] = high.min(low.max(x[i][p])) });
+                }
+                Activation::LeakyRelu(alpha) => {
+                    let alpha = V::splat(alpha);
+                    each_row!(R, i => for p in 0..P { x[i][p] = x[i][p].mul(alpha).max(x[i][p]) });
+                }
+                Activation::HSwish => {
+                    let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
+                    let sixth = V::splat(1.0 / 6.0);
+                    each_row!(R, i => for p in 0..P {
+                        let gate = x[i][p].add(three).max(zero).min(six).mul(sixth);
+                        x[i][p] = x[i][p].mul(gate);
+                    });
+                }
+            }
+        }
+    }
+}
