@@ -41,6 +41,7 @@ pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
 pub use limits::{CancellationToken, Limits};
+pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::StepTime;
 pub use options::Options;
 pub use plan::{Plan, compile, compile_with};

@@ -54,12 +54,21 @@ pub(crate) struct Value {
     pub(crate) levels: Option<QuantParams>,
     /// The same as integers with scales, if it is known.
     pub(crate) integers: Option<Integers>,
+    /// The output of a layer that it is in the file, and still is if its type has not changed.
+    pub(crate) source: Option<Source>,
+}
+
+/// An output of a layer, and its type in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub(crate) at: OutputRef,
+    pub(crate) element_type: ElementType,
 }
 
 impl Value {
     /// A value that a node computes.
     pub(crate) fn of(fact: Fact) -> Value {
-        Value { fact, constant: None, invariant: false, levels: None, integers: None }
+        Value { fact, constant: None, invariant: false, levels: None, integers: None, source: None }
     }
 
     /// A value that is known.
@@ -197,9 +206,11 @@ impl Net {
             let Some(inputs) = inputs else { continue };
             let mut outputs = SmallVec::new();
             for (port, fact) in node.outputs.iter().enumerate() {
-                ids.insert(OutputRef { layer: position, port }, net.values.len());
+                let at = OutputRef { layer: position, port };
+                ids.insert(at, net.values.len());
                 outputs.push(net.values.len());
-                net.values.push(Value::of(fact.clone()));
+                let source = Some(Source { at, element_type: fact.element_type });
+                net.values.push(Value { source, ..Value::of(fact.clone()) });
             }
             let op: &dyn Any = &*node.op;
             if let Some(constant) = op.downcast_ref::<Constant>() {
@@ -264,6 +275,17 @@ impl Net {
     pub(crate) fn invariant(&self, node: &Node) -> InputSet {
         let inputs = &node.inputs;
         InputSet::of_which(inputs.len(), |i| self.values[inputs[i]].invariant)
+    }
+
+    /// For each value the output of a layer that it is. One that is stored as bytes or bf16 is
+    /// another; f16 that is computed in f32 is rounded once more when it is shown.
+    pub(crate) fn sources(&self) -> Vec<Option<Source>> {
+        let is_kept = |value: &Value, source: &Source| {
+            let now = value.fact.element_type;
+            now == source.element_type
+                || source.element_type == ElementType::F16 && now == ElementType::F32
+        };
+        self.values.iter().map(|v| v.source.filter(|source| is_kept(v, source))).collect()
     }
 
     /// Adds a value.

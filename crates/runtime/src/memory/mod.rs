@@ -2,6 +2,7 @@
 //! session share.
 
 pub(crate) mod kv_cache;
+pub(crate) mod observe;
 pub(crate) mod pool;
 pub(crate) mod prepack;
 pub(crate) mod profile;

@@ -1,6 +1,7 @@
 //! What all plans of a session share.
 
 use crate::limits::RunLimits;
+use crate::memory::observe::Observation;
 use crate::memory::pool::Pool;
 use crate::memory::prepack::Store;
 use crate::memory::profile::Profile;
@@ -24,6 +25,8 @@ pub(crate) struct Resources {
     pub(crate) scratch: ScratchPool,
     pub(crate) variables: RefCell<Variables>,
     pub(crate) profile: RefCell<Option<Profile>>,
+    /// Who looks at the values of layers.
+    pub(crate) observation: RefCell<Option<Observation>>,
     /// Floating-point operations of all kernels so far.
     pub(crate) flops: Cell<u64>,
 }
@@ -40,6 +43,7 @@ impl Resources {
             scratch: ScratchPool::default(),
             variables: RefCell::default(),
             profile: RefCell::default(),
+            observation: RefCell::default(),
             flops: Cell::default(),
         }
     }

@@ -5,7 +5,7 @@ use crate::memory::kv_cache::KvCache;
 use crate::memory::pool::Pool;
 use crate::tensor::{Sizes, Tensor};
 use infer::{Fact, PartialShape};
-use ir::ElementType;
+use ir::{ElementType, Graph};
 use std::collections::HashMap;
 
 /// What ReadValue reads and Assign writes. A run reads what the run before it left.
@@ -48,6 +48,14 @@ impl Variables {
     /// Those whose type and shape the model declares.
     pub(crate) fn declare(&mut self, declared: HashMap<String, Fact>) {
         self.declared = declared;
+    }
+
+    /// Copies of the variables of another session, in place of what there was.
+    pub(crate) fn begin_with(&mut self, values: Vec<(String, Tensor)>, graph: &Graph, pool: &Pool) {
+        self.discard();
+        self.clear(pool);
+        self.declare(infer::declared_variables(graph));
+        values.into_iter().for_each(|(id, value)| self.set(&id, value.to_owned()));
     }
 
     /// A variable as a cache; `first` is what it begins with if it has no value.

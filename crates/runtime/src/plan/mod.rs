@@ -2,7 +2,7 @@
 
 pub(crate) mod memory_planner;
 
-use crate::graph::net::{Net, Node, Value, ValueId};
+use crate::graph::net::{Net, Node, Source, Value, ValueId};
 use crate::kernel::evaluate::Deferred;
 use crate::kernel::lower::{LowerCx, LowerError, lower_text};
 use crate::kernel::{Kernel, Reuse};
@@ -37,6 +37,10 @@ pub struct Plan {
     pub(crate) arena: usize,
     /// Views into inputs and outputs, derived when a run begins.
     pub(crate) views: Vec<ViewOf>,
+    /// For each value the output of a layer that it is in the file.
+    pub(crate) sources: Vec<Option<Source>>,
+    /// For each value whether a step makes it.
+    pub(crate) is_made: Vec<bool>,
     /// The variables that have a value when it runs; `None` if they are not known.
     pub(crate) variables: Option<HashMap<String, Fact>>,
     /// The operations that the program has added.
@@ -148,6 +152,9 @@ impl Plan {
         let bases = (0..storage.len()).filter(per_run);
         let views = bases.flat_map(|v| views(&storage, &inside[v])).collect();
         let constants = constants(&mut net, store);
+        let mut is_made = vec![false; net.values.len()];
+        steps.iter().flat_map(|step| &step.outputs).for_each(|v| is_made[*v] = true);
+        let sources = net.sources();
         if options.runs_once {
             note_last_reads(&mut steps, &storage, &constants);
         }
@@ -164,10 +171,22 @@ impl Plan {
             storage,
             arena,
             views,
+            sources,
+            is_made,
             variables: None,
             extensions: Extensions::default(),
             passes: Vec::new(),
         })
+    }
+
+    /// A value, and those that lie in it and have no step of their own.
+    pub(crate) fn with_views(&self, base: ValueId) -> impl Iterator<Item = ValueId> {
+        let inside =
+            self.storage.iter().enumerate().filter_map(move |(value, place)| match place {
+                Storage::View { of, .. } if *of == base && !self.is_made[value] => Some(value),
+                _ => None,
+            });
+        std::iter::once(base).chain(inside)
     }
 
     /// What is known of the inputs, in order.

@@ -164,7 +164,8 @@ impl LoadedPlan {
         resources: &Resources,
         states: &[LayerState],
     ) -> Result<Vec<Tensor>, Box<Diagnostic>> {
-        let outputs = self.begin(inputs, resources).and_then(|()| self.steps(resources, states));
+        let begun = self.begin(inputs, resources).and_then(|()| self.show_given(resources));
+        let outputs = begun.and_then(|()| self.steps(resources, states));
         self.end();
         outputs
     }
@@ -241,6 +242,34 @@ impl LoadedPlan {
         Ok(())
     }
 
+    /// Shows the inputs, the constants and what lies in them to an observer.
+    fn show_given(&self, resources: &Resources) -> Result<(), Box<Diagnostic>> {
+        let is_given = |place: &Storage| matches!(place, Storage::Input(_) | Storage::Constant);
+        let all = self.plan.storage.iter().enumerate();
+        let given: Vec<ValueId> =
+            all.filter(|(_, place)| is_given(place)).map(|(v, _)| v).collect();
+        self.show(&given, resources)
+    }
+
+    /// Shows values and what lies in them to an observer, if there is one.
+    fn show(&self, values: &[ValueId], resources: &Resources) -> Result<(), Box<Diagnostic>> {
+        if !resources.is_observed() {
+            return Ok(());
+        }
+        let graph = &self.plan.graph;
+        for value in values.iter().flat_map(|&v| self.plan.with_views(v)) {
+            let (Some(source), Some(tensor)) = (self.plan.sources[value], &self.values[value])
+            else {
+                continue;
+            };
+            resources.show((graph, source.at), source.element_type, tensor).map_err(|message| {
+                let (at, text) = ((None, source.at.layer), (None, message));
+                Box::new(diagnostic(graph, at, &[], Code::Execution, text))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Drops inputs, which belong to the caller.
     fn end(&mut self) {
         for (v, place) in self.plan.storage.iter().enumerate() {
@@ -266,6 +295,8 @@ impl LoadedPlan {
         let state = &states[step.layer];
         let site = RunSite { resources, state: &state.kernel, host: state };
         let cx = StepCx { step, values: &self.values };
+        let layer = self.plan.graph.layers().get(step.layer);
+        layer.iter().for_each(|layer| resources.enter(layer));
         let outcome = match &step.work {
             Work::Kernel(kernel) => {
                 let facts: SmallVec<[&Fact; 2]> =
@@ -281,6 +312,7 @@ impl LoadedPlan {
                 made.and_then(|made| as_planned(&self.plan, step, made))
             }
         };
+        layer.iter().for_each(|layer| resources.leave(layer));
         let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
         let step = &self.plan.steps[index];
         for (output, tensor) in step.outputs.iter().zip(made) {
@@ -291,6 +323,7 @@ impl LoadedPlan {
         for view in &step.views {
             self.values[view.value] = derive(&self.plan, &self.values, *view);
         }
+        self.show(&step.outputs, resources)?;
         for &value in &step.frees {
             if let Some(tensor) = self.values[value].take() {
                 resources.pool.give(tensor);
@@ -387,9 +420,9 @@ impl Host for LayerState {
             bodies.push((index, Executor::of_graph(graph.clone(), options)));
             bodies.len() - 1
         });
-        bodies[position]
-            .1
-            .run(inputs, resources)
-            .map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
+        resources.enter_body(index);
+        let outputs = bodies[position].1.run(inputs, resources);
+        resources.leave_body();
+        outputs.map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
     }
 }

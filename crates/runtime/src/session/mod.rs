@@ -3,8 +3,10 @@
 pub(crate) mod executor;
 pub(crate) mod plan_cache;
 
+use crate::memory::observe::{Observer, Origin};
 use crate::memory::profile::{Profile, StepTime};
 use crate::memory::resources::Resources;
+use crate::options::Options;
 use crate::plan::Plan;
 use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
@@ -12,6 +14,7 @@ use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find, input_type};
 use ir::{Code, Diagnostic, Diagnostics, ElementType};
 use kernels::par::Threads;
+use std::any::Any;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -20,6 +23,8 @@ use std::sync::Arc;
 pub struct Session {
     engine: Executor,
     resources: Resources,
+    /// The graph as it is written, once somebody wanted to look at its layers.
+    written: Option<(Executor, Resources)>,
     /// What each input takes.
     declared: Vec<(ElementType, PartialShape)>,
     /// What it declares of each variable, once that was asked for.
@@ -50,14 +55,15 @@ impl Session {
             let layer = graph.layers().get(position)?;
             let row = find(&layer.op_type, &layer.version).ok()?;
             let op = (row.parse)(&mut infer::Attrs::new(layer, &graph.weights_of(layer))).ok()?;
-            let any: &dyn std::any::Any = &*op;
+            let any: &dyn Any = &*op;
             let parameter = any.downcast_ref::<Parameter>()?;
             let element_type = input_type(graph, parameter.element_type());
             Some((element_type, parameter.shape().clone()))
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
-        Session { engine: Executor::new(plan), resources, declared, variables: OnceCell::new() }
+        let (engine, variables) = (Executor::new(plan), OnceCell::new());
+        Session { engine, resources, written: None, declared, variables }
     }
 
     /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
@@ -70,12 +76,116 @@ impl Session {
         self.resources.limits.start();
         let outputs = self.engine.run(inputs, &self.resources);
         self.resources.threads.release();
+        self.complete(outputs)
+    }
+
+    /// Keeps what a run has assigned to variables, if it is complete.
+    fn complete(
+        &self,
+        outputs: Result<Vec<Tensor>, Diagnostics>,
+    ) -> Result<Vec<Tensor>, Diagnostics> {
         let mut variables = self.resources.variables.borrow_mut();
         match &outputs {
             Ok(_) => variables.commit(&self.resources.pool),
             Err(_) => variables.discard(),
         }
         outputs
+    }
+
+    /// As [`Session::run`], and shows the values of layers to an observer.
+    ///
+    /// Two runs are shown. The first computes every layer as the file says, by itself, and what an
+    /// optimised plan has fused or taken out is seen in it alone; it leaves no trace. The second is
+    /// the run that gives the outputs, with the bits that it has unobserved: what it shows are the
+    /// values that it still has. The observer comes back in any case.
+    ///
+    /// ```no_run
+    /// # use irrun_runtime as runtime;
+    /// use runtime::{Observed, Observer};
+    ///
+    /// /// The layers whose values are large.
+    /// struct Large(Vec<String>);
+    ///
+    /// impl Observer for Large {
+    ///     fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+    ///         let tensor = value.tensor().map_err(|e| e.to_string())?;
+    ///         let is_large = |v: &f32| v.abs() > 1e4;
+    ///         if tensor.as_slice::<f32>().is_some_and(|values| values.iter().any(is_large)) {
+    ///             self.0.push(value.path());
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # fn f(mut session: runtime::Session, inputs: Vec<runtime::Tensor>)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let (outputs, large) = session.run_observed(&inputs, Large(Vec::new()));
+    /// println!("{} outputs, large values in {:?}", outputs?.len(), large.0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Session::run`], and what the observer finds wrong.
+    pub fn run_observed<O: Observer>(
+        &mut self,
+        inputs: &[Tensor],
+        observer: O,
+    ) -> (Result<Vec<Tensor>, Diagnostics>, O) {
+        let (outputs, observer) = self.run_shown(inputs, Box::new(observer));
+        let any: Box<dyn Any> = observer;
+        let own = any.downcast::<O>().unwrap_or_else(|_| unreachable!("it is of this type"));
+        (outputs, *own)
+    }
+
+    fn run_shown(
+        &mut self,
+        inputs: &[Tensor],
+        observer: Box<dyn Observer>,
+    ) -> (Result<Vec<Tensor>, Diagnostics>, Box<dyn Observer>) {
+        if let Err(diagnostics) = self.check(inputs) {
+            return (Err(diagnostics), observer);
+        }
+        let (written, observer) = match self.resources.options.optimize {
+            true => self.run_written(inputs, observer),
+            false => (Ok(()), observer),
+        };
+        if let Err(diagnostics) = written {
+            return (Err(diagnostics), observer);
+        }
+        let (resources, engine) = (&self.resources, &mut self.engine);
+        resources.limits.start();
+        let run = || engine.run(inputs, resources);
+        let (outputs, observer) = resources.observed(observer, Origin::AsRun, run);
+        resources.threads.release();
+        (self.complete(outputs), observer)
+    }
+
+    /// Runs the graph as it is written, with copies of the variables.
+    fn run_written(
+        &mut self,
+        inputs: &[Tensor],
+        observer: Box<dyn Observer>,
+    ) -> (Result<(), Diagnostics>, Box<dyn Observer>) {
+        let variables = match self.variables() {
+            Ok(variables) => variables,
+            Err(error) => return (Err(self.failed(error.to_string())), observer),
+        };
+        let (own, graph) = (&self.resources, self.engine.graph());
+        let (engine, resources) = self.written.get_or_insert_with(|| {
+            let plain = Options { optimize: false, runs_once: false, ..own.options.clone() };
+            let (threads, store) = (Arc::clone(&own.threads), Arc::clone(&own.store));
+            let engine = Executor::of_graph(graph.clone(), plain.clone());
+            (engine, Resources::new(plain, threads, store))
+        });
+        resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
+        resources.limits.start();
+        let run = || engine.run(inputs, resources).map(drop);
+        resources.observed(observer, Origin::AsWritten, run)
+    }
+
+    fn failed(&self, message: String) -> Diagnostics {
+        let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
+        Diagnostics::new(Arc::clone(self.engine.graph().source()), vec![diagnostic])
     }
 
     fn check(&self, inputs: &[Tensor]) -> Result<(), Diagnostics> {
@@ -106,6 +216,7 @@ impl Session {
     pub fn reset(&mut self) {
         self.resources.variables.borrow_mut().clear(&self.resources.pool);
         self.engine.reset();
+        self.written = None;
     }
 
     /// The variables that have a value, sorted by id.

@@ -43,7 +43,12 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
             let value = &mut rewriter.net.values[output];
             let known = Value::known(tensor);
             refined[output] |= value.fact != known.fact;
-            *value = Value { levels: value.levels, integers: value.integers.take(), ..known };
+            *value = Value {
+                levels: value.levels,
+                integers: value.integers.take(),
+                source: value.source,
+                ..known
+            };
         }
         rewriter.changed();
     })
