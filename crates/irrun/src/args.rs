@@ -8,6 +8,7 @@ use crate::explain::ExplainArgs;
 use crate::extract::ExtractArgs;
 use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
+use crate::look::LookArgs;
 use crate::reduce::ReduceArgs;
 use crate::text::Glob;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -106,6 +107,9 @@ pub struct RunArgs {
     /// What the outputs should be.
     #[command(flatten)]
     pub expect: ExpectArgs,
+    /// Values of layers.
+    #[command(flatten)]
+    pub look: LookArgs,
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,

@@ -39,12 +39,19 @@ impl Expected {
     ///
     /// # Errors
     /// When an array is for no output, or two are for one.
-    pub fn open(args: &ExpectArgs, ports: &[Port]) -> Result<Expected, Failure> {
+    pub fn open(
+        args: &ExpectArgs,
+        ports: &[Port],
+        compares_steps: bool,
+    ) -> Result<Expected, Failure> {
         let known = ports.iter().flat_map(|p| p.names.iter().chain([&p.friendly]));
-        args.tolerance.all_name_one_of(known.map(String::as_str)).or_exit(Exit::Usage)?;
-        if args.expect.is_empty() && !args.tolerance.is_empty() {
-            let error =
-                anyhow!("--rtol and --atol say how outputs are compared; give --expect too");
+        if !compares_steps {
+            args.tolerance.all_name_one_of(known.map(String::as_str)).or_exit(Exit::Usage)?;
+        }
+        if args.expect.is_empty() && !args.tolerance.is_empty() && !compares_steps {
+            let error = anyhow!(
+                "--rtol and --atol say how values are compared; give --expect or --compare-steps too"
+            );
             return Err(Failure { exit: Exit::Usage, error });
         }
         let mut expected = Expected { arrays: vec![None; ports.len()], sources: Vec::new() };

@@ -25,6 +25,7 @@ pub mod inspect;
 pub mod json;
 pub mod limits;
 pub mod lint;
+pub mod look;
 pub mod npy;
 pub mod npz;
 pub mod operations;

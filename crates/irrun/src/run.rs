@@ -6,6 +6,7 @@ use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
+use crate::look::{Look, steps};
 use crate::profile::LayerTime;
 use crate::table::table;
 use crate::{json, limits, npy, npz, out, print, profile, state};
@@ -37,7 +38,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
-    let expected = Expected::open(&args.expect, &ports)?;
+    let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
+    let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
     let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
     files_are_apart(args, &model, (&declared, &ports), &targets).or_exit(Exit::Usage)?;
     let values = match &args.state {
@@ -62,10 +64,21 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if args.profile {
         session.start_profile();
     }
-    let outputs = session.run(&tensors).or_exit(Exit::Running)?;
+    let (outputs, look) = match args.look.is_empty() {
+        true => (session.run(&tensors), look),
+        false => session.run_observed(&tensors, look),
+    };
+    let outputs = outputs.or_exit(Exit::Running)?;
+    let found = look.steps.map(|steps| steps.found(&graph)).transpose().or_exit(Exit::Input)?;
+    let dumped = look.dump.as_ref().map_or(&[][..], |dump| dump.arrays());
+    for path in args.look.written() {
+        npz::write(path, dumped).or_exit(Exit::Input)?;
+    }
     write(&targets, &ports, &outputs)?;
     let compared = expected.compare(&outputs, &ports, &args.expect)?;
-    let exit = if compared.iter().all(|c| c.ok) { Exit::Good } else { Exit::Failed };
+    let agrees = found.as_ref().is_none_or(|found| found.first.is_none());
+    let agrees = agrees && compared.iter().all(|c| c.ok);
+    let exit = if agrees { Exit::Good } else { Exit::Failed };
     let variables = match args.save_state.is_some() || args.common.json {
         true => session.variables().or_exit(Exit::Running)?,
         false => Vec::new(),
@@ -76,11 +89,16 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if args.common.json {
         let mut report = report(&ports, &outputs, &targets, (&session, &variables));
         report.expected = compared;
+        report.steps = found;
         json::print(&report)?;
         return Ok(exit);
     }
     if !compared.is_empty() {
         print::text(show::text(&compared, ["got", "expected"], compared.len()))?;
+    } else if let Some(found) = &found {
+        print::text(steps::text(found))?;
+    } else if !dumped.is_empty() && args.look.written().next().is_none() {
+        print::text(summary_of_layers(dumped))?;
     } else if targets.is_empty() {
         print::text(lines(&outputs).unwrap_or_else(|| summary(&ports, &outputs)))?;
     }
@@ -98,6 +116,7 @@ fn files_are_apart(
 ) -> Result<()> {
     let mut written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
     written.extend(args.save_state.as_deref());
+    written.extend(args.look.written().map(PathBuf::as_path));
     if written.is_empty() {
         return Ok(());
     }
@@ -225,16 +244,25 @@ fn lines(outputs: &[Tensor]) -> Option<String> {
 }
 
 fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
-    let head = ["output", "name", "type", "shape", "min", "max", "mean", "first values"];
+    rows("output", ports.iter().map(Port::shown).zip(outputs))
+}
+
+/// The values of layers.
+fn summary_of_layers(dumped: &[(String, Tensor)]) -> String {
+    rows("value", dumped.iter().map(|(name, tensor)| (name.as_str(), tensor)))
+}
+
+fn rows<'t>(what: &str, tensors: impl Iterator<Item = (&'t str, &'t Tensor)>) -> String {
+    let head = [what, "name", "type", "shape", "min", "max", "mean", "first values"];
     let mut rows = vec![head.iter().map(|h| (*h).to_owned()).collect::<Vec<String>>()];
-    for (i, (port, tensor)) in ports.iter().zip(outputs).enumerate() {
+    for (i, (name, tensor)) in tensors.enumerate() {
         let s = Statistics::of(tensor);
         let number = |v: f64| if v.is_finite() { format!("{v:.4}") } else { "-".to_owned() };
         let more = if tensor.count() > SHOWN { " …" } else { "" };
         let nans = if s.nans > 0 { format!(" ({} NaN)", s.nans) } else { String::new() };
         rows.push(vec![
             i.to_string(),
-            port.shown().to_owned(),
+            name.to_owned(),
             tensor.element_type().to_string(),
             PartialShape::fixed(tensor.sizes()).to_string(),
             number(s.min),
@@ -259,6 +287,9 @@ pub struct Report {
     /// With `--expect`: how the outputs differ from what is expected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     expected: Vec<Comparison>,
+    /// With `--compare-steps`: the first layer that differs from the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<steps::Found>,
 }
 
 /// An output at a glance.
@@ -333,6 +364,7 @@ fn report(
         variables: variables.iter().map(variable).collect(),
         layers: profile::report(&session.profile(), 1),
         expected: Vec::new(),
+        steps: None,
     }
 }
 

@@ -102,3 +102,76 @@ fn a_case_folder_is_what_a_real_model_should_give() {
     assert_eq!(out.code, 1, "{}", out.report());
     assert!(out.stdout.contains("DIFFERS") && out.stdout.contains("worst"), "{}", out.report());
 }
+
+/// The paths of an archive.
+fn names(room: &Room, file: &str) -> Vec<String> {
+    let archive = zip::ZipArchive::new(std::fs::File::open(room.path(file)).unwrap()).unwrap();
+    let mut names: Vec<_> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+fn fixture(name: &str) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    format!("{0}/model.xml -i {0}/input_0.npy", dir.display())
+}
+
+#[test]
+fn values_of_layers_are_written_by_name_type_and_pattern() {
+    let room = Room::new();
+    let swin = fixture("models/swin_block");
+    room.irrun(&format!("{swin} --dump-all all.npz")).good();
+    room.irrun(&format!("{swin} --dump op:MatMul --dump-to some.npz")).good();
+    let (all, some) = (names(&room, "all.npz"), names(&room, "some.npz"));
+    assert!(!some.is_empty() && some.iter().all(|name| all.contains(name)), "{some:?}");
+    assert!(all.len() > 2 * some.len(), "{all:?}");
+    let out = room.irrun("diff some.npz all.npz --common").good();
+    assert!(out.contains("0 of"), "{out}");
+    says("values_are_summarised", &room, "model.xml -i x.npy --dump r");
+    says("dump_of_no_layer", &room, "model.xml -i x.npy --dump pattrn");
+    says("dump_of_no_type", &room, "model.xml -i x.npy --dump op:Reshap");
+    says("dump_to_no_archive", &room, "model.xml -i x.npy --dump-all y.npy");
+}
+
+#[test]
+fn the_first_layer_that_differs_is_told_with_its_inputs() {
+    let room = Room::new();
+    room.irrun("model.xml -i x.npy --dump-all all.npz").good();
+    says("layers_agree", &room, "model.xml -i x.npy --compare-steps all.npz");
+    let six = |descr: &str, shape: &str, last: f32| {
+        npy(descr, false, shape, &f32s(&[0., 1., 2., 3., 4., last]))
+    };
+    room.write("ref/x_0.npy", &six("<f4", "(2, 3)", 5.0));
+    room.write("ref/r_0.npy", &six("<f4", "(3, 2)", 7.0));
+    says("a_layer_differs", &room, "model.xml -i x.npy --compare-steps ref");
+    let out = room.irrun("model.xml -i x.npy --compare-steps ref --json");
+    let report: Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!((out.code, &report["steps"]["differing"]), (1, &serde_json::json!(1)));
+    assert_eq!(report["steps"]["first"]["output"]["name"], "r:0");
+    assert_eq!(report["steps"]["first"]["inputs"][1]["from"], "pattern:0 (constant)");
+    says("no_layer_in_common", &room, "model.xml -i x.npy --compare-steps x.npy");
+}
+
+/// x / x, of which 0 / 0 is the first NaN, then its negative.
+const DIVIDES: &str = r#"<net name="n" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="2" element_type="f32"/><output><port id="0" precision="FP32"><dim>2</dim></port></output></layer>
+<layer id="1" name="quotient" type="Divide" version="opset1"><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"><dim>2</dim></port></output></layer>
+<layer id="2" name="negative" type="Negative" version="opset1"><input><port id="0"/></input><output><port id="1" precision="FP32"><dim>2</dim></port></output></layer>
+<layer id="3" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges>
+<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
+<edge from-layer="1" from-port="2" to-layer="2" to-port="0"/><edge from-layer="2" from-port="1" to-layer="3" to-port="0"/>
+</edges></net>"#;
+
+#[test]
+fn the_first_layer_that_makes_a_nan_is_named() {
+    let room = Room::new();
+    room.write("model.xml", DIVIDES.as_bytes());
+    array(&room, "good.npy", &[1.0, 2.0]);
+    array(&room, "zero.npy", &[1.0, 0.0]);
+    array(&room, "nan.npy", &[1.0, f32::NAN]);
+    room.irrun("model.xml -i good.npy --nan-check").good();
+    // What is given is nobody's fault.
+    room.irrun("model.xml -i nan.npy --nan-check").good();
+    says("a_layer_makes_a_nan", &room, "model.xml -i zero.npy --nan-check");
+}

@@ -175,7 +175,8 @@ impl Session {
             let plain = Options { optimize: false, runs_once: false, ..own.options.clone() };
             let (threads, store) = (Arc::clone(&own.threads), Arc::clone(&own.store));
             let engine = Executor::of_graph(graph.clone(), plain.clone());
-            (engine, Resources::new(plain, threads, store))
+            let extensions = own.extensions.clone();
+            (engine, Resources { extensions, ..Resources::new(plain, threads, store) })
         });
         resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
         resources.limits.start();

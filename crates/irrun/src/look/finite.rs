@@ -1,0 +1,64 @@
+//! `--nan-check`: the first layer that makes a NaN or an infinity of finite inputs.
+
+use crate::text::plural;
+use ir::ElementType;
+use runtime::{Observed, Tensor};
+use std::collections::HashSet;
+
+/// The values so far that are not finite.
+#[derive(Default)]
+pub struct Finite {
+    /// The outputs of layers, with the bodies around them.
+    broken: HashSet<(String, usize, usize)>,
+}
+
+impl Finite {
+    /// Looks at a value.
+    ///
+    /// # Errors
+    /// When it is not finite, but all that it was made of is.
+    pub fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+        let tensor = value.tensor().map_err(|e| e.to_string())?;
+        let (nans, infinities) = count(&tensor);
+        if nans + infinities == 0 {
+            return Ok(());
+        }
+        let bodies: String = value.bodies.iter().map(|body| format!("{body}/")).collect();
+        let inputs = value.graph.inputs_of(value.position);
+        let key = |layer, port| (bodies.clone(), layer, port);
+        let spread = inputs.iter().any(|s| self.broken.contains(&key(s.layer, s.port)));
+        self.broken.insert(key(value.position, value.port));
+        // What comes from outside is nobody's work, and a body's faults are found inside it.
+        let is_given = inputs.is_empty() || !value.layer.bodies.is_empty();
+        if spread || is_given {
+            return Ok(());
+        }
+        let what = match (nans, infinities) {
+            (0, count) => infinite(count),
+            (count, 0) => format!("{count} NaN"),
+            (nans, count) => format!("{nans} NaN and {}", infinite(count)),
+        };
+        let place = if bodies.is_empty() { String::new() } else { format!(" in {bodies}") };
+        Err(format!(
+            "makes {what} among {}{place}, though all its inputs are finite (--nan-check); --dump \
+             \"{}\" shows them",
+            plural(tensor.count(), "element"),
+            value.layer.name
+        ))
+    }
+}
+
+fn infinite(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "infinity" } else { "infinities" })
+}
+
+/// NaNs and infinities.
+fn count(tensor: &Tensor) -> (usize, usize) {
+    if !tensor.element_type().is_real() {
+        return (0, 0);
+    }
+    let wide = runtime::convert(tensor, ElementType::F64).ok();
+    let values = wide.as_ref().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+    let count = |wanted: fn(&&f64) -> bool| values.iter().filter(wanted).count();
+    (count(|v| v.is_nan()), count(|v| v.is_infinite()))
+}
