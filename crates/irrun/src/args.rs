@@ -11,9 +11,10 @@ use crate::limits::LimitArgs;
 use crate::look::LookArgs;
 use crate::reduce::ReduceArgs;
 use crate::text::Glob;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Runs OpenVINO IR models: model.xml + model.bin, one binary, the same bits everywhere.
 #[derive(Debug, Parser)]
@@ -22,8 +23,13 @@ use std::path::PathBuf;
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Exit codes: 0 good, 1 a comparison or check failed, 2 bad usage, 3 bad model, \
-                  4 bad input, 5 failed while running."
+    after_help = "Examples:
+  irrun model.xml
+  irrun model.xml --input x.npy --output y.npy
+  irrun check model.xml --shape 'x[1..8,3,224,224]'
+
+Exit codes: 0 good, 1 a comparison or check failed, 2 bad usage, 3 bad model, 4 bad input, \
+5 failed while running."
 )]
 pub struct Cli {
     /// What to do; without it, the model is run.
@@ -32,6 +38,9 @@ pub struct Cli {
     /// Running a model.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Colours on a terminal; NO_COLOR in the environment means never.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t)]
+    pub color: ColorChoice,
     /// Limits of every command.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -41,6 +50,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a model; the word may be left out.
+    #[command(after_help = "Examples:
+  irrun run model.xml --input x.npy
+  irrun run model.xml --input ids=ids.npy --input mask=mask.npy --output out/
+  irrun run model.xml --input inputs.npz --expect expected.npz --rtol 1e-4")]
     Run(RunArgs),
     /// Check a model and infer its shapes; nothing is executed.
     Check(CheckArgs),
@@ -164,6 +177,10 @@ pub struct CheckArgs {
 
 /// Running case folders.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  irrun test cases
+  irrun test cases --filter 'decoder*' --verbose
+  irrun test cases --shard 1/4 --junit report.xml --github")]
 pub struct TestArgs {
     /// Directories to search.
     #[arg(value_name = "DIR", required = true)]
@@ -181,6 +198,21 @@ pub struct TestArgs {
     /// mistake when there are none.
     #[arg(long, value_name = "GLOB")]
     pub expect_failure: Vec<Glob>,
+    /// Run the cases whose folder name or path matches, with * and ?.
+    #[arg(long, value_name = "GLOB")]
+    pub filter: Vec<Glob>,
+    /// Begin no further case when one has failed.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Run the I-th of N parts of the cases, for N machines that share the work.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Write the outcomes as JUnit XML.
+    #[arg(long, value_name = "FILE.xml")]
+    pub junit: Option<PathBuf>,
+    /// Print annotations for the workflow of GitHub that runs it.
+    #[arg(long, conflicts_with = "json")]
+    pub github: bool,
     /// What the operands of matrix products, convolutions and attention are rounded to; bf16 is
     /// less accurate, and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
@@ -195,6 +227,10 @@ pub struct TestArgs {
 
 /// Measuring a model.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  irrun bench model.xml
+  irrun bench model.xml --shape 'x[8,3,224,224]' --runs 200 --threads 2
+  irrun bench model.xml --input x.npy --profile")]
 pub struct BenchArgs {
     /// The model, or a case folder: unless inputs are given, its first run is repeated step by
     /// step.
@@ -231,6 +267,10 @@ pub struct BenchArgs {
 
 /// Looking at a model.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  irrun inspect model.xml
+  irrun inspect model.xml --shape 'x[1,3,224,224]'
+  irrun inspect model.xml --json | jq .inputs")]
 pub struct InspectArgs {
     /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
@@ -245,6 +285,10 @@ pub struct InspectArgs {
 
 /// Listing operations.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  irrun ops
+  irrun ops 'Reduce*'
+  irrun ops --json | jq '.operations[].type'")]
 pub struct OpsArgs {
     /// List the operations whose name matches, with * and ?.
     #[arg(value_name = "GLOB")]
@@ -273,6 +317,29 @@ pub struct Common {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// One of some parts: `1/4` is the first of four.
+#[derive(Clone, Copy, Debug)]
+pub struct Shard {
+    /// Which part, from 0.
+    pub index: usize,
+    /// How many parts.
+    pub count: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers = text.split_once('/').map(|(i, n)| (i.parse().ok(), n.parse().ok()));
+        match numbers {
+            Some((Some(i), Some(n))) if (1..=n).contains(&i) => {
+                Ok(Shard { index: i - 1, count: n })
+            }
+            _ => Err("give a part and the number of parts, as in 1/4".to_owned()),
+        }
+    }
 }
 
 /// Threads that a process is given at most; of many more the system has not the memory.

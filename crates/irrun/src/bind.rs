@@ -11,6 +11,7 @@ use ir::{ElementType, Graph, Layer};
 use runtime::Tensor;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The files that `--input` flags name.
@@ -356,8 +357,14 @@ fn read_one(
     declared: &Declared,
     cast: Cast,
 ) -> Result<Vec<(usize, Tensor)>, Failure> {
-    if npz::is_named(file) {
-        let mut npz = Npz::open(file).or_exit(Exit::Input)?;
+    let stream = stream(file).or_exit(Exit::Input)?;
+    let is_archive = stream.as_ref().map(|bytes| bytes.starts_with(b"PK"));
+    if is_archive.unwrap_or_else(|| npz::is_named(file)) {
+        let npz = match stream {
+            Some(bytes) => Npz::from_stream(bytes),
+            None => Npz::open(file),
+        };
+        let mut npz = npz.or_exit(Exit::Input)?;
         let read = read_npz(&mut npz, key, declared, cast);
         return read.with_context(|| file.display().to_string()).or_exit(Exit::Input);
     }
@@ -370,9 +377,27 @@ fn read_one(
         }
     };
     let name = declared.ports[port].shown();
-    let tensor = npy::read(file, declared.types[port], cast)
-        .with_context(|| format!("input {port} ({name}, {})", declared.describe(port)));
+    let tensor = match stream {
+        Some(bytes) => npy::from_stream(bytes, declared.types[port], cast)
+            .with_context(|| file.display().to_string()),
+        None => npy::read(file, declared.types[port], cast),
+    };
+    let tensor =
+        tensor.with_context(|| format!("input {port} ({name}, {})", declared.describe(port)));
     Ok(vec![(port, tensor.or_exit(Exit::Input)?)])
+}
+
+/// What standard input (`-`), a pipe or `<(…)` gives; it is read once and whole.
+fn stream(file: &Path) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes).context("standard input cannot be read")?;
+    } else if out::is_stream(file) && !std::fs::metadata(file).is_ok_and(|known| known.is_file()) {
+        bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(bytes))
 }
 
 /// Every array that names an input, or for one input its own array or the only one.
@@ -411,11 +436,12 @@ fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
         return Ok(());
     }
     let name = declared.ports[port].shown();
-    bail!(
-        "input {port} ({name}) takes {}, but the file holds {}{shape}",
-        declared.describe(port),
-        tensor.element_type()
-    )
+    let takes = declared.describe(port);
+    let held = format!("the file holds {}{shape}", tensor.element_type());
+    if declared.overridden.contains(&port) {
+        bail!("input {port} ({name}) is {takes} because --shape says so, but {held}");
+    }
+    bail!("input {port} ({name}) takes {takes}, but {held}")
 }
 
 fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
@@ -456,6 +482,7 @@ pub fn targets(args: &[OsString], ports: &[Port]) -> Result<Vec<Target>> {
     for arg in args {
         let (key, path) = split(arg, ports);
         let key = key.map(|k| find(ports, k, "output")).transpose()?;
+        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
         let selected: Vec<usize> = key.map_or_else(|| (0..ports.len()).collect(), |k| vec![k]);
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir() {
             let name = |i: usize| path.join(format!("{}.npy", names[i]));

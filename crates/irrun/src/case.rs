@@ -169,6 +169,22 @@ impl Step {
 /// # Errors
 /// When a directory cannot be read.
 pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
+    folders_with("case.json", dir)
+}
+
+/// Every folder below `dir` with a model and a golden that lacks `case.json`.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn without_case_file(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut dirs = folders_with("expected_0.npy", dir)?;
+    let has = |dir: &PathBuf, name: &str| dir.join(name).exists();
+    dirs.retain(|dir| has(dir, "model.xml") && !has(dir, "case.json"));
+    Ok(dirs)
+}
+
+/// Every folder below `dir` with a file of some name, sorted, each once however links lead there.
+fn folders_with(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
     let mut seen = HashSet::new();
@@ -183,7 +199,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.file_name().is_some_and(|n| n == "case.json") {
+            } else if path.file_name().is_some_and(|n| n == name) {
                 found.push(dir.clone());
             }
         }

@@ -8,7 +8,7 @@ use crate::finding::{Finding, counts, is_note, told};
 use crate::symbolic::{self, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{json, lint, print, ranges, surgery};
+use crate::{hint, json, lint, print, ranges, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -38,6 +38,10 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
                 json::print(&Report::new(Vec::new(), list, source))?;
             } else {
                 print::text(format!("{}\n{}\n", told(list, source), counts(list)))?;
+                let hint = hint::model(&problems);
+                if !hint.is_empty() {
+                    print::note(hint.trim_start());
+                }
             }
             return Ok(Exit::Failed);
         }

@@ -1,5 +1,6 @@
 //! Exit codes, carried by errors to `main`.
 
+use crate::hint;
 use anyhow::Error;
 use ir::{Diagnostic, Diagnostics};
 use std::fmt;
@@ -52,7 +53,8 @@ impl fmt::Display for Failure {
             return write!(f, "error: {:#}", self.error);
         };
         let line = |p: &Diagnostic| format!("{}: {}", p.severity, p.render(problems.source_file()));
-        f.write_str(&problems.list().iter().map(line).collect::<Vec<_>>().join("\n"))
+        f.write_str(&problems.list().iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        f.write_str(&hint::model(problems))
     }
 }
 

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 
 /// Generating text.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  irrun generate model/ --prompt 'Once upon a time'
+  irrun generate model/ --prompt - --max-new-tokens 100 < prompt.txt
+  irrun generate model/ --interactive --chat")]
 pub struct GenerateArgs {
     /// A directory as optimum-intel writes it: openvino_model.xml, openvino_tokenizer.xml,
     /// openvino_detokenizer.xml, generation_config.json.

@@ -5,8 +5,8 @@
 use irrun::args::Command;
 use irrun::exit::Exit;
 use irrun::{
-    bench, check, diff, draw, edit, explain, extract, generate, inspect, json, limits, operations,
-    print, reduce, run, suite, usage,
+    bench, check, color, diff, draw, edit, explain, extract, generate, inspect, json, limits,
+    operations, print, reduce, run, suite, usage,
 };
 use std::process::ExitCode;
 
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
+    color::set(cli.color);
     if let Err(message) = runtime::instruction_set_asked_for() {
         print::note(format!("error: {message}"));
         if wants_json {

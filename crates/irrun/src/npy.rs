@@ -3,6 +3,7 @@
 //! numpy has no names for bf16, f8 and types below a byte. What a file of raw bytes means is
 //! decided by the port it is for (`docs/formats.md`).
 
+use crate::hint;
 use crate::text::PyDict;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ir::{ElementType, Weights, WeightsSlice};
@@ -142,9 +143,13 @@ impl Cast {
 /// # Errors
 /// When the file is damaged, or of another type than the port.
 pub fn read(path: &Path, wanted: ElementType, cast: Cast) -> Result<Tensor> {
-    let shown = || format!("{} cannot be read", path.display());
-    let is_file = std::fs::metadata(path).with_context(shown)?.is_file();
-    ensure!(is_file, "{} is not a file", path.display());
+    let shown = || format!("{} cannot be read{}", path.display(), hint::file(path));
+    let known = std::fs::metadata(path).with_context(shown)?;
+    ensure!(!known.is_dir(), "{} is not a file", path.display());
+    if !known.is_file() {
+        let bytes = std::fs::read(path).with_context(shown)?;
+        return from_stream(bytes, wanted, cast).with_context(|| path.display().to_string());
+    }
     let file = Arc::new(Weights::open(path));
     if let Err(e) = file.range(0, 0) {
         bail!("{e}");
@@ -152,6 +157,16 @@ pub fn read(path: &Path, wanted: ElementType, cast: Cast) -> Result<Tensor> {
     let len = u64::try_from(file.bytes().len())?;
     let slice = WeightsSlice::new(&file, 0, len)?;
     from_bytes(&slice, wanted, cast).with_context(|| path.display().to_string())
+}
+
+/// Reads what came from a pipe or the like.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_stream(bytes: Vec<u8>, wanted: ElementType, cast: Cast) -> Result<Tensor> {
+    let len = u64::try_from(bytes.len())?;
+    let slice = WeightsSlice::new(&Arc::new(Weights::from_bytes(bytes)), 0, len)?;
+    from_bytes(&slice, wanted, cast)
 }
 
 /// Reads the bytes of a file; the tensor shares them where it can.

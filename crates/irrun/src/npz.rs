@@ -1,20 +1,23 @@
 //! `.npz` files: zip archives of `.npy` files.
 
 use crate::npy::{self, Cast};
-use crate::out;
+use crate::{hint, out};
 use anyhow::{Context, Result, ensure};
-use ir::{ElementType, Weights, WeightsSlice};
+use ir::ElementType;
 use runtime::Tensor;
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
-use std::sync::Arc;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+/// What an archive is read from: a file, or what came from a pipe.
+trait Source: Read + Seek {}
+impl<T: Read + Seek> Source for T {}
+
 /// An archive opened for reading.
 pub struct Npz {
-    archive: ZipArchive<BufReader<File>>,
+    archive: ZipArchive<Box<dyn Source>>,
 }
 
 impl Npz {
@@ -24,10 +27,24 @@ impl Npz {
     /// When the file cannot be opened or is not a zip archive.
     pub fn open(path: &Path) -> Result<Npz> {
         let shown = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("{shown} cannot be opened"))?;
-        let archive = ZipArchive::new(BufReader::new(file));
+        let failed = || format!("{shown} cannot be opened{}", hint::file(path));
+        let file = File::open(path).with_context(failed)?;
+        if out::is_stream(path) {
+            let bytes = std::fs::read(path).with_context(failed)?;
+            return Npz::from_stream(bytes).context(shown);
+        }
+        let archive = ZipArchive::new(Box::new(BufReader::new(file)) as Box<dyn Source>);
         let archive = archive.with_context(|| format!("{shown} is not an .npz archive"))?;
         Ok(Npz { archive })
+    }
+
+    /// Opens what came from a pipe or the like.
+    ///
+    /// # Errors
+    /// When it is not a zip archive.
+    pub fn from_stream(bytes: Vec<u8>) -> Result<Npz> {
+        let archive = ZipArchive::new(Box::new(Cursor::new(bytes)) as Box<dyn Source>);
+        Ok(Npz { archive: archive.context("not an .npz archive")? })
     }
 
     /// The names of the arrays, without `.npy`.
@@ -50,9 +67,7 @@ impl Npz {
         let fits = || format!("it takes {size} bytes, more than the memory limit leaves ({left})");
         ensure!(size <= left, "{context}: {}", fits());
         entry.read_to_end(&mut bytes).with_context(|| context.clone())?;
-        let len = u64::try_from(bytes.len())?;
-        let slice = WeightsSlice::new(&Arc::new(Weights::from_bytes(bytes)), 0, len)?;
-        npy::from_bytes(&slice, wanted, cast).context(context)
+        npy::from_stream(bytes, wanted, cast).context(context)
     }
 }
 

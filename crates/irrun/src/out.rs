@@ -1,6 +1,7 @@
 //! Files that are written: whole or not at all, none of them twice, and none that is read.
 
 use crate::limits::Unfinished;
+use crate::print;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,8 +21,11 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>)
     }
     let path = &behind_link(path);
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = fs::create_dir_all(dir);
-    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    if !dir.exists() {
+        let made = fs::create_dir_all(dir);
+        made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+        print::note(format_args!("note: made the directory {}", dir.display()));
+    }
     // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let mut file =
@@ -63,6 +67,11 @@ fn is_descriptor(path: &Path) -> bool {
 fn behind_link(path: &Path) -> PathBuf {
     let target = if path.is_symlink() { path.canonicalize().ok() } else { None };
     target.unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether a path leads to standard output, where a report would come between.
+pub fn is_standard_output(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
 /// A file that is read, and what it is, for messages.

@@ -1,5 +1,6 @@
 //! Reports on standard output, which may be a pipe that is read no further than it pleases.
 
+use crate::color::{colored, has_color};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::escaped;
 use anyhow::Context;
@@ -12,7 +13,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 /// # Errors
 /// When it cannot be written, as on a full disk.
 pub fn text(text: impl Display) -> Result<(), Failure> {
-    raw(lines(&text.to_string()))
+    let text = text.to_string();
+    match has_color(io::stdout().is_terminal()) {
+        true => raw(colored(&lines(&text))),
+        false => raw(lines(&text)),
+    }
 }
 
 /// Prints a text for programs as it is. A reader that has gone, such as `head`, has had what it
@@ -58,7 +63,11 @@ pub fn piece(text: &str) -> Result<bool, Failure> {
 
 /// Tells something on standard error, if anybody listens.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", lines(&line.to_string()));
+    let line = line.to_string();
+    let _ = match has_color(io::stderr().is_terminal()) {
+        true => writeln!(io::stderr(), "{}", colored(&lines(&line))),
+        false => writeln!(io::stderr(), "{}", lines(&line)),
+    };
 }
 
 /// A text with nothing that a terminal obeys but the ends of its lines.

@@ -9,8 +9,9 @@ use crate::expect::Expected;
 use crate::look::{Look, steps};
 use crate::profile::LayerTime;
 use crate::table::table;
+use crate::text::plural;
 use crate::{json, limits, npy, npz, out, print, profile, state};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, Tensor, Threads};
@@ -38,6 +39,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let declared = Declared::new(&graph, &args.common.shape)?;
     let ports = bind::outputs(&graph);
     let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
+    if args.common.json && targets.iter().any(|target| out::is_standard_output(target.path())) {
+        let error = anyhow!("--json prints on standard output; write the output to a file");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
     let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
@@ -55,7 +60,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
-        plan.explain().iter().for_each(print::note);
+        let did_nothing = |line: &&String| line.starts_with("pass ") && line.ends_with(": 0");
+        plan.explain().iter().filter(|line| !did_nothing(line)).for_each(print::note);
     }
     let mut session = ManuallyDrop::new(plan.session_on(threads));
     for (id, value) in values {
@@ -75,6 +81,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         npz::write(path, dumped).or_exit(Exit::Input)?;
     }
     write(&targets, &ports, &outputs)?;
+    tell_of_nans(&ports, &outputs);
     let compared = expected.compare(&outputs, &ports, &args.expect)?;
     let agrees = found.as_ref().is_none_or(|found| found.first.is_none());
     let agrees = agrees && compared.iter().all(|c| c.ok);
@@ -183,6 +190,26 @@ fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// NaN in an output is seldom meant, and easily overlooked in a file.
+fn tell_of_nans(ports: &[Port], outputs: &[Tensor]) {
+    for (i, (port, tensor)) in ports.iter().zip(outputs).enumerate() {
+        let nans = count_nans(tensor);
+        if nans > 0 {
+            let (name, count) = (port.shown(), plural(tensor.count(), "element"));
+            print::note(format_args!("note: output {i} ({name}): {nans} of {count} are NaN"));
+        }
+    }
+}
+
+fn count_nans(tensor: &Tensor) -> usize {
+    if !tensor.element_type().is_real() {
+        return 0;
+    }
+    let wide = runtime::convert(tensor, ElementType::F64);
+    let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+    values.iter().filter(|value| value.is_nan()).count()
 }
 
 /// What a person wants to know of a tensor at a glance.
@@ -346,8 +373,8 @@ fn report(
             layer: port.friendly.clone(),
             element_type: tensor.element_type().name(),
             shape: tensor.sizes().to_vec(),
-            min: finite(s.min),
-            max: finite(s.max),
+            min: own_digits(s.min, tensor.element_type()),
+            max: own_digits(s.max, tensor.element_type()),
             mean: finite(s.mean),
             nan: s.nans,
             first: s.first,
@@ -366,6 +393,15 @@ fn report(
         expected: Vec::new(),
         steps: None,
     }
+}
+
+/// A value of a type with as many digits as tell it from others of that type: 0.1 of f32 is 0.1,
+/// not 0.10000000149011612.
+#[allow(clippy::cast_possible_truncation)] // It came from an f32.
+fn own_digits(v: f64, element_type: ElementType) -> Option<f64> {
+    let is_wide = element_type == ElementType::F64 || !element_type.is_real();
+    let shortest = if is_wide { Some(v) } else { (v as f32).to_string().parse().ok() };
+    shortest.and_then(finite)
 }
 
 /// JSON has no infinities.

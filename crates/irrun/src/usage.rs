@@ -2,6 +2,7 @@
 
 use crate::args::Cli;
 use crate::text::nearest;
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
@@ -29,8 +30,42 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
             // To write it after `--`: but no file of anybody is called so.
             error.remove(ContextKind::Suggested);
         }
+        if error.kind() == ErrorKind::InvalidValue {
+            // What is like f16 by its letters is not like it in any other way.
+            error.remove(ContextKind::SuggestedValue);
+        }
+        match (error.kind(), error.get(ContextKind::InvalidArg)) {
+            (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
+                let tip = known_elsewhere(flag).map(|tip| StyledStr::from(tip.to_owned()));
+                if let Some(tip) = tip {
+                    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+                    error.remove(ContextKind::SuggestedArg);
+                }
+            }
+            _ => {}
+        }
         error
     })
+}
+
+/// What flags of benchmark_app, Polygraphy, trtexec and the like are called here.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["-m", "--model"], "the model is given by itself: irrun MODEL.xml"),
+    (&["-n", "--niter", "--iterations"], "the number of timed runs is --runs N"),
+    (&["-w", "--warm-up", "--warmUp"], "runs before those that are timed are --warmup N"),
+    (&["-d", "--device", "-hint"], "irrun runs on the CPU alone"),
+    (&["--nthreads", "--num-threads", "--numThreads"], "threads are --threads N"),
+    (&["-t", "--time", "--duration"], "irrun bench stops after --seconds S"),
+    (&["--pc", "--dumpProfile"], "the time of each layer is --profile"),
+    (&["--load-inputs", "--loadInputs", "--inputs"], "inputs are --input NAME=FILE"),
+    (&["--save-outputs", "--exportOutput", "--outputs"], "outputs are --output NAME=FILE"),
+    (&["--input-shapes", "--shapes", "--data_shape"], "shapes are --shape 'NAME[1,3,224,224]'"),
+];
+
+fn known_elsewhere(flag: &str) -> Option<&'static str> {
+    let flag = flag.split('=').next().unwrap_or(flag);
+    let row = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag));
+    row.map(|(_, tip)| *tip)
 }
 
 /// Whether a command line, understood or not, asks for a report for programs.

@@ -5,6 +5,7 @@ pub mod difference;
 pub mod show;
 pub mod tolerance;
 
+use crate::text::plural;
 use anyhow::{Result, anyhow, bail};
 use ir::ElementType;
 use runtime::Tensor;
@@ -60,13 +61,38 @@ pub fn compare(got: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<
     }
     let Some((i, g, e, _)) = worst else { return Ok(()) };
     bail!(
-        "{wrong} of {} elements differ; worst at {:?}: got {g}, expected {e} (difference {:e}, \
-         allowed {:e})",
-        got.count(),
+        "{wrong} of {} differ; worst at {:?}: got {}, expected {} (difference {}, allowed {})",
+        plural(got.count(), "element"),
         index(i, got.sizes()),
-        (g - e).abs(),
-        tolerance.atol + tolerance.rtol * e.abs()
+        digits(g, got.element_type()),
+        digits(e, got.element_type()),
+        three((g - e).abs()),
+        three(tolerance.atol + tolerance.rtol * e.abs())
     )
+}
+
+/// A value with as many digits as tell it from others of its type.
+#[allow(clippy::cast_possible_truncation)] // It came from an f32 or less.
+fn digits(v: f64, element_type: ElementType) -> String {
+    match element_type {
+        ElementType::F16 | ElementType::BF16 | ElementType::F32 => (v as f32).to_string(),
+        _ => v.to_string(),
+    }
+}
+
+/// Three digits, which are enough to judge a difference by.
+fn three(v: f64) -> String {
+    let text = format!("{v:.2e}");
+    let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    };
+    let plain = power.parse::<i32>().is_ok_and(|power| (-3..6).contains(&power));
+    match plain.then(|| text.parse::<f64>().ok()).flatten() {
+        Some(value) => value.to_string(),
+        None => format!("{digits}e{power}"),
+    }
 }
 
 /// By how much the difference exceeds what is allowed; 0 or less is fine.
