@@ -10,6 +10,7 @@ use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
 use crate::look::LookArgs;
 use crate::reduce::ReduceArgs;
+use crate::shell::{CompletionsArgs, ManArgs};
 use crate::text::Glob;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -79,6 +80,10 @@ pub enum Command {
     Edit(EditArgs),
     /// List the operations and the opsets they exist in.
     Ops(OpsArgs),
+    /// Print the completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page.
+    Man(ManArgs),
 }
 
 /// Running a model.

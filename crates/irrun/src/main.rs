@@ -6,12 +6,16 @@ use irrun::args::Command;
 use irrun::exit::Exit;
 use irrun::{
     bench, check, color, diff, draw, edit, explain, extract, generate, inspect, json, limits,
-    operations, print, reduce, run, suite, usage,
+    operations, print, reduce, run, shell, suite, usage, version,
 };
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
+    if version::is_wanted(&args) {
+        let failed = version::print().err();
+        return ExitCode::from(failed.map_or(Exit::Good, |failure| failure.exit).code());
+    }
     let wants_json = usage::wants_json(&args);
     let cli = usage::parse(&args).unwrap_or_else(|error| {
         if error.use_stderr() && wants_json {
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
         Some(Command::Reduce(args)) => reduce::reduce(args),
         Some(Command::Edit(args)) => edit::edit(args),
         Some(Command::Ops(args)) => operations::ops(args),
+        Some(Command::Completions(args)) => shell::completions(args),
+        Some(Command::Man(args)) => shell::man(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {
         print::note(&failure);

@@ -169,3 +169,29 @@ fn help_ends_with_examples() {
         assert!(good, "irrun {name} --help: {examples:?}");
     }
 }
+
+#[test]
+fn completions_and_manual_pages() {
+    let room = Room::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = room.irrun(&format!("completions {shell}")).good();
+        assert!(script.contains("expect-failure"), "{shell}");
+    }
+    let other = room.irrun("completions csh");
+    assert_eq!(other.code, 2, "{}", other.report());
+    let page = room.irrun("man").good();
+    assert!(page.contains(".TH irrun 1") && page.contains("Exit codes"), "{page}");
+    room.irrun("man -o man1").good();
+    let page = String::from_utf8(room.read("man1/irrun-check.1")).unwrap();
+    assert!(page.contains("irrun check"), "{page}");
+}
+
+#[test]
+fn the_version_tells_what_a_report_of_a_bug_needs() {
+    let room = Room::new();
+    let text = room.irrun("--version --verbose").good();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split("  ").next()).collect();
+    let all = ["irrun", "system", "build", "threads", "CPU", "features", "IRRUN_ISA"];
+    assert_eq!(names, all, "{text}");
+    assert_eq!(room.irrun("--version").good(), format!("irrun {}\n", env!("CARGO_PKG_VERSION")));
+}
