@@ -12,8 +12,8 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 /// What an archive is read from: a file, or what came from a pipe.
-trait Source: Read + Seek {}
-impl<T: Read + Seek> Source for T {}
+trait Source: Read + Seek + Send {}
+impl<T: Read + Seek + Send> Source for T {}
 
 /// An archive opened for reading.
 pub struct Npz {

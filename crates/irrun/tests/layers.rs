@@ -38,6 +38,7 @@ const IR: Layers = Layers {
         &["weights", "diagnostic"],
         &["graph"],
         &["topology"],
+        &["legacy"],
         &["build", "read", "write"],
     ],
     unsettled: &[],

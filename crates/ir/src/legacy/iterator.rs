@@ -2,8 +2,8 @@
 //! ports of its layers, and an input that they name has no edge.
 
 use super::layer::joined;
+use super::model::{BodyPort, Extra};
 use super::rewrite::{Cx, Made, Rewrite};
-use super::{BodyPort, Extra};
 use crate::element::ElementType;
 use crate::graph::{Body, Graph, Layer, Parts, PortMap, Role};
 use std::collections::HashMap;
@@ -16,7 +16,8 @@ pub(super) fn tensor_iterator(cx: &mut Cx<'_, '_>) -> Made {
     let extra = cx.old.extra.ok_or("it has no body")?;
     let body = extra.body.as_ref().ok_or("it has no body")?;
     let model = cx.out.model;
-    let mut inside = Rewrite::new(model, &body.layers, &body.edges, Some(cx.real_type()));
+    let mut inside =
+        Rewrite::new(model, &body.layers, &body.edges, Some(cx.real_type()), cx.out.apply);
     let types = input_types(cx, extra)?;
     let mut parameters = parameters(&mut inside, body, extra, &types)?;
     inside.layers_in_order();

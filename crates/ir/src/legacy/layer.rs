@@ -1,6 +1,6 @@
 //! What a layer of an old version says: attributes, with the spellings of all versions.
 
-use super::{Blob, Extra};
+use super::model::{Blob, Extra};
 use crate::element::ElementType;
 use crate::graph::{Layer, Port};
 use crate::text::leading_integer;

@@ -2,7 +2,7 @@
 //! outputs of the layers of the file.
 
 use super::layer::{Old, joined};
-use super::{Blob, Model, error, table, version_name};
+use super::model::{Blob, Model, error, version_name};
 use crate::diagnostic::Diagnostic;
 use crate::element::ElementType::{self, F16, F32, I64};
 use crate::graph::{Body, Edge, Layer, Port};
@@ -41,7 +41,11 @@ pub(super) struct Rewrite<'a> {
     /// The type of layers that have none.
     pub(super) default: ElementType,
     pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) apply: Apply,
 }
+
+/// Applies the rule of a layer; nothing for a type that has none.
+pub(super) type Apply = fn(&mut Cx<'_, '_>) -> Option<Made>;
 
 impl<'a> Rewrite<'a> {
     pub(super) fn new(
@@ -49,6 +53,7 @@ impl<'a> Rewrite<'a> {
         old: &'a [Layer],
         edges: &[Edge],
         default: Option<ElementType>,
+        apply: Apply,
     ) -> Rewrite<'a> {
         let ends = |e: &Edge| ((e.to_layer, e.to_port), (e.from_layer, e.from_port));
         Rewrite {
@@ -60,6 +65,7 @@ impl<'a> Rewrite<'a> {
             next_id: old.iter().map(|layer| layer.id).max().unwrap_or(0),
             default: default.filter(|t| t.is_static()).unwrap_or(F32),
             diagnostics: Vec::new(),
+            apply,
         }
     }
 
@@ -86,10 +92,9 @@ impl<'a> Rewrite<'a> {
     fn layer(&mut self, layer: &'a Layer) {
         let old = Old { layer, extra: self.model.extras.get(&layer.at.0) };
         let before = self.made.len();
-        let made = match table::find(&layer.op_type) {
-            Some(rule) => rule.apply(&mut Cx { out: self, old }),
-            None => Cx { out: self, old }.as_it_is(),
-        };
+        let apply = self.apply;
+        let mut cx = Cx { out: self, old };
+        let made = apply(&mut cx).unwrap_or_else(|| cx.as_it_is());
         let values = match made {
             Ok(values) => values,
             Err(message) => {

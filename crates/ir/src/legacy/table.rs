@@ -6,7 +6,7 @@ use super::{detection, iterator, matmul, normalize, recurrent, shape, window};
 
 /// What stands in place of a layer.
 #[derive(Clone, Copy)]
-pub(super) enum Rule {
+enum Rule {
     /// One layer of this type and opset, with these of its attributes and all of its inputs.
     Same(&'static str, &'static str, &'static [&'static str]),
     /// A function of real numbers, element by element.
@@ -148,14 +148,19 @@ const RULES: &[(&str, Rule)] = &[
     ("TensorIterator", Own(iterator::tensor_iterator)),
 ];
 
+/// Applies the rule of a layer; nothing for a type that has none.
+pub(super) fn apply(cx: &mut Cx<'_, '_>) -> Option<Made> {
+    Some(find(&cx.old.layer.op_type)?.apply(cx))
+}
+
 /// The rule of a type; files differ in the letter case of types.
-pub(super) fn find(op_type: &str) -> Option<Rule> {
+fn find(op_type: &str) -> Option<Rule> {
     RULES.iter().find(|row| row.0.eq_ignore_ascii_case(op_type)).map(|row| row.1)
 }
 
 impl Rule {
     /// Makes what stands in place of a layer.
-    pub(super) fn apply(self, cx: &mut Cx<'_, '_>) -> Made {
+    fn apply(self, cx: &mut Cx<'_, '_>) -> Made {
         match self {
             Same(op_type, version, attributes) => {
                 let inputs = (0..cx.inputs()).map(|i| cx.any(i)).collect::<Result<Vec<_>, _>>()?;

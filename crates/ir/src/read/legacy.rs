@@ -2,7 +2,6 @@
 
 use super::reader::Reader;
 use super::xml::{Tag, Xml, XmlError};
-use crate::diagnostic::{Code, Diagnostic};
 use crate::graph::{Layer, Parts, Version};
 use crate::legacy::{BackEdge, Blob, BodyPort, Extra};
 
@@ -140,16 +139,4 @@ fn is_data(name: &str, op_type: &str) -> bool {
         || name.ends_with("_data")
         || name.ends_with("-data")
         || name.eq_ignore_ascii_case(op_type)
-}
-
-/// What is wrong with the version of a file, if it is none that is read.
-pub(super) fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
-    let advice = match text.parse::<u32>() {
-        Ok(0 | 1) => "; convert the original model again",
-        Ok(_) => "; save the model with an OpenVINO release that writes version 11",
-        Err(_) => "",
-    };
-    let message =
-        format!("IR version \"{text}\" is not read; irrun reads versions 2 to 11{advice}");
-    XmlError(Box::new(Diagnostic::error(Code::Version, tag.at, message)))
 }

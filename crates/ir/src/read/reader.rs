@@ -2,7 +2,6 @@
 
 use super::audit::{find_missing_end, unused_weights};
 use super::decode::decode;
-use super::legacy::unknown_version;
 use super::preprocess;
 use super::xml::{Tag, Xml, XmlError};
 use crate::diagnostic::{ByteOffset, Code, Diagnostic, ReadError, Severity, SourceFile};
@@ -97,6 +96,18 @@ fn unknown_element(
     let times = if count > 1 { format!(", {count} times") } else { String::new() };
     let message = format!("<{name}> in <{parent}> is not known here and is passed over{times}");
     Diagnostic::warning(Code::UnknownElement, first, message)
+}
+
+/// What is wrong with the version of a file, if it is none that is read.
+fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
+    let advice = match text.parse::<u32>() {
+        Ok(0 | 1) => "; convert the original model again",
+        Ok(_) => "; save the model with an OpenVINO release that writes version 11",
+        Err(_) => "",
+    };
+    let message =
+        format!("IR version \"{text}\" is not read; irrun reads versions 2 to 11{advice}");
+    XmlError(Box::new(Diagnostic::error(Code::Version, tag.at, message)))
 }
 
 pub(super) struct Reader {

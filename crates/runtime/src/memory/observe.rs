@@ -1,10 +1,10 @@
 //! The values of layers while a graph runs, for those who look for where results go wrong.
 
-use crate::memory::resources::Resources;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Tensor, TensorError};
 use ir::{ElementType, Graph, Layer, OutputRef, Role};
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 
 /// Sees the values of layers while a graph runs; see
@@ -92,8 +92,12 @@ impl Observed<'_> {
     }
 }
 
+/// Who looks at the values of layers in a session, if anybody does.
+#[derive(Default)]
+pub(crate) struct Observation(RefCell<Option<Shown>>);
+
 /// An observer at work.
-pub(crate) struct Observation {
+struct Shown {
     observer: Box<dyn Observer>,
     origin: Origin,
     /// The layers with bodies that are running, the outermost first.
@@ -109,7 +113,7 @@ struct Running {
     bodies: Vec<(Role, usize)>,
 }
 
-impl Resources {
+impl Observation {
     /// Shows what runs during `f` to an observer.
     pub(crate) fn observed<R>(
         &self,
@@ -118,47 +122,46 @@ impl Resources {
         f: impl FnOnce() -> R,
     ) -> (R, Box<dyn Observer>) {
         let (running, bodies) = (Vec::new(), Vec::new());
-        let observation = Observation { observer, origin, running, bodies };
-        *self.observation.borrow_mut() = Some(observation);
+        *self.0.borrow_mut() = Some(Shown { observer, origin, running, bodies });
         let result = f();
-        let observation = self.observation.borrow_mut().take();
-        (result, observation.expect("nobody else takes it").observer)
+        let shown = self.0.borrow_mut().take();
+        (result, shown.expect("nobody else takes it").observer)
     }
 
     /// A layer with bodies begins.
     pub(crate) fn enter(&self, layer: &Layer) {
-        if let Some(observation) = &mut *self.observation.borrow_mut()
+        if let Some(shown) = &mut *self.0.borrow_mut()
             && !layer.bodies.is_empty()
         {
             let bodies = layer.bodies.iter().map(|body| (body.role, 0)).collect();
-            observation.running.push(Running { layer: layer.name.clone(), bodies });
+            shown.running.push(Running { layer: layer.name.clone(), bodies });
         }
     }
 
     /// A layer with bodies has ended.
     pub(crate) fn leave(&self, layer: &Layer) {
-        if let Some(observation) = &mut *self.observation.borrow_mut()
+        if let Some(shown) = &mut *self.0.borrow_mut()
             && !layer.bodies.is_empty()
         {
-            observation.running.pop();
+            shown.running.pop();
         }
     }
 
     /// Body `index` of the layer that was entered last begins.
     pub(crate) fn enter_body(&self, index: usize) {
-        let mut observation = self.observation.borrow_mut();
-        let Some(observation) = &mut *observation else { return };
-        let Some(running) = observation.running.last_mut() else { return };
+        let mut shown = self.0.borrow_mut();
+        let Some(shown) = &mut *shown else { return };
+        let Some(running) = shown.running.last_mut() else { return };
         let Some((role, times)) = running.bodies.get_mut(index) else { return };
         let (layer, role, iteration) = (running.layer.clone(), *role, *times);
         *times += 1;
-        observation.bodies.push(RunningBody { layer, role, iteration });
+        shown.bodies.push(RunningBody { layer, role, iteration });
     }
 
     /// The body that began last has ended.
     pub(crate) fn leave_body(&self) {
-        if let Some(observation) = &mut *self.observation.borrow_mut() {
-            observation.bodies.pop();
+        if let Some(shown) = &mut *self.0.borrow_mut() {
+            shown.bodies.pop();
         }
     }
 
@@ -172,8 +175,8 @@ impl Resources {
         element_type: ElementType,
         tensor: &Tensor,
     ) -> Result<(), String> {
-        let mut observation = self.observation.borrow_mut();
-        let Some(Observation { observer, origin, bodies, .. }) = &mut *observation else {
+        let mut shown = self.0.borrow_mut();
+        let Some(Shown { observer, origin, bodies, .. }) = &mut *shown else {
             return Ok(());
         };
         let OutputRef { layer: position, port } = at;
@@ -193,6 +196,6 @@ impl Resources {
 
     /// Whether anybody looks.
     pub(crate) fn is_observed(&self) -> bool {
-        self.observation.borrow().is_some()
+        self.0.borrow().is_some()
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Resources {
     pub(crate) variables: RefCell<Variables>,
     pub(crate) profile: RefCell<Option<Profile>>,
     /// Who looks at the values of layers.
-    pub(crate) observation: RefCell<Option<Observation>>,
+    pub(crate) observation: Observation,
     /// Floating-point operations of all kernels so far.
     pub(crate) flops: Cell<u64>,
 }
@@ -43,7 +43,7 @@ impl Resources {
             scratch: ScratchPool::default(),
             variables: RefCell::default(),
             profile: RefCell::default(),
-            observation: RefCell::default(),
+            observation: Observation::default(),
             flops: Cell::default(),
         }
     }

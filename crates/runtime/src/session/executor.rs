@@ -253,7 +253,7 @@ impl LoadedPlan {
 
     /// Shows values and what lies in them to an observer, if there is one.
     fn show(&self, values: &[ValueId], resources: &Resources) -> Result<(), Box<Diagnostic>> {
-        if !resources.is_observed() {
+        if !resources.observation.is_observed() {
             return Ok(());
         }
         let graph = &self.plan.graph;
@@ -262,10 +262,12 @@ impl LoadedPlan {
             else {
                 continue;
             };
-            resources.show((graph, source.at), source.element_type, tensor).map_err(|message| {
-                let (at, text) = ((None, source.at.layer), (None, message));
-                Box::new(diagnostic(graph, at, &[], Code::Execution, text))
-            })?;
+            resources.observation.show((graph, source.at), source.element_type, tensor).map_err(
+                |message| {
+                    let (at, text) = ((None, source.at.layer), (None, message));
+                    Box::new(diagnostic(graph, at, &[], Code::Execution, text))
+                },
+            )?;
         }
         Ok(())
     }
@@ -296,7 +298,7 @@ impl LoadedPlan {
         let site = RunSite { resources, state: &state.kernel, host: state };
         let cx = StepCx { step, values: &self.values };
         let layer = self.plan.graph.layers().get(step.layer);
-        layer.iter().for_each(|layer| resources.enter(layer));
+        layer.iter().for_each(|layer| resources.observation.enter(layer));
         let outcome = match &step.work {
             Work::Kernel(kernel) => {
                 let facts: SmallVec<[&Fact; 2]> =
@@ -312,7 +314,7 @@ impl LoadedPlan {
                 made.and_then(|made| as_planned(&self.plan, step, made))
             }
         };
-        layer.iter().for_each(|layer| resources.leave(layer));
+        layer.iter().for_each(|layer| resources.observation.leave(layer));
         let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
         let step = &self.plan.steps[index];
         for (output, tensor) in step.outputs.iter().zip(made) {
@@ -420,9 +422,9 @@ impl Host for LayerState {
             bodies.push((index, Executor::of_graph(graph.clone(), options)));
             bodies.len() - 1
         });
-        resources.enter_body(index);
+        resources.observation.enter_body(index);
         let outputs = bodies[position].1.run(inputs, resources);
-        resources.leave_body();
+        resources.observation.leave_body();
         outputs.map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
     }
 }

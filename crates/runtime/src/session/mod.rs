@@ -155,7 +155,7 @@ impl Session {
         let (resources, engine) = (&self.resources, &mut self.engine);
         resources.limits.start();
         let run = || engine.run(inputs, resources);
-        let (outputs, observer) = resources.observed(observer, Origin::AsRun, run);
+        let (outputs, observer) = resources.observation.observed(observer, Origin::AsRun, run);
         resources.threads.release();
         (self.complete(outputs), observer)
     }
@@ -181,7 +181,7 @@ impl Session {
         resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
         resources.limits.start();
         let run = || engine.run(inputs, resources).map(drop);
-        resources.observed(observer, Origin::AsWritten, run)
+        resources.observation.observed(observer, Origin::AsWritten, run)
     }
 
     fn failed(&self, message: String) -> Diagnostics {
