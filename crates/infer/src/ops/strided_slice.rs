@@ -198,11 +198,7 @@ impl Op for StridedSlice {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=4)?;
         for input in 1..cx.input_count() {
-            if input == 3 {
-                cx.expect_axes(input)?
-            } else {
-                cx.expect_integer(input)?
-            };
+            cx.expect_integer(input)?;
             cx.expect_rank(input, 0..=1)?;
         }
         let shape = self.shape(cx)?;
