@@ -1,5 +1,6 @@
 //! The flags. Their help is what the README and the man page say.
 
+use crate::compare::tolerance::ToleranceArgs;
 use crate::diff::DiffArgs;
 use crate::draw::GraphArgs;
 use crate::edit::EditArgs;
@@ -172,6 +173,9 @@ pub struct CheckArgs {
     /// dims declared as they are inferred.
     #[arg(long, requires = "output")]
     pub fix: bool,
+    /// Write the findings as SARIF, which GitHub shows beside the lines of the file.
+    #[arg(long, value_name = "FILE.sarif")]
+    pub sarif: Option<PathBuf>,
     /// Where the mended model goes.
     #[arg(short, long, value_name = "FILE.xml", requires = "fix")]
     pub output: Option<PathBuf>,
@@ -184,7 +188,8 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   irrun test cases
-  irrun test cases --filter 'decoder*' --verbose
+  irrun test model.xml --record cases/first --input x.npy
+  irrun test cases --digests model.digests --update
   irrun test cases --shard 1/4 --junit report.xml --github")]
 pub struct TestArgs {
     /// Directories to search.
@@ -212,6 +217,22 @@ pub struct TestArgs {
     /// Run the I-th of N parts of the cases, for N machines that share the work.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Make a case folder of a model: give the model in place of directories, and its inputs.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["update", "digests", "filter", "shard"])]
+    pub record: Option<PathBuf>,
+    /// With --record: an input, as for running.
+    #[arg(short, long, value_name = "[NAME|INDEX=]FILE", requires = "record")]
+    pub input: Vec<OsString>,
+    /// With --record: how far outputs may be from what is recorded; 1e-4 and 1e-5 for real numbers
+    /// without it.
+    #[command(flatten)]
+    pub tolerance: ToleranceArgs,
+    /// Put what the models give now in place of goldens that differ, and print what changed.
+    #[arg(long)]
+    pub update: bool,
+    /// Compare hashes of the outputs with those of a file, in place of golden arrays.
+    #[arg(long, value_name = "FILE")]
+    pub digests: Option<PathBuf>,
     /// Write the outcomes as JUnit XML.
     #[arg(long, value_name = "FILE.xml")]
     pub junit: Option<PathBuf>,

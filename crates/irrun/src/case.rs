@@ -3,8 +3,8 @@
 use crate::case_file::{self, CaseFile, Check, Output, Property, Run, StepFile};
 use crate::compare::{Tolerance, compare};
 use crate::npy::{self, Cast};
-use crate::property;
 use crate::text::plural;
+use crate::{out, property};
 use anyhow::{Context, Result, ensure};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
@@ -89,23 +89,70 @@ impl Case {
     /// # Errors
     /// What went wrong or differs.
     pub fn run(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
+        self.each_step(options, threads, |step, outputs| {
+            step.compares_every_output(outputs.len())?;
+            self.judge(step, outputs)
+        })
+    }
+
+    /// Runs the case and compares nothing. Returns the outputs of all its steps.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn outputs(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
+        self.each_step(options, threads, |_, _| Ok(()))
+    }
+
+    /// Runs the case, and writes goldens that are missing or differ anew. Returns what has changed.
+    ///
+    /// # Errors
+    /// What went wrong, or when a golden cannot be written.
+    pub fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>> {
+        let mut changes = Vec::new();
+        self.each_step(options, threads, |step, outputs| {
+            step.compares_every_output(outputs.len())?;
+            if self.property.is_some() {
+                return self.judge(step, outputs);
+            }
+            for (got, expected) in outputs.iter().zip(&step.expected) {
+                let path = self.dir.join(&expected.file);
+                let golden = npy::read(&path, got.element_type(), Cast::Never);
+                let same = golden.and_then(|golden| compare(got, &golden, expected.tolerance));
+                if let Err(change) = same {
+                    out::write_whole(&path, |file| npy::write(got, file))?;
+                    changes.push(format!("{}: {change:#}", expected.file));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(changes)
+    }
+
+    /// Runs all steps, and looks at the outputs of each.
+    fn each_step(
+        &self,
+        options: &Options,
+        threads: &Arc<Threads>,
+        mut look: impl FnMut(&Step, &[Tensor]) -> Result<()>,
+    ) -> Result<Vec<Tensor>> {
         let graph = ir::read(self.dir.join("model.xml"))?;
         let mut session: Option<Session> = None;
-        let mut outputs = Vec::new();
+        let mut all = Vec::new();
         for (r, run) in self.runs.iter().enumerate() {
             if let Some(session) = &mut session {
                 session.reset();
             }
             for (s, step) in run.iter().enumerate() {
                 let made = self.step(&graph, step, &mut session, options, threads);
+                let made = made.and_then(|outputs| look(step, &outputs).map(|()| outputs));
                 // A place among others is worth telling.
-                outputs.extend(match (self.runs.len(), run.len()) {
+                all.extend(match (self.runs.len(), run.len()) {
                     (1, 1) => made?,
                     _ => made.with_context(|| format!("run {r}, step {s}"))?,
                 });
             }
         }
-        Ok(outputs)
+        Ok(all)
     }
 
     fn step(
@@ -116,7 +163,6 @@ impl Case {
         options: &Options,
         threads: &Arc<Threads>,
     ) -> Result<Vec<Tensor>> {
-        step.compares_every_output(graph.results().len())?;
         let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
         let inputs = self.read_inputs(step, &declared)?;
         let session = match session {
@@ -126,23 +172,24 @@ impl Case {
                 session.insert(plan.session_on(Arc::clone(threads)))
             }
         };
-        let outputs = session.run(&inputs)?;
+        Ok(session.run(&inputs)?)
+    }
+
+    /// Compares the outputs of a step with its goldens.
+    fn judge(&self, step: &Step, outputs: &[Tensor]) -> Result<()> {
         let mut pairs = Vec::new();
         for (got, expected) in outputs.iter().zip(&step.expected) {
             let file = self.dir.join(&expected.file);
             let golden = npy::read(&file, got.element_type(), Cast::Never)?;
             pairs.push((got, golden, expected.tolerance));
         }
-        match &self.property {
-            Some(property) => {
-                let pairs: Vec<_> = pairs.iter().map(|(g, e, _)| (*g, e)).collect();
-                property::check(property, &pairs)?;
-            }
-            None => pairs.iter().enumerate().try_for_each(|(i, (got, golden, tolerance))| {
-                compare(got, golden, *tolerance).with_context(|| format!("output {i}"))
-            })?,
+        if let Some(property) = &self.property {
+            let pairs: Vec<_> = pairs.iter().map(|(g, e, _)| (*g, e)).collect();
+            return property::check(property, &pairs);
         }
-        Ok(outputs)
+        pairs.iter().enumerate().try_for_each(|(i, (got, golden, tolerance))| {
+            compare(got, golden, *tolerance).with_context(|| format!("output {i}"))
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::finding::{Finding, counts, is_note, told};
 use crate::symbolic::{self, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{hint, json, lint, print, ranges, surgery};
+use crate::{hint, json, lint, print, ranges, sarif, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -34,6 +34,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         }
         Err(problems) => {
             let (list, source) = (problems.list(), problems.source_file());
+            write_sarif(args, list, source)?;
             if args.json {
                 json::print(&Report::new(Vec::new(), list, source))?;
             } else {
@@ -74,6 +75,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         all.extend(lint::weights(&graph));
     }
     Diagnostic::sort(&mut all);
+    write_sarif(args, &all, graph.source())?;
     if let Some(path) = &args.output {
         let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
         surgery::write(&fixed, &model, path)?;
@@ -124,6 +126,17 @@ fn chosen(args: &CheckArgs, layer: &Layer) -> bool {
     match &args.only {
         Some(pattern) => pattern.matches(&layer.name),
         None => args.all || layer.is("Parameter") || layer.is("Result"),
+    }
+}
+
+fn write_sarif(
+    args: &CheckArgs,
+    findings: &[Diagnostic],
+    source: &SourceFile,
+) -> Result<(), Failure> {
+    match &args.sarif {
+        Some(path) => sarif::write(path, findings, source).or_exit(Exit::Input),
+        None => Ok(()),
     }
 }
 

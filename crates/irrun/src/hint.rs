@@ -4,23 +4,34 @@ use crate::text::nearest;
 use ir::{Code, Diagnostics};
 use std::path::Path;
 
-/// `; did you mean "model.xml"?`, if a file that is not there has a name like one that is.
+/// ` (did you mean "x.npy"?)`, if a file that is not there has a name like one that is.
 pub fn file(path: &Path) -> String {
     let near = if path.exists() { None } else { near(path) };
-    near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default()
+    near.map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
 }
 
+/// A file beside it with the same ending and a name like its own, or the same name and an ending
+/// like its own.
 fn near(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
+    let (stem, ending) = parts(path)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let entries = std::fs::read_dir(dir.unwrap_or(Path::new("."))).ok()?.flatten();
-    let names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let near = nearest(name, names.iter().map(String::as_str))?;
+    let there: Vec<_> = entries.map(|entry| entry.path()).collect();
+    let named: Vec<(&str, &str)> = there.iter().filter_map(|path| parts(path)).collect();
+    let alike = named.iter().filter(|(_, other)| *other == ending).map(|(name, _)| *name);
+    let other = named.iter().filter(|(name, _)| *name == stem).map(|(_, other)| *other);
+    let name = match nearest(stem, alike) {
+        Some(name) => format!("{name}.{ending}"),
+        None => format!("{stem}.{}", nearest(ending, other)?),
+    };
     Some(match dir {
-        Some(dir) => dir.join(near).display().to_string(),
-        None => near.to_owned(),
+        Some(dir) => dir.join(name).display().to_string(),
+        None => name,
     })
+}
+
+fn parts(path: &Path) -> Option<(&str, &str)> {
+    Some((path.file_stem()?.to_str()?, path.extension()?.to_str()?))
 }
 
 /// Endings of files that OpenVINO's converter reads.
@@ -38,7 +49,8 @@ pub fn model(problems: &Diagnostics) -> String {
     let path = problems.source_file().path();
     let has = |code| problems.list().iter().any(|problem| problem.code == code);
     if has(Code::Unreadable) {
-        return file(path);
+        let near = if path.exists() { None } else { near(path) };
+        return near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
     }
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let ending = ending.to_ascii_lowercase();

@@ -19,7 +19,7 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
         r#"<testsuite name="irrun" tests="{}" failures="{failures}" skipped="{skipped}" time="{seconds:.3}">"#,
         tested.len()
     )?;
-    for Tested { dir, outcome, time } in tested {
+    for Tested { dir, outcome, time, .. } in tested {
         let (name, seconds) = (xml(&dir.display().to_string()), time.as_secs_f64());
         write!(out, r#"  <testcase classname="irrun" name="{name}" time="{seconds:.3}""#)?;
         match outcome {
@@ -28,7 +28,9 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
                 writeln!(out, "><failure message=\"{message}\"/></testcase>")?;
             }
             Outcome::Skipped => writeln!(out, "><skipped/></testcase>")?,
-            Outcome::Passed | Outcome::FailedAsExpected => writeln!(out, "/>")?,
+            Outcome::Passed | Outcome::Updated(_) | Outcome::FailedAsExpected => {
+                writeln!(out, "/>")?
+            }
         }
     }
     Ok(writeln!(out, "</testsuite>")?)
@@ -82,6 +84,7 @@ mod tests {
             dir: dir.into(),
             outcome,
             time: Duration::from_millis(1500),
+            digests: None,
         };
         let failed = Outcome::Failed("a < \"b\"\n100 %".to_owned());
         vec![of("a&b", Outcome::Passed), of("c,d", failed), of("e", Outcome::Skipped)]

@@ -1,0 +1,131 @@
+//! Digests of outputs, as text for version control: a hash, the shape, and enough statistics for
+//! people to see what became of a value. They pin a model without any golden arrays.
+
+use anyhow::{Context, Result, bail, ensure};
+use infer::PartialShape;
+use ir::ElementType;
+use runtime::Tensor;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the file begins with.
+const HEAD: &str = "# Digests of irrun test: case, output, type and shape, hash, statistics.\n";
+
+/// The digests of some cases: a line for each output, by the name of the case.
+#[derive(Debug, Default, PartialEq)]
+pub struct Digests(BTreeMap<String, Vec<String>>);
+
+impl Digests {
+    /// Reads a file; nothing if there is none and one is to be made.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not of its form.
+    pub fn read(path: &Path, may_be_missing: bool) -> Result<Digests> {
+        if may_be_missing && !path.exists() {
+            return Ok(Digests::default());
+        }
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("{} cannot be read; --update makes it", path.display()))?;
+        Digests::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    fn parse(text: &str) -> Result<Digests> {
+        let mut digests = Digests::default();
+        let lines = text.lines().enumerate();
+        for (i, line) in lines.filter(|(_, l)| !l.is_empty() && !l.starts_with('#')) {
+            let cut = line.split_once('\t').filter(|(_, rest)| rest.split('\t').count() == 4);
+            let (case, rest) = cut.with_context(|| {
+                format!("line {}: not case, output, type and shape, hash, statistics", i + 1)
+            })?;
+            digests.0.entry(case.to_owned()).or_default().push(rest.to_owned());
+        }
+        Ok(digests)
+    }
+
+    /// Puts the digests of a case in place of those there are.
+    pub fn set(&mut self, case: &str, lines: Vec<String>) {
+        self.0.insert(case.to_owned(), lines);
+    }
+
+    /// The file.
+    pub fn text(&self) -> String {
+        let mut text = HEAD.to_owned();
+        for (case, lines) in &self.0 {
+            lines.iter().for_each(|line| text.push_str(&format!("{case}\t{line}\n")));
+        }
+        text
+    }
+
+    /// Compares the digests of a case with those that are known.
+    ///
+    /// # Errors
+    /// The first output that is another, as it is and as it was.
+    pub fn compare(&self, case: &str, lines: &[String]) -> Result<()> {
+        let Some(known) = self.0.get(case) else {
+            bail!("there is no digest of it; --update adds what it gives now");
+        };
+        for (line, known) in lines.iter().zip(known) {
+            if line != known {
+                bail!("the digest differs: {}; it was {}", shown(line), shown(known));
+            }
+        }
+        let (now, then) = (lines.len(), known.len());
+        ensure!(now == then, "it has {now} outputs in all steps, but digests of {then}");
+        Ok(())
+    }
+}
+
+fn shown(line: &str) -> String {
+    line.replace('\t', " ")
+}
+
+/// A line for each output.
+pub fn of(outputs: &[Tensor]) -> Vec<String> {
+    outputs.iter().enumerate().map(|(i, tensor)| line(i, tensor)).collect()
+}
+
+fn line(index: usize, tensor: &Tensor) -> String {
+    let hash = match tensor.as_strings() {
+        Some(strings) => farmhash::fingerprint64(strings.join("\0").as_bytes()),
+        None => farmhash::fingerprint64(&tensor.bytes()),
+    };
+    let shape = PartialShape::fixed(tensor.sizes());
+    let stats = statistics(tensor);
+    format!("{index}\t{}{shape}\t{hash:016x}\t{stats}", tensor.element_type())
+}
+
+/// Least, greatest and mean value, and how many are NaN.
+fn statistics(tensor: &Tensor) -> String {
+    let wide = runtime::convert(tensor, ElementType::F64);
+    let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+    let numbers: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
+    if numbers.is_empty() {
+        return format!("{} NaN", values.len());
+    }
+    let min = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let nans = values.len() - numbers.len();
+    format!("min {min:.4e} max {max:.4e} mean {mean:.4e} NaN {nans}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_as_they_are_written() {
+        let tensor = Tensor::from_vec(&[2], vec![1f32, f32::NAN]).unwrap();
+        let other = Tensor::from_vec(&[2], vec![1f32, -0.5]).unwrap();
+        let mut digests = Digests::default();
+        digests.set("cases/a b", of(&[tensor.clone()]));
+        let read = Digests::parse(&digests.text()).unwrap();
+        assert_eq!(read, digests);
+        assert!(read.compare("cases/a b", &of(&[tensor.clone()])).is_ok());
+        let said = read.compare("cases/a b", &of(&[other])).unwrap_err().to_string();
+        assert!(said.contains("mean 2.5000e-1") && said.contains("NaN 1"), "{said}");
+        assert!(read.compare("cases/a b", &of(&[tensor.clone(), tensor])).is_err());
+        assert!(read.compare("cases/c", &[]).unwrap_err().to_string().contains("--update"));
+        assert!(Digests::parse("a\tb\n").is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! `irrun test MODEL --record DIR`: a case folder of what a model gives now.
+
+use crate::args::TestArgs;
+use crate::bind::{self, Declared, Port};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::text::plural;
+use crate::{npy, out, print, run};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use infer::PartialShape;
+use ir::Graph;
+use runtime::{Options, Tensor};
+use serde::Serialize;
+use std::path::Path;
+
+/// `case.json` as it is recorded.
+#[derive(Serialize)]
+struct CaseJson {
+    name: String,
+    inputs: Vec<PortJson>,
+    outputs: Vec<PortJson>,
+}
+
+/// An input or output.
+#[derive(Serialize)]
+struct PortJson {
+    name: String,
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtol: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atol: Option<f64>,
+}
+
+impl PortJson {
+    fn new((port, tensor): (&Port, &Tensor)) -> PortJson {
+        PortJson {
+            name: port.shown().to_owned(),
+            element_type: tensor.element_type().name(),
+            shape: tensor.sizes().to_vec(),
+            rtol: None,
+            atol: None,
+        }
+    }
+}
+
+/// Runs a model and makes a case folder of its inputs and outputs.
+///
+/// # Errors
+/// As running it; and when there is a case already, or the folder cannot be written.
+pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Failure> {
+    let model = model(args, dir).or_exit(Exit::Usage)?;
+    let model = bind::model_file(model);
+    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let declared = Declared::new(&graph, &[])?;
+    let inputs = bind::read_inputs(&args.input, &[], &declared, false)?;
+    let plan = run::plan(&graph, &inputs, &[], options)?;
+    let threads = std::sync::Arc::new(run::threads(args.threads));
+    let outputs = plan.session_on(threads).run(&inputs).or_exit(Exit::Running)?;
+    write(&graph, &model, dir, (&inputs, &outputs), &declared, args).or_exit(Exit::Input)?;
+    let (given, made) = (plural(inputs.len(), "input"), plural(outputs.len(), "output"));
+    print::line(format_args!("recorded {}: {given}, {made}", dir.display()))?;
+    for (port, tensor) in bind::outputs(&graph).iter().zip(&outputs) {
+        let (name, shape) = (port.shown(), PartialShape::fixed(tensor.sizes()));
+        print::line(format_args!("  {name}: {}{shape}", tensor.element_type()))?;
+    }
+    Ok(Exit::Good)
+}
+
+/// The model to record, where a case is not there already.
+fn model<'a>(args: &'a TestArgs, dir: &Path) -> Result<&'a Path> {
+    let [model] = &args.dirs[..] else {
+        bail!("--record makes a case of one model; give one MODEL.xml");
+    };
+    ensure!(
+        !dir.join("case.json").exists(),
+        "{0} has a case.json already; `irrun test {0} --update` renews its goldens",
+        dir.display()
+    );
+    Ok(model)
+}
+
+fn write(
+    graph: &Graph,
+    model: &Path,
+    dir: &Path,
+    (inputs, outputs): (&[Tensor], &[Tensor]),
+    declared: &Declared,
+    args: &TestArgs,
+) -> Result<()> {
+    let made = std::fs::create_dir_all(dir);
+    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    for file in [model.to_owned(), model.with_extension("bin")] {
+        let to = dir.join("model").with_extension(file.extension().unwrap_or_default());
+        if file.exists() && !out::is_same(&file, &to) {
+            std::fs::copy(&file, &to)
+                .with_context(|| format!("{} cannot be copied", to.display()))?;
+        }
+    }
+    for (name, tensors) in [("input", inputs), ("expected", outputs)] {
+        for (i, tensor) in tensors.iter().enumerate() {
+            let path = dir.join(format!("{name}_{i}.npy"));
+            out::write_whole(&path, |file| npy::write(tensor, file))?;
+        }
+    }
+    let ports = bind::outputs(graph);
+    let output = |(port, tensor): (&Port, &Tensor)| {
+        let tolerance = args.tolerance.of(|name| port.is(name));
+        let is_real = tensor.element_type().is_real();
+        // Other builds may add in another order; integers and exact types have no such excuse.
+        let (rtol, atol) = match args.tolerance.is_empty() {
+            true if is_real => (1e-4, 1e-5),
+            _ => (tolerance.rtol, tolerance.atol),
+        };
+        PortJson { rtol: Some(rtol), atol: Some(atol), ..PortJson::new((port, tensor)) }
+    };
+    let case = CaseJson {
+        name: graph.name().to_owned(),
+        inputs: declared.ports.iter().zip(inputs).map(PortJson::new).collect(),
+        outputs: ports.iter().zip(outputs).map(output).collect(),
+    };
+    // The last file: a folder that is not complete is no case.
+    let text = serde_json::to_string_pretty(&case).map_err(|e| anyhow!(e))?;
+    out::write_whole(&dir.join("case.json"), |file| Ok(writeln!(file, "{text}")?))
+}
