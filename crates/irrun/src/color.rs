@@ -40,9 +40,9 @@ const COLORED: &[(&str, &str)] = &[
 pub fn colored(text: &str) -> String {
     let line = |line: &str| match COLORED.iter().find(|(start, _)| line.starts_with(start)) {
         Some((start, color)) => {
-            let len = if start.starts_with("FAILED") { start.len() - 1 } else { 0 };
-            let end = if len > 0 { len } else { line.find(':').unwrap_or(line.len()) };
-            let (word, rest) = line.split_at(end);
+            // A finding up to its colon, an outcome alone.
+            let end = line.find(':').filter(|_| !start.starts_with("FAILED"));
+            let (word, rest) = line.split_at(end.unwrap_or(start.trim_end().len()));
             format!("\x1b[{color}m{word}\x1b[0m{rest}")
         }
         None => line.to_owned(),

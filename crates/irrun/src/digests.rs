@@ -87,7 +87,7 @@ pub fn of(outputs: &[Tensor]) -> Vec<String> {
 fn line(index: usize, tensor: &Tensor) -> String {
     let hash = match tensor.as_strings() {
         Some(strings) => farmhash::fingerprint64(strings.join("\0").as_bytes()),
-        None => farmhash::fingerprint64(&tensor.bytes()),
+        None => farmhash::fingerprint64(tensor.bytes()),
     };
     let shape = PartialShape::fixed(tensor.sizes());
     let stats = statistics(tensor);
@@ -118,10 +118,10 @@ mod tests {
         let tensor = Tensor::from_vec(&[2], vec![1f32, f32::NAN]).unwrap();
         let other = Tensor::from_vec(&[2], vec![1f32, -0.5]).unwrap();
         let mut digests = Digests::default();
-        digests.set("cases/a b", of(&[tensor.clone()]));
+        digests.set("cases/a b", of(std::slice::from_ref(&tensor)));
         let read = Digests::parse(&digests.text()).unwrap();
         assert_eq!(read, digests);
-        assert!(read.compare("cases/a b", &of(&[tensor.clone()])).is_ok());
+        assert!(read.compare("cases/a b", &of(std::slice::from_ref(&tensor))).is_ok());
         let said = read.compare("cases/a b", &of(&[other])).unwrap_err().to_string();
         assert!(said.contains("mean 2.5000e-1") && said.contains("NaN 1"), "{said}");
         assert!(read.compare("cases/a b", &of(&[tensor.clone(), tensor])).is_err());

@@ -34,15 +34,14 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
             // What is like f16 by its letters is not like it in any other way.
             error.remove(ContextKind::SuggestedValue);
         }
-        match (error.kind(), error.get(ContextKind::InvalidArg)) {
-            (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
-                let tip = known_elsewhere(flag).map(|tip| StyledStr::from(tip.to_owned()));
-                if let Some(tip) = tip {
-                    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-                    error.remove(ContextKind::SuggestedArg);
-                }
-            }
-            _ => {}
+        let flag = match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+            _ => return error,
+        };
+        if let Some(tip) = known_elsewhere(flag) {
+            let tips = vec![StyledStr::from(tip.to_owned())];
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+            error.remove(ContextKind::SuggestedArg);
         }
         error
     })

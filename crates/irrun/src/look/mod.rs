@@ -70,7 +70,7 @@ impl Look {
         tolerance: &crate::compare::tolerance::ToleranceArgs,
         graph: &Graph,
     ) -> Result<Look, Failure> {
-        for path in args.written().filter(|path| !crate::npz::is_named(path)) {
+        if let Some(path) = args.written().find(|path| !crate::npz::is_named(path)) {
             let error = anyhow!("{}: values of layers go into an .npz", path.display());
             return Err(Failure { exit: Exit::Usage, error });
         }
