@@ -10,6 +10,7 @@ use crate::extract::ExtractArgs;
 use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
 use crate::look::LookArgs;
+use crate::random::RandomArgs;
 use crate::reduce::ReduceArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
 use crate::text::Glob;
@@ -104,6 +105,9 @@ pub struct RunArgs {
     /// each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
     pub output: Vec<OsString>,
+    /// Values for inputs that are not given.
+    #[command(flatten)]
+    pub random: RandomArgs,
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,

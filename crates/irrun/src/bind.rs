@@ -282,6 +282,20 @@ pub fn read_inputs(
     declared: &Declared,
     cast: bool,
 ) -> Result<Vec<Tensor>, Failure> {
+    let given = given_inputs(args, texts, declared, cast)?;
+    complete(given, declared).or_exit(Exit::Usage)
+}
+
+/// As [`read_inputs`], with nothing for inputs that are not given.
+///
+/// # Errors
+/// As there, but for those.
+pub fn given_inputs(
+    args: &[OsString],
+    texts: &[String],
+    declared: &Declared,
+    cast: bool,
+) -> Result<Vec<Option<Tensor>>, Failure> {
     let ports = &declared.ports;
     let mut tensors: Vec<Option<Tensor>> = vec![None; ports.len()];
     for arg in args {
@@ -311,7 +325,7 @@ pub fn read_inputs(
         check(port, &tensor, declared).or_exit(Exit::Input)?;
         tensors[port] = Some(tensor);
     }
-    complete(tensors, declared).or_exit(Exit::Usage)
+    Ok(tensors)
 }
 
 /// The input that `--text` is for, and what it holds.
@@ -444,7 +458,11 @@ fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
     bail!("input {port} ({name}) takes {takes}, but {held}")
 }
 
-fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
+/// The tensors of all inputs.
+///
+/// # Errors
+/// Every input that is not given.
+pub fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
     let missing: Vec<usize> = (0..tensors.len()).filter(|&i| tensors[i].is_none()).collect();
     if missing.is_empty() {
         return Ok(tensors.into_iter().flatten().collect());

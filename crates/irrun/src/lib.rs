@@ -36,6 +36,7 @@ pub mod out;
 pub mod print;
 pub mod profile;
 pub mod property;
+pub mod random;
 pub mod ranges;
 pub mod record;
 pub mod reduce;

@@ -10,7 +10,7 @@ use crate::look::{Look, steps};
 use crate::profile::LayerTime;
 use crate::table::table;
 use crate::text::plural;
-use crate::{json, limits, npy, npz, out, print, profile, state};
+use crate::{json, limits, npy, npz, out, print, profile, random, state};
 use anyhow::{Context, Result, anyhow};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
@@ -46,6 +46,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
     let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
+    let expected = Expected::open(&args.expect, &ports)?;
+    let mut given = bind::given_inputs(&args.input, &args.text, &declared, args.cast)?;
+    random::fill(&args.random, &mut given, &declared)?;
+    let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;
     files_are_apart(args, &model, (&declared, &ports), &targets).or_exit(Exit::Usage)?;
     let values = match &args.state {
         Some(path) => state::load(path, &graph)?,
@@ -124,6 +128,7 @@ fn files_are_apart(
     let mut written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
     written.extend(args.save_state.as_deref());
     written.extend(args.look.written().map(PathBuf::as_path));
+    written.extend(args.random.save_inputs.as_deref());
     if written.is_empty() {
         return Ok(());
     }
