@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test check conformance release bench operations schemas fixtures picture static aarch64
+.PHONY: run test embedding mutations check conformance release bench operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -13,6 +13,16 @@ run:
 test:
 	cargo test --workspace
 	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet --workspace --lib; done
+
+# A project outside of the workspace, built as the README says in its dev and its release profile.
+embedding:
+	cargo test --workspace --test embedding -- --include-ignored
+
+# Other and more changes of every fixture than the tests try; SEED and COUNT choose them.
+SEED ?= 2
+COUNT ?= 50
+mutations:
+	MUTATIONS=$(COUNT) MUTATION_SEED=$(SEED) cargo test --workspace --test mutations -- --nocapture
 
 check:
 	cargo fmt --all --check

@@ -10,9 +10,19 @@ pub fn file(path: &Path) -> String {
     near.map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
 }
 
-/// A file beside it with the same ending and a name like its own, or the same name and an ending
-/// like its own.
+/// The path with the first part of it that is not there corrected.
 fn near(path: &Path) -> Option<String> {
+    let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.exists();
+    let missing = path.ancestors().filter(is_missing).last()?;
+    let rest = path.strip_prefix(missing).ok()?;
+    let found = missing.with_file_name(beside(missing)?);
+    let whole = if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+    Some(whole.display().to_string())
+}
+
+/// The name of a file or directory beside it with the same ending and a name like its own, or the
+/// same name and an ending like its own.
+fn beside(path: &Path) -> Option<String> {
     let (stem, ending) = parts(path)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let entries = std::fs::read_dir(dir.unwrap_or(Path::new("."))).ok()?.flatten();
@@ -20,18 +30,17 @@ fn near(path: &Path) -> Option<String> {
     let named: Vec<(&str, &str)> = there.iter().filter_map(|path| parts(path)).collect();
     let alike = named.iter().filter(|(_, other)| *other == ending).map(|(name, _)| *name);
     let other = named.iter().filter(|(name, _)| *name == stem).map(|(_, other)| *other);
-    let name = match nearest(stem, alike) {
+    Some(match nearest(stem, alike) {
+        Some(name) if ending.is_empty() => name.to_owned(),
         Some(name) => format!("{name}.{ending}"),
         None => format!("{stem}.{}", nearest(ending, other)?),
-    };
-    Some(match dir {
-        Some(dir) => dir.join(name).display().to_string(),
-        None => name,
     })
 }
 
+/// Name and ending, which a directory mostly lacks.
 fn parts(path: &Path) -> Option<(&str, &str)> {
-    Some((path.file_stem()?.to_str()?, path.extension()?.to_str()?))
+    let ending = path.extension().map_or(Some(""), |ending| ending.to_str())?;
+    Some((path.file_stem()?.to_str()?, ending))
 }
 
 /// Endings of files that OpenVINO's converter reads.

@@ -45,8 +45,6 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
-    let tensors = bind::read_inputs(&args.input, &args.text, &declared, args.cast)?;
-    let expected = Expected::open(&args.expect, &ports)?;
     let mut given = bind::given_inputs(&args.input, &args.text, &declared, args.cast)?;
     random::fill(&args.random, &mut given, &declared)?;
     let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;

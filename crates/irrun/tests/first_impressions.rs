@@ -25,6 +25,8 @@ fn mistyped_paths_and_other_formats() {
     let room = Room::new();
     says(&room, "modle.xml -i x.npy", 3, &["; did you mean \"model.xml\"?"]);
     says(&room, "check ./modle.xml", 3, &["; did you mean \"./model.xml\"?"]);
+    room.write("nets/small/model.xml", b"");
+    says(&room, "check netz/small", 3, &["; did you mean \"nets/small\"?"]);
     room.write("image.npy", &room.read("x.npy"));
     says(&room, "model.xml -i imgae.npy", 4, &["(did you mean \"image.npy\"?)"]);
     says(&room, "model.xml -i image.npz", 4, &["(did you mean \"image.npy\"?)"]);

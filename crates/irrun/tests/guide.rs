@@ -7,10 +7,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The pages are read in a directory with the models of the repository, an input and an output.
-#[test]
+/// A directory with the models of the repository, an input, its output, and a broken model.
 #[cfg(unix)]
-fn commands_of_the_guide() {
+fn room() -> tempfile::TempDir {
     let room = tempfile::tempdir().unwrap();
     for name in ["models", "fixtures"] {
         std::os::unix::fs::symlink(root().join(name), room.path().join(name)).unwrap();
@@ -18,11 +17,52 @@ fn commands_of_the_guide() {
     let case = root().join("models/swin_block");
     fs::copy(case.join("input_0.npy"), room.path().join("x.npy")).unwrap();
     fs::copy(case.join("expected_0.npy"), room.path().join("ref.npy")).unwrap();
+    fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
+    room
+}
+
+#[test]
+#[cfg(unix)]
+fn commands_of_the_pages() {
+    let room = room();
     std::env::set_current_dir(room.path()).unwrap();
     let cases = trycmd::TestCases::new();
     cases.register_bin("irrun", Path::new(env!("CARGO_BIN_EXE_irrun")));
     cases.case(root().join("docs/guide/*.md"));
     cases.run();
+}
+
+/// Rows of tables that end with a command and its exit code.
+#[test]
+#[cfg(unix)]
+fn commands_of_the_tables() {
+    let room = room();
+    let dir = Path::new(env!("CARGO_BIN_EXE_irrun")).parent().unwrap();
+    let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap_or_default());
+    let page = fs::read_to_string(root().join("docs/guide/features.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let code = cells.last()?.trim_end_matches(" |").parse::<i32>().ok()?;
+        let command = cells.iter().rev().nth(1)?.trim_matches('`');
+        Some((command.to_owned(), code))
+    });
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (command, code) in rows {
+        let shell = std::process::Command::new("sh")
+            .args(["-c", &command])
+            .env("PATH", &path)
+            .current_dir(room.path())
+            .output()
+            .unwrap();
+        count += 1;
+        if shell.status.code() != Some(code) {
+            let said = String::from_utf8_lossy(&shell.stderr).into_owned();
+            wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
+        }
+    }
+    assert_eq!(count, 35);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Links of a page that are paths, without what follows `#`.

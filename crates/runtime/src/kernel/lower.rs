@@ -164,15 +164,18 @@ impl<'a> LowerCx<'a> {
         self.values.get(input).and_then(Option::as_ref).ok_or(LowerError::NeedsValue(input))
     }
 
-    /// The values of an input of any integral type.
+    /// The values of an input of integers, or of what its rule takes for integers: truth values, and
+    /// numbers, whose fraction is cut off.
     ///
     /// # Errors
-    /// As [`LowerCx::value`], and for inputs that are not integers.
+    /// As [`LowerCx::value`], and for inputs of another type.
     pub fn ints(&self, input: usize) -> Result<Vec<i64>, LowerError> {
         let tensor = self.value(input)?;
         let element_type = tensor.element_type();
-        let is_integer = element_type.is_integral() || element_type == ElementType::Boolean;
-        let wide = is_integer.then(|| convert_tensor(tensor, ElementType::I64).ok()).flatten();
+        let is_whole = element_type.is_integral() || element_type == ElementType::Boolean;
+        let wide = (is_whole || element_type.is_real())
+            .then(|| convert_tensor(tensor, ElementType::I64).ok())
+            .flatten();
         let values = wide.and_then(|wide| wide.as_slice().map(<[i64]>::to_vec));
         values.ok_or_else(|| LowerError::element_type(input, element_type))
     }
