@@ -62,8 +62,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
-        let did_nothing = |line: &&String| line.starts_with("pass ") && line.ends_with(": 0");
-        plan.explain().iter().filter(|line| !did_nothing(line)).for_each(print::note);
+        let did_nothing = |line: &str| line.starts_with("pass ") && line.ends_with(": 0");
+        let mut lines = plan.explain();
+        lines.retain(|line| !did_nothing(line));
+        if lines.is_empty() {
+            print::note("nothing is computed: the outputs are parts of the inputs");
+        }
+        lines.iter().for_each(print::note);
     }
     let mut session = ManuallyDrop::new(plan.session_on(threads));
     for (id, value) in values {

@@ -248,7 +248,7 @@ fn outputs_that_cannot_be_written() {
     // A directory in which nobody can make a file.
     if cfg!(target_os = "linux") {
         let path = "/proc/y.npy cannot be written: ";
-        for args in ["model.xml --input x.npy --output", "graph model.xml --output"] {
+        for args in ["model.xml --input x.npy --output", "graph model.xml --format dot --output"] {
             let outcome = room.irrun(&format!("{args} /proc/y.npy"));
             assert_eq!(outcome.code, 4, "{}", outcome.report());
             let reason = outcome.stderr.strip_prefix(&format!("error: {path}"));

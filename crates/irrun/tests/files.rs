@@ -30,9 +30,12 @@ fn what_is_read_is_not_overwritten() {
     let room = Room::new();
     std::fs::create_dir(room.path("d")).unwrap();
     for (args, because) in [
-        ("graph model.xml -o model.xml", "model.xml is the model, which would be overwritten"),
-        ("graph . -o d/../model.xml", "is the model"),
-        ("graph model.xml -o ./model.bin", "is the weights of the model"),
+        (
+            "graph model.xml --format dot -o model.xml",
+            "model.xml is the model, which would be overwritten",
+        ),
+        ("graph . --format dot -o d/../model.xml", "is the model"),
+        ("graph model.xml --format dot -o ./model.bin", "is the weights of the model"),
         (&format!("{RUN} -o x.npy"), "x.npy is an input"),
         (&format!("{RUN} -o d/../x.npy"), "is an input"),
         ("model.xml -i x:0=./x.npy -o y=x.npy", "is an input"),

@@ -84,6 +84,8 @@ impl Format {
         let Some(path) = &args.output else { return Ok(Format::Dot) };
         let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match ending.as_str() {
+            // As without a file: a device or a pipe has no ending.
+            "" => Ok(Format::Dot),
             "html" | "htm" => Ok(Format::Html),
             "svg" => Ok(Format::Svg),
             "dot" | "gv" => Ok(Format::Dot),

@@ -280,35 +280,35 @@ pub(crate) unsafe fn finish(
 
 /// Whether all of these are done before a block leaves the registers.
 pub fn are_absorbed<C: Copy, M: Copy, B, Q>(post_ops: &[PostOpOf<C, M, B, Q>]) -> bool {
-    absorbed(post_ops).1.is_empty()
+    absorbed(post_ops).rest.is_empty()
 }
 
 /// The first post-ops that are done before a block leaves the registers: a bias, a matrix, and an
 /// activation, in this order; and the others.
-fn absorbed<C: Copy, M: Copy, B, Q>(
-    post_ops: &[PostOpOf<C, M, B, Q>],
-) -> (Absorbed<C, M>, &[PostOpOf<C, M, B, Q>]) {
-    let mut first = Absorbed { bias: None, add: None, activation: Activation::Identity };
-    let mut rest = post_ops;
-    if let [PostOpOf::Add(Operand::Columns(values)), after @ ..] = rest {
-        (first.bias, rest) = (Some(*values), after);
+fn absorbed<C: Copy, M: Copy, B, Q>(post_ops: &[PostOpOf<C, M, B, Q>]) -> Absorbed<'_, C, M, B, Q> {
+    let activation = Activation::Identity;
+    let mut first = Absorbed { bias: None, add: None, activation, rest: post_ops };
+    if let [PostOpOf::Add(Operand::Columns(values)), after @ ..] = first.rest {
+        (first.bias, first.rest) = (Some(*values), after);
     }
-    if let [PostOpOf::Add(Operand::Matrix(matrix)), after @ ..] = rest {
-        (first.add, rest) = (Some(*matrix), after);
+    if let [PostOpOf::Add(Operand::Matrix(matrix)), after @ ..] = first.rest {
+        (first.add, first.rest) = (Some(*matrix), after);
     }
-    if let [PostOpOf::Apply(function), after @ ..] = rest
+    if let [PostOpOf::Apply(function), after @ ..] = first.rest
         && let Some(activation) = Activation::of(*function)
     {
-        (first.activation, rest) = (activation, after);
+        (first.activation, first.rest) = (activation, after);
     }
-    (first, rest)
+    first
 }
 
 /// What [`absorbed`] finds.
-struct Absorbed<C, M> {
+struct Absorbed<'o, C, M, B, Q> {
     bias: Option<C>,
     add: Option<M>,
     activation: Activation,
+    /// The others.
+    rest: &'o [PostOpOf<C, M, B, Q>],
 }
 
 /// The post-ops of a block that are done in registers, in this order.
@@ -343,7 +343,7 @@ pub(crate) struct RegisterPostOps<'a> {
 impl<'a> RegisterPostOps<'a> {
     /// The first post-ops, as far as they are of this kind, and the others.
     pub(crate) fn of<'s>(post_ops: &'s [PostOp<'a>]) -> (RegisterPostOps<'a>, &'s [PostOp<'a>]) {
-        let (Absorbed { bias, add, activation }, rest) = absorbed(post_ops);
+        let Absorbed { bias, add, activation, rest } = absorbed(post_ops);
         (RegisterPostOps { bias, add, activation }, rest)
     }
 
