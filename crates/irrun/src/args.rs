@@ -157,7 +157,7 @@ pub struct CheckArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
-    /// A size for a name in --shape, such as N in 'x[N,3,224,224]'.
+    /// A size for a name in --shape, such as N in `x[N,3,224,224]`.
     #[arg(long, value_name = "N=4")]
     pub set: Vec<String>,
     /// Shapes whose sizes are all to work: up to 4096 of them are tried, one by one.

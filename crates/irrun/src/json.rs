@@ -1,6 +1,6 @@
 //! What programs read: every `--json` is a type that serde writes, and its JSON Schema stands in
 //! `docs/schema/`. A new report is a `struct` with `Serialize` and `JsonSchema`, a call of
-//! [`print`], and a row of [`SCHEMAS`].
+//! [`print()`], and a row of [`SCHEMAS`].
 
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;

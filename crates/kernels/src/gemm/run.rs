@@ -25,7 +25,7 @@ impl Gemm<'_> {
     /// Computes the product in f32 or bf16, as the target is.
     ///
     /// # Panics
-    /// When a slice is too short. Results can be bf16 only if the [`Precision::keeps_pairs`] and the
+    /// When a slice is too short. Results can be bf16 only if the `Precision::keeps_pairs` and the
     /// post-ops [`are_absorbed`].
     pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());

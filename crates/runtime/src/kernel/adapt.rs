@@ -12,7 +12,7 @@ use ir::ElementType;
 /// Chooses the kernel of an operation of the graph.
 ///
 /// # Errors
-/// As [`Lower::lower`], and for outputs that there is no memory for.
+/// As `Lower::lower`, and for outputs that there is no memory for.
 pub(crate) fn lower_operation(
     op: &dyn Op,
     lower: LowerFn,

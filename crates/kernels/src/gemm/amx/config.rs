@@ -74,7 +74,7 @@ impl TileConfig {
     /// Prepares tiles for a block.
     ///
     /// # Safety
-    /// [`has_tiles`]; there are at most 16 rows of each, and at least one in the first tile, of at
+    /// `has_tiles`; there are at most 16 rows of each, and at least one in the first tile, of at
     /// most [`TILE_ROW_BYTES`], in fours.
     pub(crate) unsafe fn prepare(&mut self, block: &RowBlock) {
         let RowBlock { rows, bytes, .. } = *block;

@@ -136,7 +136,7 @@ pub(super) unsafe fn multiply(
 /// they stand for, and come in time without being asked for.
 ///
 /// # Safety
-/// As [`multiply`]; [`has_byte_tiles`].
+/// As [`multiply`]; `has_byte_tiles`.
 pub(crate) unsafe fn multiply_bytes(
     block: &RowBlock,
     panel: *const u8,

@@ -13,7 +13,7 @@ use crate::gemm::source::{Source, Strides};
 /// panel has `W` vectors.
 ///
 /// # Safety
-/// As [`run`], where the instruction set of `V` is available.
+/// As `microkernel::run`, where the instruction set of `V` is available.
 #[inline(always)]
 pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &MicrokernelArgs,
@@ -372,7 +372,7 @@ macro_rules! rows {
 pub(crate) use rows;
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
@@ -388,7 +388,7 @@ pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
@@ -404,7 +404,7 @@ pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
@@ -420,7 +420,7 @@ pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
@@ -445,7 +445,7 @@ pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Portable;
