@@ -87,7 +87,8 @@ fn in_one_type(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node
 }
 
 /// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed,
-/// if it has nothing of f16 or its types are part of what it does.
+/// if it had nothing of f16 or its types are part of what it does. Conversions to f32 and
+/// comparisons read what is f32 now as it is.
 fn widen_node(
     rewriter: &mut GraphRewriter<'_>,
     node: &mut Node,
@@ -95,7 +96,9 @@ fn widen_node(
     converted: &mut Converted,
 ) -> Option<()> {
     let is_f16 = |net: &Net, v: &ValueId| net.values[*v].fact.element_type == F16;
-    let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(rewriter.net, v));
+    let is_widened = |v: &ValueId| converted.widened.contains(v);
+    let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(rewriter.net, v))
+        || node.inputs.iter().any(is_widened);
     let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
     let is_variable = node.is::<Variable>().is_some();
     let op = node.op().filter(|_| has_f16 && !bodies && !is_variable)?;
