@@ -38,6 +38,23 @@ fn nothing_overflows_between_operations() {
 }
 
 #[test]
+fn a_convert_to_f32_reads_what_is_not_rounded() {
+    let mut g = GraphBuilder::new("wide");
+    let x = g.parameter("x", ElementType::F16, "2");
+    let square = binary(&mut g, "Multiply", x, x);
+    let wide = g.layer("Convert", "opset1").attribute("destination_type", "f32");
+    let wide = wide.inputs(&[square]).output();
+    let factor = g.constant_f32(&[1], &[0.001]);
+    let product = binary(&mut g, "Multiply", wide, factor);
+    let narrow = g.layer("Convert", "opset1").attribute("destination_type", "f16");
+    let y = narrow.inputs(&[product]).output();
+    let graph = finished(g, y);
+    // 300² · 0.001 is 90, and 300² is more than f16 holds.
+    assert_eq!(run(&graph, true, &[0x5cb0, 0x4000]), [0x55a0, 0x1c19]);
+    assert_eq!(run(&graph, false, &[0x5cb0, 0x4000]), [0x7c00, 0x1c19]);
+}
+
+#[test]
 fn a_convert_to_f16_rounds_nothing_but_an_output() {
     let mut g = GraphBuilder::new("convert");
     let x = g.parameter("x", ElementType::F16, "1");
