@@ -35,7 +35,7 @@ fn the_program_of_the_readme_runs_where_nothing_is_optimised() {
     run(&build(&[]).join("debug"));
 }
 
-/// In `.ci/run` alone: it takes minutes to build.
+/// By `make embedding` alone: it takes minutes to build.
 #[test]
 #[ignore = "takes minutes to build"]
 fn the_program_of_the_readme_runs_in_release() {

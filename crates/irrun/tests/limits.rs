@@ -68,7 +68,7 @@ fn an_interrupted_run_names_its_layer() {
             command.current_dir(room.path(".")).stderr(Stdio::piped()).stdout(Stdio::null());
         let child = command.spawn().unwrap();
         // It has begun by then, or its signals end it as those of any process: then it fails below.
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_secs(1));
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status().unwrap();
         assert!(sent.success());
