@@ -65,6 +65,12 @@ impl Case {
         Case { op_type, version, attrs: Vec::new(), inputs: Vec::new(), nominal: false }
     }
 
+    /// A layer of OpenVINO Tokenizers whose inputs have these types and shapes.
+    pub fn of_shapes(op_type: &'static str, inputs: &[(ElementType, &str)]) -> Case {
+        let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
+        Case::of(op_type, "extension").inputs(inputs)
+    }
+
     /// With an attribute.
     pub fn attr(mut self, name: &str, value: &str) -> Case {
         self.attrs.push((name.to_owned(), value.to_owned()));

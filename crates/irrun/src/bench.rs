@@ -4,6 +4,7 @@ use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::profile::{self, LayerTime, ms};
 use crate::table::table;
 use crate::{json, limits, print};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let given = !args.input.is_empty() || !args.common.shape.is_empty();
     let is_case = !given && args.model.join("case.json").is_file();
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
     let graph = graph?;
     let steps = match is_case {

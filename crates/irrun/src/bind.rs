@@ -19,51 +19,6 @@ pub fn input_files(args: &[OsString], declared: &Declared) -> impl Iterator<Item
     args.iter().map(|arg| split(arg, &declared.ports).1.to_owned())
 }
 
-/// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml`.
-pub fn model_file(path: &Path) -> PathBuf {
-    if !path.is_dir() {
-        return path.to_owned();
-    }
-    let named = path.join("model.xml");
-    let mut models = models_in(path).into_iter().filter(|_| !named.exists());
-    match (models.next(), models.next()) {
-        (Some(only), None) => only,
-        _ => named,
-    }
-}
-
-/// The `.xml` files of a directory; none if it cannot be read.
-fn models_in(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_xml = |path: &PathBuf| path.extension().is_some_and(|e| e == "xml");
-    entries.map(|entry| entry.path()).filter(is_xml).collect()
-}
-
-/// The layer that a name or an id means; a name goes before an id, and the tensor names of its
-/// outputs are names of a layer as well.
-///
-/// # Errors
-/// With the name that was probably meant.
-pub fn layer(graph: &Graph, key: &str) -> Result<usize> {
-    let layers = graph.layers();
-    let named = |l: &Layer| l.outputs.iter().any(|port| port.names.iter().any(|n| n == key));
-    let by_id = || key.parse().ok().and_then(|id| graph.find(id));
-    let found = layers.iter().position(|l| l.name == key);
-    let found = found.or_else(|| layers.iter().position(named)).or_else(by_id);
-    found.with_context(|| {
-        // People leave out the scopes.
-        let ends = layers
-            .iter()
-            .map(|l| l.name.as_str())
-            .find(|name| name.strip_suffix(key).is_some_and(|rest| rest.ends_with(['/', '.'])));
-        let near = ends.or_else(|| nearest(key, layers.iter().map(|l| l.name.as_str())));
-        match near {
-            Some(near) => format!("there is no layer \"{key}\"; did you mean \"{near}\"?"),
-            None => format!("there is no layer \"{key}\"; `irrun check --all` lists the layers"),
-        }
-    })
-}
-
 /// An input or output as people may name it.
 #[derive(Clone, Debug)]
 pub struct Port {

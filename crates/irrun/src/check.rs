@@ -2,9 +2,10 @@
 //! Nothing is executed.
 
 use crate::args::CheckArgs;
-use crate::bind::{self, Declared};
+use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{Finding, counts, is_note, told};
+use crate::locate;
 use crate::symbolic::{self, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
@@ -26,7 +27,7 @@ const HEAP: usize = 8 << 20;
 /// When there is no such file, or a flag is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     runtime::prefer_large_heap(HEAP);
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let graph = match ir::read(&model) {
         Ok(graph) => graph,
         Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {

@@ -2,6 +2,7 @@
 
 use crate::bind::{self, Port};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::print;
 use crate::surgery::compress::{Compressed, compressed, weight_bytes};
 use crate::surgery::{self, declare};
@@ -50,7 +51,7 @@ pub enum WeightType {
 /// # Errors
 /// When the file is no graph, a flag is wrong, or nothing can be written.
 pub fn edit(args: &EditArgs) -> Result<Exit, Failure> {
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let flags = [&args.rename, &args.shape, &args.drop_output];
     if flags.iter().all(|flag| flag.is_empty()) && args.weights.is_none() {

@@ -1,9 +1,10 @@
 //! `irrun explain`: why a size is what it is, back to the input or constant that made it so; and
 //! the page of a code.
 
-use crate::bind::{self, Declared};
+use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expression::Term;
+use crate::locate;
 use crate::print;
 use crate::surgery::induced;
 use crate::text::nearest;
@@ -51,7 +52,7 @@ pub fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         print::text(page(&args.subject).or_exit(Exit::Usage)?)?;
         return Ok(Exit::Good);
     };
-    let graph = ir::read(bind::model_file(Path::new(&args.subject))).or_exit(Exit::Model)?;
+    let graph = ir::read(locate::model_file(Path::new(&args.subject))).or_exit(Exit::Model)?;
     let shapes = crate::symbolic::substituted(&args.shape, &args.set).or_exit(Exit::Usage)?;
     let declared = Declared::new(&graph, &shapes)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
@@ -111,13 +112,13 @@ fn quantity(
     ];
     let found = readings.iter().enumerate().find_map(|(i, (name, port, dim))| {
         let complete = i == 0 || port.is_some() && (i == 1 || dim.is_some());
-        let layer = bind::layer(graph, name).ok().filter(|_| complete)?;
+        let layer = locate::layer(graph, name).ok().filter(|_| complete)?;
         Some((layer, port.unwrap_or(0), *dim))
     });
     let last = readings.iter().rev().find(|(name, port, _)| !name.is_empty() && port.is_some());
     let Some((mut layer, mut port, dim)) = found else {
         let name = last.map_or(text, |(name, ..)| name);
-        bind::layer(graph, name)?;
+        locate::layer(graph, name)?;
         bail!("{text} is not of the form LAYER[:PORT[:DIM]]");
     };
     let title = graph.layers().get(layer).map(ir::Layer::title).unwrap_or_default();

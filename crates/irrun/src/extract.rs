@@ -1,7 +1,8 @@
 //! `irrun extract`: a part of a model as a model of its own.
 
-use crate::bind::{self, Declared};
+use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::print;
 use crate::surgery::{self, declare, induced};
 use crate::text::plural;
@@ -44,12 +45,12 @@ pub struct ExtractArgs {
 /// When the file is no graph, no layer lies between those that are named, or nothing can be
 /// written.
 pub fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let find = |names: &[String]| -> Result<HashSet<usize>, Failure> {
         names
             .iter()
-            .map(|name| bind::layer(&graph, name))
+            .map(|name| locate::layer(&graph, name))
             .collect::<Result<_, _>>()
             .or_exit(Exit::Usage)
     };

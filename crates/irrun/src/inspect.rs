@@ -4,6 +4,7 @@ use crate::args::InspectArgs;
 use crate::bind::{self, Declared, Port};
 use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::statistics::Constant;
 use crate::table::table;
 use crate::text::plural;
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// When the file is no graph, or a flag is wrong. A model that `irrun check` finds fault with is
 /// described as far as it is understood.
 pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
-    let graph = ir::read(bind::model_file(&args.model)).or_exit(Exit::Model)?;
+    let graph = ir::read(locate::model_file(&args.model)).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);

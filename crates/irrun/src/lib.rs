@@ -28,6 +28,7 @@ pub mod inspect;
 pub mod json;
 pub mod limits;
 pub mod lint;
+pub mod locate;
 pub mod look;
 pub mod npy;
 pub mod npz;

@@ -3,6 +3,7 @@
 use crate::args::TestArgs;
 use crate::bind::{self, Declared, Port};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::text::plural;
 use crate::{npy, out, print, run};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -51,7 +52,7 @@ impl PortJson {
 /// As running it; and when there is a case already, or the folder cannot be written.
 pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Failure> {
     let model = model(args, dir).or_exit(Exit::Usage)?;
-    let model = bind::model_file(model);
+    let model = locate::model_file(model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &[])?;
     let inputs = bind::read_inputs(&args.input, &[], &declared, false)?;

@@ -1,8 +1,8 @@
 //! `irrun reduce`: the smallest part of a model for which a command still fails, by delta debugging
 //! ("Simplifying and isolating failure-inducing input", Zeller and Hildebrandt).
 
-use crate::bind;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::print;
 use crate::surgery::declare::shape_text;
 use crate::surgery::{self, induced};
@@ -48,7 +48,7 @@ pub fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
         let error = anyhow!("--test {}: write {{}} where the file of the model belongs", args.test);
         return Err(Failure { exit: Exit::Usage, error });
     }
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let room = tempfile::tempdir().context("no temporary directory").or_exit(Exit::Input)?;
     let code = run(&args.test, &model).or_exit(Exit::Input)?;

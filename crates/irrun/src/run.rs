@@ -6,6 +6,7 @@ use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
+use crate::locate;
 use crate::look::{Look, steps};
 use crate::profile::LayerTime;
 use crate::table::table;
@@ -31,7 +32,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // They begin while the model is read.
     threads.start();
     // The process ends with the run: the system takes back the memory as a whole.
-    let model = bind::model_file(model);
+    let model = locate::model_file(model);
     let graph = ManuallyDrop::new(ir::read(&model).or_exit(Exit::Model)?);
     if let Some(path) = &args.save_state {
         state::can_be_saved(path, &graph)?;

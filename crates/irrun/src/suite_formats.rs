@@ -1,6 +1,7 @@
 //! Outcomes of `irrun test` as other programs read them: JUnit XML, annotations of GitHub.
 
 use crate::suite::{Outcome, Tested};
+use crate::text::xml;
 use anyhow::Result;
 use std::io::Write;
 
@@ -34,23 +35,6 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
         }
     }
     Ok(writeln!(out, "</testsuite>")?)
-}
-
-/// Text as an attribute of XML; control characters, which XML has not, are left out.
-fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// The lines by which a workflow of GitHub marks the cases that failed.

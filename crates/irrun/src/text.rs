@@ -5,6 +5,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+/// Text in XML or HTML: markup is escaped, control characters, which XML has not, are blanks.
+pub fn xml(text: &str) -> String {
+    let plain: String =
+        text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    quick_xml::escape::escape(&plain).replace('\n', "&#10;")
+}
+
 /// A Python dictionary of strings, booleans and tuples, as numpy's headers hold it.
 pub struct PyDict {
     entries: Vec<(String, PyValue)>,

@@ -196,11 +196,6 @@ mod tests {
     use crate::testing::{Case, Input};
     use ir::ElementType::*;
 
-    fn case(kind: &'static str, inputs: &[(ir::ElementType, &str)]) -> Case {
-        let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
-        Case::of(kind, "extension").inputs(inputs)
-    }
-
     const ROWS: [(ir::ElementType, &str); 3] = [(I32, "2"), (I32, "2"), (I32, "?")];
     const OUT: [Result<&str, &str>; 3] = [Ok("i32[2]"), Ok("i32[2]"), Ok("i32[?]")];
 
@@ -208,19 +203,22 @@ mod tests {
     fn combining() {
         let one = [(I32, ""), (I32, ""), (I32, "1")];
         let both = [&OUT[..], &OUT].concat();
-        case("CombineSegments", &[&one[..], &ROWS, &[(I32, "2")]].concat()).expect(&both);
+        Case::of_shapes("CombineSegments", &[&one[..], &ROWS, &[(I32, "2")]].concat())
+            .expect(&both);
         let error = "has rows [3], an earlier segment has [2]";
         let other = [(I32, "3"), (I32, "3"), (I32, "?")];
-        case("CombineSegments", &[&ROWS[..], &other, &[(I32, "2")]].concat()).expect(&[Err(error)]);
-        case("CombineSegments", &ROWS).expect(&[Err("three inputs for each segment")]);
+        Case::of_shapes("CombineSegments", &[&ROWS[..], &other, &[(I32, "2")]].concat())
+            .expect(&[Err(error)]);
+        Case::of_shapes("CombineSegments", &ROWS).expect(&[Err("three inputs for each segment")]);
     }
 
     #[test]
     fn cutting() {
         let cut = [(I32, ""), (U8, "5"), (U8, "13")];
-        case("Truncate", &[&ROWS[..], &cut].concat()).expect(&OUT);
-        case("Truncate", &[&ROWS[..], &ROWS, &cut].concat()).expect(&[&OUT[..], &OUT].concat());
-        case("Truncate", &ROWS).expect(&[Err("it takes 6 or 9 inputs, not 3")]);
+        Case::of_shapes("Truncate", &[&ROWS[..], &cut].concat()).expect(&OUT);
+        Case::of_shapes("Truncate", &[&ROWS[..], &ROWS, &cut].concat())
+            .expect(&[&OUT[..], &OUT].concat());
+        Case::of_shapes("Truncate", &ROWS).expect(&[Err("it takes 6 or 9 inputs, not 3")]);
     }
 
     #[test]
@@ -236,11 +234,12 @@ mod tests {
 
     #[test]
     fn the_others() {
-        case("RaggedToSparse", &ROWS[..2]).expect(&[Ok("i32[?,2]")]);
-        case("RaggedToRagged", &[(I32, "?"), (I32, "1")]).expect(&[Ok("i32[?]"), Ok("i32[?]")]);
-        case("RaggedTensorPack", &ROWS).expect(&[Ok("i32[?]")]);
+        Case::of_shapes("RaggedToSparse", &ROWS[..2]).expect(&[Ok("i32[?,2]")]);
+        Case::of_shapes("RaggedToRagged", &[(I32, "?"), (I32, "1")])
+            .expect(&[Ok("i32[?]"), Ok("i32[?]")]);
+        Case::of_shapes("RaggedTensorPack", &ROWS).expect(&[Ok("i32[?]")]);
         let strings = [ROWS[0], ROWS[1], (I32, "?"), (I32, "?")];
-        case("FuzeRagged", &strings).expect(&OUT[..2]);
-        case("FuzeRagged", &ROWS).expect(&[Err("it takes 4 inputs, not 3")]);
+        Case::of_shapes("FuzeRagged", &strings).expect(&OUT[..2]);
+        Case::of_shapes("FuzeRagged", &ROWS).expect(&[Err("it takes 4 inputs, not 3")]);
     }
 }

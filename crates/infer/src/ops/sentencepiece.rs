@@ -110,25 +110,23 @@ impl Op for Sentencepiece {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Case, Input};
+    use crate::testing::Case;
     use ir::ElementType::*;
-
-    fn case(kind: &'static str, inputs: &[(ir::ElementType, &str)]) -> Case {
-        let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
-        Case::of(kind, "extension").inputs(inputs)
-    }
 
     #[test]
     fn rule() {
         let sparse = [Ok("i64[?,2]"), Ok("i32[?]"), Ok("i64[2]")];
         let strings = [(I32, "?"), (I32, "?"), (U8, "?")];
-        case("SentencepieceTokenizer", &[(U8, "9"), (String, "?")]).expect(&sparse);
-        case("SentencepieceTokenizer", &[&[(U8, "9")], &strings[..]].concat()).expect(&sparse);
+        Case::of_shapes("SentencepieceTokenizer", &[(U8, "9"), (String, "?")]).expect(&sparse);
+        Case::of_shapes("SentencepieceTokenizer", &[&[(U8, "9")], &strings[..]].concat())
+            .expect(&sparse);
         let text = [Ok("i32[3]"), Ok("i32[3]"), Ok("u8[?]")];
-        case("SentencepieceDetokenizer", &[(U8, "9"), (I32, "3,?")]).expect(&text);
-        case("SentencepieceStreamDetokenizer", &[(U8, "9"), (I32, "3")]).expect(&[Err("rank 2")]);
-        case("SentencepieceTokenizer", &[(U8, "9"), (U8, "?")]).expect(&[Err("must be string")]);
-        let sampled = case("SentencepieceTokenizer", &[(U8, "9"), (String, "?")]);
+        Case::of_shapes("SentencepieceDetokenizer", &[(U8, "9"), (I32, "3,?")]).expect(&text);
+        Case::of_shapes("SentencepieceStreamDetokenizer", &[(U8, "9"), (I32, "3")])
+            .expect(&[Err("rank 2")]);
+        Case::of_shapes("SentencepieceTokenizer", &[(U8, "9"), (U8, "?")])
+            .expect(&[Err("must be string")]);
+        let sampled = Case::of_shapes("SentencepieceTokenizer", &[(U8, "9"), (String, "?")]);
         sampled.attr("nbest_size", "-1").expect(&[Err("drawn by chance")]);
     }
 }

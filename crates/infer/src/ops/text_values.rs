@@ -129,24 +129,19 @@ mod tests {
 
     const STRINGS: [(ir::ElementType, &str); 3] = [(I32, "2,3"), (I32, "2,3"), (U8, "?")];
 
-    fn case(kind: &'static str, inputs: &[(ir::ElementType, &str)]) -> Case {
-        let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
-        Case::of(kind, "extension").inputs(inputs)
-    }
-
     #[test]
     fn rule() {
-        case("EqualStr", &[&STRINGS[..], &STRINGS].concat()).expect(&[Ok("i32[?]")]);
-        let hash = case("StringToHashBucket", &STRINGS);
+        Case::of_shapes("EqualStr", &[&STRINGS[..], &STRINGS].concat()).expect(&[Ok("i32[?]")]);
+        let hash = Case::of_shapes("StringToHashBucket", &STRINGS);
         hash.attr("num_buckets", "7").expect(&[Ok("i64[2,3]")]);
-        case("StringToHashBucket", &STRINGS).expect(&[Err("num_buckets")]);
-        case("ContribStringJoin", &[&STRINGS[..], &[(U8, "1"), (I64, "")]].concat()).expect(&[
-            Ok("i32[?]"),
-            Ok("i32[?]"),
-            Ok("u8[?]"),
-        ]);
-        case("ContribStringSplit", &[&STRINGS[..], &[(U8, "1"), (Boolean, "")]].concat())
-            .expect(&[Ok("i64[?,3]"), Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]"), Ok("i64[3]")]);
+        Case::of_shapes("StringToHashBucket", &STRINGS).expect(&[Err("num_buckets")]);
+        Case::of_shapes("ContribStringJoin", &[&STRINGS[..], &[(U8, "1"), (I64, "")]].concat())
+            .expect(&[Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]")]);
+        Case::of_shapes(
+            "ContribStringSplit",
+            &[&STRINGS[..], &[(U8, "1"), (Boolean, "")]].concat(),
+        )
+        .expect(&[Ok("i64[?,3]"), Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]"), Ok("i64[3]")]);
     }
 
     #[test]

@@ -73,28 +73,24 @@ impl Op for VocabDecoder {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Case, Input};
+    use crate::testing::Case;
     use ir::ElementType::*;
-
-    fn case(kind: &'static str, inputs: &[(ir::ElementType, &str)]) -> Case {
-        let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
-        Case::of(kind, "extension").inputs(inputs)
-    }
 
     #[test]
     fn encoder() {
         let strings = [(I32, "2,?"), (I32, "2,?"), (U8, "?")];
         let keys = [(I32, "4"), (I32, "4"), (U8, "9")];
         let inputs = |values| [&strings[..], &keys, &[(I64, values), (I64, "")]].concat();
-        case("VocabEncoder", &inputs("4")).expect(&[Ok("i64[2,?]")]);
-        case("VocabEncoder", &inputs("5")).expect(&[Err("is [5], but keys are [4]")]);
+        Case::of_shapes("VocabEncoder", &inputs("4")).expect(&[Ok("i64[2,?]")]);
+        Case::of_shapes("VocabEncoder", &inputs("5")).expect(&[Err("is [5], but keys are [4]")]);
     }
 
     #[test]
     fn decoder() {
         let tokens = [(I32, "2,?"), (I32, "4"), (I32, "4"), (U8, "9")];
         let out = [Ok("i32[2]"), Ok("i32[2]"), Ok("i32[?]"), Ok("i32[?]"), Ok("u8[?]")];
-        case("VocabDecoder", &tokens).attr("skip_tokens", "1,2").expect(&out);
-        case("VocabDecoder", &[&tokens[..], &[(I64, "2")]].concat()).expect(&[Err("must be i32")]);
+        Case::of_shapes("VocabDecoder", &tokens).attr("skip_tokens", "1,2").expect(&out);
+        Case::of_shapes("VocabDecoder", &[&tokens[..], &[(I64, "2")]].concat())
+            .expect(&[Err("must be i32")]);
     }
 }

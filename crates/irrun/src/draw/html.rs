@@ -17,7 +17,7 @@ pub fn html(picture: &Picture, heat: Option<&str>) -> serde_json::Result<String>
     let data = serde_json::to_string(&Data::new(picture, heat))?;
     // No text of a model may end the script.
     let data = data.replace('<', "\\u003c");
-    let title = super::svg::escaped(&picture.name);
+    let title = crate::text::xml(&picture.name);
     let parts = [
         ("@TITLE@", title.as_str()),
         ("@COLORS@", STYLE),

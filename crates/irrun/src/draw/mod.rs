@@ -12,8 +12,9 @@ mod mermaid;
 mod picture;
 mod svg;
 
-use crate::bind::{self, Declared};
+use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::locate;
 use crate::text::{Glob, nearest};
 use crate::{out, print};
 use anyhow::anyhow;
@@ -108,7 +109,7 @@ impl Format {
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
 pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let format = Format::of(args)?;
-    let model = bind::model_file(&args.model);
+    let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     files_are_apart(args, &model)?;
     let near = args.around.as_ref().map(|layer| around(&graph, layer, args.depth)).transpose()?;
@@ -182,7 +183,7 @@ fn any_named(graph: &Graph, pattern: &Glob) -> bool {
 /// The layers at most `depth` edges away from one, in either direction. Constants of each belong to
 /// it; the way does not go on through them.
 fn around(graph: &Graph, layer: &str, depth: usize) -> Result<HashSet<usize>, Failure> {
-    let start = bind::layer(graph, layer).or_exit(Exit::Usage)?;
+    let start = locate::layer(graph, layer).or_exit(Exit::Usage)?;
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.layers().len()];
     for position in 0..graph.layers().len() {
         for source in graph.inputs_of(position) {

@@ -4,6 +4,7 @@ use super::arrange::{self, Inside, LINE, MARGIN, Place, TITLE, Tensor};
 use super::blocks::{Blocks, Child};
 use super::layout::Point;
 use super::picture::{Node, Picture};
+use crate::text::xml;
 use std::fmt::Write;
 
 /// Colours of the kinds and of everything else, in light and dark.
@@ -36,7 +37,7 @@ pub fn svg(picture: &Picture, shown: &dyn Fn(&Node) -> bool, depth: usize) -> St
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n\
          {ARROW}<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n{boxes}{edges}</svg>\n",
-        escaped(&picture.name),
+        xml(&picture.name),
     )
 }
 
@@ -112,19 +113,16 @@ impl Drawing<'_> {
              <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{height}\" rx=\"5\"{heat}/>\
              <text class=\"type\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             node.kind.name(),
-            escaped(&node.op_type),
-            escaped(&node.name),
+            xml(&node.op_type),
+            xml(&node.name),
             center.x,
             y + 17.0,
-            escaped(&node.op_type),
+            xml(&node.op_type),
         );
         for (i, line) in arrange::lines(self.picture, node).iter().enumerate() {
             let (x, y) = (center.x, y + 18.0 + LINE * (i + 1) as f64);
-            let _ = write!(
-                out,
-                "<text class=\"line\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
-                escaped(line)
-            );
+            let _ =
+                write!(out, "<text class=\"line\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", xml(line));
         }
         out.push_str("</g>\n");
     }
@@ -143,7 +141,7 @@ impl Drawing<'_> {
              width=\"{width:.1}\" height=\"{height:.1}\" rx=\"8\"/>\
              <text class=\"title\" x=\"{text_x:.1}\" y=\"{:.1}\">{}</text>",
             y + 19.0,
-            escaped(&block.title),
+            xml(&block.title),
         );
         if !is_open {
             let layers = crate::text::plural(block.layers, "layer");
@@ -171,7 +169,7 @@ impl Drawing<'_> {
             let _ = writeln!(
                 self.edges,
                 "<text class=\"shape\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
-                escaped(fact)
+                xml(fact)
             );
         }
     }
@@ -206,20 +204,4 @@ fn path(points: &[Point]) -> String {
 /// The fill of a heat from 0 to 1: from yellow to red.
 fn heat_style(heat: f64) -> String {
     format!(" style=\"fill:hsl({:.0} 90% {:.0}%)\"", 55.0 * (1.0 - heat), 85.0 - 25.0 * heat)
-}
-
-/// Text in XML: what would be markup is escaped, control characters are not there.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }
