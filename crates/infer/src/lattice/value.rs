@@ -217,7 +217,8 @@ impl fmt::Display for PartialValue {
         let show = |i: usize| match &self.elements {
             Elements::Int(v) => v.get(i).map(|v| interval_text(*v, self.element_type)),
             Elements::Real(v) => {
-                v.get(i).map(|(lo, hi)| if lo == hi { real_text(*lo) } else { "?".to_owned() })
+                let text = |v| real_text(v, self.element_type);
+                v.get(i).map(|(lo, hi)| if lo == hi { text(*lo) } else { "?".to_owned() })
             }
         };
         let mut parts: Vec<String> = (0..self.len().min(SHOWN)).filter_map(show).collect();
@@ -234,10 +235,22 @@ impl fmt::Debug for PartialValue {
     }
 }
 
-/// A number as people write it; the very large and the very small with an exponent.
-fn real_text(v: f64) -> String {
+/// A number as people write it, with the digits that its type has; the very large and the very
+/// small with an exponent.
+fn real_text(v: f64, element_type: ElementType) -> String {
     let plain = v == 0.0 || !v.is_finite() || (1e-6..1e15).contains(&v.abs());
-    if plain { v.to_string() } else { format!("{v:e}") }
+    match (plain, element_type == ElementType::F64) {
+        (true, true) => v.to_string(),
+        (false, true) => format!("{v:e}"),
+        (true, false) => narrow(v).to_string(),
+        (false, false) => format!("{:e}", narrow(v)),
+    }
+}
+
+/// A number that was read from a type of at most 32 bits.
+#[allow(clippy::as_conversions)] // Such numbers stay what they are; no conversion of floats fails.
+fn narrow(v: f64) -> f32 {
+    v as f32
 }
 
 fn interval_text(v: Interval, element_type: ElementType) -> String {
@@ -328,6 +341,17 @@ fn decode_reals(element_type: ElementType, count: usize, bytes: &[u8]) -> Option
 mod tests {
     use super::*;
     use ElementType::*;
+
+    #[test]
+    fn reals_have_the_digits_of_their_type() {
+        let text = |element_type, v: f64| {
+            PartialValue::reals(element_type, &[1], vec![(v, v)]).to_string()
+        };
+        assert_eq!(text(F32, f64::from(0.1f32)), "{0.1}");
+        assert_eq!(text(F64, 0.1), "{0.1}");
+        assert_eq!(text(F32, f64::from(1e-9f32)), "{1e-9}");
+        assert_eq!(text(F64, f64::from(0.1f32)), "{0.10000000149011612}");
+    }
 
     #[test]
     fn bytes_decode() {
