@@ -260,6 +260,11 @@ impl Graph {
         self.parts.version
     }
 
+    /// What it consists of: a copy can be changed and assembled again.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// The version of the file, where it is one from 2 to 9 that was rewritten as version 10.
     pub fn legacy_version(&self) -> Option<u32> {
         self.parts.legacy_version

@@ -60,7 +60,7 @@ pub fn edit(args: &EditArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let (inputs, outputs) = (bind::inputs(&graph), bind::outputs(&graph));
-    let mut parts = surgery::parts(&graph);
+    let mut parts = graph.parts().clone();
     for text in &args.rename {
         rename(&graph, &mut parts, (&inputs, &outputs), text).or_exit(Exit::Usage)?;
     }

@@ -178,13 +178,13 @@ fn shape_of(graph: &Graph, position: usize) -> Option<PartialShape> {
 
 fn with_dim(graph: &Graph, position: usize, axis: usize, size: i64) -> Option<Graph> {
     let shape = shape_of(graph, position)?.with_dim(axis, Dim::fixed(size));
-    let mut parts = surgery::parts(graph);
+    let mut parts = graph.parts().clone();
     let layer = parts.layers.get_mut(position)?;
     let data = layer.data.iter_mut().filter(|(key, _)| key == "shape");
     data.for_each(|(_, value)| *value = shape_text(&shape));
     let changed = surgery::assemble(graph, parts).ok()?;
     let facts = infer::analyse(&changed, &infer::Inputs::default()).facts;
-    let mut parts = surgery::parts(&changed);
+    let mut parts = changed.parts().clone();
     surgery::declare::declare(&mut parts, &changed, &facts);
     surgery::assemble(&changed, parts).ok()
 }

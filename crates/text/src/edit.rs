@@ -18,16 +18,7 @@ pub(crate) struct GraphEdit<'g> {
 
 impl<'g> GraphEdit<'g> {
     pub(crate) fn new(graph: &'g Graph) -> GraphEdit<'g> {
-        let parts = Parts {
-            name: graph.name().to_owned(),
-            version: graph.version(),
-            legacy_version: graph.legacy_version(),
-            is_body: graph.is_body(),
-            layers: graph.layers().to_vec(),
-            edges: graph.edges().to_vec(),
-            notes: graph.notes().to_vec(),
-        };
-        GraphEdit { graph, parts }
+        GraphEdit { graph, parts: graph.parts().clone() }
     }
 
     /// What feeds an input of a layer of the graph.

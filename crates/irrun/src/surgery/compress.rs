@@ -1,6 +1,6 @@
 //! f32 weights as f16, with a Convert behind each: half the file, and OpenVINO's own form of it.
 
-use super::{assemble, parts};
+use super::assemble;
 use crate::statistics::Constant;
 use half::f16;
 use ir::{Diagnostics, Edge, Element, ElementType, Graph, Layer, Port};
@@ -23,7 +23,7 @@ pub struct Compressed {
 /// # Errors
 /// What is wrong with the structure of a body.
 pub fn compressed(graph: &Graph, done: &mut Compressed) -> Result<Graph, Diagnostics> {
-    let mut all = parts(graph);
+    let mut all = graph.parts().clone();
     let mut next_id = all.layers.iter().map(|l| l.id).max().unwrap_or(0).saturating_add(1);
     let mut added = Vec::new();
     for layer in &mut all.layers {

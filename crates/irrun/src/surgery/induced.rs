@@ -1,8 +1,8 @@
 //! A part of a graph as a graph of its own: what comes in becomes a Parameter, what goes out a
 //! Result.
 
+use super::assemble;
 use super::declare::{port, shape_text};
-use super::{assemble, parts};
 use infer::{Fact, Facts};
 use ir::{Diagnostics, Edge, Graph, Layer, OutputRef, Parts, Port};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -64,7 +64,7 @@ struct Cut<'a> {
 impl<'a> Cut<'a> {
     fn new(graph: &'a Graph, facts: &'a Facts, inside: &'a HashSet<usize>) -> Cut<'a> {
         let last = graph.layers().iter().map(|layer| layer.id).max().unwrap_or(0);
-        let out = Parts { layers: Vec::new(), edges: Vec::new(), ..parts(graph) };
+        let out = Parts { layers: Vec::new(), edges: Vec::new(), ..graph.parts().clone() };
         let names = inside.iter().filter_map(|p| graph.layers().get(*p)).map(|l| l.name.clone());
         let (names, next_id) = (names.collect(), last.saturating_add(1));
         Cut { graph, facts, inside, out, parameters: HashMap::new(), names, next_id }

@@ -11,19 +11,6 @@ use ir::{Diagnostics, Graph, Parts, Weights};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a graph consists of, to be changed and assembled again.
-pub fn parts(graph: &Graph) -> Parts {
-    Parts {
-        name: graph.name().to_owned(),
-        version: graph.version(),
-        legacy_version: graph.legacy_version(),
-        is_body: graph.is_body(),
-        layers: graph.layers().to_vec(),
-        edges: graph.edges().to_vec(),
-        notes: graph.notes().to_vec(),
-    }
-}
-
 /// Assembles parts whose constants lie where those of `graph` do.
 ///
 /// # Errors
@@ -52,7 +39,7 @@ pub fn needed(graph: &Graph) -> Parts {
     graph.order().iter().for_each(|&position| live[position] = true);
     // An input that nothing reads is part of the interface.
     graph.parameters().iter().for_each(|&position| live[position] = true);
-    let mut parts = parts(graph);
+    let mut parts = graph.parts().clone();
     let ids: Vec<u64> =
         parts.layers.iter().zip(&live).filter(|(_, l)| **l).map(|(l, _)| l.id).collect();
     let kept: std::collections::HashSet<u64> = ids.into_iter().collect();

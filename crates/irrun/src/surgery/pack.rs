@@ -1,6 +1,6 @@
 //! A `.bin` that holds each constant once, and nothing else.
 
-use super::{assemble_with, parts};
+use super::assemble_with;
 use ir::{Body, Diagnostics, Graph, Layer, Parts, Weights};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,7 +24,7 @@ pub fn range(layer: &Layer) -> Option<(u64, u64)> {
 /// What is wrong with the structure of a body.
 pub fn packed(graph: &Graph) -> Result<Graph, Diagnostics> {
     let mut pack = Pack { graph, bytes: Vec::new(), places: HashMap::new() };
-    let mut all = parts(graph);
+    let mut all = graph.parts().clone();
     pack.layers(&mut all.layers);
     let weights = Arc::new(Weights::from_bytes(pack.bytes));
     over(graph, all, &weights)
@@ -33,7 +33,7 @@ pub fn packed(graph: &Graph) -> Result<Graph, Diagnostics> {
 /// Assembles parts and the bodies in them over weights.
 fn over(graph: &Graph, mut all: Parts, weights: &Arc<Weights>) -> Result<Graph, Diagnostics> {
     for body in all.layers.iter_mut().flat_map(|layer| &mut layer.bodies) {
-        body.graph = over(&body.graph, parts(&body.graph), weights)?;
+        body.graph = over(&body.graph, body.graph.parts().clone(), weights)?;
     }
     assemble_with(graph, all, Arc::clone(weights))
 }
@@ -64,7 +64,7 @@ impl Pack<'_> {
     }
 
     fn body(&mut self, body: &mut Body) {
-        let mut inner = parts(&body.graph);
+        let mut inner = body.graph.parts().clone();
         self.layers(&mut inner.layers);
         if let Ok(graph) = super::assemble(&body.graph, inner) {
             body.graph = graph;
