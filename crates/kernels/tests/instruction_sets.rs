@@ -54,7 +54,7 @@ fn products(precision: Precision) -> Vec<f32> {
         n,
         k,
         a,
-        b: Rhs::Plain(UnalignedF32::of(&b), layout),
+        b: Rhs::Unpacked(UnalignedF32::of(&b), layout),
         c_stride: n,
         precision,
         post_ops: &[],

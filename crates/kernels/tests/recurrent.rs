@@ -190,7 +190,7 @@ impl Network {
             .map(|(first, rows)| pack(&recurrent, first, rows, hidden))
             .collect();
         let plain = self.products().into_iter().map(|(first, _)| {
-            Rhs::Plain(
+            Rhs::Unpacked(
                 UnalignedF32::of(&recurrent[first * hidden..]),
                 Layout::Columns { stride: hidden },
             )

@@ -6,7 +6,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Gemm, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target, Windows};
+use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target};
 
 impl Convolution {
     /// The precision of its products: f32 where an input of few channels is not one that
@@ -52,7 +52,7 @@ impl Convolution {
         let mut zeros = scratch.take::<f32>(inputs);
         zeros.fill(0.0);
         for group in 0..self.groups {
-            let windows = Windows {
+            let windows = Im2col {
                 input: input.values,
                 axes: self.axes,
                 place,
@@ -84,7 +84,7 @@ impl Convolution {
                 let (inputs, outputs) = self.group();
                 let taps = self.taps();
                 let own = &values[group * taps * inputs * outputs..];
-                Rhs::Plain(UnalignedF32::of(own), Layout::Kernel { taps })
+                Rhs::Unpacked(UnalignedF32::of(own), Layout::Kernel { taps })
             }
             Filters::Depthwise(_) | Filters::SmallIc(_) | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")
@@ -93,7 +93,7 @@ impl Convolution {
     }
 
     /// The windows as A of a product; those of a 1×1 kernel are the input itself.
-    fn lhs<'a>(&self, windows: &'a Windows<'a>, input: &Input<'a>) -> Lhs<'a> {
+    fn lhs<'a>(&self, windows: &'a Im2col<'a>, input: &Input<'a>) -> Lhs<'a> {
         let stride = self.inputs / input.per_count();
         let Input { values: first, factors, concat: others, .. } = *input;
         let is_alone = input.is_alone();
@@ -108,7 +108,7 @@ impl Convolution {
         match factors {
             _ if !self.is_one_by_one() || windows.place.channel != 1 => {
                 assert!(is_alone, "only 1×1 convolutions have factors or further inputs");
-                Lhs::Windows(windows)
+                Lhs::Im2col(windows)
             }
             Some(factors) => {
                 assert!(others.is_empty(), "concatenated inputs have no factors");

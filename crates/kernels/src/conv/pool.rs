@@ -51,7 +51,7 @@ impl ChannelsPool {
     ///
     /// # Panics
     /// As [`Self::run`].
-    pub fn run_on_levels(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
+    pub fn run_quantized(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
         self.largest(threads, from, to);
     }
 
@@ -217,7 +217,7 @@ impl Ranked for u8 {
     const LEAST: u8 = 0;
 
     fn raise(ranks: &mut [u8], elements: &[u8]) {
-        raise_to_levels(ranks, elements);
+        raise_to_quantized(ranks, elements);
     }
 
     fn along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
@@ -253,8 +253,8 @@ const fn turned(bits: i16) -> i16 {
 }
 
 multiversion! {
-    fn raise_to_levels(ranks: &mut [u8], levels: &[u8]) {
-        for (to, x) in ranks.iter_mut().zip(levels) {
+    fn raise_to_quantized(ranks: &mut [u8], quantized: &[u8]) {
+        for (to, x) in ranks.iter_mut().zip(quantized) {
             *to = (*to).max(*x);
         }
     }
@@ -339,7 +339,7 @@ mod tests {
             if pooling == Pooling::Max {
                 let levels: Vec<u8> = from.iter().map(|x| (x * 3.0) as u8).collect();
                 let mut largest = vec![9; last.len()];
-                pool.run_on_levels(&Threads::new(2), &levels, &mut largest);
+                pool.run_quantized(&Threads::new(2), &levels, &mut largest);
                 assert!(last.iter().map(|x| (x * 3.0) as u8).eq(largest));
                 let rounded = |x: &f32| f32_to_bf16(x - 9.0);
                 let halves: Vec<bf16> = from.iter().map(rounded).collect();
@@ -384,7 +384,7 @@ mod tests {
         pool.run_on_rounded(Threads::single(), &from, &mut largest);
         assert_eq!(largest, [6.0, 5.0].map(f32_to_bf16), "numbers before what is none");
         let mut level = [0; 2];
-        pool.run_on_levels(Threads::single(), &(0..12).collect::<Vec<_>>(), &mut level);
+        pool.run_quantized(Threads::single(), &(0..12).collect::<Vec<_>>(), &mut level);
         assert_eq!(level, [10, 11]);
     }
 }

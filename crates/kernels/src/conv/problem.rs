@@ -2,7 +2,7 @@
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::bf16;
-use crate::gemm::{Packed, Place, Precision, Window, pairs};
+use crate::gemm::{InputStrides, Packed, Precision, Window, pairs};
 
 /// A convolution: what slides over what.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,11 +119,11 @@ impl Convolution {
     }
 
     /// Strides of an input.
-    pub(super) fn place(&self, input: &Input<'_>) -> Place {
+    pub(super) fn place(&self, input: &Input<'_>) -> InputStrides {
         if input.channels_first {
-            Place::channels_first(self.inside(), self.inputs)
+            InputStrides::channels_first(self.inside(), self.inputs)
         } else {
-            Place::channels_last(self.inside(), self.inputs / input.per_count())
+            InputStrides::channels_last(self.inside(), self.inputs / input.per_count())
         }
     }
 

@@ -11,7 +11,8 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
-    Gemm, Layout, Lhs, Packed, Place, PostOp, Precision, Rhs, Target, Window, Windows, round_all,
+    Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target, Window,
+    round_all,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -131,10 +132,10 @@ impl SmallIc<'_> {
             }
             let mut zeros = scratch.take::<f32>(form.run);
             zeros.fill(0.0);
-            let windows = Windows {
+            let windows = Im2col {
                 input: &lanes,
                 axes: form.axes,
-                place: Place { image, position: form.position / per_lane, channel: 1 },
+                place: InputStrides { image, position: form.position / per_lane, channel: 1 },
                 channels: (0, form.run / per_lane),
                 zeros: &zeros,
             };
@@ -142,7 +143,7 @@ impl SmallIc<'_> {
                 m: self.conv.batch * self.conv.positions(),
                 n: self.conv.outputs,
                 k: form.run * form.axes.iter().map(|a| a.taps).product::<usize>(),
-                a: Lhs::Bf16(&Lhs::Windows(&windows)),
+                a: Lhs::Bf16(&Lhs::Im2col(&windows)),
                 b: Rhs::Packed(packed),
                 c_stride: self.conv.outputs,
                 precision: self.conv.precision,
@@ -190,7 +191,7 @@ impl SmallIc<'_> {
             usize::try_from(i as isize + axis.start).ok().filter(|i| *i < axis.input)
         };
         let Some((z, y)) = within(z, depth).zip(within(y, height)) else { return false };
-        let Place { image, position, channel } = self.conv.place(&input);
+        let InputStrides { image, position, channel } = self.conv.place(&input);
         let before = width.start.min(0).unsigned_abs();
         let first = width.start.max(0).unsigned_abs();
         let [.., reached] = self.axes;

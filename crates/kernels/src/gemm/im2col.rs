@@ -26,13 +26,13 @@ pub struct Window {
 
 /// The windows of a convolution over one to three axes.
 #[derive(Clone, Debug)]
-pub struct Windows<'a> {
+pub struct Im2col<'a> {
     /// The input: batch, axes, channels, in the order that `place` tells.
     pub input: &'a [f32],
     /// The axes, outermost first; axes of size 1 make them three.
     pub axes: [Window; 3],
     /// Where its elements lie.
-    pub place: Place,
+    pub place: InputStrides,
     /// The first channel, and how many there are under one tap.
     pub channels: (usize, usize),
     /// At least as many zeros as there are channels.
@@ -41,7 +41,7 @@ pub struct Windows<'a> {
 
 /// Distances between neighbours in the input of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InputStrides {
     /// From one element of the batch to the next.
     pub image: usize,
     /// From one position of the innermost axis to the next.
@@ -50,15 +50,15 @@ pub struct Place {
     pub channel: usize,
 }
 
-impl Place {
+impl InputStrides {
     /// Where the channels are the last axis.
-    pub fn channels_last(positions: usize, channels: usize) -> Place {
-        Place { image: positions * channels, position: channels, channel: 1 }
+    pub fn channels_last(positions: usize, channels: usize) -> InputStrides {
+        InputStrides { image: positions * channels, position: channels, channel: 1 }
     }
 
     /// Where the channels lie before the axes.
-    pub fn channels_first(positions: usize, channels: usize) -> Place {
-        Place { image: positions * channels, position: 1, channel: positions }
+    pub fn channels_first(positions: usize, channels: usize) -> InputStrides {
+        InputStrides { image: positions * channels, position: 1, channel: positions }
     }
 }
 
@@ -117,7 +117,7 @@ impl Groups {
 /// Below so many elements, runs are too short to be taken one by one.
 const SHORT: usize = 8;
 
-impl Windows<'_> {
+impl Im2col<'_> {
     /// Taps of the kernel.
     fn taps(&self) -> usize {
         self.axes.iter().map(|a| a.taps).product()
@@ -159,7 +159,7 @@ impl Windows<'_> {
         assert_eq!(self.taps() * self.channels.1, k, "the windows have another size");
         let batch = m.checked_div(self.outputs()).unwrap_or(0);
         assert_eq!(batch * self.outputs(), m, "the windows have another number");
-        let Place { image, position, channel } = self.place;
+        let InputStrides { image, position, channel } = self.place;
         let (first, count) = self.channels;
         let reach = self.last() * position + (first + count).saturating_sub(1) * channel;
         let is_read = k > 0 && m > 0 && self.positions() > 0;

@@ -22,7 +22,7 @@ impl<'a> LhsRows<'a> {
     /// Finds at most `most` rows at a time.
     pub(super) fn new(product: &'a Gemm<'a>, most: usize) -> LhsRows<'a> {
         let groups = match product.lhs().0 {
-            Lhs::Windows(windows) => Some(windows.groups()),
+            Lhs::Im2col(windows) => Some(windows.groups()),
             _ => None,
         };
         let is_scaled = matches!(product.a, Lhs::Scaled { .. });
@@ -70,7 +70,7 @@ impl<'a> LhsRows<'a> {
                 }
                 (Source::Indirect(pointers.as_ptr()), runs)
             }
-            Lhs::Windows(windows) => {
+            Lhs::Im2col(windows) => {
                 self.line = windows.line((row, rows), self.line.take(), pointers);
                 if let Some(line) = &self.line {
                     let steps = Strides { row: line.step, inner: line.inner };

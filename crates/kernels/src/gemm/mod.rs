@@ -32,7 +32,7 @@ pub(crate) use activation::Activation;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
 pub use grouped::{GroupedGemm, can_group, run_grouped};
-pub use im2col::{Place, Window, Windows};
+pub use im2col::{Im2col, InputStrides, Window};
 pub(crate) use microkernel::args::rows_per_block;
 pub(crate) use microkernel::generic::store;
 pub use naive::plain;

@@ -2,7 +2,7 @@
 
 use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
-use super::im2col::Windows;
+use super::im2col::Im2col;
 use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, panels_len};
 use super::post_ops::{PostOp, RegisterPostOps};
@@ -19,7 +19,7 @@ pub enum Rhs<'a> {
     /// ends, since it may be the B of the next one.
     Panels(&'a [f32]),
     /// Not packed.
-    Plain(&'a [UnalignedF32], Layout),
+    Unpacked(&'a [UnalignedF32], Layout),
     /// Compressed to fewer bits, not packed.
     Compressed(Compressed<'a>),
     /// Compressed, in packed panels.
@@ -67,7 +67,7 @@ pub enum Lhs<'a> {
         run: usize,
     },
     /// Row `i` is the window of output `i` of a convolution (implicit im2col).
-    Windows(&'a Windows<'a>),
+    Im2col(&'a Im2col<'a>),
     /// Elements in bf16, as pairs: where the others count elements, it counts pairs.
     Bf16(&'a Lhs<'a>),
 }
@@ -119,7 +119,7 @@ impl Gemm<'_> {
                 let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
                 assert!(last <= values.len(), "A is too short");
             }
-            Lhs::Windows(windows) => windows.check(m, a_k),
+            Lhs::Im2col(windows) => windows.check(m, a_k),
             Lhs::Bf16(_) => panic!("A is rounded twice"),
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
@@ -128,7 +128,7 @@ impl Gemm<'_> {
             Rhs::Panels(panels) => {
                 assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
             }
-            Rhs::Plain(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
+            Rhs::Unpacked(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
             Rhs::Compressed(matrix) => {
                 assert!(matrix.size == (k, n), "B differs");
                 matrix.check();
@@ -145,7 +145,7 @@ impl Gemm<'_> {
     pub(super) fn is_thin(&self) -> bool {
         let most = match self.b {
             Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_thin_rows(),
-            Rhs::Plain(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
+            Rhs::Unpacked(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
             _ => return false,
         };
         let are_rows = matches!(self.a, Lhs::Rows { .. });
@@ -161,7 +161,7 @@ impl Gemm<'_> {
     /// B, if it is compressed.
     pub(super) fn compressed(&self) -> Option<CompressedRhs<'_>> {
         match &self.b {
-            Rhs::Compressed(matrix) => Some(CompressedRhs::Plain(matrix)),
+            Rhs::Compressed(matrix) => Some(CompressedRhs::Unpacked(matrix)),
             Rhs::CompressedPanels(panels) => Some(CompressedRhs::Panels(panels)),
             _ => None,
         }
@@ -172,7 +172,7 @@ impl Gemm<'_> {
         match self.b {
             Rhs::Packed(packed) => Some(packed.panels()),
             Rhs::Panels(panels) => Some(panels),
-            Rhs::Plain(..) | Rhs::Compressed(_) | Rhs::CompressedPanels(_) => None,
+            Rhs::Unpacked(..) | Rhs::Compressed(_) | Rhs::CompressedPanels(_) => None,
         }
     }
 
@@ -200,7 +200,7 @@ impl Gemm<'_> {
 
     /// Whether each row of A has elements of its own.
     pub(super) fn reads_once(&self) -> bool {
-        !matches!(self.lhs().0, Lhs::Windows(_) | Lhs::Runs { .. })
+        !matches!(self.lhs().0, Lhs::Im2col(_) | Lhs::Runs { .. })
     }
 
     /// Runs of consecutive elements that a row of A consists of.
@@ -209,7 +209,7 @@ impl Gemm<'_> {
             (Lhs::Rows { .. } | Lhs::Scaled { .. } | Lhs::Bf16(_), _) => 1,
             (Lhs::Concat { others, .. }, _) => others.len() + 1,
             (Lhs::Runs { run, .. }, k) => k / run.max(1),
-            (Lhs::Windows(windows), _) => windows.runs(),
+            (Lhs::Im2col(windows), _) => windows.runs(),
         }
     }
 }

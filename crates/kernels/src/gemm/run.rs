@@ -95,7 +95,7 @@ impl Gemm<'_> {
         if let Some(b) = self.compressed() {
             return self.decoded(tile, b, scratch, c);
         }
-        if let (true, Lhs::Rows { values, stride }, Rhs::Plain(b, layout), Some(c)) =
+        if let (true, Lhs::Rows { values, stride }, Rhs::Unpacked(b, layout), Some(c)) =
             (tile.is_thin, self.a, self.b, c.values())
         {
             return small_m::tile(self, tile, (values, stride), (b, layout), c);
@@ -104,7 +104,7 @@ impl Gemm<'_> {
         let panel_len = width * self.precision.rows(self.k);
         let panels = match (self.panels_at(tile.columns.0), self.b) {
             (Some(panels), _) => panels,
-            (None, Rhs::Plain(b, layout)) => {
+            (None, Rhs::Unpacked(b, layout)) => {
                 let first = tile.columns.0;
                 let panels = (tile.columns.1 - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {

@@ -6,7 +6,7 @@ use super::problem::Gemm;
 use super::tiling::Tile;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Slice;
-use crate::base::simd::{SIDE, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::multiversion;
 
 /// Computes a tile of a product with few rows.
@@ -85,8 +85,8 @@ multiversion! {
     /// turned to stand side by side.
     fn dots(a: Rows<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
-        let whole = count / SIDE * SIDE;
-        for first in (0..whole).step_by(SIDE) {
+        let whole = count / TRANSPOSE_DIM * TRANSPOSE_DIM;
+        for first in (0..whole).step_by(TRANSPOSE_DIM) {
             let b = &b[first * stride..];
             for_rows!(block_dots(a, b, stride, first, out), out.len());
         }
@@ -101,7 +101,7 @@ multiversion! {
     }
 }
 
-/// Products of rows of `a` with the first [`SIDE`] rows of `b`.
+/// Products of rows of `a` with the first [`TRANSPOSE_DIM`] rows of `b`.
 #[inline(always)]
 fn block_dots<const R: usize>(
     a: [&[f32]; R],
@@ -110,13 +110,13 @@ fn block_dots<const R: usize>(
     first: usize,
     out: &mut [&mut [f32]],
 ) {
-    let mut sums = [[0f32; SIDE]; R];
+    let mut sums = [[0f32; TRANSPOSE_DIM]; R];
     let terms = a[0].len();
-    let whole = terms / SIDE * SIDE;
-    for k in (0..whole).step_by(SIDE) {
+    let whole = terms / TRANSPOSE_DIM * TRANSPOSE_DIM;
+    for k in (0..whole).step_by(TRANSPOSE_DIM) {
         let block = transpose_16x16(&b[k..], stride);
         for (a, sums) in a.iter().zip(&mut sums) {
-            let a = &a[k..][..SIDE];
+            let a = &a[k..][..TRANSPOSE_DIM];
             for (x, line) in a.iter().zip(&block) {
                 for (sum, y) in sums.iter_mut().zip(line) {
                     *sum = x.mul_add(*y, *sum);
@@ -132,7 +132,7 @@ fn block_dots<const R: usize>(
         }
     }
     for (sums, line) in sums.iter().zip(out) {
-        line[first..first + SIDE].copy_from_slice(sums);
+        line[first..first + TRANSPOSE_DIM].copy_from_slice(sums);
     }
 }
 

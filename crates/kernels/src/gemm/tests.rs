@@ -56,12 +56,12 @@ proptest! {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
-        prop_assert_eq!(&product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&b), rows), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), rows), &threads), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::F32);
         prop_assert_eq!(&product(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&turned), columns), &threads), &expected);
+        prop_assert_eq!(&product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&turned), columns), &threads), &expected);
     }
 }
 
@@ -83,7 +83,7 @@ fn few_rows_are_chains() {
                 };
                 let expected = reference(m, n, k, &a, at);
                 let found =
-                    product(m, n, k, &a, Rhs::Plain(UnalignedF32::of(&b), layout), &threads);
+                    product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
                 let (to, size) = ((&threads, WeightArena::unpooled()), (k, n));
                 let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
@@ -148,7 +148,7 @@ fn rounded_products_below_the_normal_numbers_are_0() {
         numbers.iter().enumerate().map(|(i, x)| x * factor(*x) * row(i)).collect::<Vec<_>>()
     };
     let (a, b) = (tiny(1), tiny(2));
-    let right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let right = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let found = product_of(Precision::Bf16, (m, n, k), &a, right, &threads);
     let expected = rounded_reference(m, n, k, &a, &b);
     assert!(expected.contains(&0.0) && expected.iter().any(|x| *x != 0.0));
@@ -166,12 +166,12 @@ proptest! {
         let expected = rounded_reference(m, n, k, &a, &b);
         let rows = Layout::Rows { stride: n };
         let of = |b: Rhs<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
-        prop_assert_eq!(&of(Rhs::Plain(UnalignedF32::of(&b), rows)), &expected);
+        prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&b), rows)), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::Bf16);
         prop_assert_eq!(&of(Rhs::Packed(&packed)), &expected);
         let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&of(Rhs::Plain(UnalignedF32::of(&turned), columns)), &expected);
+        prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&turned), columns)), &expected);
         for (c, found) in expected.iter().enumerate() {
             let terms = (0..k).map(|p| f64::from(a[c / n * k + p]) * f64::from(b[p * n + c % n]));
             let (exact, size) = terms.fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
@@ -185,7 +185,7 @@ proptest! {
 #[test]
 fn rounded_products_without_terms_are_0() {
     let product = || {
-        let b = Rhs::Plain(&[], Layout::Rows { stride: 5 });
+        let b = Rhs::Unpacked(&[], Layout::Rows { stride: 5 });
         product_of(Precision::Bf16, (40, 5, 0), &[], b, Threads::single())
     };
     assert_eq!(std::thread::spawn(product).join().unwrap(), [0.0; 40 * 5]);
@@ -223,8 +223,8 @@ fn rounded_windows_are_chains() {
         let (m, positions) = (batch * width * height, axes[1].input * axes[2].input);
         let (a, b) = (numbers(batch * positions * channels, 3), numbers(k * n, 4));
         let zeros = vec![0.0; channels];
-        let place = Place::channels_last(positions, channels);
-        let windows = Windows { input: &a, axes, place, channels: (0, channels), zeros: &zeros };
+        let place = InputStrides::channels_last(positions, channels);
+        let windows = Im2col { input: &a, axes, place, channels: (0, channels), zeros: &zeros };
         let terms = |row: usize, column: usize| -> Vec<(f32, f32)> {
             let (image, y, x) = (row / (width * height), row / width % height, row % width);
             let element = |p: usize| {
@@ -257,7 +257,7 @@ fn rounded_windows_are_chains() {
         );
         for threads in [Threads::single(), &threads] {
             let mut c = vec![0.0; m * n];
-            let (a, b) = (Lhs::Windows(&windows), Rhs::Packed(&packed));
+            let (a, b) = (Lhs::Im2col(&windows), Rhs::Packed(&packed));
             let precision = Precision::Bf16;
             Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
                 threads,
@@ -269,13 +269,13 @@ fn rounded_windows_are_chains() {
             }
             if precision.keeps_pairs() {
                 let halves = halves(windows.input);
-                let windows = Windows {
+                let windows = Im2col {
                     input: pairs(&halves).unwrap(),
-                    place: Place::channels_last(positions, channels / 2),
+                    place: InputStrides::channels_last(positions, channels / 2),
                     channels: (0, channels / 2),
                     ..windows
                 };
-                let a = Lhs::Bf16(&Lhs::Windows(&windows));
+                let a = Lhs::Bf16(&Lhs::Im2col(&windows));
                 let mut again = vec![0.0; m * n];
                 Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
                     threads,
@@ -309,7 +309,7 @@ fn operands_and_results_may_be_rounded() {
             PostOp::Add(Operand::Matrix(Strided { values: &more, stride: n })),
             PostOp::Apply(Unary::Relu {}),
         ];
-        let b = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+        let b = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
         let rows = Lhs::Rows { values: &a, stride: k };
         let product = Gemm { m, n, k, a: rows, b, c_stride: n, precision, post_ops: &post_ops };
         let mut expected = vec![f32::NAN; m * n];
@@ -336,7 +336,7 @@ fn steps_see_rows_and_columns() {
         PostOp::Apply(Unary::Relu {}),
         PostOp::Add(Operand::Matrix(Strided { values: &residual, stride: n })),
     ];
-    let b_right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let b_right = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let left = Lhs::Rows { values: &a, stride: k };
     let precision = Precision::F32;
     let p = Gemm { m, n, k, a: left, b: b_right, c_stride: n, precision, post_ops: &post_ops };
@@ -412,7 +412,7 @@ fn factors_multiply_the_columns_of_a() {
         a.iter().enumerate().map(|(i, x)| x * factors[i / (rows * k) * k + i % k]).collect();
     let expected = reference(m, n, k, &scaled, |p, j| b[p * n + j]);
     let left = Lhs::Scaled { values: &a, stride: k, factors: &factors, rows };
-    let right = Rhs::Plain(UnalignedF32::of(&b), Layout::Rows { stride: n });
+    let right = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
     let mut c = vec![0.0; m * n];
     let precision = Precision::F32;
     Gemm { m, n, k, a: left, b: right, c_stride: n, precision, post_ops: &[] }.run(
@@ -446,7 +446,7 @@ fn columns_of_a_may_lie_in_several_matrices() {
             product.run(&threads, &ScratchPool::default(), &mut c);
             c
         };
-        for right in [Rhs::Packed(&packed), Rhs::Plain(UnalignedF32::of(&b), layout)] {
+        for right in [Rhs::Packed(&packed), Rhs::Unpacked(UnalignedF32::of(&b), layout)] {
             let beside = Lhs::Concat { first: &parts[0], others: &others, columns };
             let rows = Lhs::Rows { values: &whole, stride: k };
             assert_eq!(product(beside, right), product(rows, right), "{columns} {precision:?}");
@@ -457,7 +457,7 @@ fn columns_of_a_may_lie_in_several_matrices() {
 #[test]
 fn products_without_columns_need_no_memory() {
     let (a, layout) = (numbers(40, 1), Layout::Rows { stride: 0 });
-    let (left, right) = (Lhs::Rows { values: &a, stride: 8 }, Rhs::Plain(&[], layout));
+    let (left, right) = (Lhs::Rows { values: &a, stride: 8 }, Rhs::Unpacked(&[], layout));
     for precision in [Precision::F32, Precision::Bf16] {
         let product =
             Gemm { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, post_ops: &[] };
@@ -498,7 +498,7 @@ fn products_together_are_the_products() {
             a: Lhs::Rows { values: &a, stride: k },
             b: match i % 2 {
                 0 => Rhs::Packed(&packed[i]),
-                _ => Rhs::Plain(UnalignedF32::of(&matrices[i]), rows(widths[i])),
+                _ => Rhs::Unpacked(UnalignedF32::of(&matrices[i]), rows(widths[i])),
             },
             c_stride: widths[i],
             precision: Precision::F32,

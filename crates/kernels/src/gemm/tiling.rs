@@ -137,7 +137,7 @@ impl Tiles {
         let panels = self.panels().div_ceil(self.across.max(1));
         match (product.b, product.compressed()) {
             (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),
-            (Rhs::Plain(..), _) if !self.is_thin => {
+            (Rhs::Unpacked(..), _) if !self.is_thin => {
                 panels * nr() * product.precision.rows(product.k)
             }
             _ => 0,

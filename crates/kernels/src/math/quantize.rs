@@ -20,7 +20,7 @@ trait Rounding<R>: Copy {
     fn apply(self, x: R) -> R;
 }
 
-/// To one of a number of levels between two limits, and from there to between two others.
+/// FakeQuantize: rounds to one of `levels` values of the input range, then maps to the output range.
 #[derive(Clone, Copy)]
 struct QuantRange<R> {
     low: R,
@@ -44,15 +44,15 @@ impl<R: Real> Rounding<R> for QuantRange<R> {
     fn apply(self, x: R) -> R {
         let QuantRange { low, high, to_low, to_high, steps } = self;
         let (least, most) = if high < low { (high, low) } else { (low, high) };
-        let level = ((x - low) / (high - low) * steps).round_even();
-        let inside = level / steps * (to_high - to_low) + to_low;
+        let quantized = ((x - low) / (high - low) * steps).round_even();
+        let inside = quantized / steps * (to_high - to_low) + to_low;
         let below = if x > most { to_high } else { inside };
         if x <= least { to_low } else { below }
     }
 }
 
-/// The same in f32 for elements that are about to be integers: by a factor in place of the divisions, so
-/// that a value between two levels may go to the other one. NaN goes to the first level.
+/// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so a value halfway between
+/// two quantized values may round to the other one. NaN becomes 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantizer {
     low: f32,
@@ -61,35 +61,35 @@ pub struct Quantizer {
 }
 
 impl Quantizer {
-    /// To one of `levels` levels between two limits, `low` below `high`; none otherwise.
+    /// Quantizes `low..=high` to `0..levels`; none unless `low < high` and `levels` is 2 to 256.
     pub fn new(low: f32, high: f32, levels: usize) -> Option<Quantizer> {
         let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
         let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
         (low < high && factor.is_normal()).then_some(Quantizer { low, factor, most })
     }
 
-    /// The level of an element as a byte.
+    /// The quantized value of an element.
     #[inline(always)]
     pub(crate) fn byte(self, x: f32) -> u8 {
         // SAFETY: a whole number between 0 and 255.
-        unsafe { self.level(x).to_int_unchecked::<i32>() as u8 }
+        unsafe { self.quantized(x).to_int_unchecked::<i32>() as u8 }
     }
 
-    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    /// Whether clamping the elements to `low..=high` first changes no quantized value.
     pub(crate) fn clamps(self, low: f32, high: f32) -> bool {
         clamps([low, high].map(|x| (x - self.low) * self.factor), self.most)
     }
 
-    /// The level of an element: a whole number from 0 on.
+    /// The quantized value of an element, as f32.
     #[inline(always)]
-    pub(crate) fn level(self, x: f32) -> f32 {
+    pub(crate) fn quantized(self, x: f32) -> f32 {
         // The comparison gives 0 for NaN.
         ((x - self.low) * self.factor).round_ties_even().max(0.0).min(self.most)
     }
 }
 
 impl Quantizer {
-    /// The levels of vectors before they are rounded to whole ones.
+    /// The quantized values of a vector before they are rounded to integers.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
@@ -98,22 +98,22 @@ impl Quantizer {
         // SAFETY: the caller's promise.
         unsafe {
             let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
-            within_levels(scaled, self.most)
+            clamp_quantized(scaled, self.most)
         }
     }
 }
 
-/// Whether numbers are rounded to the first level and to the last.
+/// Whether two scaled limits round to 0 and to the largest quantized value.
 fn clamps([low, high]: [f32; 2], most: f32) -> bool {
     low <= 0.25 && high >= most - 0.25
 }
 
-/// Numbers between 0 and the last level; 0 for NaN.
+/// Numbers clamped between 0 and the largest quantized value; 0 for NaN.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
-pub(crate) unsafe fn within_levels<V: Vector>(scaled: V, most: f32) -> V {
+pub(crate) unsafe fn clamp_quantized<V: Vector>(scaled: V, most: f32) -> V {
     // SAFETY: the caller's promise.
     unsafe { scaled.max(V::zero()).min(V::splat(most)) }
 }
@@ -131,37 +131,36 @@ pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
 }
 
 multiversion! {
-    /// The level of each element.
-    pub(crate) fn quantize(to: Quantizer, values: &[f32], levels: &mut [u8]) {
-        for (value, level) in values.iter().zip(levels) {
-            *level = to.byte(*value);
+    /// Quantizes each element.
+    pub(crate) fn quantize(to: Quantizer, values: &[f32], quantized: &mut [u8]) {
+        for (value, quantized) in values.iter().zip(quantized) {
+            *quantized = to.byte(*value);
         }
     }
 }
 
 multiversion! {
-    /// Gives each element the value of its level: `level · scale + low`.
+    /// Quantizes each element and dequantizes it: `quantized · scale + low`.
     pub(crate) fn quantize_dequantize(to: Quantizer, scale: f32, low: f32, values: &mut [f32]) {
         for value in values {
-            *value = to.level(*value) * scale + low;
+            *value = to.quantized(*value) * scale + low;
         }
     }
 }
 
-/// How elements are rounded to levels of their own in each column, as [`Quantizer`] does, and what the
-/// values of these are.
+/// A [`Quantizer`] per column, with the parameters that dequantize its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnQuantizers<'a> {
-    /// For each column: what is added to an element, the factor of that, the distance between values
-    /// and the value of the first level.
+    /// For each column: what is added to an element, the factor of that, the scale, and the value that
+    /// 0 stands for.
     pub(crate) parts: [&'a [f32]; 4],
-    /// The last level.
+    /// The largest quantized value.
     pub(crate) most: f32,
 }
 
 impl<'a> ColumnQuantizers<'a> {
     /// The parameters of columns with these limits, low and high of the input and of the output, and
-    /// as many levels; none where [`Quantizer::new`] gives none.
+    /// `levels` quantized values; none where [`Quantizer::new`] gives none.
     pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
         let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
             let to = Quantizer::new(low, high, levels)?;
@@ -172,7 +171,7 @@ impl<'a> ColumnQuantizers<'a> {
         Some((0..4).flat_map(|part| columns.iter().map(move |of| of[part])).collect())
     }
 
-    /// The levels of columns by their [`ColumnQuantizers::parameters`], from 0 to `most`.
+    /// The quantizers with these [`ColumnQuantizers::parameters`], from 0 to `most`.
     pub fn new(parameters: &'a [f32], most: f32) -> ColumnQuantizers<'a> {
         let mut parts = [&parameters[..0]; 4];
         let columns = parameters.len() / 4;
@@ -193,16 +192,16 @@ impl<'a> ColumnQuantizers<'a> {
         self.parts.iter().map(|part| part.len()).min().unwrap_or_default()
     }
 
-    /// Whether clamping elements between two numbers before leaves all levels as they are.
+    /// Whether clamping the elements to `low..=high` first changes no quantized value.
     pub(crate) fn clamps(&self, low: f32, high: f32) -> bool {
         let [add, factor, ..] = self.parts;
         let scaled = |i: usize| [low, high].map(|x| (x + add[i]) * factor[i]);
         (0..self.columns()).all(|i| clamps(scaled(i), self.most))
     }
 
-    /// The level of an element of a column.
+    /// The quantized value of an element of a column, as f32.
     #[inline(always)]
-    fn level(&self, x: f32, add: f32, factor: f32) -> f32 {
+    fn quantized(&self, x: f32, add: f32, factor: f32) -> f32 {
         ((x + add) * factor).round_ties_even().max(0.0).min(self.most)
     }
 
@@ -220,42 +219,45 @@ impl<'a> ColumnQuantizers<'a> {
 }
 
 multiversion! {
-    /// The level of each element of a row of columns.
-    fn quantize_columns(of: ColumnQuantizers<'_>, values: &[f32], levels: &mut [u8]) {
+    /// Quantizes each element of a row of columns.
+    fn quantize_columns(of: ColumnQuantizers<'_>, values: &[f32], quantized: &mut [u8]) {
         let [add, factor, ..] = of.parts;
-        for ((value, level), (add, factor)) in values.iter().zip(levels).zip(add.iter().zip(factor)) {
-            *level = of.level(*value, *add, *factor) as u8;
+        let pairs = values.iter().zip(quantized);
+        for ((value, quantized), (add, factor)) in pairs.zip(add.iter().zip(factor)) {
+            *quantized = of.quantized(*value, *add, *factor) as u8;
         }
     }
 }
 
 multiversion! {
-    /// Gives each element of lines of `len` columns the value of its level.
-    pub(crate) fn quantize_dequantize_columns(levels: ColumnQuantizers<'_>, len: usize, lines: &mut [f32]) {
-        let [add, factor, scale, low] = levels.parts.map(|part| &part[..len]);
+    /// Quantizes and dequantizes each element of lines of `len` columns.
+    pub(crate) fn quantize_dequantize_columns(of: ColumnQuantizers<'_>, len: usize, lines: &mut [f32]) {
+        let [add, factor, scale, low] = of.parts.map(|part| &part[..len]);
         for line in lines.chunks_exact_mut(len.max(1)) {
             for (j, x) in line.iter_mut().enumerate() {
-                *x = levels.level(*x, add[j], factor[j]) * scale[j] + low[j];
+                *x = of.quantized(*x, add[j], factor[j]) * scale[j] + low[j];
             }
         }
     }
 }
 
-/// How levels are found: those of all elements alike, or of each column.
+/// The quantizer of a tensor or those of its columns.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantizers<'a> {
-    /// In one way.
+    /// One for all elements.
     Uniform(Quantizer),
-    /// Each column in its own.
+    /// One for each column.
     Columns(ColumnQuantizers<'a>),
 }
 
 impl Quantizers<'_> {
-    /// Writes the levels of a row of elements, of columns from `first` on.
-    pub(crate) fn row(self, first: usize, values: &[f32], levels: &mut [u8]) {
+    /// Quantizes a row of elements, of columns from `first` on.
+    pub(crate) fn row(self, first: usize, values: &[f32], quantized: &mut [u8]) {
         match self {
-            Quantizers::Uniform(to) => quantize(to, values, levels),
-            Quantizers::Columns(columns) => quantize_columns(columns.after(first), values, levels),
+            Quantizers::Uniform(to) => quantize(to, values, quantized),
+            Quantizers::Columns(columns) => {
+                quantize_columns(columns.after(first), values, quantized);
+            }
         }
     }
 }
@@ -507,7 +509,7 @@ mod tests {
         }
     }
 
-    /// Each column has its own level, which those that cannot be told by a factor do not.
+    /// Each column has its own range, which those that cannot be told by a factor do not.
     #[test]
     fn levels_of_columns() {
         let limits: Vec<[f32; 4]> =

@@ -160,8 +160,8 @@ impl Attention {
         let (scores, rest) = space.split_at_mut(self.block() * self.columns(true));
         let (keys, values) = if self.few() {
             (
-                Rhs::Plain(UnalignedF32::of(head.key), keys),
-                Rhs::Plain(UnalignedF32::of(head.value), values),
+                Rhs::Unpacked(UnalignedF32::of(head.key), keys),
+                Rhs::Unpacked(UnalignedF32::of(head.value), values),
             )
         } else {
             let (k, v) = rest.split_at_mut(self.panels_len(self.depth, self.terms));

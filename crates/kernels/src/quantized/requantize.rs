@@ -11,7 +11,7 @@ use crate::base::simd::Neon;
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp, finish};
-use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, whole, within_levels};
+use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
 use crate::math::unary::unary_f32;
 
 /// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path without.
@@ -272,7 +272,7 @@ impl<'a> LaneOp<'a> {
                     for p in 0..P {
                         let (add, factor) = (lane(add.as_ptr(), p), lane(factor.as_ptr(), p));
                         for i in 0..R {
-                            x[i][p] = within_levels(x[i][p].add(add).fma(factor, nothing), most);
+                            x[i][p] = clamp_quantized(x[i][p].add(add).fma(factor, nothing), most);
                         }
                     }
                 }

@@ -27,9 +27,9 @@ pub(crate) struct ChannelsLast {
     pub(crate) post_ops: Vec<PostOp>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
-    /// The input that holds the parameters of each channel's levels, where the data are these.
+    /// The input that holds each channel's quantization parameters, where the data are quantized.
     pub(crate) of_levels: Option<usize>,
-    /// How levels are found that are written in place of values.
+    /// The quantizer of what is written quantized.
     pub(crate) writes: Option<Quantizer>,
     /// What is bf16.
     pub(crate) rounded: Rounded,
@@ -55,7 +55,7 @@ impl ChannelsLast {
         self.conv.is_depthwise() && !self.backward
     }
 
-    /// The same for data that are levels, if it can read them.
+    /// The same for quantized data, if it can read them.
     pub(crate) fn with_levels(&self, parameters: usize) -> Option<ChannelsLast> {
         let can = self.is_depthwise() && self.conv.accepts_quantized() && self.of_levels.is_none();
         can.then(|| ChannelsLast { of_levels: Some(parameters), ..self.clone() })

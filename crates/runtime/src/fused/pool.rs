@@ -16,8 +16,8 @@ pub(crate) struct PoolLast {
 pub(crate) enum Elements {
     /// f32.
     Values,
-    /// Levels, as bytes; by MaxPool alone.
-    Levels,
+    /// Quantized values, as bytes; by MaxPool alone.
+    Quantized,
     /// bf16; by MaxPool alone.
     Rounded,
 }
@@ -33,7 +33,7 @@ impl Kernel for PoolLast {
         let threads = cx.threads();
         match self.elements {
             Elements::Values => self.pool.run(threads, cx.input(0), cx.output(0)),
-            Elements::Levels => self.pool.run_on_levels(threads, cx.input(0), cx.output(0)),
+            Elements::Quantized => self.pool.run_quantized(threads, cx.input(0), cx.output(0)),
             Elements::Rounded => self.pool.run_on_rounded(threads, cx.input(0), cx.output(0)),
         }
         Ok(())

@@ -20,7 +20,7 @@ pub(crate) struct IntegerConvolution {
     /// The input that the channels of the data are multiplied by.
     pub(crate) gates: Option<usize>,
     pub(crate) post_ops: Vec<PostOp>,
-    /// How levels are found that are written in place of values.
+    /// The quantizer of what is written quantized.
     pub(crate) writes: Option<Quantize>,
 }
 
@@ -32,12 +32,12 @@ impl IntegerConvolution {
         reads_values && self.gates.is_none() && self.quantized.is_pointwise()
     }
 
-    /// Whether its quantizer gives the values that `levels` describes.
-    pub(crate) fn accepts_quantized(&self, levels: Option<QuantParams>) -> bool {
+    /// Whether its quantizer gives the values that `quant_params` describes.
+    pub(crate) fn accepts_quantized(&self, quant_params: Option<QuantParams>) -> bool {
         let own = self.quantized.params();
-        let finds = matches!(self.reads, Reads::F32 { level, channels_first: false }
-            if own.quantizer() == Some(level));
-        finds && self.gates.is_none() && levels == Some(own)
+        let finds = matches!(self.reads, Reads::F32 { quantizer, channels_first: false }
+            if own.quantizer() == Some(quantizer));
+        finds && self.gates.is_none() && quant_params == Some(own)
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Reads {
     /// Values in f32.
     F32 {
         /// How they are quantized.
-        level: Quantizer,
+        quantizer: Quantizer,
         /// Whether they still have their channels first.
         channels_first: bool,
     },
@@ -72,10 +72,10 @@ impl Kernel for IntegerKernel {
         let IntegerConvolution { quantized, columns, reads, gates, post_ops, writes } =
             &self.convolution;
         let data = match *reads {
-            Reads::F32 { level, channels_first } => {
+            Reads::F32 { quantizer, channels_first } => {
                 let factors = gates.map(|gates| cx.input(gates));
                 let input = Input::channels_last(cx.input(0));
-                Data::F32(Input { channels_first, factors, ..input }, level)
+                Data::F32(Input { channels_first, factors, ..input }, quantizer)
             }
             Reads::Quantized => Data::Quantized(cx.input(0)),
         };

@@ -51,7 +51,7 @@ pub(crate) struct Value {
     /// Whether it is the same in every run, though it is computed there.
     pub(crate) invariant: bool,
     /// How its elements are quantized, if they are.
-    pub(crate) levels: Option<QuantParams>,
+    pub(crate) quant_params: Option<QuantParams>,
     /// The same as integers with scales, if it is known.
     pub(crate) integers: Option<Integers>,
     /// The output of a layer that it is in the file, and still is if its type has not changed.
@@ -68,7 +68,14 @@ pub(crate) struct Source {
 impl Value {
     /// A value that a node computes.
     pub(crate) fn of(fact: Fact) -> Value {
-        Value { fact, constant: None, invariant: false, levels: None, integers: None, source: None }
+        Value {
+            fact,
+            constant: None,
+            invariant: false,
+            quant_params: None,
+            integers: None,
+            source: None,
+        }
     }
 
     /// A value that is known.

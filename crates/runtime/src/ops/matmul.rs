@@ -179,10 +179,10 @@ impl Shape {
 /// The product of a matrix and a column as that of a row and the matrix, which is read where it
 /// lies: else a panel would have one column. The sums are the same.
 fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
-    let Gemm { m, n, k, b: Rhs::Plain(column, _), .. } = product else { return None };
+    let Gemm { m, n, k, b: Rhs::Unpacked(column, _), .. } = product else { return None };
     let is_plain = product.post_ops.is_empty() && product.precision == Precision::F32;
     let values = UnalignedF32::aligned(column).filter(|_| n == 1 && is_plain)?;
-    let b = Rhs::Plain(UnalignedF32::of(matrix), Layout::Columns { stride: k });
+    let b = Rhs::Unpacked(UnalignedF32::of(matrix), Layout::Columns { stride: k });
     Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..product })
 }
 
@@ -227,7 +227,7 @@ impl Operand<'_> {
     /// The matrix that begins with an element.
     fn rhs(&self, at: usize) -> Rhs<'_> {
         match self {
-            Operand::Plain(b, layout) => Rhs::Plain(&b[at..], *layout),
+            Operand::Plain(b, layout) => Rhs::Unpacked(&b[at..], *layout),
             Operand::Packed(packed) => Rhs::Packed(packed),
             Operand::Compressed(weights) => weights.rhs(),
         }
@@ -361,7 +361,7 @@ pub(crate) trait Factor: Stored {
 impl Factor for f32 {
     fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
         let layout = shape.layout();
-        shape.run(cx, a, |at: usize| Rhs::Plain(UnalignedF32::of(&b[at..]), layout), &[], c);
+        shape.run(cx, a, |at: usize| Rhs::Unpacked(UnalignedF32::of(&b[at..]), layout), &[], c);
     }
 }
 

@@ -201,7 +201,7 @@ impl Weights {
     ) -> Vec<Rhs<'a>> {
         if !self.packs {
             let part = |(first, _): &(usize, usize)| {
-                Rhs::Plain(UnalignedF32::of(&values[first * self.stack.width..]), self.layout())
+                Rhs::Unpacked(UnalignedF32::of(&values[first * self.stack.width..]), self.layout())
             };
             return self.stack.parts.iter().map(part).collect();
         }

@@ -50,7 +50,7 @@ pub(crate) struct Placement {
     /// Bytes of the arena.
     pub(crate) arena: usize,
     /// For each step the pool values that nothing needs after it.
-    pub(crate) frees: Vec<SmallVec<[ValueId; 2]>>,
+    pub(crate) last_use: Vec<SmallVec<[ValueId; 2]>>,
 }
 
 /// A class of values that share memory, known by its root.
@@ -242,16 +242,16 @@ impl Placer {
             (of, offset) => Storage::View { of, offset },
         };
         let storage: Vec<Storage> = (0..net.values.len()).map(place).collect();
-        let mut frees = vec![SmallVec::new(); uses.len()];
+        let mut last_use = vec![SmallVec::new(); uses.len()];
         for (value, entry) in self.roots.iter().enumerate() {
             let class = self.classes[entry.0];
             if class.kind == Kind::Pool
-                && let Some(list) = frees.get_mut(class.last)
+                && let Some(list) = last_use.get_mut(class.last)
             {
                 list.push(value);
             }
         }
-        Placement { storage, inside: self.inside, in_place, arena, frees }
+        Placement { storage, inside: self.inside, in_place, arena, last_use }
     }
 }
 

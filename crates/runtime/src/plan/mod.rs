@@ -58,9 +58,9 @@ pub(crate) struct Step {
     /// Views into outputs that exist only once the step has run.
     pub(crate) views: SmallVec<[ViewOf; 1]>,
     /// Values that nothing needs any more.
-    pub(crate) frees: SmallVec<[ValueId; 2]>,
+    pub(crate) last_use: SmallVec<[ValueId; 2]>,
     /// Constants that no later step of the only run reads.
-    pub(crate) spent: SmallVec<[ValueId; 2]>,
+    pub(crate) last_constant_use: SmallVec<[ValueId; 2]>,
     pub(crate) layer: usize,
 }
 
@@ -132,11 +132,11 @@ impl Plan {
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
-        let Placement { storage, inside, in_place, arena, frees } =
+        let Placement { storage, inside, in_place, arena, last_use } =
             place(&net, &uses, options.runs_once);
         let mut steps = Vec::with_capacity(works.len());
-        for (((node, work), in_place), frees) in
-            net.nodes.iter().zip(works).zip(in_place).zip(frees)
+        for (((node, work), in_place), last_use) in
+            net.nodes.iter().zip(works).zip(in_place).zip(last_use)
         {
             let is_view = matches!(&work, Work::Kernel(k) if matches!(k.reuse(), Reuse::Views(_)));
             if is_view {
@@ -145,8 +145,17 @@ impl Plan {
             let made = node.outputs.iter().filter(|v| storage[**v] == Storage::Pool);
             let views = made.flat_map(|v| views(&storage, &inside[*v])).collect();
             let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
-            let (spent, layer) = (SmallVec::new(), node.layer);
-            steps.push(Step { work, inputs, outputs, in_place, views, frees, spent, layer });
+            let (last_constant_use, layer) = (SmallVec::new(), node.layer);
+            steps.push(Step {
+                work,
+                inputs,
+                outputs,
+                in_place,
+                views,
+                last_use,
+                last_constant_use,
+                layer,
+            });
         }
         let per_run = |v: &usize| matches!(storage[*v], Storage::Input(_) | Storage::External);
         let bases = (0..storage.len()).filter(per_run);
@@ -265,7 +274,7 @@ fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<
                 _ => input,
             };
             if std::mem::take(&mut awaited[base]) {
-                step.spent.push(base);
+                step.last_constant_use.push(base);
             }
         }
     }

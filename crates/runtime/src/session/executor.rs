@@ -326,12 +326,12 @@ impl LoadedPlan {
             self.values[view.value] = derive(&self.plan, &self.values, *view);
         }
         self.show(&step.outputs, resources)?;
-        for &value in &step.frees {
+        for &value in &step.last_use {
             if let Some(tensor) = self.values[value].take() {
                 resources.pool.give(tensor);
             }
         }
-        for &value in &step.spent {
+        for &value in &step.last_constant_use {
             self.plan.constants[value].iter().for_each(Tensor::give_back);
         }
         Ok(())

@@ -326,4 +326,4 @@ pub use neon::Neon;
 
 mod transpose;
 
-pub use transpose::{SIDE, transpose_16x16};
+pub use transpose::{TRANSPOSE_DIM, transpose_16x16};

@@ -5,23 +5,29 @@ use crate::base::isa::{Isa, isa};
 use crate::base::num::UnalignedF32;
 
 /// Elements of the square blocks that [`transpose_16x16`] transposes, along each side.
-pub const SIDE: usize = 16;
+pub const TRANSPOSE_DIM: usize = 16;
 
 /// Sixteen rows of sixteen elements, `stride` apart, transposed.
 ///
 /// # Panics
 /// When the rows are not within `from`.
 #[inline(always)]
-pub fn transpose_16x16(from: &[UnalignedF32], stride: usize) -> [[f32; SIDE]; SIDE] {
-    assert!(from.len() >= (SIDE - 1) * stride + SIDE, "a row is not within the slice");
+pub fn transpose_16x16(
+    from: &[UnalignedF32],
+    stride: usize,
+) -> [[f32; TRANSPOSE_DIM]; TRANSPOSE_DIM] {
+    assert!(
+        from.len() >= (TRANSPOSE_DIM - 1) * stride + TRANSPOSE_DIM,
+        "a row is not within the slice"
+    );
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx512 {
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
         return unsafe { super::x86::transpose_16x16(from.as_ptr().cast(), stride) };
     }
-    let mut turned = [[0f32; SIDE]; SIDE];
-    for (j, row) in from.chunks(stride.max(1)).take(SIDE).enumerate() {
-        for (i, x) in row.iter().take(SIDE).enumerate() {
+    let mut turned = [[0f32; TRANSPOSE_DIM]; TRANSPOSE_DIM];
+    for (j, row) in from.chunks(stride.max(1)).take(TRANSPOSE_DIM).enumerate() {
+        for (i, x) in row.iter().take(TRANSPOSE_DIM).enumerate() {
             turned[i][j] = x.get();
         }
     }

@@ -73,7 +73,7 @@ impl Gemm<'_> {
         let blocks: Vec<RowBlock>;
         let (laid, image);
         match self.a {
-            Lhs::Windows(windows) | Lhs::Bf16(&Lhs::Windows(windows))
+            Lhs::Im2col(windows) | Lhs::Bf16(&Lhs::Im2col(windows))
                 if windows::suits(windows, self.per_count()) =>
             {
                 image = Bf16Lines::new((windows, self.per_count()), tile.rows);

@@ -4,7 +4,7 @@
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
 use crate::gemm::amx::pack_a::{Elements, lay};
-use crate::gemm::im2col::{Window, Windows};
+use crate::gemm::im2col::{Im2col, Window};
 
 /// Outputs of a line that make it worth a tile: others are better laid out one by one.
 const FULL: usize = 12;
@@ -14,7 +14,7 @@ const MAX_LINE_BYTES: usize = 2 << 20;
 
 /// The lines of the input that the windows of some rows look at, with the zeros around them.
 pub(crate) struct Bf16Lines<'a> {
-    windows: &'a Windows<'a>,
+    windows: &'a Im2col<'a>,
     /// Elements for each channel that is counted.
     per_count: usize,
     rows: (usize, usize),
@@ -26,7 +26,7 @@ pub(crate) struct Bf16Lines<'a> {
 /// Whether windows are read so: their taps lie side by side, the elements of a run are even steps along
 /// k, outputs fill tiles, and the lines are not many more than are looked at. Each channel that is counted
 /// is so many.
-pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
+pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     let [depth, height, width] = windows.axes;
     let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
     let has_many = width.taps * height.taps > 1;
@@ -44,13 +44,13 @@ pub(crate) fn suits(windows: &Windows<'_>, per_count: usize) -> bool {
 }
 
 /// Lines of the room that a line of the input takes.
-fn lines(windows: &Windows<'_>, channels: usize) -> usize {
+fn lines(windows: &Im2col<'_>, channels: usize) -> usize {
     let [_, _, width] = windows.axes;
     (width.reach() * channels).div_ceil(LANES)
 }
 
 /// The first line that the windows of a line of outputs look at, counted over the whole batch.
-fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
+fn first_line(windows: &Im2col<'_>, outputs: usize) -> usize {
     let [_, height, _] = windows.axes;
     let (batch, y) = (outputs / height.output, outputs % height.output);
     batch * height.reach() + y * height.stride
@@ -59,7 +59,7 @@ fn first_line(windows: &Windows<'_>, outputs: usize) -> usize {
 impl<'a> Bf16Lines<'a> {
     /// Rounds the lines for a range of outputs.
     pub(crate) fn new(
-        (windows, per_count): (&'a Windows<'a>, usize),
+        (windows, per_count): (&'a Im2col<'a>, usize),
         rows: (usize, usize),
     ) -> Bf16Lines<'a> {
         let [_, height, width] = windows.axes;

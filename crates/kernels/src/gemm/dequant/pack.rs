@@ -3,7 +3,7 @@
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::{UnalignedF32, bytes_mut};
 use crate::base::par::Threads;
-use crate::base::simd::{SIDE, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel::args::nr;
@@ -26,7 +26,7 @@ impl Packed {
         precision: Precision,
     ) -> Packed {
         matrix.check();
-        let (size, width, matrix) = (matrix.size, nr(), CompressedRhs::Plain(matrix));
+        let (size, width, matrix) = (matrix.size, nr(), CompressedRhs::Unpacked(matrix));
         Packed::from_panels(to, size, precision, |panel, to| {
             let mut room = vec![0f32; matrix.panel_room(precision)];
             matrix.write(panel * width, precision, &mut room, to);
@@ -115,20 +115,23 @@ impl Compressed<'_> {
         let each = row / form.width;
         let column = rows * each;
         let flips = u32::from_ne_bytes([flip; 4]);
-        for j in (0..columns).step_by(SIDE) {
-            let side = SIDE.min(columns - j);
+        for j in (0..columns).step_by(TRANSPOSE_DIM) {
+            let side = TRANSPOSE_DIM.min(columns - j);
             let from = &self.bytes[(first + j) * column..][..side * column];
             let mut at = 0;
-            while side == SIDE && column.is_multiple_of(4) && at + 4 * SIDE <= column {
+            while side == TRANSPOSE_DIM
+                && column.is_multiple_of(4)
+                && at + 4 * TRANSPOSE_DIM <= column
+            {
                 let block = transpose_16x16(UnalignedF32::of_bytes(&from[at..]), column / 4);
                 for (i, lanes) in block.iter().enumerate() {
                     let lanes = lanes.map(|lane| lane.to_bits() ^ flips);
                     for part in 0..4 / each {
                         let to = &mut to[(at / each + i * (4 / each) + part) * row + j * each..];
-                        spread(&lanes, 8 * each * part, &mut to[..SIDE * each]);
+                        spread(&lanes, 8 * each * part, &mut to[..TRANSPOSE_DIM * each]);
                     }
                 }
-                at += 4 * SIDE;
+                at += 4 * TRANSPOSE_DIM;
             }
             for (j, from) in (j..).zip(from.chunks_exact(column.max(1))) {
                 for i in at..column {
@@ -141,8 +144,8 @@ impl Compressed<'_> {
 
 /// Writes of each lane the bits from `shift` on, as a byte or as two.
 #[inline(always)]
-fn spread(lanes: &[u32; SIDE], shift: usize, to: &mut [u8]) {
-    if to.len() == SIDE {
+fn spread(lanes: &[u32; TRANSPOSE_DIM], shift: usize, to: &mut [u8]) {
+    if to.len() == TRANSPOSE_DIM {
         to.iter_mut().zip(lanes).for_each(|(to, lane)| *to = (lane >> shift) as u8);
     } else {
         for (to, lane) in to.chunks_exact_mut(2).zip(lanes) {
@@ -207,7 +210,7 @@ impl CompressedPanels {
 #[derive(Clone, Copy)]
 pub(crate) enum CompressedRhs<'a> {
     /// As it is stored.
-    Plain(&'a Compressed<'a>),
+    Unpacked(&'a Compressed<'a>),
     /// In panels.
     Panels(&'a CompressedPanels),
 }
@@ -215,7 +218,7 @@ pub(crate) enum CompressedRhs<'a> {
 impl CompressedRhs<'_> {
     fn form(self) -> PackedLayout {
         match self {
-            CompressedRhs::Plain(matrix) => matrix.form(),
+            CompressedRhs::Unpacked(matrix) => matrix.form(),
             CompressedRhs::Panels(panels) => panels.form(),
         }
     }
@@ -224,7 +227,7 @@ impl CompressedRhs<'_> {
     pub(crate) fn panel_room(self, precision: Precision) -> usize {
         let form = self.form();
         let laid = match self {
-            CompressedRhs::Plain(_) => form.len().div_ceil(size_of::<f32>()),
+            CompressedRhs::Unpacked(_) => form.len().div_ceil(size_of::<f32>()),
             CompressedRhs::Panels(_) => 0,
         };
         match precision {
@@ -244,7 +247,7 @@ impl CompressedRhs<'_> {
     pub(crate) fn bytes_from(&self, first: usize) -> &[u8] {
         match self {
             CompressedRhs::Panels(panels) => panels.bytes_from(first),
-            CompressedRhs::Plain(_) => &[],
+            CompressedRhs::Unpacked(_) => &[],
         }
     }
 
@@ -287,7 +290,7 @@ impl CompressedRhs<'_> {
     pub(crate) fn panel<'a>(&'a self, first: usize, room: &'a mut [f32]) -> Panel<'a> {
         match self {
             CompressedRhs::Panels(panels) => panels.panel(first),
-            CompressedRhs::Plain(matrix) => matrix.panel(first, bytes_mut(room)),
+            CompressedRhs::Unpacked(matrix) => matrix.panel(first, bytes_mut(room)),
         }
     }
 }

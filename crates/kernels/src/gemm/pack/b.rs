@@ -3,7 +3,7 @@
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
-use crate::base::simd::{SIDE, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::bf16::{pair_rows, widen_rows};
 use crate::gemm::precision::{Bf16Path, Precision};
@@ -205,15 +205,15 @@ fn transpose(
     if columns < width {
         to.fill(0.0);
     }
-    for j in (0..columns).step_by(SIDE) {
-        let side = SIDE.min(columns - j);
+    for j in (0..columns).step_by(TRANSPOSE_DIM) {
+        let side = TRANSPOSE_DIM.min(columns - j);
         let mut i = 0;
-        while side == SIDE && i + SIDE <= k {
+        while side == TRANSPOSE_DIM && i + TRANSPOSE_DIM <= k {
             let block = transpose_16x16(&from[j * stride + i..], stride);
             for (p, column) in block.iter().enumerate() {
-                to[row(i + p) * width + j..][..SIDE].copy_from_slice(column);
+                to[row(i + p) * width + j..][..TRANSPOSE_DIM].copy_from_slice(column);
             }
-            i += SIDE;
+            i += TRANSPOSE_DIM;
         }
         for i in i..k {
             for j in j..j + side {

@@ -4,7 +4,7 @@
 
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use crate::gemm::im2col::{Place, Window, Windows};
+use crate::gemm::im2col::{Im2col, InputStrides, Window};
 use crate::gemm::pack::bf16::round_all;
 use crate::gemm::precision::Precision;
 use crate::gemm::problem::{Gemm, Lhs};
@@ -22,9 +22,9 @@ impl Gemm<'_> {
         let (len, run) = match self.a {
             Lhs::Rows { stride, .. } => (self.m * stride, stride),
             Lhs::Runs { values, run, .. } => (values.len(), run),
-            Lhs::Windows(windows) if !windows.reads_all() => return false,
-            Lhs::Windows(windows) => (windows.input.len(), windows.place.position),
-            Lhs::Bf16(Lhs::Windows(windows)) => {
+            Lhs::Im2col(windows) if !windows.reads_all() => return false,
+            Lhs::Im2col(windows) => (windows.input.len(), windows.place.position),
+            Lhs::Bf16(Lhs::Im2col(windows)) => {
                 let [_, _, width] = windows.axes;
                 let gains = windows.reads_all() && padded(width) != width;
                 return gains && !self.precision.has_tiles();
@@ -47,7 +47,7 @@ impl Gemm<'_> {
         let values = match self.a {
             Lhs::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Lhs::Runs { values, .. } => values,
-            Lhs::Windows(of) | Lhs::Bf16(&Lhs::Windows(of)) => {
+            Lhs::Im2col(of) | Lhs::Bf16(&Lhs::Im2col(of)) => {
                 return self.round_windows(of, threads, scratch, then);
             }
             Lhs::Scaled { .. } | Lhs::Concat { .. } | Lhs::Bf16(_) => return then(self),
@@ -76,7 +76,7 @@ impl Gemm<'_> {
     /// reach beyond a line need a pointer for each.
     fn round_windows(
         &self,
-        of: &Windows<'_>,
+        of: &Im2col<'_>,
         threads: &Threads,
         scratch: &ScratchPool,
         then: impl FnOnce(&Gemm<'_>),
@@ -106,14 +106,14 @@ impl Gemm<'_> {
                 right.fill(0.0);
             }
         });
-        let windows = Windows {
+        let windows = Im2col {
             input: &lanes,
             axes: [depth, height, width],
-            place: Place { image: lines * line, position, channel: 1 },
+            place: InputStrides { image: lines * line, position, channel: 1 },
             channels: (0, of.channels.1 / per_lane),
             zeros: of.zeros,
         };
-        then(&Gemm { a: Lhs::Bf16(&Lhs::Windows(&windows)), ..*self });
+        then(&Gemm { a: Lhs::Bf16(&Lhs::Im2col(&windows)), ..*self });
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
-use crate::base::simd::{SIDE, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::base::slices::{Block, LANES, Lanes, Slices, each, met};
 use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
@@ -98,7 +98,7 @@ const GRAIN: usize = 8 << 10;
 
 /// Rows that are normalised side by side: each alone would wait for its sums. Their lanes meet in
 /// one go for all of them.
-const TOGETHER: usize = SIDE;
+const TOGETHER: usize = TRANSPOSE_DIM;
 
 /// As many of longer rows, which fill the first cache.
 const FEW: usize = 4;
@@ -186,7 +186,7 @@ fn row_moments<const R: usize>(
 #[inline(always)]
 fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
     let mut totals = [0f32; R];
-    if R != SIDE {
+    if R != TRANSPOSE_DIM {
         for r in 0..R {
             totals[r] = met(lanes[r], |a, b| a + b)[0];
         }
@@ -196,7 +196,7 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            for r in 0..SIDE {
+            for r in 0..TRANSPOSE_DIM {
                 turned[i][r] += turned[i + half][r];
             }
         }

@@ -93,14 +93,14 @@ impl Number for Complex {
 }
 
 /// Lines side by side.
-const SIDE: usize = 8;
+const FFT_LANES: usize = 8;
 
 /// A complex number of each of some lines.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub struct Beside {
-    re: [f64; SIDE],
-    im: [f64; SIDE],
+    re: [f64; FFT_LANES],
+    im: [f64; FFT_LANES],
 }
 
 impl Beside {
@@ -108,7 +108,7 @@ impl Beside {
     #[inline(always)]
     fn of(f: impl Fn(usize) -> (f64, f64)) -> Beside {
         let mut all = Beside::default();
-        for i in 0..SIDE {
+        for i in 0..FFT_LANES {
             (all.re[i], all.im[i]) = f(i);
         }
         all
@@ -116,7 +116,7 @@ impl Beside {
 }
 
 impl Number for Beside {
-    const LANES: usize = SIDE;
+    const LANES: usize = FFT_LANES;
 
     #[inline(always)]
     fn get(&self, lane: usize) -> Complex {

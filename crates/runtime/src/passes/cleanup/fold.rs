@@ -44,7 +44,7 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
             let known = Value::known(tensor);
             refined[output] |= value.fact != known.fact;
             *value = Value {
-                levels: value.levels,
+                quant_params: value.quant_params,
                 integers: value.integers.take(),
                 source: value.source,
                 ..known

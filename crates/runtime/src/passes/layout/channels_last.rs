@@ -129,8 +129,8 @@ impl Layout {
         }
         let sizes = rewriter.net.sizes(value)?;
         let order = to_last(sizes.len());
-        let levels = rewriter.net.values[value].levels;
-        let last = rewriter.add(Value { levels, ..f32_of(&reordered(&sizes, &order)) });
+        let quant_params = rewriter.net.values[value].quant_params;
+        let last = rewriter.add(Value { quant_params, ..f32_of(&reordered(&sizes, &order)) });
         rewriter.keep(made(Permute { order }, &[value], last, layer));
         self.last.insert(value, last);
         Some(last)
@@ -139,9 +139,9 @@ impl Layout {
     /// A new value that stands for `value` with its channels last.
     fn result(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
         let sizes = rewriter.net.sizes(value)?;
-        let levels = rewriter.net.values[value].levels;
-        let last =
-            rewriter.add(Value { levels, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
+        let quant_params = rewriter.net.values[value].quant_params;
+        let last = rewriter
+            .add(Value { quant_params, ..f32_of(&reordered(&sizes, &to_last(sizes.len()))) });
         self.last.insert(value, last);
         self.pending.insert(value);
         Some(last)

@@ -1,7 +1,7 @@
-//! Models that are quantised: what FakeQuantize gives has levels, and filters that are stored as
-//! integers are multiplied by the scales of their channels. A convolution or product of both is
-//! computed in integers. Its sums are exact, where those of f32 are rounded term by term; data that
-//! lie between two levels may go to the other one.
+//! Lowering of quantized models: FakeQuantize gives activations their quantization parameters, and
+//! weights stored as integers have a scale per channel. A convolution or MatMul of both runs in
+//! integers. Its sums are exact, where those of f32 round each term; a value halfway between two
+//! quantized values may round to the other one.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
@@ -27,7 +27,7 @@ use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Notes which values have levels, and which are integers, before other passes make something else
+/// Notes which values are quantized, and which are integers, before other passes make something else
 /// of how they are computed.
 pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
@@ -41,43 +41,44 @@ pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
         } else if let Some(of) = without_zero_points(net, node).and_then(|v| converted.get(&v)) {
             converted.insert(first, *of);
         }
-        let levels = levels(net, node);
+        let quant_params = quant_params(net, node);
         let integers = integers(net, &converted, node);
-        found += usize::from(levels.is_some()) + usize::from(integers.is_some());
+        found += usize::from(quant_params.is_some()) + usize::from(integers.is_some());
         net.values[first].integers = integers;
         for output in node.outputs.clone() {
-            net.values[output].levels = levels.filter(|_| net.is_f32(output));
+            net.values[output].quant_params = quant_params.filter(|_| net.is_f32(output));
         }
     }
     found
 }
 
-/// The levels of what a node gives: it rounds to them, or keeps those of its input.
-fn levels(net: &Net, node: &Node) -> Option<QuantParams> {
+/// The quantization parameters of what a node gives: its own, or those of its input.
+fn quant_params(net: &Net, node: &Node) -> Option<QuantParams> {
     if node.is::<FakeQuantize>().is_some() {
-        return Some(rounding(net, node)?.levels);
+        return Some(rounding(net, node)?.quant_params);
     }
     let keeps = is_largest(net, node).is_some()
         || node.is::<Unary>().is_some_and(|u| u.kind() == unary::Kind::Relu)
         || node.is::<Interpolate>().is_some_and(|rule| rule.mode() == interpolate::Mode::Nearest);
     if keeps {
-        return net.values[*node.inputs.first()?].levels;
+        return net.values[*node.inputs.first()?].quant_params;
     }
     moved(net, node)
 }
 
-/// The levels of what a node only moves, and of the zeros that it may put between.
+/// The quantization parameters of what a node only moves, and of the zeros that it may put between.
 fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     let moves = node.op()?.traits().moves;
     let is_zero = |v: ValueId| number(net, v) == Some(0.0);
     let read = node.inputs.iter().enumerate().filter(|(i, _)| moves.contains(*i));
-    let mut all = read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].levels);
+    let mut all =
+        read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].quant_params);
     let first = all.next()??;
     all.all(|levels| levels == Some(first)).then_some(first)
 }
 
 /// Whether a node takes the largest element of windows that all look at some of the input: that of
-/// a window in the padding alone is no level.
+/// a window in the padding alone is not a quantized value.
 fn is_largest(net: &Net, node: &Node) -> Option<()> {
     let rule = node.is::<Pool>().filter(|rule| rule.is_max())?;
     let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
@@ -93,10 +94,10 @@ pub(crate) struct Rounding {
     pub(crate) to: Quantizer,
     pub(crate) scale: f32,
     pub(crate) low: f32,
-    levels: QuantParams,
+    quant_params: QuantParams,
 }
 
-/// That of a node that rounds all elements of f32 alike, to levels one of which is 0.
+/// The rounding of a FakeQuantize with one range for all elements, in which 0 is a quantized value.
 pub(crate) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
     let count = node.is::<FakeQuantize>()?.levels();
     let &[data, from_low, from_high, low, high] = &node.inputs[..] else { return None };
@@ -104,12 +105,11 @@ pub(crate) fn rounding(net: &Net, node: &Node) -> Option<Rounding> {
     let (low, high) = (number(net, low)?, number(net, high)?);
     let to = Quantizer::new(from_low, from_high, count).filter(|_| net.is_f32(data))?;
     let scale = (f64::from(high) - f64::from(low)) / (count - 1) as f64;
-    let levels = QuantParams::new(low.into(), scale)?;
-    Some(Rounding { to, scale: scale as f32, low, levels })
+    let quant_params = QuantParams::new(low.into(), scale)?;
+    Some(Rounding { to, scale: scale as f32, low, quant_params })
 }
 
-/// The parameters by which a node rounds all elements of each column of f32 alike, and the last
-/// level.
+/// The parameters of a FakeQuantize with a range per column, and the largest quantized value.
 pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     let levels = node.is::<FakeQuantize>()?.levels();
     let columns = *net.sizes(*node.outputs.first()?)?.last()?;
@@ -170,16 +170,16 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[data, filters] = &node.inputs[..] else { return None };
     let net = &*rewriter.net;
     let integers = net.values[filters].integers.clone()?;
-    let levels = net.values[data].levels?;
+    let quant_params = net.values[data].quant_params?;
     let (conv, channels_first) = convolution(net, node, &integers)?;
-    let quantized = QuantizedConvolution::new(&conv, levels)?;
-    let scales = integers.scales.iter().map(|s| s * levels.scale()).collect();
+    let quantized = QuantizedConvolution::new(&conv, quant_params)?;
+    let scales = integers.scales.iter().map(|s| s * quant_params.scale()).collect();
     let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
     let inputs = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
     let made = IntegerConvolution {
         quantized,
         columns: conv.outputs,
-        reads: Reads::F32 { level: levels.quantizer()?, channels_first },
+        reads: Reads::F32 { quantizer: quant_params.quantizer()?, channels_first },
         gates: None,
         post_ops: Vec::new(),
         writes: None,

@@ -1,7 +1,6 @@
-//! Data of convolutions in integers are rounded where they are read, unless a convolution has
-//! rounded them among its steps: then they stay bytes, if all that reads them takes levels. That
-//! are such convolutions, what is added to their sums, depthwise convolutions, and the largest of a
-//! window.
+//! A quantized convolution quantizes its input while it reads it, unless the convolution that made the
+//! input requantizes its output: then the values stay u8, if every reader takes quantized values. These
+//! readers are quantized convolutions, residuals of them, depthwise convolutions and max pooling.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -23,8 +22,8 @@ pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
         let conv = node.fused::<IntegerConvolution>()?;
         let Reads::F32 { channels_first, .. } = conv.reads else { return None };
         let maker = rewriter.only_for(*node.inputs.first()?)?;
-        let level = rounding(rewriter.net, maker)?.to;
-        let reads = Reads::F32 { level, channels_first };
+        let quantizer = rounding(rewriter.net, maker)?.to;
+        let reads = Reads::F32 { quantizer, channels_first };
         let operation = Operation::Fused(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
         let mut node = Node { operation, ..node.clone() };
         node.inputs[0] = *maker.inputs.first()?;
@@ -54,7 +53,7 @@ pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
     found
 }
 
-/// A convolution that writes levels, if its readers take them, and what these are.
+/// A convolution that writes quantized values, if its readers take them, and what these are.
 fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn FusedOp>, Bytes)> {
     let (made, bytes): (Arc<dyn FusedOp>, _) = match node.fused::<IntegerConvolution>() {
         Some(conv) => {
@@ -83,8 +82,8 @@ fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn Fu
     is_taken(net, readers, (value, bytes), POOLS).then_some((made, bytes))
 }
 
-/// Pools one behind the other that levels pass through, at most: a file may hold any number, and
-/// each is a call inside that of the one before.
+/// The most pools in a row that quantized values pass through. A file may hold any number, and each is
+/// a recursive call.
 const POOLS: usize = 8;
 
 /// Whether all that reads a value takes such bytes, behind so many pools at most.
@@ -98,7 +97,8 @@ fn is_taken(
         let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
         if let Some(conv) = node.fused::<IntegerConvolution>() {
             // Another FakeQuantize quantizes values in f32.
-            let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].levels);
+            let is_data =
+                |i: usize| i == 0 && conv.accepts_quantized(net.values[value].quant_params);
             let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
             let are_uniform = matches!(bytes, Bytes::Uniform(..));
             return are_uniform && places.all(|i| is_data(i) || is_added(i));
@@ -106,8 +106,9 @@ fn is_taken(
         if let Some(conv) = node.fused::<ChannelsLast>() {
             return conv.with_levels(0).is_some() && places.all(|i| i == 0);
         }
-        let levels = |v: ValueId| net.values[v].levels;
-        let keeps = levels(value).is_some() && levels(node.outputs[0]) == levels(value);
+        let quant_params = |v: ValueId| net.values[v].quant_params;
+        let keeps =
+            quant_params(value).is_some() && quant_params(node.outputs[0]) == quant_params(value);
         let passes = node.fused::<PoolLast>().is_some() && keeps && pools > 0;
         passes && is_taken(net, readers, (node.outputs[0], bytes), pools - 1)
     };
@@ -122,7 +123,7 @@ fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, bytes: Bytes) {
         let node = &net.nodes[i];
         if let Some(pool) = node.fused::<PoolLast>() {
             let output = node.outputs[0];
-            let pool = PoolLast { elements: Elements::Levels, ..pool.clone() };
+            let pool = PoolLast { elements: Elements::Quantized, ..pool.clone() };
             net.nodes[i].operation = Operation::Fused(Arc::new(pool));
             store(net, readers, output, bytes);
         } else if let Some(conv) = node.fused::<IntegerConvolution>() {
@@ -162,7 +163,7 @@ fn reading(
     conv
 }
 
-/// The parameters of the levels of so many channels.
+/// The quantization parameters of so many channels.
 fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
     match bytes {
         Bytes::Columns(parameters) => Some(parameters),

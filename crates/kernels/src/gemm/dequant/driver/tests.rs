@@ -132,7 +132,7 @@ fn compressed_products_can_be_rounded() {
             c
         };
         let values = UnalignedF32::of(&of.values);
-        let expected = run(Rhs::Plain(values, Layout::Rows { stride: n }), Threads::single());
+        let expected = run(Rhs::Unpacked(values, Layout::Rows { stride: n }), Threads::single());
         for threads in [Threads::new(1), Threads::new(3)] {
             let to = (&threads, WeightArena::unpooled());
             let panels = CompressedPanels::new(to, &stored);

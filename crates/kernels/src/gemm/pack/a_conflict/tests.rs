@@ -66,13 +66,13 @@ fn windows_that_lie_pages_apart_are_chains() {
         Window { input, output, taps, stride, dilation: 1, start }
     };
     let axes = [Window::NONE, window(2, 2, 1, 0), window(width, 3, 2, -1)];
-    let place = Place::channels_last(2 * width, channels);
-    let windows = Windows { input: &input, axes, place, channels: (0, channels), zeros: &zeros };
+    let place = InputStrides::channels_last(2 * width, channels);
+    let windows = Im2col { input: &input, axes, place, channels: (0, channels), zeros: &zeros };
     let (m, k) = (axes[1].output * axes[2].output, 6 * channels);
     let of = |row: usize, i: usize| {
         let (tap, y, x) = (i / channels, row / axes[2].output, row % axes[2].output);
         let at = axes[1].position(y, tap / 3).zip(axes[2].position(x, tap % 3));
         at.map_or(0.0, |(y, x)| input[(y * width + x) * channels + i % channels])
     };
-    is_chains((m, 40, k), Lhs::Windows(&windows), of, "windows");
+    is_chains((m, 40, k), Lhs::Im2col(&windows), of, "windows");
 }
