@@ -235,12 +235,11 @@ impl<'a> Check<'a> {
                 }
                 let at = layer.inputs.get(slot).map_or(layer.at, |p| p.at);
                 let message = format!("no edge leads into input {slot}");
-                let diagnostic = match is_left_out {
-                    true => {
-                        let message = format!("{message}, which is left out");
-                        Diagnostic::warning(Code::Unconnected, at, message)
-                    }
-                    false => Diagnostic::error(Code::Unconnected, at, message),
+                let diagnostic = if is_left_out {
+                    let message = format!("{message}, which is left out");
+                    Diagnostic::warning(Code::Unconnected, at, message)
+                } else {
+                    Diagnostic::error(Code::Unconnected, at, message)
                 };
                 self.diagnostics.push((Some(i), diagnostic.of(layer)));
             }

@@ -94,15 +94,13 @@ pub(super) fn sliced(
     let (inputs, named) = (first..first + 3, first + 3);
     let lists: Vec<Option<&[Interval]>> = inputs.clone().map(|i| cx.intervals(i)).collect();
     let mut out: Dims = dims.into();
-    let axes = match cx.input_count() > named {
-        true => cx.ints(named),
-        false => {
-            let (count, rank) =
-                (inputs.clone().find_map(|i| cx.shape(i).volume().value()), dims.len());
-            let fits = count.is_none_or(|count| count <= Dim::of(rank).min());
-            require!(first; fits, "holds {} values for rank {rank}", count.unwrap_or(0));
-            count.map(|count| (0..count).collect())
-        }
+    let axes = if cx.input_count() > named {
+        cx.ints(named)
+    } else {
+        let (count, rank) = (inputs.clone().find_map(|i| cx.shape(i).volume().value()), dims.len());
+        let fits = count.is_none_or(|count| count <= Dim::of(rank).min());
+        require!(first; fits, "holds {} values for rank {rank}", count.unwrap_or(0));
+        count.map(|count| (0..count).collect())
     };
     cx.because("where the slice begins and ends is known only when running");
     let Some(axes) = axes else {

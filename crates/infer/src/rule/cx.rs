@@ -267,11 +267,10 @@ impl<'a> InferCx<'a> {
         inputs: impl IntoIterator<Item = usize> + Clone,
     ) -> Result<ElementType, RuleError> {
         let is_real = |input| self.element_type(input).is_real();
-        match inputs.clone().into_iter().all(is_real) {
-            true => {
-                Ok(inputs.into_iter().next().map_or(ElementType::Dynamic, |i| self.element_type(i)))
-            }
-            false => self.same_type(inputs),
+        if inputs.clone().into_iter().all(is_real) {
+            Ok(inputs.into_iter().next().map_or(ElementType::Dynamic, |i| self.element_type(i)))
+        } else {
+            self.same_type(inputs)
         }
     }
 

@@ -83,9 +83,10 @@ pub(super) fn detection_output(cx: &mut Cx<'_, '_>) -> Made {
     let is_center = code.ends_with("center_size");
     data.push((
         "code_type",
-        match is_center {
-            true => "caffe.PriorBoxParameter.CENTER_SIZE",
-            false => "caffe.PriorBoxParameter.CORNER",
+        if is_center {
+            "caffe.PriorBoxParameter.CENTER_SIZE"
+        } else {
+            "caffe.PriorBoxParameter.CORNER"
         },
     ));
     data.push(("normalized", words(cx.old.flag("normalized", true)?)));

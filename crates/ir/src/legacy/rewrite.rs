@@ -318,10 +318,7 @@ impl<'a> Cx<'_, 'a> {
     /// An input as real numbers.
     pub(super) fn real(&mut self, input: usize) -> Result<Value, String> {
         let value = self.any(input)?;
-        match value.element_type.is_real() {
-            true => Ok(value),
-            false => Ok(self.to(value, self.real_type())),
-        }
+        if value.element_type.is_real() { Ok(value) } else { Ok(self.to(value, self.real_type())) }
     }
 
     /// An input of axes, indices or a shape.

@@ -216,10 +216,7 @@ impl WeightArena {
         }
         let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
         chunk.total += bytes;
-        match chunk.total < LASTING {
-            true => AlignedBuf::zeroed(bytes),
-            false => chunk.alloc(bytes),
-        }
+        if chunk.total < LASTING { AlignedBuf::zeroed(bytes) } else { chunk.alloc(bytes) }
     }
 }
 

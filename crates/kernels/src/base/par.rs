@@ -161,12 +161,11 @@ impl Threads {
         let pieces = pieces.min(self.count() * 4).min(len);
         let start = |piece: usize| len / pieces * piece + (len % pieces * piece).div_ceil(pieces);
         self.run(pieces, &|piece, worker| {
-            let piece = match back {
-                true => {
-                    let own = share(pieces, self.count(), piece * self.count() / pieces);
-                    own.start + own.end - 1 - piece
-                }
-                false => piece,
+            let piece = if back {
+                let own = share(pieces, self.count(), piece * self.count() / pieces);
+                own.start + own.end - 1 - piece
+            } else {
+                piece
             };
             f(start(piece)..start(piece + 1), worker);
         });

@@ -73,9 +73,10 @@ impl<'a, T: Pod> InOut<'a, T> {
         // it does not begin where the input does, they are apart.
         unsafe {
             let to = std::slice::from_raw_parts_mut(self.to, self.len);
-            match std::ptr::eq(self.from, self.to) {
-                true => Err(to),
-                false => Ok((std::slice::from_raw_parts(self.from, self.len), to)),
+            if std::ptr::eq(self.from, self.to) {
+                Err(to)
+            } else {
+                Ok((std::slice::from_raw_parts(self.from, self.len), to))
             }
         }
     }

@@ -399,9 +399,10 @@ fn run(
     post_ops: &[PostOp<'_>],
 ) -> Vec<f32> {
     let threads = Threads::new(threads);
-    let filters = match once {
-        true => conv.filters_once(&threads, weights),
-        false => conv.filters((&threads, WeightArena::unpooled()), weights),
+    let filters = if once {
+        conv.filters_once(&threads, weights)
+    } else {
+        conv.filters((&threads, WeightArena::unpooled()), weights)
     };
     let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
     let input = Input::channels_last(input);

@@ -17,9 +17,10 @@ pub fn integers<T: Stored>(threads: &Threads, start: i64, step: i64, out: &mut [
 /// `start + i * step` for each `i`, in f64; if `round`, the nearest whole numbers, ties to even.
 pub fn reals<T: Stored>(threads: &Threads, (start, step): (f64, f64), round: bool, out: &mut [T]) {
     let at = |i: usize| start + i as f64 * step;
-    match round {
-        true => fill(threads, out, |i| T::from_f64(at(i).round_ties_even())),
-        false => fill(threads, out, |i| T::from_f64(at(i))),
+    if round {
+        fill(threads, out, |i| T::from_f64(at(i).round_ties_even()))
+    } else {
+        fill(threads, out, |i| T::from_f64(at(i)))
     }
 }
 

@@ -473,10 +473,7 @@ mod tests {
 
     /// The definition, and 0 where the power is above 2^127.5.
     fn sigmoid(x: f64) -> f64 {
-        match x * f64::from(LOG2_E) < -127.5 {
-            true => 0.0,
-            false => 1.0 / (1.0 + libm::exp(-x)),
-        }
+        if x * f64::from(LOG2_E) < -127.5 { 0.0 } else { 1.0 / (1.0 + libm::exp(-x)) }
     }
 
     /// The accuracy that the documentation states, checked on a sample of f32 by default and on

@@ -217,9 +217,10 @@ fn erf_inv(y: f64) -> f64 {
     let mut x = (libm::sqrt(libm::sqrt(half * half - log / A) - half)).copysign(y);
     for _ in 0..3 {
         // erfc keeps its digits where erf is close to 1.
-        let error = match x.abs() < 0.5 {
-            true => libm::erf(x) - y,
-            false => x.signum() * ((1.0 - y.abs()) - libm::erfc(x.abs())),
+        let error = if x.abs() < 0.5 {
+            libm::erf(x) - y
+        } else {
+            x.signum() * ((1.0 - y.abs()) - libm::erfc(x.abs()))
         };
         x -= error / (FRAC_2_SQRT_PI * libm::exp(-x * x));
     }

@@ -139,10 +139,7 @@ mod tests {
             let sizes: Vec<usize> = axes.iter().map(|a| a.0).collect();
             let begins: Vec<i64> = axes.iter().map(|a| a.1).collect();
             let out: Vec<usize> = axes.iter().map(|a| a.2).collect();
-            let source = |position: i64, size: i64| match edge && size > 0 {
-                true => Some(position.clamp(0, size - 1) as usize),
-                false => constant(position, size),
-            };
+            let source = |position: i64, size: i64| if edge && size > 0 { Some(position.clamp(0, size - 1) as usize) } else { constant(position, size) };
             let data: Vec<u16> = (1..=sizes.iter().product::<usize>() as u16).collect();
             let mut found = vec![7; out.iter().product()];
             let plan = PadPlan::new(&sizes, &out, &begins);

@@ -34,10 +34,8 @@ impl Sequences {
                 let place = start + i;
                 let (b, a) = (place % second, place / second / middle % first);
                 // Distance of neighbours in the sequence.
-                let (batch, at, step) = match batch_first {
-                    true => (a, b, 1),
-                    false => (b, a, second * middle),
-                };
+                let (batch, at, step) =
+                    if batch_first { (a, b, 1) } else { (b, a, second * middle) };
                 let source = match lengths[batch] {
                     length if at < length => place - at * step + (length - 1 - at) * step,
                     _ => place,

@@ -115,10 +115,8 @@ where
     where
         D: Stored<Wide = T::Wide>,
     {
-        let mut counts = match initial && reduction != Reduction::Mean {
-            true => Vec::new(),
-            false => vec![0; part.len()],
-        };
+        let mut counts =
+            if initial && reduction != Reduction::Mean { Vec::new() } else { vec![0; part.len()] };
         let to = (start, &mut *part, &mut counts[..]);
         match reduction {
             Reduction::Sum | Reduction::Mean => self.apply(to, initial, |a, b| a.add(b)),
@@ -150,9 +148,10 @@ where
                 if counted {
                     counts[first + j] += 1;
                 }
-                *value = match is_first && !initial {
-                    true => update.widen().narrow(),
-                    false => f(value.widen(), update.widen()).narrow(),
+                *value = if is_first && !initial {
+                    update.widen().narrow()
+                } else {
+                    f(value.widen(), update.widen()).narrow()
                 };
             }
         });

@@ -123,11 +123,10 @@ impl Attention {
 
     /// Elements of scratch memory of a worker: scores, one row of output, and packed operands.
     fn room(&self) -> usize {
-        let packed = match self.few() {
-            true => 0,
-            false => {
-                self.panels_len(self.depth, self.terms) + self.panels_len(self.terms, self.width)
-            }
+        let packed = if self.few() {
+            0
+        } else {
+            self.panels_len(self.depth, self.terms) + self.panels_len(self.terms, self.width)
         };
         self.block() * self.columns(true) + packed
     }
@@ -276,9 +275,10 @@ mod tests {
                 });
                 let masks = head.masks.iter().flatten().filter(|_| !a.causal);
                 let masked: f32 = masks.map(|m| m.values[i * m.row + j * m.column]).sum();
-                match a.causal && j > i {
-                    true => f64::NEG_INFINITY,
-                    false => pairs.sum::<f64>() * f64::from(a.scale) + f64::from(masked),
+                if a.causal && j > i {
+                    f64::NEG_INFINITY
+                } else {
+                    pairs.sum::<f64>() * f64::from(a.scale) + f64::from(masked)
                 }
             };
             let powers: Vec<f64> = (0..a.terms).map(|j| score(j).exp()).collect();

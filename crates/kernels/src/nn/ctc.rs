@@ -13,10 +13,8 @@ fn largest<T: Stored>(values: &[T]) -> Option<usize>
 where
     T::Wide: PartialOrd,
 {
-    let larger = |best: usize, i: usize| match values[i].widen() > values[best].widen() {
-        true => i,
-        false => best,
-    };
+    let larger =
+        |best: usize, i: usize| if values[i].widen() > values[best].widen() { i } else { best };
     (0..values.len()).reduce(larger)
 }
 

@@ -242,14 +242,12 @@ impl<W: Real> Pass<W> {
                 let from = &from[outer * self.input * inner..][..self.input * inner];
                 let to;
                 (to, rows) = rows.split_at_mut(count * inner);
-                match self.paired {
-                    true => pairs(from, &self.index[2 * row..], &self.weight[2 * row..], inner, to),
-                    false => {
-                        for (row, to) in (row..).zip(to.chunks_mut(inner)) {
-                            let taps =
-                                if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row];
-                            over(from, &self.index[taps.clone()], &self.weight[taps], to);
-                        }
+                if self.paired {
+                    pairs(from, &self.index[2 * row..], &self.weight[2 * row..], inner, to)
+                } else {
+                    for (row, to) in (row..).zip(to.chunks_mut(inner)) {
+                        let taps = if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row];
+                        over(from, &self.index[taps.clone()], &self.weight[taps], to);
                     }
                 }
                 first += count;

@@ -160,9 +160,10 @@ mod tests {
     fn run<T: StoredReal>(sizes: &[usize], axis: usize, from: &[T], log: bool) -> Vec<T> {
         let mut to = vec![T::default(); from.len()];
         let (slices, io) = (Slices::new(sizes, &[axis]), InOut::separate(from, &mut to));
-        match log {
-            false => softmax(&Threads::new(2), &slices, &io),
-            true => log_softmax(&Threads::new(2), &slices, &io),
+        if log {
+            log_softmax(&Threads::new(2), &slices, &io)
+        } else {
+            softmax(&Threads::new(2), &slices, &io)
         }
         to
     }

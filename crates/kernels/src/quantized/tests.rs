@@ -136,12 +136,13 @@ fn agrees(
     let (inputs, positions) = (conv.inputs, conv.axes[1].input * conv.axes[2].input);
     let scales: Vec<f32> = (0..conv.outputs).map(|i| 0.01 * (i + 1) as f32).collect();
     let value = |q: u8| (f32::from(q) - f32::from(zero)) * levels.scale();
-    let place = |i: usize| match channels_first {
-        true => {
+    let place = |i: usize| {
+        if channels_first {
             let (c, at) = (i / positions % inputs, i % positions);
             (i / (positions * inputs) * positions + at) * inputs + c
+        } else {
+            i
         }
-        false => i,
     };
     let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
     let expected = reference(conv, levels, data, filters, &scales);

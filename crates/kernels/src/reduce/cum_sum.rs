@@ -78,9 +78,12 @@ mod tests {
                 let [_, size, inner] = sizes;
                 for (i, sum) in to.iter().enumerate() {
                     let (own, first) = (i / inner % size, i - i / inner % size * inner);
-                    let counts = |k: &usize| match reverse {
-                        false => *k < own || *k == own && !exclusive,
-                        true => *k > own || *k == own && !exclusive,
+                    let counts = |k: &usize| {
+                        if reverse {
+                            *k > own || *k == own && !exclusive
+                        } else {
+                            *k < own || *k == own && !exclusive
+                        }
                     };
                     let expected: i32 =
                         (0..size).filter(counts).map(|k| from[first + k * inner]).sum();

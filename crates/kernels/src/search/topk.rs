@@ -127,9 +127,10 @@ impl TopK {
             entries.select_nth_unstable(self.k);
             entries.truncate(self.k);
         }
-        match self.by_position {
-            true => entries.sort_unstable_by_key(|e| position(*e)),
-            false => entries.sort_unstable(),
+        if self.by_position {
+            entries.sort_unstable_by_key(|e| position(*e))
+        } else {
+            entries.sort_unstable()
         }
     }
 }

@@ -75,9 +75,10 @@ impl Sampling {
     /// Where a coordinate lies on an axis of some size, in elements.
     fn position(&self, coordinate: f32, size: usize) -> f32 {
         let size = size as f32;
-        match self.align_corners {
-            true => (coordinate + 1.0) * (size - 1.0) / 2.0,
-            false => ((coordinate + 1.0) * size - 1.0) / 2.0,
+        if self.align_corners {
+            (coordinate + 1.0) * (size - 1.0) / 2.0
+        } else {
+            ((coordinate + 1.0) * size - 1.0) / 2.0
         }
     }
 

@@ -155,18 +155,20 @@ impl Kernel for ChannelsLastKernel {
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
         let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
-        let input = match self.rounded.data {
-            true => Input::bf16(cx.input(0)),
-            false => Input::channels_last(cx.input(0)),
+        let input = if self.rounded.data {
+            Input::bf16(cx.input(0))
+        } else {
+            Input::channels_last(cx.input(0))
         };
         let input = Input { channels_first, factors, concat: &beside, ..input };
         if self.rounded == Rounded::default() {
             self.way.run(place, input, (filters, given), &post_ops, cx.output(0));
             return Ok(());
         }
-        let output = match self.rounded.results {
-            true => Target::Bf16(cx.output(0)),
-            false => Target::F32(cx.output(0)),
+        let output = if self.rounded.results {
+            Target::Bf16(cx.output(0))
+        } else {
+            Target::F32(cx.output(0))
         };
         self.way.run_bf16(place, (input, filters), &post_ops, output);
         Ok(())

@@ -45,9 +45,10 @@ impl FusedMatMul {
     /// in f32, since neither operand is laid out.
     pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
         let shape = self.shape(cx.sizes(0), cx.sizes(b));
-        match self.weights.is_some() && shape.rows() <= THIN_ROWS {
-            true => shape,
-            false => shape.rounded(cx.precision()),
+        if self.weights.is_some() && shape.rows() <= THIN_ROWS {
+            shape
+        } else {
+            shape.rounded(cx.precision())
         }
     }
 }

@@ -28,10 +28,8 @@ impl Lower for Rule {
             let turned = Turned::new(conv, self.kind(), Prepacked::new(1, cx.is_invariant(1)));
             return Ok(Box::new(Float { turned, halves }));
         }
-        let direction = match self.kind().is_backward() {
-            true => Direction::Backward,
-            false => Direction::Forward,
-        };
+        let direction =
+            if self.kind().is_backward() { Direction::Backward } else { Direction::Forward };
         let definition = Definition { conv, direction };
         kernel_for!(cx, 0, number T => Plain::<T> { definition, of: PhantomData })
     }
@@ -75,10 +73,7 @@ pub(crate) enum Prepared<'a> {
 
 impl Way {
     pub(crate) fn new(conv: &Convolution, backward: bool) -> Way {
-        match backward {
-            true => Way::Back(Transposed::new(conv)),
-            false => Way::Forward(conv.clone()),
-        }
+        if backward { Way::Back(Transposed::new(conv)) } else { Way::Forward(conv.clone()) }
     }
 
     /// Floating-point operations.

@@ -97,13 +97,12 @@ impl Stage {
     {
         let Some(sum) = &self.sum else { return self.copy.run(cx.threads(), from, to) };
         let mut space: Scratch<'_, T>;
-        let from = match self.copy.is_identity() {
-            true => &from[..self.copy.count()],
-            false => {
-                space = cx.scratch(self.copy.count());
-                self.copy.run(cx.threads(), from, &mut space);
-                &space
-            }
+        let from = if self.copy.is_identity() {
+            &from[..self.copy.count()]
+        } else {
+            space = cx.scratch(self.copy.count());
+            self.copy.run(cx.threads(), from, &mut space);
+            &space
         };
         sum.run(cx.threads(), Reduction::Sum, from, to);
     }

@@ -76,9 +76,10 @@ impl Shape {
     }
 
     fn layout(&self) -> Layout {
-        match self.turn_b {
-            true => Layout::Columns { stride: self.k },
-            false => Layout::Rows { stride: self.n },
+        if self.turn_b {
+            Layout::Columns { stride: self.k }
+        } else {
+            Layout::Rows { stride: self.n }
         }
     }
 

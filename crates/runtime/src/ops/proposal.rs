@@ -129,11 +129,10 @@ impl Image<'_> {
     fn finished(&self, found: Rect) -> Rect {
         let (width, height) = self.limits;
         let found = if self.rule.clip_after_nms { found.clipped(width, height) } else { found };
-        match self.rule.normalize {
-            true => {
-                Rect::new(found.x0 / width, found.y0 / height, found.x1 / width, found.y1 / height)
-            }
-            false => found,
+        if self.rule.normalize {
+            Rect::new(found.x0 / width, found.y0 / height, found.x1 / width, found.y1 / height)
+        } else {
+            found
         }
     }
 }

@@ -17,16 +17,13 @@ struct Write {
 
 /// Writes sizes to output 0, as i64 where that is wanted.
 pub(crate) fn write(cx: &mut RunCx<'_>, sizes: &[usize], wide: bool) {
-    match wide {
-        true => {
-            for (to, size) in cx.output::<i64>(0).iter_mut().zip(sizes) {
-                *to = *size as i64;
-            }
+    if wide {
+        for (to, size) in cx.output::<i64>(0).iter_mut().zip(sizes) {
+            *to = *size as i64;
         }
-        false => {
-            for (to, size) in cx.output::<i32>(0).iter_mut().zip(sizes) {
-                *to = *size as i32;
-            }
+    } else {
+        for (to, size) in cx.output::<i32>(0).iter_mut().zip(sizes) {
+            *to = *size as i32;
         }
     }
 }

@@ -113,13 +113,12 @@ fn pieces<'s>(string: &'s [u8], delimiter: &[u8]) -> Vec<&'s [u8]> {
     }
     let (mut pieces, mut begin, mut at) = (Vec::new(), 0, 0);
     while at < string.len() {
-        match string[at..].starts_with(delimiter) {
-            true => {
-                pieces.push(&string[begin..at]);
-                at += delimiter.len();
-                begin = at;
-            }
-            false => at += 1,
+        if string[at..].starts_with(delimiter) {
+            pieces.push(&string[begin..at]);
+            at += delimiter.len();
+            begin = at;
+        } else {
+            at += 1
         }
     }
     pieces.push(&string[begin..]);

@@ -145,9 +145,10 @@ impl Session {
         if let Err(diagnostics) = self.check(inputs) {
             return (Err(diagnostics), observer);
         }
-        let (written, observer) = match self.resources.options.optimize {
-            true => self.run_written(inputs, observer),
-            false => (Ok(()), observer),
+        let (written, observer) = if self.resources.options.optimize {
+            self.run_written(inputs, observer)
+        } else {
+            (Ok(()), observer)
         };
         if let Err(diagnostics) = written {
             return (Err(diagnostics), observer);

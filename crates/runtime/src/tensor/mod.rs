@@ -394,14 +394,13 @@ impl Tensor {
         let sizes: Sizes = sizes.into();
         if let Storage::Strings(values) = &self.storage {
             let whole = offset == 0 && values.len() == sizes.iter().product::<usize>();
-            return match whole {
-                true => Ok(Tensor { sizes, ..self.clone() }),
-                false => {
-                    let end = offset + sizes.iter().product::<usize>();
-                    let part = values.get(offset..end).map(<[_]>::to_vec);
-                    let outside = || TensorError::new("a part lies outside its tensor".into());
-                    Tensor::strings(&sizes, part.ok_or_else(outside)?)
-                }
+            return if whole {
+                Ok(Tensor { sizes, ..self.clone() })
+            } else {
+                let end = offset + sizes.iter().product::<usize>();
+                let part = values.get(offset..end).map(<[_]>::to_vec);
+                let outside = || TensorError::new("a part lies outside its tensor".into());
+                Tensor::strings(&sizes, part.ok_or_else(outside)?)
             };
         }
         let wanted = packed_len(element_type, &sizes)?;

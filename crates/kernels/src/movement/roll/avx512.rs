@@ -46,9 +46,10 @@ pub(super) unsafe fn roll(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        match stream {
-            true => roll_as::<true>(plan, from, to, range),
-            false => roll_as::<false>(plan, from, to, range),
+        if stream {
+            roll_as::<true>(plan, from, to, range)
+        } else {
+            roll_as::<false>(plan, from, to, range)
         }
     }
 }
@@ -234,9 +235,10 @@ impl Place {
         let Rows { row, shift } = self.rows;
         while self.len >= LINE {
             let [tail, head] = self.sources();
-            let (from, run) = match self.inside < shift {
-                true => (tail, shift - self.inside),
-                false => (head, row - self.inside),
+            let (from, run) = if self.inside < shift {
+                (tail, shift - self.inside)
+            } else {
+                (head, row - self.inside)
             };
             let whole = run.min(self.len) / LINE * LINE;
             // SAFETY: the run has so many bytes; else there is a line to write, and what the masks
@@ -317,9 +319,10 @@ fn ask_to_write(line: *const u8) {
 unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
     // SAFETY: the caller's promise.
     unsafe {
-        match STREAM {
-            true => _mm512_stream_si512(to.cast(), line),
-            false => _mm512_store_si512(to.cast(), line),
+        if STREAM {
+            _mm512_stream_si512(to.cast(), line)
+        } else {
+            _mm512_store_si512(to.cast(), line)
         }
     }
 }

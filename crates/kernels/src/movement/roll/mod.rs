@@ -82,9 +82,10 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
         f(out, start..(before + lines.end * LINE).min(len));
     };
     // Where input and output do not fit the cache of a core, it holds what was written last of both.
-    match len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
-        true => threads.par_ranges_rev(lines, grain, some),
-        false => threads.par_ranges(lines, grain, some),
+    if len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
+        threads.par_ranges_rev(lines, grain, some)
+    } else {
+        threads.par_ranges(lines, grain, some)
     }
 }
 

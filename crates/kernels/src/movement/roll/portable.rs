@@ -59,10 +59,7 @@ multiversion! {
     /// which may reach into what is written after it.
     fn rotate_rows(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
         assert_eq!(from.len(), to.len());
-        match row < ALIGNED {
-            true => rotate_all::<false>(from, to, row, shift),
-            false => rotate_all::<true>(from, to, row, shift),
-        }
+        if row < ALIGNED { rotate_all::<false>(from, to, row, shift) } else { rotate_all::<true>(from, to, row, shift) }
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: 
     for batch in plan.batches(range) {
         let rows = Rows::new(plan, &batch, from, to);
         let (start, end) = (batch.inside, batch.inside + batch.len);
-        let whole = match rows.few.len() <= LINE {
-            true => start.next_multiple_of(plan.row).min(end)..end / plan.row * plan.row,
-            false => end..end,
+        let whole = if rows.few.len() <= LINE {
+            start.next_multiple_of(plan.row).min(end)..end / plan.row * plan.row
+        } else {
+            end..end
         };
         // SAFETY: all of these are bytes of the batch.
         unsafe {
@@ -65,10 +66,8 @@ impl Rows {
     fn new(plan: &RollPlan, batch: &Batch, from: *const u8, to: *mut u8) -> Rows {
         let (row, shift) = (plan.row, plan.shift);
         let (tail, head) = ((row - shift) as isize, -(shift as isize));
-        let (few, few_from, many_from) = match shift <= row - shift {
-            true => (0..shift, tail, head),
-            false => (shift..row, head, tail),
-        };
+        let (few, few_from, many_from) =
+            if shift <= row - shift { (0..shift, tail, head) } else { (shift..row, head, tail) };
         let from = from.wrapping_add(batch.from).wrapping_sub(batch.inside);
         let to = to.wrapping_add(batch.start).wrapping_sub(batch.inside);
         Rows { row, from, to, few, few_from, many_from }

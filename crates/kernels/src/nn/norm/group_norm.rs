@@ -226,12 +226,11 @@ mod tests {
             let run = |threads: usize, in_place: bool| {
                 let mut to = from.clone();
                 let scratch = ScratchPool::default();
-                let io = match in_place {
-                    true => InOut::in_place(&mut to),
-                    false => {
-                        to.fill(f32::NAN);
-                        InOut::separate(&from, &mut to)
-                    }
+                let io = if in_place {
+                    InOut::in_place(&mut to)
+                } else {
+                    to.fill(f32::NAN);
+                    InOut::separate(&from, &mut to)
                 };
                 maps.run(&Threads::new(threads), &scratch, Some((&scale, &shift)), &post_ops, &io);
                 to

@@ -91,10 +91,7 @@ multiversion! {
         for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
             let base = bias + alpha * *sum;
             // Only whole powers exist of what is negative.
-            let power = match form.1.fract() == 0.0 {
-                true => base.via_f64(|base| libm::pow(base, form.1)),
-                false => (base.ln() * beta).exp(),
-            };
+            let power = if form.1.fract() == 0.0 { base.via_f64(|base| libm::pow(base, form.1)) } else { (base.ln() * beta).exp() };
             *to = (x.widen() / power).narrow();
         }
     }

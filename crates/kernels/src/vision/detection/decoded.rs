@@ -27,20 +27,12 @@ impl Decoding {
             variance[2] * by.x1,
             variance[3] * by.y1,
         );
-        let decoded = match self.by_centre {
-            true => {
-                let (w, h) = (prior.width(0.0), prior.height(0.0));
-                let (x, y) = ((prior.x0 + prior.x1) / 2.0, (prior.y0 + prior.y1) / 2.0);
-                Rect::centred(
-                    by.x0 * w + x,
-                    by.y0 * h + y,
-                    Real::exp(by.x1) * w,
-                    Real::exp(by.y1) * h,
-                )
-            }
-            false => {
-                Rect::new(prior.x0 + by.x0, prior.y0 + by.y0, prior.x1 + by.x1, prior.y1 + by.y1)
-            }
+        let decoded = if self.by_centre {
+            let (w, h) = (prior.width(0.0), prior.height(0.0));
+            let (x, y) = ((prior.x0 + prior.x1) / 2.0, (prior.y0 + prior.y1) / 2.0);
+            Rect::centred(by.x0 * w + x, by.y0 * h + y, Real::exp(by.x1) * w, Real::exp(by.y1) * h)
+        } else {
+            Rect::new(prior.x0 + by.x0, prior.y0 + by.y0, prior.x1 + by.x1, prior.y1 + by.y1)
         };
         if self.clip { decoded.clipped(1.0, 1.0) } else { decoded }
     }
@@ -98,9 +90,8 @@ impl Selection {
         }
         let greatest = |scores: &[f32]| {
             let start = (0, -1.0);
-            (1..classes).filter(wanted).fold(start, |best, class| match scores[class] > best.1 {
-                true => (class, scores[class]),
-                false => best,
+            (1..classes).filter(wanted).fold(start, |best, class| {
+                if scores[class] > best.1 { (class, scores[class]) } else { best }
             })
         };
         let best: Vec<(usize, f32)> = scores.chunks_exact(classes.max(1)).map(greatest).collect();

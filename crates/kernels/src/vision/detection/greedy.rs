@@ -75,9 +75,10 @@ impl Proposals {
         let size = |i: usize| (boxes[i].width(self.edge), boxes[i].height(self.edge));
         let large = |i: &usize| size(*i).0 >= self.least.0 && size(*i).1 >= self.least.1;
         let order = ranked(scores, |_| true).into_iter();
-        match self.small_first {
-            true => self.greedy.keep(boxes, order.filter(large).take(self.before), self.after),
-            false => self.greedy.keep(boxes, order.take(self.before).filter(large), self.after),
+        if self.small_first {
+            self.greedy.keep(boxes, order.filter(large).take(self.before), self.after)
+        } else {
+            self.greedy.keep(boxes, order.take(self.before).filter(large), self.after)
         }
     }
 }

@@ -85,9 +85,10 @@ fn neighbours(position: f32, size: usize) -> Option<Pair> {
     }
     let position = position.max(0.0);
     let low = position as usize;
-    Some(match low + 1 < size {
-        true => (low, low + 1, position - low as f32),
-        false => (size - 1, size - 1, 0.0),
+    Some(if low + 1 < size {
+        (low, low + 1, position - low as f32)
+    } else {
+        (size - 1, size - 1, 0.0)
     })
 }
 

@@ -40,12 +40,11 @@ impl Region {
             let centre = coords.len().min(2 * area);
             sigmoid(&mut coords[..centre]);
             sigmoid(objectness);
-            match self.softmax {
-                true => {
-                    let slices = Slices::new(&[self.classes, area], &[0]);
-                    softmax(threads, &slices, &InOut::in_place(classes));
-                }
-                false => sigmoid(classes),
+            if self.softmax {
+                let slices = Slices::new(&[self.classes, area], &[0]);
+                softmax(threads, &slices, &InOut::in_place(classes));
+            } else {
+                sigmoid(classes)
             }
         }
     }

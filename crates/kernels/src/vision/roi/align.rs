@@ -165,9 +165,10 @@ impl Align {
     fn pooled<T: StoredReal>(&self, samples: &[Sample<T::Wide>], plane: &[T]) -> T::Wide {
         let zero = <T::Wide as Real>::of(0.0);
         let values = samples.iter().map(|sample| sample.value(plane));
-        match self.max {
-            true => values.fold(zero, |max, x| if x > max { x } else { max }),
-            false => values.fold(zero, |sum, x| sum + x),
+        if self.max {
+            values.fold(zero, |max, x| if x > max { x } else { max })
+        } else {
+            values.fold(zero, |sum, x| sum + x)
         }
     }
 

@@ -57,9 +57,10 @@ impl Found {
             return None;
         }
         let (mean, eps, gamma) = factor(rewriter, scale, value)?;
-        let beta = match is_moved_mean(rewriter, shift, (mean, scale)) {
-            true => None,
-            false => Some(shifted(rewriter, shift, (mean, scale))?),
+        let beta = if is_moved_mean(rewriter, shift, (mean, scale)) {
+            None
+        } else {
+            Some(shifted(rewriter, shift, (mean, scale))?)
         };
         let gamma = gamma.map(|gamma| (gamma, product.clone()));
         Some(Found { value, columns, eps, gamma, beta })

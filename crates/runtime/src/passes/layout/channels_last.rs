@@ -264,9 +264,10 @@ impl Layout {
             from = padded.from;
         }
         let channels_first = !backward && conv.reads_channels_first() && last.is_none();
-        let input = match channels_first || last.is_some() {
-            true => from,
-            false => self.turned(rewriter, from, node.layer)?,
+        let input = if channels_first || last.is_some() {
+            from
+        } else {
+            self.turned(rewriter, from, node.layer)?
         };
         let last = self.result(rewriter, output)?;
         let conv = ChannelsLast {
