@@ -260,7 +260,7 @@ pub struct TestArgs {
 #[command(after_help = "Examples:
   irrun bench model.xml
   irrun bench model.xml --shape 'x[8,3,224,224]' --runs 200 --threads 2
-  irrun bench model.xml --input x.npy --profile")]
+  irrun bench model.xml --streams 2 --threads 2")]
 pub struct BenchArgs {
     /// The model, or a case folder: unless inputs are given, its first run is repeated step by
     /// step.
@@ -280,6 +280,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "W", default_value_t = 3, value_parser = warmup)]
     #[arg(allow_negative_numbers = true)]
     pub warmup: usize,
+    /// Sessions that run at the same time, each in a thread of its own, with its share of the
+    /// threads and one copy of the weights for all.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs)]
+    #[arg(allow_negative_numbers = true, conflicts_with = "profile")]
+    pub streams: usize,
     /// Stop after so many seconds, whatever the number of runs.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]

@@ -10,10 +10,11 @@ use crate::table::table;
 use crate::{json, limits, print};
 use anyhow::anyhow;
 use ir::Graph;
-use runtime::{Options, Session, Tensor};
+use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// Measures a model.
@@ -26,9 +27,10 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
     let graph = graph?;
-    let steps = match is_case {
-        true => Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?,
-        false => vec![inputs(&graph, args)?],
+    let steps = if is_case {
+        Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?
+    } else {
+        vec![inputs(&graph, args)?]
     };
     let first = steps.first().ok_or_else(|| usage("the case has no steps"))?;
     let given = crate::run::given(first, &[]);
@@ -42,40 +44,84 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     };
     let (plan, planning) =
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
-    let threads = crate::run::threads(args.common.threads);
-    let count = threads.count();
-    let mut session = plan?.session_on(Arc::new(threads));
-    let (once, first) = timed(|| run(&mut session, &steps, None));
-    once?;
-    for _ in 0..args.warmup {
-        run(&mut session, &steps, None)?;
+    let plan = plan?;
+    let beside = || runtime::compile_beside(&plan, &graph, &facts, &options).or_exit(Exit::Model);
+    let mut plans = (1..args.streams).map(|_| beside()).collect::<Result<Vec<Plan>, Failure>>()?;
+    plans.push(plan);
+    let threads = crate::run::threads(args.common.threads).count();
+    let streams = streams(plans, (threads / args.streams).max(1), &steps, args)?;
+    let precision = args.common.precision;
+    let measured = Measured::new([load, check, planning], streams, threads, precision);
+    if args.common.json {
+        json::print(&measured.report())?;
+    } else {
+        print::text(measured.text() + &profile::text(&measured.profile, measured.runs()))?;
     }
+    Ok(Exit::Good)
+}
+
+/// What one stream has measured.
+struct Stream {
+    first: Duration,
+    times: Vec<Duration>,
+    /// For each step, the times of the first runs.
+    laps: Vec<Vec<Duration>>,
+    /// When the timed runs began and ended.
+    span: (Instant, Instant),
+    /// Floating-point operations of the timed runs, as [`Session::flops`] counts them.
+    flops: u64,
+    profile: Vec<StepTime>,
+}
+
+/// Runs a session of each plan, all at the same time. One session stays in this thread.
+fn streams(
+    mut plans: Vec<Plan>,
+    threads: usize,
+    steps: &[Vec<Tensor>],
+    args: &BenchArgs,
+) -> Result<Vec<Stream>, Failure> {
+    let start = Barrier::new(plans.len());
+    let one =
+        |plan: Plan| stream(plan.session_on(Arc::new(Threads::new(threads))), steps, args, &start);
+    let own = plans.pop();
+    std::thread::scope(|scope| {
+        let one = &one;
+        let others: Vec<_> = plans.into_iter().map(|plan| scope.spawn(move || one(plan))).collect();
+        let own = own.into_iter().map(one).collect::<Vec<_>>();
+        let joined = |other: ScopedJoinHandle<'_, _>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        own.into_iter().chain(others.into_iter().map(joined)).collect()
+    })
+}
+
+/// The first run and those that warm up, then, once all streams are as far, the timed runs.
+fn stream(
+    mut session: Session,
+    steps: &[Vec<Tensor>],
+    args: &BenchArgs,
+    start: &Barrier,
+) -> Result<Stream, Failure> {
+    let (once, first) = timed(|| run(&mut session, steps, None));
+    let warm =
+        once.and_then(|()| (0..args.warmup).try_for_each(|_| run(&mut session, steps, None)));
+    start.wait();
+    warm?;
     if args.profile {
         session.start_profile();
     }
-    let mut times = Vec::new();
-    let mut laps = vec![Vec::new(); steps.len()];
-    let flops = session.flops();
-    let begin = Instant::now();
+    let (mut times, mut laps) = (Vec::new(), vec![Vec::new(); steps.len()]);
+    let (begin, flops) = (Instant::now(), session.flops());
     while times.len() < args.runs
         && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
     {
         let kept = (times.len() < LAPS).then_some(&mut laps[..]);
-        let (done, time) = timed(|| run(&mut session, &steps, kept));
+        let (done, time) = timed(|| run(&mut session, steps, kept));
         done?;
         times.push(time);
     }
-    times.sort_unstable();
-    let flops = (session.flops() - flops) as f64 / times.len() as f64;
-    let precision = args.common.precision;
-    let steps = laps.into_iter().filter_map(middle).collect();
-    let report =
-        Measured { load, check, planning, first, times, steps, flops, threads: count, precision };
-    match args.common.json {
-        true => json::print(&report.report(&session))?,
-        false => print::text(report.text() + &profile::text(&session.profile(), report.runs()))?,
-    }
-    Ok(Exit::Good)
+    let (span, flops) = ((begin, Instant::now()), session.flops() - flops);
+    Ok(Stream { first, times, laps, span, flops, profile: session.profile() })
 }
 
 fn usage(text: &str) -> Failure {
@@ -172,9 +218,13 @@ pub struct Report<'a> {
     steps_ms: Vec<f64>,
     /// Billions of floating-point operations in a second.
     gflops: f64,
-    /// Timed runs.
+    /// Timed runs, of all streams.
     runs: usize,
+    /// Runs of all streams in a second.
+    runs_per_second: f64,
     threads: usize,
+    /// Sessions that ran at the same time.
+    streams: usize,
     /// What operands of products are rounded to.
     precision: &'a str,
     /// Memory that the process has had at most; null where the system does not tell.
@@ -194,13 +244,57 @@ struct Measured {
     steps: Vec<Duration>,
     /// Floating-point operations of a run, as [`Session::flops`] counts them.
     flops: f64,
+    /// From the first start of a timed run to the last end.
+    span: Duration,
     threads: usize,
+    streams: usize,
     precision: Precision,
+    profile: Vec<StepTime>,
 }
 
 impl Measured {
+    fn new(
+        [load, check, planning]: [Duration; 3],
+        streams: Vec<Stream>,
+        threads: usize,
+        precision: Precision,
+    ) -> Measured {
+        let count = streams.len();
+        let first = streams.iter().map(|s| s.first).max().unwrap_or_default();
+        let begin = streams.iter().map(|s| s.span.0).min();
+        let end = streams.iter().map(|s| s.span.1).max();
+        let span = begin.zip(end).map_or(Duration::ZERO, |(begin, end)| end - begin);
+        let flops: u64 = streams.iter().map(|s| s.flops).sum();
+        let (mut times, mut laps, mut profile) = (Vec::new(), Vec::new(), Vec::new());
+        for stream in streams {
+            times.extend(stream.times);
+            laps.resize_with(stream.laps.len(), Vec::new);
+            laps.iter_mut()
+                .zip(stream.laps)
+                .for_each(|(all, own): (&mut Vec<_>, _)| all.extend(own));
+            profile.extend(stream.profile);
+        }
+        times.sort_unstable();
+        let flops = flops as f64 / times.len().max(1) as f64;
+        let steps = laps.into_iter().filter_map(middle).collect();
+        Measured {
+            load,
+            check,
+            planning,
+            first,
+            times,
+            steps,
+            flops,
+            span,
+            threads,
+            streams: count,
+            precision,
+            profile,
+        }
+    }
+
     fn percentile(&self, percent: usize) -> f64 {
-        let at = (self.times.len() - 1) * percent / 100;
+        let at = self.times.len().saturating_sub(1) * percent / 100;
         self.times.get(at).copied().map_or(f64::NAN, ms)
     }
 
@@ -208,12 +302,16 @@ impl Measured {
         u32::try_from(self.times.len()).unwrap_or(u32::MAX)
     }
 
-    /// Billions of floating-point operations in a second.
+    /// Billions of floating-point operations in a second, of all streams.
     fn gflops(&self) -> f64 {
-        (self.flops / self.percentile(50) / 1e3).round() / 1e3
+        (self.flops * self.streams as f64 / self.percentile(50) / 1e3).round() / 1e3
     }
 
-    fn report(&self, session: &Session) -> Report<'static> {
+    fn runs_per_second(&self) -> f64 {
+        self.times.len() as f64 / self.span.as_secs_f64()
+    }
+
+    fn report(&self) -> Report<'static> {
         Report {
             load_ms: ms(self.load),
             check_ms: ms(self.check),
@@ -225,10 +323,12 @@ impl Measured {
             steps_ms: self.steps.iter().copied().map(ms).collect(),
             gflops: self.gflops(),
             runs: self.times.len(),
+            runs_per_second: self.runs_per_second(),
             threads: self.threads,
+            streams: self.streams,
             precision: self.precision.name(),
             peak_rss_bytes: peak_memory(),
-            layers: profile::report(&session.profile(), self.runs()),
+            layers: profile::report(&self.profile, self.runs()),
         }
     }
 
@@ -249,7 +349,11 @@ impl Measured {
         }
         rows.push(vec!["speed".to_owned(), format!("{:.3} GFLOP/s", self.gflops())]);
         rows.push(vec!["runs".to_owned(), self.times.len().to_string()]);
+        rows.push(vec!["throughput".to_owned(), format!("{:.1} runs/s", self.runs_per_second())]);
         rows.push(vec!["threads".to_owned(), self.threads.to_string()]);
+        if self.streams > 1 {
+            rows.push(vec!["streams".to_owned(), self.streams.to_string()]);
+        }
         rows.push(vec!["precision".to_owned(), self.precision.name().to_owned()]);
         if let Some(bytes) = peak_memory() {
             rows.push(vec!["peak memory".to_owned(), format!("{} MiB", bytes >> 20)]);

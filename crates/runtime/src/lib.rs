@@ -44,7 +44,7 @@ pub use limits::{CancellationToken, Limits};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::StepTime;
 pub use options::Options;
-pub use plan::{Plan, compile, compile_with};
+pub use plan::{Plan, compile, compile_beside, compile_with};
 pub use rayon;
 pub use session::Session;
 pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};

@@ -97,6 +97,20 @@ pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<P
     compile_in(graph, facts, options, &Arc::default())
 }
 
+/// As [`compile_with`], for a session beside those of `other`, in another thread say. What either
+/// prepares of the same graph's weights is there once.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_beside(
+    other: &Plan,
+    graph: &Graph,
+    facts: &Facts,
+    options: &Options,
+) -> Result<Plan, Diagnostics> {
+    compile_in(graph, facts, options, &other.store)
+}
+
 /// As [`compile_with`], for a session that has prepared things already.
 pub(crate) fn compile_in(
     graph: &Graph,
