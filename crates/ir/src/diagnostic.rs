@@ -94,6 +94,13 @@ codes! {
     Execution = 701,
 }
 
+impl Code {
+    /// Whether the text of the XML is wrong, so that seeing it helps.
+    fn is_of_text(self) -> bool {
+        (Code::Syntax.number()..=Code::UnknownAttribute.number()).contains(&self.number())
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IR{:04}", self.number())
@@ -145,6 +152,9 @@ pub struct SourceFile {
     lines: OnceLock<Vec<usize>>,
 }
 
+/// Characters of a long line that are shown before a byte and after it.
+const SHOWN: (usize, usize) = (30, 66);
+
 impl fmt::Debug for SourceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({}, {} bytes)", self.path.display(), self.text.len())
@@ -171,6 +181,38 @@ impl SourceFile {
     pub fn line(&self, at: ByteOffset) -> usize {
         let search = || memchr::memchr_iter(b'\n', self.text.as_bytes()).map(|i| i + 1).collect();
         1 + self.lines.get_or_init(search).partition_point(|start| *start <= at.0)
+    }
+
+    /// The line that holds byte `at` with its number, and a caret below that byte:
+    ///
+    /// ```text
+    ///   31 | <layer id="4" name="roll" type="Roll">
+    ///      | ^
+    /// ```
+    ///
+    /// Of a long line it shows the part around the byte. Nothing for a graph built in memory.
+    fn excerpt(&self, at: ByteOffset) -> Option<String> {
+        let (before, after) = self.text.split_at_checked(at.0)?;
+        let is_inside = |c: &char| *c != '\n';
+        let left: Vec<char> =
+            before.chars().rev().take_while(is_inside).take(SHOWN.0 + 1).collect();
+        let right: Vec<char> = after.chars().take_while(is_inside).take(SHOWN.1 + 1).collect();
+        let visible = |c: &char| if c.is_control() { ' ' } else { *c };
+        let mut line: String = left.iter().take(SHOWN.0).rev().map(visible).collect();
+        if left.len() <= SHOWN.0 {
+            line = line.trim_start().to_owned();
+        } else {
+            line.insert(0, '…');
+        }
+        let column = line.chars().count();
+        line.extend(right.iter().take(SHOWN.1).map(visible));
+        if right.len() > SHOWN.1 {
+            line.push('…');
+        }
+        let number = self.line(at).to_string();
+        let (shown, margin) = (line.trim_end(), number.len());
+        (!shown.is_empty())
+            .then(|| format!("\n  {number} | {shown}\n  {:margin$} | {:column$}^", "", ""))
     }
 
     /// `model.xml:31`, or nothing for a graph built in memory.
@@ -298,6 +340,9 @@ impl Diagnostic {
             text.push_str("\n  ");
             text.push_str(context);
         }
+        if self.severity == Severity::Error && self.code.is_of_text() {
+            text.extend(source.excerpt(self.at));
+        }
         text
     }
 }
@@ -355,6 +400,24 @@ mod tests {
     }
 
     #[test]
+    fn a_caret_is_below_the_byte() {
+        let long = format!("<a b=\"{}\"/>\n", "é".repeat(5000));
+        let text = format!("<net>\n\t<layer id=\"4\">\r\n{long}");
+        let at = |part: &str| ByteOffset(text.find(part).unwrap());
+        let file = SourceFile::new(Path::new("model.xml"), text.clone());
+        assert_eq!(file.excerpt(at("id")).unwrap(), "\n  2 | <layer id=\"4\">\n    |        ^");
+        assert_eq!(file.excerpt(at("<net")).unwrap(), "\n  1 | <net>\n    | ^");
+        let inside = file.excerpt(ByteOffset(at("é").0 + 2 * 2500)).unwrap();
+        let lines: Vec<&str> = inside.trim_start().lines().collect();
+        let [line, caret] = lines[..] else { panic!("{inside}") };
+        assert!(line.starts_with("3 | …é") && line.ends_with("é…"), "{line}");
+        assert_eq!(caret.chars().count(), "  3 | …".chars().count() + 30 + 1);
+        // Within a letter, behind the end, an empty line: there is nothing to show.
+        let none = [at("é").0 + 1, text.len() + 1, text.len()];
+        assert!(none.iter().all(|at| file.excerpt(ByteOffset(*at)).is_none()));
+    }
+
+    #[test]
     fn a_problem_is_one_line_whatever_names_hold() {
         let diagnostic =
             Diagnostic::error(Code::Unconnected, ByteOffset(0), "\"a\nerror: b\" is not there");
@@ -368,7 +431,7 @@ mod tests {
         let source = SourceFile::new(Path::new("dir/m.xml"), "<net/>".to_owned());
         let list = vec![Diagnostic::error(Code::Missing, ByteOffset(0), "no version")];
         let error: Box<dyn std::error::Error> = Box::new(Diagnostics::new(Arc::new(source), list));
-        assert_eq!(format!("{error:?}"), "m.xml:1: no version");
+        assert_eq!(format!("{error:?}"), "m.xml:1: no version\n  1 | <net/>\n    | ^");
     }
 
     #[test]
