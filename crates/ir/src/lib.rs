@@ -35,5 +35,5 @@ pub use graph::{
 };
 pub use read::{read, read_bytes};
 pub use text::{join_names, leading_integer, split_names};
-pub use weights::{Weights, WeightsError, WeightsSlice};
+pub use weights::{Weights, WeightsError, WeightsSlice, disable_mmap};
 pub use write::{write, write_xml};

@@ -5,8 +5,19 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Whether files are mapped, in the whole process.
+static IS_MAPPED: AtomicBool = AtomicBool::new(true);
+
+/// From now on files are read into memory, in the whole process, where they were mapped. That takes
+/// longer and as much memory as the files have, and no file that shrinks stops the process.
+pub fn disable_mmap() {
+    IS_MAPPED.store(false, Ordering::Relaxed);
+}
 
 /// First bytes of a Git LFS pointer file.
 const LFS_MAGIC: &[u8] = b"version https://git-lfs";
@@ -53,7 +64,8 @@ pub enum WeightsError {
 }
 
 impl Weights {
-    /// Maps a file. A file that cannot be mapped is not an error until a constant needs it.
+    /// Maps a file, or reads it after [`disable_mmap`]. A file of which neither is possible is not
+    /// an error until a constant needs it.
     pub fn open(path: &Path) -> Weights {
         let content = Content::open(path).unwrap_or_else(Content::Unavailable);
         Weights { path: path.to_owned(), content, missing_end: OnceLock::new() }
@@ -67,11 +79,7 @@ impl Weights {
 
     /// Every byte, or none when the file is unavailable.
     pub fn bytes(&self) -> &[u8] {
-        match &self.content {
-            Content::Mapped(map) => map,
-            Content::Owned(bytes) => bytes,
-            Content::Unavailable(_) => &[],
-        }
+        self.content.bytes()
     }
 
     /// The file the weights were mapped from; empty when held in memory.
@@ -139,17 +147,40 @@ impl Content {
         if meta.len() == 0 {
             return Ok(Content::Owned(Vec::new()));
         }
-        // SAFETY: the map is read-only and private to this value. Another process that truncates
-        // the file while it is mapped can stop this one with SIGBUS; docs/security.md says so.
-        let map = unsafe { memmap2::Mmap::map(&file) }
-            .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
-        if map.starts_with(LFS_MAGIC) {
+        let content = if IS_MAPPED.load(Ordering::Relaxed) {
+            // SAFETY: the map is read-only and private to this value. Another process that truncates
+            // the file while it is mapped can stop this one with SIGBUS; docs/security.md says so.
+            let map = unsafe { memmap2::Mmap::map(&file) }
+                .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
+            Content::Mapped(map)
+        } else {
+            let bytes = read_whole(&file, meta.len());
+            Content::Owned(bytes.map_err(|e| format!("{name} cannot be read: {e}"))?)
+        };
+        if content.bytes().starts_with(LFS_MAGIC) {
             return Err(format!(
                 "{name} is a Git LFS pointer, not the file itself; run `git lfs pull`"
             ));
         }
-        Ok(Content::Mapped(map))
+        Ok(content)
     }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Mapped(map) => map,
+            Content::Owned(bytes) => bytes,
+            Content::Unavailable(_) => &[],
+        }
+    }
+}
+
+/// Every byte that a file of `len` bytes still has.
+fn read_whole(file: &File, len: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let capacity = usize::try_from(len).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(capacity).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
+    file.take(len).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl Default for Weights {

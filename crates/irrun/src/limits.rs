@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Limits of a command.
+/// Limits of a command, and how it reads files.
 #[derive(Debug, Args)]
 pub struct LimitArgs {
     /// End after so many seconds, with exit code 5.
@@ -20,6 +20,10 @@ pub struct LimitArgs {
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     #[arg(allow_negative_numbers = true, help_heading = "Limits")]
     pub max_memory: Option<u64>,
+    /// Read weights and arrays instead of mapping them, so that a file that another process cuts short
+    /// cannot stop the command.
+    #[arg(long, global = true, help_heading = "Limits")]
+    pub no_mmap: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -73,6 +77,9 @@ pub fn exit_code() -> Option<u8> {
 /// Begins to watch the limits, and to wait for signals.
 pub fn watch(limits: &LimitArgs) {
     runtime::set_memory_limit(limits.max_memory);
+    if limits.no_mmap {
+        ir::disable_mmap();
+    }
     wait_for_signals();
     let start = Instant::now();
     let (timeout, max_memory) = (limits.timeout, limits.max_memory);

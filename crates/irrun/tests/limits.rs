@@ -57,6 +57,26 @@ fn a_loop_without_end_ends_in_time() {
     assert!(!room.path("y.npy").exists());
 }
 
+/// A mapped file that shrinks may stop a process with a signal; one that was read cannot.
+#[test]
+fn files_that_are_read_may_shrink() {
+    let room = endless();
+    let flags = ["model.xml", "--input", "n.npy", "--no-mmap", "--timeout", "2"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_irrun"));
+    let command = command.current_dir(room.path(".")).args(flags).stderr(Stdio::piped());
+    let child = command.stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    room.write("model.bin", b"");
+    room.write("n.npy", b"");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("Loop \"spin\"") && said.contains("time limit"), "{said}");
+    let cut = room.irrun("check model.xml --no-mmap");
+    assert!(cut.stdout.contains("bytes"), "{}", cut.report());
+    assert_eq!(cut.code, room.irrun("check model.xml").code);
+}
+
 #[test]
 #[cfg(unix)]
 fn an_interrupted_run_names_its_layer() {
