@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding mutations check conformance release bench operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations check conformance release bench operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -17,6 +17,10 @@ test:
 # A project outside of the workspace, built as the README says in its dev and its release profile.
 embedding:
 	cargo test --workspace --test embedding -- --include-ignored
+
+# The digests of all fixtures and models anew, then the same with every instruction set and 1 to 7 threads.
+digests:
+	IRRUN_UPDATE=1 cargo test --workspace --test digests
 
 # Other and more changes of every fixture than the tests try; SEED and COUNT choose them.
 SEED ?= 2
@@ -95,4 +99,6 @@ aarch64: bench-env/.ready
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
 		cargo build --release --bin irrun --target $(ARM)
 	$(EMULATED) test $(EXCEPT) $(SAMPLES)
+	$(EMULATED) test models fixtures --digests docs/digests/optimised.txt
+	$(EMULATED) test models fixtures --no-optimize --digests docs/digests/as-written.txt
 	bench-env/bin/python fixtures/across.py target/release/irrun "$(EMULATED)" $(SAMPLES)
