@@ -12,6 +12,8 @@ use crate::limits::LimitArgs;
 use crate::look::LookArgs;
 use crate::random::RandomArgs;
 use crate::reduce::ReduceArgs;
+use crate::repro::ReproArgs;
+use crate::semantics::Semantics;
 use crate::shell::{CompletionsArgs, ManArgs};
 use crate::text::Glob;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
@@ -76,6 +78,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Cut a part out of a model, as a model of its own.
     Extract(ExtractArgs),
+    /// Pack one layer with its inputs and outputs, for a report of a bug.
+    Repro(ReproArgs),
     /// Find the smallest part of a model for which a command still fails.
     Reduce(ReduceArgs),
     /// Change names, shapes, outputs or weights of a model.
@@ -170,6 +174,9 @@ pub struct CheckArgs {
     /// that none has or two share, conversions that lose precision.
     #[arg(long)]
     pub lint: bool,
+    /// Say where OpenVINO's CPU plugin is known to compute something else than the specification says.
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t, conflicts_with = "symbolic")]
+    pub semantics: Semantics,
     /// Look at every weight, and say where there are NaN, infinities and subnormals.
     #[arg(long)]
     pub weights: bool,

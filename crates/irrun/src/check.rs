@@ -6,6 +6,7 @@ use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{Finding, counts, is_note, told};
 use crate::locate;
+use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
@@ -81,10 +82,14 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
         surgery::write(&fixed, &model, path)?;
     }
+    let is_asked = args.semantics == Semantics::OpenvinoCpu;
+    let deviations = is_asked.then(|| semantics::deviations(&graph, &facts));
     if args.json {
-        json::print(&Report::new(layers(&graph, &facts), &all, graph.source()))?;
+        let report = Report::new(layers(&graph, &facts), &all, graph.source());
+        json::print(&Report { deviations: deviations.unwrap_or_default(), ..report })?;
     } else {
-        print::text(text(args, &graph, &facts, &all))?;
+        let told = deviations.as_deref().map_or(String::new(), semantics::text);
+        print::text(text(args, &graph, &facts, &all) + &told)?;
     }
     Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
 }
@@ -172,6 +177,9 @@ pub struct Report {
     layers: Vec<LayerReport>,
     /// What is wrong.
     findings: Vec<Finding>,
+    /// With `--semantics openvino-cpu`: what that may compute otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deviations: Vec<Deviation>,
 }
 
 /// A layer and what is known of it.
@@ -208,7 +216,8 @@ struct OutputReport {
 impl Report {
     fn new(layers: Vec<LayerReport>, findings: &[Diagnostic], source: &SourceFile) -> Report {
         let ok = findings.iter().all(is_note);
-        Report { ok, layers, findings: Finding::all(findings, source) }
+        let findings = Finding::all(findings, source);
+        Report { ok, layers, findings, deviations: Vec::new() }
     }
 }
 

@@ -67,6 +67,31 @@ fn volume(fact: &Fact) -> Option<u64> {
     u64::try_from(fact.shape.volume().value()?).ok()
 }
 
+/// For each output of a graph, the terms that are added up on the longest way to it from an input: a
+/// rounding each. Layers whose shapes are open count as one.
+pub fn longest_sums(graph: &Graph, facts: &Facts) -> Vec<u64> {
+    let mut sums = vec![0u64; graph.layers().len()];
+    for &position in graph.order() {
+        let before = graph.inputs_of(position).iter().map(|source| sums[source.layer]);
+        let before = before.max().unwrap_or(0);
+        sums[position] = before.saturating_add(terms(graph, facts, position).unwrap_or(1));
+    }
+    graph.results().iter().map(|position| sums[*position]).collect()
+}
+
+/// The terms of each sum that a layer computes; 1 for what is no sum.
+fn terms(graph: &Graph, facts: &Facts, position: usize) -> Option<u64> {
+    let layer = graph.layers().get(position)?;
+    let module = infer::find(&layer.op_type, &layer.version).ok()?.module;
+    let out = volume(facts.node(position)?.outputs.first()?)?.max(1);
+    let data = || facts.output(*graph.inputs_of(position).first()?);
+    match module {
+        "reduce" => volume(data()?)?.checked_div(out),
+        "softmax" | "normalize" => size(data()?, 1),
+        _ => Some(operations(graph, facts, position)?.div_ceil(out.checked_mul(2)?)),
+    }
+}
+
 /// Bytes of a tensor.
 pub fn bytes(fact: &Fact) -> Option<u64> {
     fact.element_type.packed_len(volume(fact)?)
@@ -125,6 +150,24 @@ mod tests {
         g.result("y", y);
         // Four channels, each from the two channels of its group, through 3 by 3.
         assert_eq!(cost(g, y), 2 * (4 * 10 * 10) * (2 * 9));
+    }
+
+    #[test]
+    fn sums_add_up_along_the_longest_way() {
+        let mut g = GraphBuilder::new("g");
+        let x = g.parameter("x", ElementType::F32, "2,30");
+        let w = g.parameter("w", ElementType::F32, "30,50");
+        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
+        let axis = g.constant_i64(&[1]);
+        let sum = g.layer("ReduceSum", "opset1").attributes(&[("keep_dims", "true")]);
+        let sum = sum.inputs(&[y, axis]).output();
+        let z = g.layer("Add", "opset1").inputs(&[y, sum]).output();
+        g.result("z", z);
+        g.result("w", w);
+        let graph = g.finish().unwrap();
+        let facts = infer::analyse(&graph, &infer::Inputs::default()).facts;
+        // 30 of the product, 50 of the sum, one addition.
+        assert_eq!(longest_sums(&graph, &facts), [81, 0]);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use crate::arrays::Arrays;
 use crate::bind::{self, Port};
+use crate::compare::Tolerance;
 use crate::compare::comparison::Comparison;
-use crate::compare::tolerance::ToleranceArgs;
+use crate::compare::show::short;
+use crate::compare::tolerance::{Tol, ToleranceArgs, auto};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
@@ -22,6 +24,10 @@ pub struct ExpectArgs {
     /// How far values may be apart; not at all without it.
     #[command(flatten)]
     pub tolerance: ToleranceArgs,
+    /// A tolerance from the element type of an output and the terms that are added up on the way to
+    /// it, which is told.
+    #[arg(long, value_name = "auto", conflicts_with_all = ["rtol", "atol"], requires = "expect")]
+    pub tol: Option<Tol>,
     /// Elements listed of each output that differs.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
@@ -105,7 +111,8 @@ impl Expected {
         Ok(())
     }
 
-    /// Compares the outputs; nothing if nothing is expected.
+    /// Compares the outputs; nothing if nothing is expected. `sums` are the terms that are added up
+    /// on the longest way to each, for `--tol auto`.
     ///
     /// # Errors
     /// When an array cannot be read.
@@ -114,6 +121,7 @@ impl Expected {
         outputs: &[Tensor],
         ports: &[Port],
         args: &ExpectArgs,
+        sums: &[u64],
     ) -> Result<Vec<Comparison>, Failure> {
         let mut comparisons = Vec::new();
         for (i, (port, got)) in ports.iter().zip(outputs).enumerate() {
@@ -128,11 +136,33 @@ impl Expected {
             };
             let expected = self.sources[source].read(array, got.element_type());
             let expected = expected.context("--expect").or_exit(Exit::Input)?;
-            let tolerance = args.tolerance.of(|name| port.is(name));
+            let tolerance = match (args.tol, sums.get(i)) {
+                (Some(Tol::Auto), Some(&sums)) => {
+                    told(auto(&expected, sums), &expected, sums, port)
+                }
+                _ => args.tolerance.of(|name| port.is(name)),
+            };
             comparisons.push(Comparison::of(port.shown(), got, &expected, tolerance, args.worst));
         }
         Ok(comparisons)
     }
+}
+
+/// Says what a tolerance follows from.
+fn told(tolerance: Tolerance, expected: &Tensor, sums: u64, port: &Port) -> Tolerance {
+    let (name, element_type) = (port.shown(), expected.element_type());
+    let Tolerance { rtol, atol } = tolerance;
+    if rtol == 0.0 {
+        print::note(format_args!("--tol auto: output \"{name}\" is {element_type}: equal"));
+    } else {
+        print::note(format_args!(
+            "--tol auto: output \"{name}\" is {element_type}, and {sums} terms are added up on the \
+             longest way to it: rtol {}, atol {}",
+            short(rtol),
+            short(atol)
+        ));
+    }
+    tolerance
 }
 
 /// The array of an output: by any of its names, else `expected_2`, `arr_2` or `2`.

@@ -83,7 +83,7 @@ pub fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When it could not run by itself.
-fn part(
+pub fn part(
     graph: &Graph,
     facts: &Facts,
     kept: &HashSet<usize>,

@@ -6,7 +6,7 @@ use irrun::args::Command;
 use irrun::exit::Exit;
 use irrun::{
     bench, check, color, diff, draw, edit, explain, extract, generate, inspect, json, limits,
-    operations, print, reduce, run, shell, suite, usage, version,
+    operations, print, reduce, repro, run, shell, suite, usage, version,
 };
 use std::process::ExitCode;
 
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Some(Command::Diff(args)) => diff::diff(args),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Extract(args)) => extract::extract(args),
+        Some(Command::Repro(args)) => repro::repro(args),
         Some(Command::Reduce(args)) => reduce::reduce(args),
         Some(Command::Edit(args)) => edit::edit(args),
         Some(Command::Ops(args)) => operations::ops(args),

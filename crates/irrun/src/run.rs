@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::bind::{self, Declared, Port, Target};
 use crate::compare::comparison::Comparison;
 use crate::compare::show;
+use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
 use crate::locate;
@@ -90,7 +91,14 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     write(&targets, &ports, &outputs)?;
     tell_of_nans(&ports, &outputs);
-    let compared = expected.compare(&outputs, &ports, &args.expect)?;
+    let sums = match args.expect.tol {
+        Some(_) => cost::longest_sums(
+            &graph,
+            &infer::propagate(&graph, &self::given(&tensors, &[])).or_exit(Exit::Model)?,
+        ),
+        None => Vec::new(),
+    };
+    let compared = expected.compare(&outputs, &ports, &args.expect, &sums)?;
     let agrees = found.as_ref().is_none_or(|found| found.first.is_none());
     let agrees = agrees && compared.iter().all(|c| c.ok);
     let exit = if agrees { Exit::Good } else { Exit::Failed };

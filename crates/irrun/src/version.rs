@@ -19,6 +19,11 @@ pub fn is_wanted(args: &[OsString]) -> bool {
 /// # Errors
 /// When it cannot be written.
 pub fn print() -> Result<(), Failure> {
+    print::text(text())
+}
+
+/// Version, build, instruction sets and processors.
+pub fn text() -> String {
     let build = if cfg!(debug_assertions) { "debug" } else { "optimised" };
     let system = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -34,7 +39,7 @@ pub fn print() -> Result<(), Failure> {
         row("features", if features.is_empty() { "-".to_owned() } else { features.join(" ") }),
         row("IRRUN_ISA", if forced.is_empty() { "not set".to_owned() } else { forced }),
     ];
-    print::text(table(&rows))
+    table(&rows)
 }
 
 /// The name of the processor, where the system tells.

@@ -176,3 +176,67 @@ fn the_first_layer_that_makes_a_nan_is_named() {
     room.irrun("model.xml -i nan.npy --nan-check").good();
     says("a_layer_makes_a_nan", &room, "model.xml -i zero.npy --nan-check");
 }
+
+/// A report of a layer runs by itself, with the bits that the layer has in its model.
+#[test]
+fn a_layer_is_packed_for_a_report() {
+    let room = Room::new();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/swin_block");
+    for file in ["model.xml", "model.bin", "input_0.npy"] {
+        room.write(file, &std::fs::read(model.join(file)).unwrap());
+    }
+    room.irrun("model.xml -i input_0.npy --no-optimize --dump-all ref.npz").good();
+    let packed =
+        room.irrun("repro model.xml --layer 355 -i input_0.npy --reference ref.npz -o report");
+    assert_eq!(packed.code, 0, "{}", packed.report());
+    room.irrun("report -i report/input_0.npy -i report/input_1.npy -o y.npy").good();
+    for golden in ["report/irrun_0.npy", "report/reference_0.npy"] {
+        assert_eq!(room.read("y.npy"), room.read(golden), "{golden}");
+    }
+    let text = String::from_utf8(room.read("report/README.md")).unwrap();
+    for piece in ["MatMul", "from a run of reference", "equal", "run_openvino.py", "features"] {
+        assert!(text.contains(piece), "{piece} in\n{text}");
+    }
+    room.irrun("repro model.xml --layer 355 -i input_0.npy -o own").good();
+    assert_eq!(room.read("own/irrun_0.npy"), room.read("y.npy"));
+    says("report_is_there", &room, "repro model.xml --layer 355 -i input_0.npy -o own");
+    says(
+        "report_of_no_layer",
+        &room,
+        "repro model.xml --layer aten::matmul/MatMul -i input_0.npy -o no",
+    );
+    says("report_of_an_input", &room, "repro model.xml --layer x -i input_0.npy -o no");
+    says(
+        "report_without_reference",
+        &room,
+        "repro model.xml --layer 355 -i input_0.npy --reference y.npy -o no",
+    );
+}
+
+/// What OpenVINO gives for the models of the repository passes, and a hundredth part more does not.
+#[test]
+fn a_tolerance_follows_from_the_sums() {
+    let room = Room::new();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/swin_block");
+    for file in ["model.xml", "model.bin", "input_0.npy", "expected_0.npy"] {
+        room.write(file, &std::fs::read(model.join(file)).unwrap());
+    }
+    let of = |golden: &str| {
+        room.irrun(&format!("model.xml -i input_0.npy --expect {golden} --tol auto"))
+    };
+    let passed = of("expected_0.npy");
+    assert_eq!(passed.code, 0, "{}", passed.report());
+    assert!(passed.stderr.contains("terms are added up"), "{}", passed.report());
+    let mut golden = room.read("expected_0.npy");
+    let end = golden.len();
+    let last = f32::from_le_bytes(golden[end - 4..].try_into().unwrap());
+    golden[end - 4..].copy_from_slice(&(last * 1.01 + 0.01).to_le_bytes());
+    room.write("other.npy", &golden);
+    assert_eq!(of("other.npy").code, 1);
+    says("tol_is_auto", &room, "model.xml -i input_0.npy --expect expected_0.npy --tol 1e-3");
+    says(
+        "tol_or_rtol",
+        &room,
+        "model.xml -i input_0.npy --expect expected_0.npy --tol auto --rtol 1",
+    );
+}

@@ -284,6 +284,20 @@ fn a_directory_stands_for_the_model_in_it() {
 }
 
 #[test]
+fn streams_of_a_benchmark_run_at_the_same_time() {
+    let room = Room::new();
+    let report = room.irrun("bench . --streams 3 --runs 4 --seconds 60 --json -i x.npy").good();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["streams"], &report["runs"]), (&3.into(), &12.into()), "{report}");
+    assert!(report["runs_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{report}");
+    let refused = room.irrun("bench . --streams 0");
+    assert_eq!(refused.code, 2, "{}", refused.report());
+    assert_eq!(room.irrun("bench . --streams 2 --profile").code, 2);
+    // One stream fails as the others would, and none waits for it.
+    assert_eq!(room.irrun("bench . --streams 2 --runs 1 --max-memory 1").code, 5);
+}
+
+#[test]
 fn bench_of_a_case_takes_its_inputs_unless_others_are_given() {
     let room = Room::new();
     room.write("case.json", br#"{"inputs": [{}], "outputs": []}"#);

@@ -3,7 +3,9 @@
 use super::Tolerance;
 use crate::text::nearest;
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use ir::ElementType;
+use runtime::Tensor;
 use std::str::FromStr;
 
 /// The flags.
@@ -16,6 +18,39 @@ pub struct ToleranceArgs {
     /// How far values may be apart, as a number; `NAME:1e-4` for one tensor.
     #[arg(long, value_name = "[NAME:]X", value_delimiter = ',')]
     pub atol: Vec<Bound>,
+}
+
+/// `--tol`: a tolerance that nobody has to choose.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Tol {
+    /// From the element type and from how many terms are added up.
+    Auto,
+}
+
+/// How far two engines may be apart that add `sums` terms, one after the other, in orders of their
+/// own: their errors grow like the square root of that. For integers, not at all.
+pub fn auto(expected: &Tensor, sums: u64) -> Tolerance {
+    let Some(unit) = unit_roundoff(expected.element_type()) else { return Tolerance::default() };
+    let rtol = unit * (4.0 * (sums as f64).sqrt()).max(16.0);
+    Tolerance { rtol, atol: rtol * largest(expected) }
+}
+
+/// Half the distance from 1 to the next number of a type; none for integers.
+pub fn unit_roundoff(element_type: ElementType) -> Option<f64> {
+    match element_type {
+        ElementType::F64 => Some(2_f64.powi(-53)),
+        ElementType::F32 => Some(2_f64.powi(-24)),
+        ElementType::F16 => Some(2_f64.powi(-11)),
+        ElementType::BF16 => Some(2_f64.powi(-8)),
+        _ => None,
+    }
+}
+
+/// The largest finite magnitude.
+pub fn largest(tensor: &Tensor) -> f64 {
+    let wide = runtime::convert(tensor, ElementType::F64).ok();
+    let values = wide.as_ref().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+    values.iter().filter(|v| v.is_finite()).fold(0.0, |most, v| most.max(v.abs()))
 }
 
 /// `1e-4`, or `NAME:1e-4` for the tensor of that name.

@@ -5,9 +5,10 @@ use crate::compare::Tolerance;
 use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::compare::tolerance::ToleranceArgs;
+use crate::compare::tolerance::{largest, unit_roundoff};
 use crate::text::plural;
 use anyhow::{Result, ensure};
-use ir::{ElementType, Graph, OutputRef};
+use ir::{Graph, OutputRef};
 use runtime::{Observed, Origin, Tensor};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -187,24 +188,11 @@ impl Steps {
 
 /// What two engines are apart at most by rounding alone, mostly: some hundred units of the type,
 /// of the value and of the largest.
-fn usual(expected: &Tensor) -> Tolerance {
-    let unit = match expected.element_type() {
-        ElementType::F64 => 2_f64.powi(-53),
-        ElementType::F32 => 2_f64.powi(-24),
-        ElementType::F16 => 2_f64.powi(-11),
-        ElementType::BF16 => 2_f64.powi(-8),
-        _ => return Tolerance::default(),
-    };
+pub fn usual(expected: &Tensor) -> Tolerance {
+    let Some(unit) = unit_roundoff(expected.element_type()) else { return Tolerance::default() };
     let times = if unit > 1e-5 { 16.0 } else { 1024.0 };
     let rtol = times * unit;
     Tolerance { rtol, atol: rtol * largest(expected) }
-}
-
-/// The largest finite magnitude.
-pub fn largest(tensor: &Tensor) -> f64 {
-    let wide = runtime::convert(tensor, ElementType::F64).ok();
-    let values = wide.as_ref().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-    values.iter().filter(|v| v.is_finite()).fold(0.0, |most, v| most.max(v.abs()))
 }
 
 /// What people read.

@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Session, Tensor, compile};
+    use crate::{Options, Session, Tensor, compile, compile_beside, compile_with};
     use ir::{ElementType, Graph, GraphBuilder};
 
     fn ones(sizes: &[usize]) -> Tensor {
@@ -92,6 +92,27 @@ mod tests {
             assert!(many.prepared() <= prepared, "{} at size {size}", many.prepared());
         }
         assert_eq!(many.prepared(), prepared);
+    }
+
+    #[test]
+    fn sessions_beside_each_other_share_packed_weights() {
+        let mut g = GraphBuilder::new("product");
+        let x = g.parameter("x", ElementType::F32, "32,70");
+        let w = g.constant_f32(&[70, 90], &numbers(70 * 90));
+        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &infer::Inputs::default()).unwrap();
+        let options = Options::default();
+        let first = compile_with(&graph, &facts, &options).unwrap();
+        let second = compile_beside(&first, &graph, &facts, &options).unwrap();
+        let (mut first, mut second) = (first.session(), second.session());
+        let input = [ones(&[32, 70])];
+        let expected = first.run(&input).unwrap();
+        let prepared = first.prepared();
+        assert_eq!(prepared, 1);
+        assert_eq!(second.run(&input).unwrap(), expected);
+        assert_eq!(second.prepared(), prepared);
     }
 
     #[test]
