@@ -79,21 +79,20 @@ pub fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     let only = HashSet::from([position]);
     let part = extract::part(&graph, &facts, &only, &only)?;
     let sources = sources(&graph, position);
-    let made = (0..layer.outputs.len()).map(|port| OutputRef { layer: position, port });
-    let made: Vec<OutputRef> = made.collect();
-    let (theirs, reference) = match &args.reference {
+    let reference = match &args.reference {
         Some(path) => {
-            of_reference(path, (&graph, &facts), [&sources, &made]).or_exit(Exit::Input)?
+            Reference::read(path, (&graph, &facts), (position, &sources)).or_exit(Exit::Input)?
         }
-        None => (None, Vec::new()),
+        None => Reference::default(),
     };
-    let are_theirs = theirs.is_some();
-    let inputs = match theirs {
+    let are_theirs = reference.inputs.is_some();
+    let inputs = match reference.inputs {
         Some(inputs) => inputs,
         None => values(&graph, &tensors, &sources)?,
     };
     let own = outputs(&part, &inputs);
-    let report = Report { layer, model: &model, inputs, are_theirs, own, reference };
+    let report =
+        Report { layer, model: &model, inputs, are_theirs, own, reference: reference.outputs };
     std::fs::create_dir(&args.output)
         .with_context(|| format!("the directory {} cannot be made", args.output.display()))
         .or_exit(Exit::Input)?;
@@ -172,34 +171,55 @@ fn outputs(part: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     plan.session().run(inputs).map_err(|problems| problems.to_string())
 }
 
-/// What a reference has of the layer's inputs, if it has all of them, and of its outputs.
-///
-/// # Errors
-/// When it cannot be read, or has nothing of the outputs.
-fn of_reference(
-    path: &Path,
-    (graph, facts): (&Graph, &Facts),
-    [sources, made]: [&[OutputRef]; 2],
-) -> Result<(Option<Vec<Tensor>>, Vec<Option<Tensor>>)> {
-    let mut arrays = Arrays::open(path)?;
-    let mut value = |source: &OutputRef| -> Result<Option<Tensor>> {
-        let Some(layer) = graph.layers().get(source.layer) else { return Ok(None) };
-        let Some(fact) = facts.output(*source) else { return Ok(None) };
-        let tensors = layer.outputs.get(source.port).map_or(&[][..], |port| &port.names);
-        let exact = |name: &str| arrays.names().iter().position(|own| own == name);
-        let index = exact(&format!("{}:{}", layer.name, source.port))
-            .or_else(|| tensors.iter().find_map(|name| exact(name)))
-            .or_else(|| exact(&layer.name).filter(|_| layer.outputs.len() == 1));
-        index.map(|index| arrays.read(index, fact.element_type)).transpose()
-    };
-    let inputs: Vec<Option<Tensor>> = sources.iter().map(&mut value).collect::<Result<_>>()?;
-    let outputs: Vec<Option<Tensor>> = made.iter().map(value).collect::<Result<_>>()?;
-    ensure!(
-        outputs.iter().any(Option::is_some),
-        "{} has no array of the layer's outputs; an array is called LAYER:PORT",
-        path.display()
-    );
-    Ok((inputs.into_iter().collect(), outputs))
+/// What another program computes for the layer.
+#[derive(Default)]
+struct Reference {
+    /// The layer's inputs, if it has all of them.
+    inputs: Option<Vec<Tensor>>,
+    /// Each output, if it has it.
+    outputs: Vec<Option<Tensor>>,
+}
+
+impl Reference {
+    /// Reads what an archive has.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has nothing of the outputs.
+    fn read(
+        path: &Path,
+        (graph, facts): (&Graph, &Facts),
+        (position, sources): (usize, &[OutputRef]),
+    ) -> Result<Reference> {
+        let mut arrays = Arrays::open(path)?;
+        let mut value = |of: OutputRef| -> Result<Option<Tensor>> {
+            let (Some(layer), Some(fact)) = (graph.layers().get(of.layer), facts.output(of)) else {
+                return Ok(None);
+            };
+            let index = array_of(layer, of.port, arrays.names());
+            index.map(|index| arrays.read(index, fact.element_type)).transpose()
+        };
+        let inputs: Vec<Option<Tensor>> =
+            sources.iter().map(|source| value(*source)).collect::<Result<_>>()?;
+        let made = (0..).zip(facts.node(position).map_or(&[][..], |node| &node.outputs));
+        let outputs: Vec<Option<Tensor>> = made
+            .map(|(port, _)| value(OutputRef { layer: position, port }))
+            .collect::<Result<_>>()?;
+        ensure!(
+            outputs.iter().any(Option::is_some),
+            "{} has no array of the layer's outputs; an array is called LAYER:PORT",
+            path.display()
+        );
+        Ok(Reference { inputs: inputs.into_iter().collect(), outputs })
+    }
+}
+
+/// The array of an output: `LAYER:PORT`, a tensor name, or the name of a layer with one output.
+fn array_of(layer: &Layer, port: usize, names: &[String]) -> Option<usize> {
+    let exact = |name: &str| names.iter().position(|own| own == name);
+    let tensors = layer.outputs.get(port).map_or(&[][..], |port| &port.names);
+    exact(&format!("{}:{port}", layer.name))
+        .or_else(|| tensors.iter().find_map(|name| exact(name)))
+        .or_else(|| exact(&layer.name).filter(|_| layer.outputs.len() == 1))
 }
 
 /// What the directory holds.
