@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations check conformance release bench operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -67,6 +67,17 @@ bench-env/.ready: benches/requirements.txt
 	python3 -m venv bench-env
 	bench-env/bin/pip install --quiet --requirement benches/requirements.txt
 	touch $@
+
+# What the executable for x86-64 Linux consists of, as CycloneDX: target/irrun.cdx.json. The tool writes a
+# list beside every crate; that of the binary has all of them.
+sbom:
+	command -v cargo-cyclonedx >/dev/null || cargo install --locked cargo-cyclonedx
+	cargo cyclonedx --manifest-path crates/irrun/Cargo.toml --format json --target $(STATIC) \
+		--override-filename irrun.cdx
+	mkdir -p target
+	mv crates/irrun/irrun.cdx.json target/
+	rm -f crates/*/irrun.cdx.json
+	@echo target/irrun.cdx.json
 
 # The page of operations, from the table.
 operations docs/operations.md:
