@@ -2,9 +2,7 @@
 
 use super::problem::Convolution;
 use crate::base::par::Threads;
-
-/// Terms that are worth a second thread.
-const GRAIN: usize = 1 << 12;
+use crate::conv::tuning::BINARY_GRAIN;
 
 /// Convolves zeros and ones with filters of packed bits, the lowest bit of a byte first. Around
 /// the input lies `pad`.
@@ -21,7 +19,7 @@ pub fn binary(
     let [_, height, width] = conv.axes;
     let sign = |one: bool| if one { 1.0 } else { -1.0 };
     let (terms, positions) = (conv.inputs * conv.taps(), conv.positions().max(1));
-    threads.par_chunks_mut(output, 1, GRAIN.div_ceil(terms.max(1)), |first, part| {
+    threads.par_chunks_mut(output, 1, BINARY_GRAIN.div_ceil(terms.max(1)), |first, part| {
         for (i, to) in part.iter_mut().enumerate() {
             let (plane, position) = ((first + i) / positions, (first + i) % positions);
             let (batch, channel) = (plane / conv.outputs, plane % conv.outputs);

@@ -3,11 +3,9 @@
 //! multiplied.
 
 use crate::base::par::Threads;
+use crate::conv::tuning::DEFORMABLE_GRAIN;
 use crate::gemm::Window;
 use crate::math::real::Real;
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 1 << 10;
 
 /// What slides over one element of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +54,7 @@ impl Deformable {
     ) {
         let (positions, taps) = (self.positions(), self.taps());
         let plane = self.axes[0].input * self.axes[1].input;
-        threads.par_chunks_mut(to, positions, GRAIN, |first, part| {
+        threads.par_chunks_mut(to, positions, DEFORMABLE_GRAIN, |first, part| {
             for (i, row) in part.chunks_mut(positions.max(1)).enumerate() {
                 let (channel, tap) = ((first + i) / taps, (first + i) % taps);
                 let group = channel / (self.channels / self.groups);

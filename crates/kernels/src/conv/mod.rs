@@ -12,6 +12,7 @@ mod pool;
 mod problem;
 mod small_ic;
 mod transposed;
+pub(crate) mod tuning;
 pub(crate) mod winograd;
 
 pub use binary::binary;

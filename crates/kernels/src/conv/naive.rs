@@ -4,11 +4,9 @@
 use super::problem::Convolution;
 use crate::base::num::{Stored, Wide};
 use crate::base::par::Threads;
+use crate::conv::tuning::NAIVE_GRAIN;
 use crate::gemm::Window;
 use crate::math::arithmetic::Arithmetic;
-
-/// Multiply-adds that are worth a second thread.
-const GRAIN: usize = 1 << 14;
 
 /// From the input of a convolution to its output, or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,23 +68,28 @@ pub fn plain<T: Stored>(
     assert_eq!(input.len(), conv.batch * conv.inputs * image);
     assert_eq!(filters.len(), conv.outputs * inputs * conv.taps());
     let work = (conv.taps() * inputs).max(1);
-    threads.par_chunks_mut(output, conv.positions().max(1), GRAIN.div_ceil(work), |first, part| {
-        for (i, plane) in part.chunks_mut(conv.positions().max(1)).enumerate() {
-            let (batch, channel) = ((first + i) / conv.outputs, (first + i) % conv.outputs);
-            let first = batch * conv.inputs + channel / outputs * inputs;
-            for (at, to) in plane.iter_mut().enumerate() {
-                let mut sum = T::Wide::default();
-                definition.taps(at, |tap, pixel| {
-                    for c in 0..inputs {
-                        let x = input[(first + c) * image + pixel].widen();
-                        let y = filters[definition.filter(channel, c) + tap].widen();
-                        sum = sum.add(x.mul(y));
-                    }
-                });
-                *to = Wide::narrow(sum);
+    threads.par_chunks_mut(
+        output,
+        conv.positions().max(1),
+        NAIVE_GRAIN.div_ceil(work),
+        |first, part| {
+            for (i, plane) in part.chunks_mut(conv.positions().max(1)).enumerate() {
+                let (batch, channel) = ((first + i) / conv.outputs, (first + i) % conv.outputs);
+                let first = batch * conv.inputs + channel / outputs * inputs;
+                for (at, to) in plane.iter_mut().enumerate() {
+                    let mut sum = T::Wide::default();
+                    definition.taps(at, |tap, pixel| {
+                        for c in 0..inputs {
+                            let x = input[(first + c) * image + pixel].widen();
+                            let y = filters[definition.filter(channel, c) + tap].widen();
+                            sum = sum.add(x.mul(y));
+                        }
+                    });
+                    *to = Wide::narrow(sum);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 impl Definition {

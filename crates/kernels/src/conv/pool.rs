@@ -2,12 +2,10 @@
 
 use crate::base::num::bf16;
 use crate::base::par::Threads;
+use crate::conv::tuning::POOL_GRAIN;
 use crate::gemm::Window;
 use crate::multiversion;
 use crate::nn::pool::Pooling;
-
-/// Elements read that are worth a second thread.
-const GRAIN: usize = 1 << 15;
 
 /// Windows that slide over tensors whose channels are the last axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +74,7 @@ impl ChannelsPool {
             return;
         }
         let out = width.output * self.channels;
-        let grain = GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
+        let grain = POOL_GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
         threads.par_chunks_mut(to, out, grain * out, |first, to| {
             let mut above = vec![T::LEAST; line];
             for (i, to) in to.chunks_exact_mut(out).enumerate() {
@@ -110,14 +108,19 @@ impl ChannelsPool {
             return;
         }
         let [depth, height, width] = self.axes;
-        threads.par_chunks_mut(to, self.channels, GRAIN.div_ceil(taps(&self.axes)), |first, to| {
-            for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
-                let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
-                let (y, rest) = (rest % height.output, rest / height.output);
-                let (z, batch) = (rest % depth.output, rest / depth.output);
-                f([z, y, x], &from[batch * positions..][..positions], to);
-            }
-        });
+        threads.par_chunks_mut(
+            to,
+            self.channels,
+            POOL_GRAIN.div_ceil(taps(&self.axes)),
+            |first, to| {
+                for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
+                    let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
+                    let (y, rest) = (rest % height.output, rest / height.output);
+                    let (z, batch) = (rest % depth.output, rest / depth.output);
+                    f([z, y, x], &from[batch * positions..][..positions], to);
+                }
+            },
+        );
     }
 
     /// Calls `f` with where the channels begin under taps that lie within the image, some at a time and

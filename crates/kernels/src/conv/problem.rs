@@ -2,6 +2,7 @@
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::bf16;
+use crate::conv::tuning::SMALL_IC;
 use crate::gemm::{InputStrides, Packed, Precision, Window, pairs};
 
 /// A convolution: what slides over what.
@@ -85,10 +86,6 @@ impl<'a> Input<'a> {
         self.factors.is_none() && self.concat.is_empty()
     }
 }
-
-/// Below so many channels the input is read as NCHW: runs of channels are too short to pay for a
-/// transpose.
-const SMALL_IC: usize = 16;
 
 impl Convolution {
     /// Taps of the kernel.

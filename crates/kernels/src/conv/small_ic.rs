@@ -10,6 +10,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::conv::tuning::SMALL_IC_GRAIN;
 use crate::gemm::{
     Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target, Window,
     round_all,
@@ -18,9 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The padded input may be so many times the input, at most: a model may have any padding.
 const MAX_PADDED: usize = 8;
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 1 << 13;
 
 /// A convolution of few channels.
 pub(super) struct SmallIc<'a> {
@@ -159,7 +157,7 @@ impl SmallIc<'_> {
         let [depth, height, width] = form.axes;
         let line = width.input * form.position;
         let is_finite = AtomicBool::new(true);
-        threads.par_chunks_mut(to, line / per_lane, GRAIN, |first, part| {
+        threads.par_chunks_mut(to, line / per_lane, SMALL_IC_GRAIN, |first, part| {
             let mut values = vec![0f32; line];
             for (i, to) in part.chunks_exact_mut(line / per_lane).enumerate() {
                 let (rest, y) = ((first + i) / height.input, (first + i) % height.input);

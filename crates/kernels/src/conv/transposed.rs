@@ -8,11 +8,9 @@ use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
+use crate::conv::tuning::TRANSPOSED_GRAIN;
 use crate::gemm::{PostOp, Window, apply_post_ops};
 use crate::movement::copy::gcd;
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 1 << 14;
 
 /// A transposed convolution, divided into ordinary ones.
 #[derive(Clone, Debug)]
@@ -142,7 +140,7 @@ impl Transposed {
         let shared = Slice::new(output);
         let count = rows.len() / channels.max(1);
         // By positions, not lines: those of one axis are a single line.
-        threads.par_ranges(count, GRAIN.div_ceil(channels.max(1)), |range| {
+        threads.par_ranges(count, TRANSPOSED_GRAIN.div_ceil(channels.max(1)), |range| {
             let mut at = range.start;
             while at < range.end {
                 let (x, line) = (at % w, at / w);

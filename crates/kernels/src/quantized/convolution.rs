@@ -13,6 +13,7 @@ use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::gemm::{PostOp, Window};
 use crate::math::quantize::Output;
+use crate::quantized::tuning::GEMM_GRAIN;
 
 /// A convolution of quantized data by filters in i8.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,11 +127,9 @@ impl QuantizedConvolution {
     /// Into how many parts rows and panels are divided. Each thread reads all of the smaller operand,
     /// which stays in its cache, and a part of the larger.
     fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
-        /// Terms that are worth a second thread.
-        const GRAIN: usize = 1 << 18;
         let rows = self.conv.batch * self.conv.positions();
         let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
-        if threads == 1 || work <= GRAIN {
+        if threads == 1 || work <= GEMM_GRAIN {
             return (1, 1);
         }
         let has_large_filters = filters.bytes() > input::bytes(&self.conv);

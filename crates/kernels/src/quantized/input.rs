@@ -6,6 +6,7 @@ use crate::base::par::{Slice, Threads};
 use crate::conv::{Convolution, Input};
 use crate::math::quantize::{Quantizer, quantize};
 use crate::multiversion;
+use crate::quantized::tuning::{INPUT_GRAIN, INPUT_PIECES};
 use std::ops::Range;
 
 /// The data of a quantized convolution.
@@ -22,12 +23,6 @@ const MAX_BYTES_PER_ELEMENT: usize = 16;
 
 /// Bytes behind the last position of a line that the last step along k may read.
 const SLACK: usize = 64;
-
-/// Pieces that the lines are divided into, at least.
-const PIECES: usize = 16;
-
-/// Bytes that are worth a second thread.
-const GRAIN: usize = 1 << 14;
 
 /// Lines begin at cache lines.
 const ALIGN: usize = 64;
@@ -139,10 +134,10 @@ impl<'a> Image<'a> {
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
         // Few lines are long ones.
-        let pieces = (PIECES / lines).clamp(1, width.reach());
+        let pieces = (INPUT_PIECES / lines).clamp(1, width.reach());
         assert!(lines * line <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
-        threads.par_ranges(lines * pieces, GRAIN.div_ceil(line / pieces), |own| {
+        threads.par_ranges(lines * pieces, INPUT_GRAIN.div_ceil(line / pieces), |own| {
             for i in own {
                 let (line_at, piece) = (i / pieces, i % pieces);
                 let (batch, y) = (line_at / height.reach(), line_at % height.reach());

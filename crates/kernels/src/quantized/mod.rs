@@ -10,6 +10,7 @@ mod pack;
 mod params;
 mod requantize;
 mod tile;
+mod tuning;
 mod winograd;
 
 pub use convolution::{Operands, QuantizedConvolution};

@@ -1,8 +1,9 @@
 //! Blocks of rows: their sizes, and what the CPU multiplies them with.
 
-#[cfg(target_arch = "x86_64")]
 use crate::base::amx::has_byte_tiles;
 use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::quantized::tuning::MIN_ROWS;
 
 /// Terms of a sum, at most: it fits 32 bits.
 pub(super) const MAX_TERMS: usize = 1 << 16;
@@ -21,8 +22,6 @@ pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
 
 /// The cost of multiplying `count` neighbouring rows, in rows.
 pub(super) fn cost_in_rows(count: usize) -> usize {
-    /// Fewer rows leave vectors waiting for each other.
-    const MIN_ROWS: usize = 4;
     if has_tiles() { count.next_multiple_of(TILE_ROWS) } else { count.max(MIN_ROWS) }
 }
 

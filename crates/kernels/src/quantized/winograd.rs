@@ -12,10 +12,10 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
-use crate::conv::winograd::{
-    self, FEW_CHANNELS, OUT, TAPS, TILE, TILE_ELEMENTS, is_three_by_three, tiles,
-};
+use crate::conv::tuning::WINOGRAD_FEW_CHANNELS;
+use crate::conv::winograd::{self, OUT, TAPS, TILE, TILE_ELEMENTS, is_three_by_three, tiles};
 use crate::multiversion;
+use crate::quantized::tuning::{WINOGRAD_CACHE, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES};
 use std::ops::Range;
 
 /// Columns of a panel whose sums are transformed at a time.
@@ -24,25 +24,16 @@ const LANES: usize = 8;
 /// The factor of the sums, as a shift.
 const FOUR: u32 = 2;
 
-/// Bytes of transformed tiles that a thread multiplies by all filters at a time.
-const CACHE: usize = 256 << 10;
-
-/// The same in tiles, at least.
-const MIN_TILES: usize = 32;
-
-/// Below so many tiles of an image, reading the transformed filters takes longer than what is saved.
-const FEW_TILES: usize = 32;
-
 /// Whether it pays for a convolution on this CPU; the sums are the same. Four times the largest sum
 /// fits 32 bits.
 pub(super) fn pays(conv: &Convolution) -> bool {
     !has_dot4()
         && is_three_by_three(conv)
-        && conv.inputs >= FEW_CHANNELS
+        && conv.inputs >= WINOGRAD_FEW_CHANNELS
         && conv.inputs.is_multiple_of(winograd::LANES)
-        && conv.outputs >= FEW_CHANNELS
+        && conv.outputs >= WINOGRAD_FEW_CHANNELS
         && TAPS * conv.inputs <= MAX_TERMS >> FOUR
-        && tiles(conv) >= FEW_TILES
+        && tiles(conv) >= WINOGRAD_FEW_TILES
 }
 
 /// Packs filters for [`run`], given for each output channel, for each input channel, tap by tap.
@@ -148,7 +139,7 @@ pub(super) fn run<'a>(
     let work = Work { conv, image, filters };
     let tiles = conv.batch * tiles(conv);
     let (each, sums_each) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
-    let most = (CACHE / (each * size_of::<i16>())).max(MIN_TILES);
+    let most = (WINOGRAD_CACHE / (each * size_of::<i16>())).max(WINOGRAD_MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
     let most = tiles.div_ceil(parts);
     let mut transformed = scratch.take::<i16>(each * most * threads.count());

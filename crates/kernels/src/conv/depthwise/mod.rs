@@ -11,6 +11,7 @@ pub(super) use tile::{accepts_quantized, group_channels};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::problem::Convolution;
+use crate::conv::tuning::{DEPTHWISE_GRAIN, DEPTHWISE_QUANTIZED_PARTS};
 use crate::gemm::{PostOp, RegisterPostOps};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
@@ -18,12 +19,6 @@ use line::Row;
 use source::{Source, To};
 use std::ops::Range;
 use tile::InputLine;
-
-/// Multiply-adds that are worth a second thread.
-const GRAIN: usize = 1 << 15;
-
-/// Parts of a thread, at most, where the data are quantized.
-const QUANTIZED_PARTS: usize = 2;
 
 /// Packs filters for [`depthwise`]: for each line of taps, for each input of a group, for each tap
 /// one element for each channel. They are given for each channel, for each input of its group, tap by
@@ -76,7 +71,7 @@ pub(super) fn depthwise(
     absorbed.check(rows * width.output, channels);
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
-    let grain = |tasks: usize| GRAIN.div_ceil(work.div_ceil(tasks));
+    let grain = |tasks: usize| DEPTHWISE_GRAIN.div_ceil(work.div_ceil(tasks));
     let rooms = (input.room(conv), source::room(conv, &output));
     let mut space = scratch.take::<f32>((rooms.0 + rooms.1) * threads.count());
     let space = Slice::new(&mut space);
@@ -97,7 +92,8 @@ pub(super) fn depthwise(
         });
     }
     // Lines at the borders of parts are dequantized twice.
-    let least = if rooms.0 > 0 { rows.div_ceil(QUANTIZED_PARTS * threads.count()) } else { 1 };
+    let least =
+        if rooms.0 > 0 { rows.div_ceil(DEPTHWISE_QUANTIZED_PARTS * threads.count()) } else { 1 };
     threads.par_ranges_with(rows, grain(rows).max(least), |rows, worker| {
         whole.part((rows, 0..channels), room(worker));
     });
@@ -120,7 +116,7 @@ pub(super) fn repeat(threads: &Threads, from: &[f32], to: &mut [f32]) {
 
 /// Repeats each element `EACH` times.
 fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32]) {
-    threads.par_chunks_mut(to, EACH, GRAIN, |first, part| {
+    threads.par_chunks_mut(to, EACH, DEPTHWISE_GRAIN, |first, part| {
         for (to, value) in part.chunks_exact_mut(EACH).zip(&from[first..]) {
             to.fill(*value);
         }

@@ -16,6 +16,9 @@ use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::problem::Convolution;
+use crate::conv::tuning::{
+    WINOGRAD_CACHE, WINOGRAD_FEW_CHANNELS, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES,
+};
 use crate::gemm::{Gemm, Lhs, PostOp, Precision, Rhs, Window, finish, panels_len};
 use crate::multiversion;
 use std::ops::{Add, Range, Sub};
@@ -33,29 +36,16 @@ pub(crate) const OUT: usize = 2;
 /// Channels that are transformed at a time; the numbers of channels are multiples of it.
 pub(crate) const LANES: usize = 16;
 
-/// Below so many channels the transforms take as long as they save.
-pub(crate) const FEW_CHANNELS: usize = 32;
-
-/// Below so many tiles of an image the transformed filters, which are larger, take longer to read
-/// than the multiplications that they save. The batch does not count: an image in a batch has the
-/// bits that it has alone.
-const FEW_TILES: usize = 32;
-
-/// Bytes of tiles and products that a thread works on, while the filters pass.
-const CACHE: usize = 512 << 10;
-
-/// Tiles that a thread works on, at least.
-const MIN_TILES: usize = 32;
-
 /// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {
-    let many = |channels: usize| channels >= FEW_CHANNELS && channels.is_multiple_of(LANES);
+    let many =
+        |channels: usize| channels >= WINOGRAD_FEW_CHANNELS && channels.is_multiple_of(LANES);
     is_three_by_three(conv)
         && conv.groups == 1
         && conv.precision == Precision::F32
         && many(conv.inputs)
         && many(conv.outputs)
-        && tiles(conv) >= FEW_TILES
+        && tiles(conv) >= WINOGRAD_FEW_TILES
         && !planes(conv).is_empty()
 }
 
@@ -182,7 +172,7 @@ pub(super) fn run(
     let planes = planes(conv);
     let terms = planes.len() * conv.inputs;
     let room = TILE_ELEMENTS * (terms + conv.outputs);
-    let most = (CACHE / (room * size_of::<f32>())).max(MIN_TILES);
+    let most = (WINOGRAD_CACHE / (room * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
     let most = tiles.div_ceil(parts);
     let mut spaces = scratch.take::<f32>(room * most * threads.count());

@@ -117,10 +117,8 @@ fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
 mod x86 {
     use crate::quantized::kernel::rows::in_blocks;
     use crate::quantized::tile::WIDTH;
+    use crate::quantized::tuning::I16_CHUNK;
     use std::arch::x86_64::*;
-
-    /// Pairs of a panel that are multiplied at a time: half its columns stay in L1.
-    const CHUNK: usize = 256;
 
     /// Columns of half a panel, which leave registers for more rows.
     const HALF: usize = WIDTH / 2;
@@ -132,9 +130,9 @@ mod x86 {
         let count = rows.len() / terms;
         assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
         sums[..count * WIDTH].fill(0);
-        for (chunk, panel) in panel.chunks(CHUNK * WIDTH).enumerate() {
+        for (chunk, panel) in panel.chunks(I16_CHUNK * WIDTH).enumerate() {
             // Behind all of them where there are none.
-            let rows = rows.as_ptr().wrapping_add(2 * CHUNK * chunk);
+            let rows = rows.as_ptr().wrapping_add(2 * I16_CHUNK * chunk);
             for half in [0, HALF] {
                 // SAFETY: the caller's promise; the lengths have been checked.
                 unsafe {

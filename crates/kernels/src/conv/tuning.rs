@@ -1,0 +1,47 @@
+//! Numbers of convolutions that decide how work is divided.
+//!
+//! They were chosen by measurement on the machines of `docs/performance/machines`. Those of Winograd
+//! also decide which algorithm runs, and so the bits: they depend on shapes alone, and a change of them
+//! is a line of the changelog.
+
+/// Below so many channels the input is read as NCHW: runs of channels are too short to pay for a
+/// transpose.
+pub(crate) const SMALL_IC: usize = 16;
+
+/// Elements of the padded input of a convolution with few channels that are worth a second thread.
+pub(crate) const SMALL_IC_GRAIN: usize = 1 << 13;
+
+/// Below so many channels the transforms take as long as they save.
+pub(crate) const WINOGRAD_FEW_CHANNELS: usize = 32;
+
+/// Below so many tiles of an image the transformed filters, which are larger, take longer to read
+/// than the multiplications that they save. The batch does not count: an image in a batch has the
+/// bits that it has alone.
+pub(crate) const WINOGRAD_FEW_TILES: usize = 32;
+
+/// Bytes of tiles and products that a thread works on, while the filters pass.
+pub(crate) const WINOGRAD_CACHE: usize = 512 << 10;
+
+/// Tiles that a thread works on, at least.
+pub(crate) const WINOGRAD_MIN_TILES: usize = 32;
+
+/// Multiply-adds of a depthwise convolution that are worth a second thread.
+pub(crate) const DEPTHWISE_GRAIN: usize = 1 << 15;
+
+/// Parts of a thread, at most, where the input of a depthwise convolution is quantized.
+pub(crate) const DEPTHWISE_QUANTIZED_PARTS: usize = 2;
+
+/// Elements read by a pool that are worth a second thread.
+pub(crate) const POOL_GRAIN: usize = 1 << 15;
+
+/// Terms of a binary convolution that are worth a second thread.
+pub(crate) const BINARY_GRAIN: usize = 1 << 12;
+
+/// Elements of a deformable convolution that are worth a second thread.
+pub(crate) const DEFORMABLE_GRAIN: usize = 1 << 10;
+
+/// Multiply-adds of a convolution as defined that are worth a second thread.
+pub(crate) const NAIVE_GRAIN: usize = 1 << 14;
+
+/// Elements of a transposed convolution that are worth a second thread.
+pub(crate) const TRANSPOSED_GRAIN: usize = 1 << 14;
