@@ -99,13 +99,13 @@ pub struct RunArgs {
     #[arg(value_name = "MODEL.xml", required = true)]
     pub model: Option<PathBuf>,
     /// An input: a tensor or layer name or an index, and a file. Without a name, the next input
-    /// in order, or for an .npz every array by its name.
+    /// in order, or for an .npz or .safetensors every array by its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
     /// An input of strings: one string, or the lines of a file. Without a name, the next input.
     #[arg(long, value_name = "[NAME|INDEX=]TEXT|@FILE")]
     pub text: Vec<String>,
-    /// Where an output goes: an .npy, an .npz for all, or a directory. Without any, a summary of
+    /// Where an output goes: an .npy, an .npz or .safetensors for all, or a directory. Without any, a summary of
     /// each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
     pub output: Vec<OsString>,

@@ -1,4 +1,4 @@
-//! Named arrays: an `.npz`, a directory of `.npy` files, or one `.npy`.
+//! Named arrays: an `.npz` or `.safetensors`, a directory of `.npy` files, or one `.npy`.
 
 use crate::bind::in_file_name;
 use crate::npy::{self, Cast};

@@ -471,7 +471,9 @@ pub fn targets(args: &[OsString], ports: &[Port]) -> Result<Vec<Target>> {
             next = port + 1;
             targets.push(Target::Npy(port, path.to_owned()));
         } else {
-            bail!("--output {arg:?}: give an .npy, an .npz, or a directory that ends in /");
+            bail!(
+                "--output {arg:?}: give an .npy, an .npz, a .safetensors, or a directory that ends in /"
+            );
         }
     }
     Ok(targets)

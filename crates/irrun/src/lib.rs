@@ -43,6 +43,7 @@ pub mod record;
 pub mod reduce;
 pub mod repro;
 pub mod run;
+pub mod safetensors;
 pub mod sarif;
 pub mod semantics;
 pub mod shell;

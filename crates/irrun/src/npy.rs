@@ -185,15 +185,8 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Resul
             let own = header.numpy_type();
             format!("numpy type {own} is not read; no type of OpenVINO is like it")
         })?;
-        let held = format!("it holds {} (numpy type {})", natural.name(), header.numpy_type());
-        match cast {
-            Cast::Convert => {}
-            Cast::Offer => bail!("{held}, but the port takes {wanted}; give --cast to convert"),
-            Cast::Keep => return decode(file, &header, natural),
-            Cast::Never => bail!("{held}, not {wanted}; save it as {wanted}"),
-        }
-        let tensor = decode(file, &header, natural)?;
-        return convert(&tensor, wanted);
+        let held = format!("{} (numpy type {})", natural.name(), header.numpy_type());
+        return cast_to(|| decode(file, &header, natural), &held, wanted, cast);
     };
     let tensor = decode(file, &header, element_type)?;
     if element_type.is_packed() && cast != Cast::Convert {
@@ -201,6 +194,35 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Resul
         can_be_held(&header.descr, element_type, &bytes[..bytes.len().min(tensor.count())])?;
     }
     Ok(tensor)
+}
+
+/// A tensor of a file for a port of type `wanted`; `dynamic` takes the file's own type.
+///
+/// # Errors
+/// When it is of another type than the port.
+pub fn as_wanted(tensor: Tensor, wanted: ElementType, cast: Cast) -> Result<Tensor> {
+    let own = tensor.element_type();
+    if wanted == own || wanted == ElementType::Dynamic {
+        return Ok(tensor);
+    }
+    cast_to(|| Ok(tensor), own.name(), wanted, cast)
+}
+
+/// A tensor of another type than `wanted`, read only if it is taken: `held` tells its own.
+fn cast_to(
+    read: impl FnOnce() -> Result<Tensor>,
+    held: &str,
+    wanted: ElementType,
+    cast: Cast,
+) -> Result<Tensor> {
+    match cast {
+        Cast::Convert => convert(&read()?, wanted),
+        Cast::Offer => {
+            bail!("it holds {held}, but the port takes {wanted}; give --cast to convert")
+        }
+        Cast::Keep => read(),
+        Cast::Never => bail!("it holds {held}, not {wanted}; save it as {wanted}"),
+    }
 }
 
 /// Refuses numbers that a type below a byte cannot hold: it would keep their lowest bits.

@@ -1,6 +1,7 @@
-//! `.npz` files: zip archives of `.npy` files.
+//! Archives of arrays: `.npz` files, which are zip archives of `.npy` files, and `.safetensors`.
 
 use crate::npy::{self, Cast};
+use crate::safetensors::{self, SafetensorsFile};
 use crate::{hint, out};
 use anyhow::{Context, Result, ensure};
 use ir::ElementType;
@@ -17,7 +18,12 @@ impl<T: Read + Seek + Send> Source for T {}
 
 /// An archive opened for reading.
 pub struct Npz {
-    archive: ZipArchive<Box<dyn Source>>,
+    archive: Archive,
+}
+
+enum Archive {
+    Zip(ZipArchive<Box<dyn Source>>),
+    Safetensors(SafetensorsFile),
 }
 
 impl Npz {
@@ -26,6 +32,9 @@ impl Npz {
     /// # Errors
     /// When the file cannot be opened or is not a zip archive.
     pub fn open(path: &Path) -> Result<Npz> {
+        if safetensors::is_named(path) {
+            return Ok(Npz { archive: Archive::Safetensors(SafetensorsFile::open(path)?) });
+        }
         let shown = path.display().to_string();
         let failed = || format!("{shown} cannot be opened{}", hint::file(path));
         let file = File::open(path).with_context(failed)?;
@@ -35,7 +44,7 @@ impl Npz {
         }
         let archive = ZipArchive::new(Box::new(BufReader::new(file)) as Box<dyn Source>);
         let archive = archive.with_context(|| format!("{shown} is not an .npz archive"))?;
-        Ok(Npz { archive })
+        Ok(Npz { archive: Archive::Zip(archive) })
     }
 
     /// Opens what came from a pipe or the like.
@@ -44,12 +53,16 @@ impl Npz {
     /// When it is not a zip archive.
     pub fn from_stream(bytes: Vec<u8>) -> Result<Npz> {
         let archive = ZipArchive::new(Box::new(Cursor::new(bytes)) as Box<dyn Source>);
-        Ok(Npz { archive: archive.context("not an .npz archive")? })
+        Ok(Npz { archive: Archive::Zip(archive.context("not an .npz archive")?) })
     }
 
     /// The names of the arrays, without `.npy`.
     pub fn names(&self) -> Vec<String> {
-        let names = self.archive.file_names().filter_map(Result::ok);
+        let archive = match &self.archive {
+            Archive::Zip(archive) => archive,
+            Archive::Safetensors(file) => return file.names(),
+        };
+        let names = archive.file_names().filter_map(Result::ok);
         names.map(|n| n.strip_suffix(".npy").unwrap_or(&n).to_owned()).collect()
     }
 
@@ -58,11 +71,15 @@ impl Npz {
     /// # Errors
     /// As [`npy::read`].
     pub fn read(&mut self, name: &str, wanted: ElementType, cast: Cast) -> Result<Tensor> {
+        let archive = match &mut self.archive {
+            Archive::Zip(archive) => archive,
+            Archive::Safetensors(file) => return file.read(name, wanted, cast),
+        };
         let context = format!("array \"{name}\"");
         let mut bytes = Vec::new();
         let member = format!("{name}.npy");
-        let member = if self.archive.index_for_name(&member).is_some() { &member } else { name };
-        let mut entry = self.archive.by_name(member).with_context(|| context.clone())?;
+        let member = if archive.index_for_name(&member).is_some() { &member } else { name };
+        let mut entry = archive.by_name(member).with_context(|| context.clone())?;
         let (size, left) = (entry.size(), runtime::memory_left());
         let fits = || format!("it takes {size} bytes, more than the memory limit leaves ({left})");
         ensure!(size <= left, "{context}: {}", fits());
@@ -73,7 +90,7 @@ impl Npz {
 
 /// Whether a file is called an archive.
 pub fn is_named(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"))
+    safetensors::is_named(path) || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"))
 }
 
 /// Writes arrays under their names, whole or not at all.
@@ -81,6 +98,9 @@ pub fn is_named(path: &Path) -> bool {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<()> {
+    if safetensors::is_named(path) {
+        return safetensors::write(path, arrays);
+    }
     out::write_whole(path, |file| {
         let mut zip = ZipWriter::new_stream(file);
         let options = SimpleFileOptions::default()

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::Room;
+use support::{Room, f32s, npy};
 
 /// The room's model, and every file that it and its input consist of.
 const RUN: &str = "model.xml -i x.npy";
@@ -215,4 +215,58 @@ fn files_may_have_any_name() {
     assert!(missing.stderr.contains(".xml cannot be read"), "{}", missing.report());
     let absent = room.irrun_with(&[], [odd, OsStr::new("-i"), &*named("x:0=z", ".npy")]);
     assert_eq!(absent.code, 4, "{}", absent.report());
+}
+
+/// A `.safetensors` file by hand: the length of the header, the header, the bytes.
+fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
+    let len = u64::try_from(header.len()).unwrap();
+    [&len.to_le_bytes()[..], header.as_bytes(), data].concat()
+}
+
+#[test]
+fn safetensors_are_read_and_written() {
+    let room = Room::new();
+    let values: Vec<f32> = (0..6).map(|i| i as f32 - 2.5).collect();
+    let header = r#"{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}"#;
+    room.write("in.safetensors", &safetensors(header, &f32s(&values)));
+    room.write("in.npy", &npy("<f4", false, "(2, 3)", &f32s(&values)));
+    room.irrun("model.xml -i in.safetensors -o out.safetensors").good();
+    room.irrun("model.xml -i in.npy -o out.npy").good();
+    let (written, expected) = (room.read("out.safetensors"), room.read("out.npy"));
+    assert!(written.ends_with(&f32s(&values)) && expected.ends_with(&f32s(&values)));
+    let end = 8 + usize::try_from(u64::from_le_bytes(written[..8].try_into().unwrap())).unwrap();
+    let header: serde_json::Value = serde_json::from_slice(&written[8..end]).unwrap();
+    let tensor = header.as_object().unwrap().values().next().unwrap();
+    assert_eq!(tensor["dtype"], "F32");
+    room.irrun("model.xml -i in.npy --expect out.safetensors").good();
+    room.irrun("diff out.safetensors out.safetensors").good();
+    let wide = r#"{"x":{"dtype":"F64","shape":[2,3],"data_offsets":[0,48]}}"#;
+    room.write("wide.safetensors", &safetensors(wide, &[0; 48]));
+    let refused = room.irrun("model.xml -i wide.safetensors");
+    assert!(refused.stderr.contains("give --cast to convert"), "{}", refused.report());
+    room.irrun("model.xml -i wide.safetensors --cast").good();
+}
+
+#[test]
+fn broken_safetensors_are_refused() {
+    let room = Room::new();
+    let headers = [
+        r#"{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,28]}}"#,
+        r#"{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}}"#,
+        r#"{"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,24]}}"#,
+        r#"{"x":{"dtype":"F99","shape":[2,3],"data_offsets":[0,24]}}"#,
+        r#"{"y":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}"#,
+        "{",
+        "",
+    ];
+    for header in headers {
+        room.write("x.safetensors", &safetensors(header, &[0; 24]));
+        let refused = room.irrun("model.xml -i x.safetensors");
+        assert!(matches!(refused.code, 2 | 4), "{header}: {}", refused.report());
+        assert!(!refused.stderr.contains("panicked"), "{header}: {}", refused.report());
+    }
+    for bytes in [&b""[..], &[255; 8], &[255; 64]] {
+        room.write("x.safetensors", bytes);
+        assert_eq!(room.irrun("model.xml -i x.safetensors").code, 4, "{bytes:?}");
+    }
 }
