@@ -105,8 +105,8 @@ pub struct RunArgs {
     /// An input of strings: one string, or the lines of a file. Without a name, the next input.
     #[arg(long, value_name = "[NAME|INDEX=]TEXT|@FILE")]
     pub text: Vec<String>,
-    /// Where an output goes: an .npy, an .npz or .safetensors for all, or a directory. Without any, a summary of
-    /// each output is printed.
+    /// Where an output goes: an .npy, an .npz or .safetensors for all, or a directory. Without any,
+    /// a summary of each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
     pub output: Vec<OsString>,
     /// Values for inputs that are not given.
