@@ -289,7 +289,7 @@ pub struct BenchArgs {
     pub warmup: usize,
     /// Sessions that run at the same time, each in a thread of its own, with its share of the
     /// threads and one copy of the weights for all.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = streams)]
     #[arg(allow_negative_numbers = true, conflicts_with = "profile")]
     pub streams: usize,
     /// Stop after so many seconds, whatever the number of runs.
@@ -399,6 +399,14 @@ pub fn threads(text: &str) -> Result<usize, String> {
 fn runs(text: &str) -> Result<usize, String> {
     let wanted = || "give a whole number from 1 on".to_owned();
     text.parse().ok().filter(|n| *n > 0).ok_or_else(wanted)
+}
+
+/// More streams than any machine keeps busy; systems refuse threads at some number.
+const MAX_STREAMS: usize = 256;
+
+fn streams(text: &str) -> Result<usize, String> {
+    let wanted = || format!("give a whole number from 1 to {MAX_STREAMS}");
+    text.parse().ok().filter(|n| (1..=MAX_STREAMS).contains(n)).ok_or_else(wanted)
 }
 
 fn warmup(text: &str) -> Result<usize, String> {

@@ -290,8 +290,10 @@ fn streams_of_a_benchmark_run_at_the_same_time() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["streams"], &report["runs"]), (&3.into(), &12.into()), "{report}");
     assert!(report["runs_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{report}");
-    let refused = room.irrun("bench . --streams 0");
-    assert_eq!(refused.code, 2, "{}", refused.report());
+    for streams in ["0", "257", "18446744073709551616"] {
+        let refused = room.irrun(&format!("bench . --streams {streams}"));
+        assert_eq!(refused.code, 2, "{}", refused.report());
+    }
     assert_eq!(room.irrun("bench . --streams 2 --profile").code, 2);
     // One stream fails as the others would, and none waits for it.
     assert_eq!(room.irrun("bench . --streams 2 --runs 1 --max-memory 1").code, 5);
