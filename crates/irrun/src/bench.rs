@@ -39,6 +39,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
+        activations: args.common.activations.into(),
         limits: limits::of_run(),
         ..Options::default()
     };

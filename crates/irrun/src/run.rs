@@ -58,6 +58,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.common.precision.into(),
+        activations: args.common.activations.into(),
         runs_once: true,
         limits: limits::of_run(),
         ..Options::default()

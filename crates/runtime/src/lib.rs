@@ -43,7 +43,7 @@ pub use kernels::prefer_large_heap;
 pub use limits::{CancellationToken, Limits};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::StepTime;
-pub use options::Options;
+pub use options::{Activations, Options};
 pub use plan::{Plan, compile, compile_beside, compile_with};
 pub use rayon;
 pub use session::Session;

@@ -12,6 +12,8 @@ pub struct Options {
     pub optimize: bool,
     /// What the operands of products and convolutions are rounded to.
     pub precision: Precision,
+    /// How rows are multiplied by weights that are stored in 8 or 4 bits.
+    pub activations: Activations,
     /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
     /// that reads them. More runs give the same results, and take longer.
     pub runs_once: bool,
@@ -22,11 +24,24 @@ pub struct Options {
     pub limits: Limits,
 }
 
+/// What rows are rounded to before they are multiplied by weights that are stored in 8 or 4 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    /// Nothing: the weights are dequantized.
+    #[default]
+    F32,
+    /// Integers of 8 bits, by groups of 32 terms (dynamic quantization), as OpenVINO does by default.
+    /// Only where groups of the weights are multiples of it; only optimised plans do so. The file
+    /// `kernels/src/gemm/dynamic/mod.rs` states the error.
+    Int8,
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             optimize: true,
             precision: Precision::F32,
+            activations: Activations::F32,
             runs_once: false,
             pool: None,
             limits: Limits::default(),

@@ -2,6 +2,7 @@
 
 use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
+use super::dynamic::DynamicPanels;
 use super::im2col::Im2col;
 use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, panels_len};
@@ -24,6 +25,8 @@ pub enum Rhs<'a> {
     Compressed(Compressed<'a>),
     /// Compressed, in packed panels.
     CompressedPanels(&'a CompressedPanels),
+    /// Compressed, in panels that are multiplied by quantized rows of A.
+    Dynamic(&'a DynamicPanels),
 }
 
 /// The operand A.
@@ -134,6 +137,7 @@ impl Gemm<'_> {
                 matrix.check();
             }
             Rhs::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
+            Rhs::Dynamic(panels) => assert!(panels.is(k, n), "B differs"),
         }
         if m * n > 0 {
             RegisterPostOps::of(self.post_ops).0.check(m, n);
@@ -172,7 +176,7 @@ impl Gemm<'_> {
         match self.b {
             Rhs::Packed(packed) => Some(packed.panels()),
             Rhs::Panels(panels) => Some(panels),
-            Rhs::Unpacked(..) | Rhs::Compressed(_) | Rhs::CompressedPanels(_) => None,
+            _ => None,
         }
     }
 

@@ -34,6 +34,10 @@ impl Gemm<'_> {
         if self.m == 0 || self.n == 0 {
             return;
         }
+        if let Rhs::Dynamic(panels) = self.b {
+            let Target::F32(c) = c else { panic!("elements are not rounded here") };
+            return self.run_quantized(threads, scratch, panels, Slice::new(c));
+        }
         let tiles = Tiles::new(self, threads.count());
         let across = tiles.across();
         let c = c.shared();

@@ -4,6 +4,7 @@ use crate::graph::net::{FusedOp, Net, Node};
 use crate::kernel::compressed_weights::Weights;
 use crate::kernel::post_ops::PostOp;
 use crate::ops::matmul::{Float32, Shape, Through};
+use crate::options::Activations;
 use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::gemm::THIN_ROWS;
@@ -33,6 +34,11 @@ impl FusedMatMul {
         Some(FusedMatMul { turned, post_ops: Vec::new(), through: None, weights: None })
     }
 
+    /// Whether its rows are quantized when it is computed.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        self.weights.as_ref().is_some_and(|w| w.activations == Activations::Int8)
+    }
+
     /// The products that it consists of, where the first two inputs have these sizes.
     pub(crate) fn shape(&self, a: &[usize], b: &[usize]) -> Shape {
         let (turn_a, turn_b) = self.turned;
@@ -45,7 +51,7 @@ impl FusedMatMul {
     /// in f32, since neither operand is laid out.
     pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
         let shape = self.shape(cx.sizes(0), cx.sizes(b));
-        if self.weights.is_some() && shape.rows() <= THIN_ROWS {
+        if self.is_dynamic() || self.weights.is_some() && shape.rows() <= THIN_ROWS {
             shape
         } else {
             shape.rounded(cx.precision())

@@ -3,11 +3,12 @@
 use crate::error::KernelError;
 use crate::kernel::RunCx;
 use crate::kernel::prepack::Prepacked;
+use crate::options::Activations;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use kernels::gemm::{
-    Compressed, CompressedPanels, GroupParams, Packed, Precision, Rhs, WeightFormat,
+    Compressed, CompressedPanels, DynamicPanels, GroupParams, Packed, Precision, Rhs, WeightFormat,
 };
 
 /// How an input, and behind it its scales and zero points, are the B of a product.
@@ -26,6 +27,8 @@ pub(crate) struct Weights {
     pub(crate) zeros: Option<(usize, usize)>,
     /// What later runs read them as, if not as they are stored.
     pub(crate) widened: Option<Precision>,
+    /// What they are multiplied by.
+    pub(crate) activations: Activations,
 }
 
 impl Weights {
@@ -47,6 +50,7 @@ pub(crate) struct Panels {
 pub(crate) enum Laid {
     Narrow(CompressedPanels),
     Wide(Packed),
+    Dynamic(DynamicPanels),
 }
 
 impl Laid {
@@ -54,6 +58,7 @@ impl Laid {
         match self {
             Laid::Narrow(panels) => Rhs::CompressedPanels(panels),
             Laid::Wide(packed) => Rhs::Packed(packed),
+            Laid::Dynamic(panels) => Rhs::Dynamic(panels),
         }
     }
 }
@@ -74,13 +79,23 @@ impl Panels {
         }
         let stored = self.stored(cx)?;
         let form = || format!("{:?}", self.weights);
-        let make = || match self.weights.widened {
-            None => Laid::Narrow(CompressedPanels::new(cx.to_arena(), &stored.matrix())),
-            Some(precision) => {
+        let make = || match (self.weights.activations, self.weights.widened) {
+            (Activations::Int8, _) => {
+                Laid::Dynamic(DynamicPanels::new(cx.to_arena(), &stored.matrix()))
+            }
+            (Activations::F32, None) => {
+                Laid::Narrow(CompressedPanels::new(cx.to_arena(), &stored.matrix()))
+            }
+            (Activations::F32, Some(precision)) => {
                 Laid::Wide(Packed::decompressed(cx.to_arena(), &stored.matrix(), precision))
             }
         };
-        Ok(match self.panels.on_second_use(cx, form, make) {
+        // The first run rounds as the later ones do.
+        let laid = match self.weights.activations {
+            Activations::F32 => self.panels.on_second_use(cx, form, make),
+            Activations::Int8 => self.panels.now(cx, form, make),
+        };
+        Ok(match laid {
             Some(laid) => Operand::Laid(laid),
             None => Operand::Stored(Box::new(stored)),
         })

@@ -102,6 +102,9 @@ const PASSES: &[(&str, Pass)] = &[
     // MatMul reads weights of f16, 8 or 4 bits with their scales and zero points, and dequantizes
     // them while it multiplies.
     ("compressed weights", quantization::compressed_weights::weights),
+    // With `--activations int8`, MatMul quantizes rows of A by groups of 32 terms, and multiplies
+    // weights of 8 and 4 bits as integers.
+    ("dynamic quantization", quantization::compressed_weights::dynamic),
     ("dead code elimination", cleanup::dce::dead_code),
     // What else is computed from compressed weights is kept in f32 from the first run that needs
     // it; not in a plan for a single run.

@@ -5,7 +5,7 @@ use super::{binary, check, constant, numbers, unary};
 use infer::Inputs;
 use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
-use irrun_runtime::{Options, Precision, Tensor};
+use irrun_runtime::{Activations, Options, Precision, Tensor};
 
 /// How weights of 96 columns and 384 terms are stored.
 #[derive(Clone, Copy)]
@@ -97,6 +97,61 @@ fn weights_of_columns_stay_compressed() {
         let y = unary(&mut g, "Relu", y);
         g.result("y", y);
         check(&g.finish().unwrap(), &[rows, 384], 0.0, &["matmul"]);
+    }
+}
+
+/// With `--activations int8` rows are quantized by groups of 32 terms: outputs differ from those of the
+/// model as written, by no more than the largest of each group of `x` times its weights / 254 allows.
+/// The first run, which packs the weights, has the bits of the second.
+#[test]
+fn rows_are_quantized_where_that_is_asked_for() {
+    let form = |element_type, sizes, factors| Form {
+        element_type,
+        sizes,
+        factors,
+        zeros: Some(element_type),
+        wide: "f32",
+    };
+    let forms = [
+        form(U8, &[96, 384], &[96, 1]),
+        form(U4, &[96, 6, 64], &[96, 6, 1]),
+        form(I4, &[96, 3, 128], &[96, 3, 1]),
+    ];
+    for (form, rows) in forms.into_iter().flat_map(|form| [1, 3, 20].map(|rows| (form, rows))) {
+        let mut g = GraphBuilder::new("dynamic");
+        let x = g.parameter("x", F32, &format!("{rows},384"));
+        let weights = form.weights(&mut g, true);
+        let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+        let y = y.inputs(&[x, weights]).output();
+        g.result("w", weights);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let values = numbers(rows * 384, 1);
+        let input = [Tensor::from_vec(&[rows, 384], values.clone()).unwrap()];
+        let run = |options: &Options| {
+            let plan = irrun_runtime::compile_with(&graph, &facts, options).unwrap();
+            let explained = plan.explain().contains(&"pass dynamic quantization: 1".to_owned());
+            assert_eq!(explained, options.optimize, "{:#?}", plan.explain());
+            let mut session = plan.session();
+            let outputs = session.run(&input).unwrap();
+            assert_eq!(session.run(&input).unwrap(), outputs);
+            outputs
+        };
+        let written = run(&Options { optimize: false, ..Options::default() });
+        let quantized = run(&Options { activations: Activations::Int8, ..Options::default() });
+        let [w, expected] = [0, 1].map(|i| written[i].as_slice::<f32>().unwrap());
+        let found = quantized[1].as_slice::<f32>().unwrap();
+        assert_ne!(found, expected);
+        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let (row, column) = (&values[at / 96 * 384..][..384], &w[at % 96 * 384..][..384]);
+            let allowed = row.chunks(32).zip(column.chunks(32)).map(|(x, w)| {
+                let largest = x.iter().fold(0f32, |most, x| most.max(x.abs()));
+                largest * w.iter().map(|w| w.abs()).sum::<f32>() / 254.0
+            });
+            let allowed = 1.001 * allowed.sum::<f32>();
+            assert!((found - expected).abs() <= allowed, "{found} {expected} {allowed}");
+        }
     }
 }
 

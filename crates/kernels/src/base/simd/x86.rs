@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 /// Eight lanes of AVX2 with FMA.
 #[derive(Clone, Copy)]
-pub struct Avx2(__m256);
+pub struct Avx2(pub(crate) __m256);
 
 // SAFETY: every intrinsic is of AVX or FMA.
 unsafe impl Vector for Avx2 {

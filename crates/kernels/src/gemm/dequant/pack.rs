@@ -46,12 +46,40 @@ impl Compressed<'_> {
         let form = self.form();
         let columns = form.width.min(self.size.1 - first);
         let (factors, elements) = to.split_at_mut(form.elements());
+        let is_exact = self.pack_factors(first, factors);
+        let flip = self.flip();
+        if columns < form.width {
+            elements.fill(0);
+        }
+        match (self.by_rows, self.format) {
+            (false, _) => self.transpose(first, columns, flip, elements),
+            (true, WeightFormat::U4 | WeightFormat::I4) => {
+                self.join_rows(first, columns, flip, elements)
+            }
+            (true, _) => self.copy_rows(first, columns, flip, elements),
+        }
+        is_exact
+    }
+
+    /// What is flipped in each byte, so that elements with a sign become such without, and lie higher.
+    pub(crate) fn flip(&self) -> u8 {
+        match self.format {
+            WeightFormat::I8 => 0x80,
+            WeightFormat::I4 => 0x88,
+            _ => 0,
+        }
+    }
+
+    /// Packs the scales and zero points of columns `first..`; returns whether their products are exact.
+    pub(crate) fn pack_factors(&self, first: usize, factors: &mut [u8]) -> bool {
+        let form = self.form();
+        let columns = form.width.min(self.size.1 - first);
         let (scales, zeros) = factors.split_at_mut(form.zeros());
         // Elements without a sign lie higher.
-        let (flip, base) = match self.format {
-            WeightFormat::I8 => (0x80, 128.0),
-            WeightFormat::I4 => (0x88, 8.0),
-            _ => (0, 0.0),
+        let base = match self.format {
+            WeightFormat::I8 => 128.0,
+            WeightFormat::I4 => 8.0,
+            _ => 0.0,
         };
         let mut is_exact = true;
         let scales = scales.chunks_exact_mut(form.width * size_of::<f32>());
@@ -66,16 +94,6 @@ impl Compressed<'_> {
                 zeros[column] = zero as u8;
                 is_exact &= f64::from(zero * scale) == f64::from(zero) * f64::from(scale);
             }
-        }
-        if columns < form.width {
-            elements.fill(0);
-        }
-        match (self.by_rows, self.format) {
-            (false, _) => self.transpose(first, columns, flip, elements),
-            (true, WeightFormat::U4 | WeightFormat::I4) => {
-                self.join_rows(first, columns, flip, elements)
-            }
-            (true, _) => self.copy_rows(first, columns, flip, elements),
         }
         is_exact
     }

@@ -106,7 +106,8 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
     let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
     let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
     let (a, b) = (sizes(a)?, sizes(b)?);
-    if product.through.is_some() || node.inputs.len() > INPUTS {
+    let is_grouped = product.through.is_none() && !product.is_dynamic();
+    if !is_grouped || node.inputs.len() > INPUTS {
         return None;
     }
     let shape = product.shape(&a, &b);

@@ -8,6 +8,7 @@ use crate::graph::pattern::{either_way, operands};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::compressed_weights::Weights;
 use crate::kernel::post_ops::moved;
+use crate::options::Activations;
 use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use crate::tensor::convert::convert_tensor;
@@ -15,7 +16,7 @@ use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::reshape::Reshape;
 use ir::ElementType;
-use kernels::gemm::{Precision, THIN_ROWS, WeightFormat};
+use kernels::gemm::{Compressed, Precision, THIN_ROWS, WeightFormat};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -26,6 +27,26 @@ const WIDENED: usize = 1 << 22;
 pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let precision = cx.resources.options.precision;
     GraphRewriter::editing(net, |rewriter, node| by_stored(rewriter, node, precision))
+}
+
+/// With `--activations int8`, products by such integers quantize their rows, if they lie one behind the
+/// other and groups of the weights are whole groups of them.
+pub(crate) fn dynamic(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    if cx.resources.options.activations == Activations::F32 {
+        return 0;
+    }
+    let mut found = 0;
+    for node in &mut net.nodes {
+        let product = node.fused::<FusedMatMul>().filter(|p| p.through.is_none());
+        let Some(mut product) = product.cloned() else { continue };
+        let Some(weights) = &mut product.weights else { continue };
+        if Compressed::suits_dynamic_quantization(weights.format, weights.group) {
+            weights.activations = Activations::Int8;
+            node.operation = Operation::Fused(Arc::new(product));
+            found += 1;
+        }
+    }
+    found
 }
 
 /// Lets a product read its weights as they are stored.
@@ -75,7 +96,9 @@ impl Stored {
         if let Some((elements, ElementType::F16)) = widened(rewriter, value) {
             let (format, sizes) = (WeightFormat::F16, sizes.clone());
             let (scales, zeros, widened) = (None, None, None);
-            let weights = Weights { format, sizes, by_rows, group: 1, scales, zeros, widened };
+            let activations = Activations::F32;
+            let weights =
+                Weights { format, sizes, by_rows, group: 1, scales, zeros, widened, activations };
             return Some(Stored { weights, inputs: smallvec![elements] });
         }
         let maker = rewriter.maker(value)?;
@@ -94,8 +117,9 @@ impl Stored {
                 inputs.push(are_elements(rewriter.net, zeros, format)?);
             }
             let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
-            let (zeros, widened) = (zeros_apart, None);
-            let weights = Weights { format, sizes, by_rows, group, scales, zeros, widened };
+            let (zeros, widened, activations) = (zeros_apart, None, Activations::F32);
+            let weights =
+                Weights { format, sizes, by_rows, group, scales, zeros, widened, activations };
             Some(Stored { weights, inputs })
         })
     }

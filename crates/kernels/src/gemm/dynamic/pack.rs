@@ -1,0 +1,113 @@
+//! Weights of 8 or 4 bits as they are multiplied by quantized rows.
+
+use super::GROUP;
+use super::rows::TermOrder;
+use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::par::Threads;
+use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
+use crate::gemm::pack::b::each_panel;
+
+/// Bytes of a lane: four elements of 8 bits, or eight of 4.
+const LANE: usize = 4;
+
+/// A matrix of integers in panels, for the instruction set in use: scales and zero points as
+/// [`PackedLayout`] says, then rows in which each column has four bytes of consecutive terms.
+#[derive(Debug)]
+pub struct DynamicPanels {
+    data: AlignedBuf,
+    form: PackedLayout,
+    columns: usize,
+}
+
+/// The columns of a panel.
+#[derive(Clone, Copy)]
+pub(super) struct DynamicPanel<'a> {
+    pub(super) form: PackedLayout,
+    pub(super) bytes: &'a [u8],
+}
+
+impl DynamicPanels {
+    /// Packs a matrix.
+    ///
+    /// # Panics
+    /// When a slice of the matrix is too short, or its groups are not whole groups of [`GROUP`].
+    pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
+        matrix.check();
+        assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
+        let (form, columns) = (matrix.form(), matrix.size.1);
+        let mut data = arena.alloc(columns.div_ceil(form.width) * form.len());
+        each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
+            let (factors, elements) = to.split_at_mut(form.elements());
+            matrix.pack_factors(panel * form.width, factors);
+            matrix.pack_lanes(panel * form.width, elements);
+        });
+        DynamicPanels { data, form, columns }
+    }
+
+    /// Whether it has `k` rows and `n` columns.
+    pub(in crate::gemm) fn is(&self, k: usize, n: usize) -> bool {
+        (self.form.terms, self.columns) == (k, n)
+    }
+
+    /// Columns of a panel.
+    pub(super) fn width(&self) -> usize {
+        self.form.width
+    }
+
+    /// The order that groups of A have to have.
+    pub(super) fn order(&self) -> TermOrder {
+        match self.form.format {
+            WeightFormat::U4 | WeightFormat::I4 => TermOrder::Nibbles,
+            _ => TermOrder::Plain,
+        }
+    }
+
+    /// The panel that begins with a column.
+    pub(super) fn panel(&self, first: usize) -> DynamicPanel<'_> {
+        let len = self.form.len();
+        let bytes = &self.data.elements()[first / self.form.width * len..][..len];
+        DynamicPanel { form: self.form, bytes }
+    }
+}
+
+impl Compressed<'_> {
+    /// Packs the elements of columns `first..`; those beyond the last are 0.
+    fn pack_lanes(&self, first: usize, to: &mut [u8]) {
+        let (width, flip) = (self.form().width, [self.flip(); LANE]);
+        let columns = width.min(self.size.1 - first);
+        for (row, to) in to.chunks_exact_mut(width * LANE).enumerate() {
+            to[columns * LANE..].fill(0);
+            for (column, to) in to.as_chunks_mut::<LANE>().0[..columns].iter_mut().enumerate() {
+                let lane = self.lane(row, first + column);
+                *to = (u32::from_ne_bytes(lane) ^ u32::from_ne_bytes(flip)).to_ne_bytes();
+            }
+        }
+    }
+
+    /// The bytes of lane `row` of a column; without a row of its own the last ones are 0.
+    fn lane(&self, row: usize, column: usize) -> [u8; LANE] {
+        let (k, n) = self.size;
+        let is_packed = matches!(self.format, WeightFormat::U4 | WeightFormat::I4);
+        let lanes = k / if is_packed { 2 * LANE } else { LANE };
+        if row >= lanes {
+            return [0; LANE];
+        }
+        if !self.by_rows {
+            return self.bytes.as_chunks().0[column * lanes + row];
+        }
+        let nibble = |term: usize| {
+            let at = term * n + column;
+            self.bytes[at / 2] >> (4 * (at % 2)) & 15
+        };
+        std::array::from_fn(|i| {
+            let term = row * LANE + i;
+            if is_packed {
+                nibble(2 * term) | nibble(2 * term + 1) << 4
+            } else {
+                self.bytes[term * n + column]
+            }
+        })
+    }
+}
+
+const _: () = assert!(GROUP.is_multiple_of(2 * LANE));
