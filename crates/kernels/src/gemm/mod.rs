@@ -32,7 +32,7 @@ mod tuning;
 pub(crate) use activation::Activation;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
-pub use dynamic::DynamicPanels;
+pub use dynamic::pack::DynamicPanels;
 pub use grouped::{GroupedGemm, can_group, run_grouped};
 pub use im2col::{Im2col, InputStrides, Window};
 pub(crate) use microkernel::args::rows_per_block;

@@ -2,7 +2,7 @@
 
 use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
-use super::dynamic::DynamicPanels;
+use super::dynamic::pack::DynamicPanels;
 use super::im2col::Im2col;
 use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, panels_len};

@@ -1,11 +1,10 @@
 //! Microkernel: some quantized rows times a panel of integers.
 
-use super::GROUP;
 use super::dot::{Dot4, Plain};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{Madd256, Vnni256, Vnni512};
 use super::pack::DynamicPanel;
-use super::rows::RowGroups;
+use super::rows::{GROUP, RowGroups};
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "aarch64")]
 use crate::base::simd::Neon;

@@ -1,5 +1,5 @@
 //! Dynamic quantization: products by weights of 8 or 4 bits in integers. Each row of A is quantized
-//! to 8 bits by groups of [`GROUP`] terms when it is multiplied, as OpenVINO does by default.
+//! to 8 bits by groups of [`rows::GROUP`] terms when it is multiplied, as OpenVINO does by default.
 //!
 //! A group of `x` is `q · s` with `s = max |x| / 127` and `q = x / s` to the nearest, ties to even,
 //! so that each term is wrong by at most `max |x| / 254`. Sums of a group are integers and exact;
@@ -7,82 +7,7 @@
 //! gives NaN.
 
 mod dot;
+pub(crate) mod driver;
 mod kernel;
-mod pack;
+pub(crate) mod pack;
 mod rows;
-
-pub use pack::DynamicPanels;
-
-use super::dequant::format::{Compressed, WeightFormat};
-use super::post_ops::finish;
-use super::problem::{Gemm, Lhs};
-use super::tuning::GRAIN;
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
-use kernel::WIDTH;
-use rows::QuantizedRows;
-
-/// Terms of A that share a scale.
-pub const GROUP: usize = 32;
-
-/// Tasks for each thread where there are few panels.
-const TASKS_PER_THREAD: usize = 4;
-
-impl Compressed<'_> {
-    /// Whether groups of A are parts of groups of the weights, so that a sum is one of integers.
-    pub fn suits_dynamic_quantization(format: WeightFormat, group: usize) -> bool {
-        format != WeightFormat::F16 && group > 0 && group.is_multiple_of(GROUP)
-    }
-}
-
-impl Gemm<'_> {
-    /// Computes the product by quantized rows.
-    ///
-    /// # Panics
-    /// Unless A are rows, and in f32.
-    pub(super) fn run_quantized(
-        &self,
-        threads: &Threads,
-        scratch: &ScratchPool,
-        panels: &DynamicPanels,
-        c: Slice<f32>,
-    ) {
-        let Lhs::Rows { values, stride } = self.a else { panic!("A are no rows") };
-        let (m, k, width) = (self.m, self.k, panels.width());
-        let (mut bytes, mut factors) = (scratch.take(m * k), scratch.take(2 * m * (k / GROUP)));
-        let a = QuantizedRows::new(&mut bytes, &mut factors, k, panels.order());
-        let a = a.quantize(threads, values, stride);
-        let across = self.n.div_ceil(width);
-        let is_small = m * self.n * k <= GRAIN;
-        let down = if is_small { 1 } else { (TASKS_PER_THREAD * threads.count()).div_ceil(across) };
-        let rows = m.div_ceil(down).next_multiple_of(kernel::most_rows());
-        let down = m.div_ceil(rows);
-        let task = |task: usize, _| {
-            let (first, row) = (task / down * width, task % down * rows);
-            let (columns, rows) = (first..self.n.min(first + width), row..m.min(row + rows));
-            for row in rows.clone().step_by(kernel::most_rows()) {
-                let mut sums = [[0f32; WIDTH]; kernel::MOST_ROWS];
-                let count = (rows.end - row).min(kernel::most_rows());
-                kernel::multiply(panels.panel(first), &a.rows(row..row + count), &mut sums);
-                for (i, sums) in sums[..count].iter().enumerate() {
-                    // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts of it.
-                    let to = unsafe {
-                        let at = c.at((row + i) * self.c_stride + first);
-                        std::slice::from_raw_parts_mut(at, columns.len())
-                    };
-                    to.copy_from_slice(&sums[..columns.len()]);
-                }
-            }
-            // SAFETY: within C and within this task.
-            unsafe { finish(self.post_ops, rows, columns, self.c_stride, c) };
-        };
-        if is_small {
-            (0..across * down).for_each(|i| task(i, 0));
-        } else {
-            threads.run(across * down, &task);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,6 @@
 //! Weights of 8 or 4 bits as they are multiplied by quantized rows.
 
-use super::GROUP;
-use super::rows::TermOrder;
+use super::rows::{GROUP, TermOrder};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
@@ -71,6 +70,11 @@ impl DynamicPanels {
 }
 
 impl Compressed<'_> {
+    /// Whether groups of A are parts of groups of the weights, so that a sum is one of integers.
+    pub fn suits_dynamic_quantization(format: WeightFormat, group: usize) -> bool {
+        format != WeightFormat::F16 && group > 0 && group.is_multiple_of(GROUP)
+    }
+
     /// Packs the elements of columns `first..`; those beyond the last are 0.
     fn pack_lanes(&self, first: usize, to: &mut [u8]) {
         let (width, flip) = (self.form().width, [self.flip(); LANE]);

@@ -1,9 +1,11 @@
 //! Rows of A, quantized.
 
-use super::GROUP;
 use crate::base::par::{Slice, Threads};
 use crate::multiversion;
 use std::ops::Range;
+
+/// Terms of A that share a scale.
+pub(super) const GROUP: usize = 32;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 14;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::base::aligned_buf::WeightArena;
-use crate::gemm::{GroupParams, Operand, PostOp, Precision, Rhs};
+use crate::gemm::{Compressed, GroupParams, Operand, PostOp, Precision, Rhs, WeightFormat};
 
 const FORMATS: [WeightFormat; 4] =
     [WeightFormat::U8, WeightFormat::I8, WeightFormat::U4, WeightFormat::I4];

@@ -1,0 +1,65 @@
+//! The product by quantized rows, divided among threads.
+
+use super::kernel::{self, WIDTH};
+use super::pack::DynamicPanels;
+use super::rows::{GROUP, QuantizedRows};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
+use crate::gemm::post_ops::finish;
+use crate::gemm::problem::{Gemm, Lhs};
+use crate::gemm::tuning::GRAIN;
+
+/// Tasks for each thread where there are few panels.
+const TASKS_PER_THREAD: usize = 4;
+
+impl Gemm<'_> {
+    /// Computes the product by quantized rows.
+    ///
+    /// # Panics
+    /// Unless A are rows, and in f32.
+    pub(in crate::gemm) fn run_quantized(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        panels: &DynamicPanels,
+        c: Slice<f32>,
+    ) {
+        let Lhs::Rows { values, stride } = self.a else { panic!("A are no rows") };
+        let (m, k, width) = (self.m, self.k, panels.width());
+        let (mut bytes, mut factors) = (scratch.take(m * k), scratch.take(2 * m * (k / GROUP)));
+        let a = QuantizedRows::new(&mut bytes, &mut factors, k, panels.order());
+        let a = a.quantize(threads, values, stride);
+        let across = self.n.div_ceil(width);
+        let is_small = m * self.n * k <= GRAIN;
+        let down = if is_small { 1 } else { (TASKS_PER_THREAD * threads.count()).div_ceil(across) };
+        let rows = m.div_ceil(down).next_multiple_of(kernel::most_rows());
+        let down = m.div_ceil(rows);
+        let task = |task: usize, _| {
+            let (first, row) = (task / down * width, task % down * rows);
+            let (columns, rows) = (first..self.n.min(first + width), row..m.min(row + rows));
+            for row in rows.clone().step_by(kernel::most_rows()) {
+                let mut sums = [[0f32; WIDTH]; kernel::MOST_ROWS];
+                let count = (rows.end - row).min(kernel::most_rows());
+                kernel::multiply(panels.panel(first), &a.rows(row..row + count), &mut sums);
+                for (i, sums) in sums[..count].iter().enumerate() {
+                    // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts of it.
+                    let to = unsafe {
+                        let at = c.at((row + i) * self.c_stride + first);
+                        std::slice::from_raw_parts_mut(at, columns.len())
+                    };
+                    to.copy_from_slice(&sums[..columns.len()]);
+                }
+            }
+            // SAFETY: within C and within this task.
+            unsafe { finish(self.post_ops, rows, columns, self.c_stride, c) };
+        };
+        if is_small {
+            (0..across * down).for_each(|i| task(i, 0));
+        } else {
+            threads.run(across * down, &task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
