@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -27,6 +27,22 @@ SEED ?= 2
 COUNT ?= 50
 mutations:
 	MUTATIONS=$(COUNT) MUTATION_SEED=$(SEED) cargo test --workspace --test mutations -- --nocapture
+
+# More kills at more moments than the tests try.
+KILLS ?= 1000
+faults:
+	FAULTS=$(KILLS) cargo test --workspace --test faults
+
+# All cases with AddressSanitizer, optimised and as written. It is a flag of unstable Rust, which the stable
+# compiler takes with RUSTC_BOOTSTRAP; the standard library itself is not instrumented. Builds for some 20
+# minutes, in a directory of its own.
+SANITIZED = target/sanitize/$(STATIC)/debug/irrun
+sanitize:
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
+		cargo build --workspace --bin irrun --target $(STATIC)
+	$(SANITIZED) test $(EXCEPT) models fixtures $(wildcard $(CORPUS)/conformance)
+	$(SANITIZED) test $(call except,$(MUST_FAIL_AS_WRITTEN)) --no-optimize \
+		models fixtures $(wildcard $(CORPUS)/conformance)
 
 check:
 	cargo fmt --all --check

@@ -29,7 +29,7 @@ fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     // Opened here: other errors of `tempfile` name the temporary file, which nobody asked for.
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let whole = || {
-        let mut file = tempfile::Builder::new().make_in(dir, new)?;
+        let mut file = tempfile::Builder::new().prefix(".irrun-").make_in(dir, new)?;
         parts.iter().try_for_each(|bytes| file.as_file_mut().write_all(bytes))?;
         file.persist(path).map_err(|e| e.error)?;
         Ok(())

@@ -144,8 +144,10 @@ fn own_memory() -> Option<u64> {
 
 #[cfg(unix)]
 fn wait_for_signals() {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
+    // With anybody to hear it, a write beyond `ulimit -f` is an error and does not end the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
     // Without it a signal ends the process as it always does.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let wait = move || {

@@ -14,15 +14,19 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     if version::is_wanted(&args) {
         let failed = version::print().err();
+        failed.iter().for_each(print::note);
         return ExitCode::from(failed.map_or(Exit::Good, |failure| failure.exit).code());
     }
     let wants_json = usage::wants_json(&args);
-    let cli = usage::parse(&args).unwrap_or_else(|error| {
-        if error.use_stderr() && wants_json {
-            json::print_usage_error(&error.to_string());
+    let cli = match usage::parse(&args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            if error.use_stderr() && wants_json {
+                json::print_usage_error(&error.to_string());
+            }
+            return ExitCode::from(usage::tell(&error).code());
         }
-        error.exit()
-    });
+    };
     color::set(cli.color);
     if let Err(message) = runtime::instruction_set_asked_for() {
         print::note(format!("error: {message}"));

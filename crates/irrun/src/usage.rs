@@ -1,11 +1,14 @@
 //! Command lines, and the mistakes in them that clap explains badly or not at all.
 
 use crate::args::Cli;
+use crate::exit::Exit;
+use crate::print;
 use crate::text::nearest;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Parses a command line, the name of the program first.
@@ -45,6 +48,19 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         error
     })
+}
+
+/// Prints the help or the version that a command line asks for, or what is wrong with it.
+pub fn tell(error: &clap::Error) -> Exit {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed {
+        _ if error.use_stderr() => Exit::Usage,
+        Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
+            print::note(format_args!("error: the report cannot be written: {failed}"));
+            Exit::Input
+        }
+        _ => Exit::Good,
+    }
 }
 
 /// What flags of benchmark_app, Polygraphy, trtexec and the like are called here.

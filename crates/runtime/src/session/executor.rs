@@ -230,11 +230,7 @@ impl LoadedPlan {
             let fact = &self.plan.facts[v];
             let sizes = fact.shape.sizes().unwrap_or_default();
             let tensor = resources.pool.take(fact.element_type, &sizes);
-            let failed = |e: KernelError| {
-                let message = format!("an output: {}", e.message);
-                Box::new(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message))
-            };
-            self.values[v] = Some(tensor.map_err(failed)?);
+            self.values[v] = Some(tensor.map_err(|error| self.no_memory(v, error))?);
         }
         for view in &self.plan.views {
             self.values[view.value] = derive(&self.plan, &self.values, *view);
@@ -335,6 +331,18 @@ impl LoadedPlan {
             self.plan.constants[value].iter().for_each(Tensor::give_back);
         }
         Ok(())
+    }
+
+    /// Names the layer whose output there is no memory for.
+    fn no_memory(&self, output: ValueId, error: KernelError) -> Box<Diagnostic> {
+        let layer = self.plan.steps.iter().position(|step| step.outputs.contains(&output));
+        Box::new(match layer {
+            Some(step) => self.failure(step, error),
+            None => {
+                let message = format!("an output: {}", error.message);
+                Diagnostic::error(Code::Execution, ir::ByteOffset(0), message)
+            }
+        })
     }
 
     fn failure(&self, index: usize, error: KernelError) -> Diagnostic {
