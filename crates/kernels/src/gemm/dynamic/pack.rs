@@ -9,8 +9,8 @@ use crate::gemm::pack::b::each_panel;
 /// Bytes of a lane: four elements of 8 bits, or eight of 4.
 const LANE: usize = 4;
 
-/// A matrix of integers in panels, for the instruction set in use: scales and zero points as
-/// [`PackedLayout`] says, then rows in which each column has four bytes of consecutive terms.
+/// A matrix of integers in panels, for the instruction set in use: scales and zero points as in the
+/// panels that are widened, then rows in which each column has four bytes of consecutive terms.
 #[derive(Debug)]
 pub struct DynamicPanels {
     data: AlignedBuf,
@@ -29,7 +29,7 @@ impl DynamicPanels {
     /// Packs a matrix.
     ///
     /// # Panics
-    /// When a slice of the matrix is too short, or its groups are not whole groups of [`GROUP`].
+    /// When a slice of the matrix is too short, or its groups are not whole groups of 32 terms.
     pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
