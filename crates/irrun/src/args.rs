@@ -201,10 +201,10 @@ pub struct CheckArgs {
   irrun test cases
   irrun test model.xml --record cases/first --input x.npy
   irrun test cases --digests model.digests --update
-  irrun test cases --shard 1/4 --junit report.xml --github")]
+  irrun test irrun.toml --tag small --junit report.xml --github")]
 pub struct TestArgs {
-    /// Directories to search.
-    #[arg(value_name = "DIR", required = true)]
+    /// Directories to search for case folders and irrun.toml, or suite files.
+    #[arg(value_name = "DIR|SUITE.toml", required = true)]
     pub dirs: Vec<PathBuf>,
     /// Print every case, not the failures only.
     #[arg(short, long)]
@@ -222,6 +222,9 @@ pub struct TestArgs {
     /// Run the cases whose folder name or path matches, with * and ?.
     #[arg(long, value_name = "GLOB")]
     pub filter: Vec<Glob>,
+    /// Run the models of suite files that have this tag.
+    #[arg(long, value_name = "TAG")]
+    pub tag: Vec<String>,
     /// Begin no further case when one has failed.
     #[arg(long)]
     pub fail_fast: bool,
@@ -244,6 +247,9 @@ pub struct TestArgs {
     /// Compare hashes of the outputs with those of a file, in place of golden arrays.
     #[arg(long, value_name = "FILE")]
     pub digests: Option<PathBuf>,
+    /// Digests of every layer, not of outputs only: the first that differs is told.
+    #[arg(long)]
+    pub layers: bool,
     /// Write the outcomes as JUnit XML.
     #[arg(long, value_name = "FILE.xml")]
     pub junit: Option<PathBuf>,

@@ -2,10 +2,10 @@
 
 use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
-use crate::case::Case;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::profile::{self, LayerTime, ms};
+use crate::suite::case::Case;
 use crate::table::table;
 use crate::{json, limits, print};
 use anyhow::anyhow;

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use ir::ElementType;
 use runtime::Tensor;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -76,6 +77,15 @@ impl Expected {
         args.expect.iter().map(|arg| bind::split(arg, ports).1.to_owned())
     }
 
+    /// What an output should be, if there is an array for it.
+    ///
+    /// # Errors
+    /// When the array cannot be read.
+    pub fn read(&mut self, output: usize, element_type: ElementType) -> Result<Option<Tensor>> {
+        let Some((source, array)) = self.arrays[output] else { return Ok(None) };
+        self.sources[source].read(array, element_type).map(Some)
+    }
+
     fn add(&mut self, arrays: Arrays, key: Option<usize>, ports: &[Port]) -> Result<()> {
         let shown = arrays.path().display().to_string();
         let source = self.sources.len();
@@ -125,7 +135,8 @@ impl Expected {
     ) -> Result<Vec<Comparison>, Failure> {
         let mut comparisons = Vec::new();
         for (i, (port, got)) in ports.iter().zip(outputs).enumerate() {
-            let Some((source, array)) = self.arrays[i] else {
+            let expected = self.read(i, got.element_type());
+            let Some(expected) = expected.context("--expect").or_exit(Exit::Input)? else {
                 if !self.sources.is_empty() {
                     let name = port.shown();
                     print::note(format_args!(
@@ -134,8 +145,6 @@ impl Expected {
                 }
                 continue;
             };
-            let expected = self.sources[source].read(array, got.element_type());
-            let expected = expected.context("--expect").or_exit(Exit::Input)?;
             let tolerance = match (args.tol, sums.get(i)) {
                 (Some(Tol::Auto), Some(&sums)) => {
                     told(auto(&expected, sums), &expected, sums, port)

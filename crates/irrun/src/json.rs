@@ -4,7 +4,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;
-use crate::{bench, case_file, check, diff, generate, inspect, operations, print, run, suite};
+use crate::suite::{case_file, file, outcome};
+use crate::{bench, check, diff, generate, inspect, operations, print, run};
 use ir::Diagnostics;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
@@ -81,7 +82,8 @@ pub const SCHEMAS: &[Named] = &[
     ("inspect", report::<inspect::Report<'static>>),
     ("ops", report::<operations::Report>),
     ("run", report::<run::Report>),
-    ("test", report::<suite::Report>),
+    ("suite", of::<file::Content>),
+    ("test", report::<outcome::Report>),
 ];
 
 fn report<T: JsonSchema>() -> Schema {

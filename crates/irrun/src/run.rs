@@ -192,7 +192,11 @@ pub fn threads(count: Option<usize>) -> Threads {
     count.map_or_else(Threads::default, Threads::new)
 }
 
-fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {
+/// Writes outputs where they go.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(), Failure> {
     for target in targets {
         match target {
             Target::Npy(i, path) => {

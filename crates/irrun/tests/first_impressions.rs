@@ -4,21 +4,7 @@ mod support;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use support::{Room, f32s, npy};
-
-/// Runs the binary and looks for what it must say and how it must end.
-#[track_caller]
-fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
-    let outcome = room.irrun(args);
-    assert_eq!(outcome.code, code, "irrun {args}: {}", outcome.report());
-    for piece in pieces {
-        assert!(
-            outcome.report().contains(piece),
-            "{piece:?} in irrun {args}: {}",
-            outcome.report()
-        );
-    }
-}
+use support::{Room, f32s, npy, says};
 
 #[test]
 fn mistyped_paths_and_other_formats() {
@@ -109,57 +95,6 @@ fn what_goes_where() {
     assert!(!explained.contains(": 0\n"), "{explained}");
 }
 
-/// A folder with everything of a case.
-fn case(room: &Room, dir: &str, expected: &[f32]) {
-    for file in ["model.xml", "model.bin"] {
-        room.write(&format!("{dir}/{file}"), &room.read(file));
-    }
-    room.write(&format!("{dir}/input_0.npy"), &room.read("x.npy"));
-    room.write(&format!("{dir}/expected_0.npy"), &npy("<f4", false, "(3, 2)", &f32s(expected)));
-    room.write(&format!("{dir}/case.json"), br#"{"inputs": [{}], "outputs": [{"rtol": 1e-6}]}"#);
-}
-
-#[test]
-fn cases_are_chosen_and_reported() {
-    let room = Room::new();
-    let good = [0., 1., 2., 3., 4., 5.];
-    for dir in ["t/a", "t/b", "t/c", "t/deep/d"] {
-        case(&room, dir, &good);
-    }
-    case(&room, "t/bad", &[0., 1.1, 2., 3., 4., 5.]);
-    let differs = "FAILED t/bad: output 0: 1 of 6 elements differ; worst at [0, 1]: got 1, \
-                   expected 1.1 (difference 0.1, allowed 1.1e-6)";
-    says(&room, "test t", 1, &[differs, "4 passed, 1 failed in"]);
-    let chosen = ["passed t/a", "passed t/deep/d", "2 passed, 0 failed in"];
-    says(&room, "test t --filter a --filter */deep/* --verbose", 0, &chosen);
-    says(&room, "test t --filter x*", 2, &["--filter: no case is named x*"]);
-    let marked = "::error file=t/bad/case.json,title=irrun test::output 0: 1 of 6";
-    says(&room, "test t --github", 1, &[marked]);
-    // All parts together are all cases, each once.
-    let mut seen: Vec<String> = Vec::new();
-    for part in 1..=3 {
-        let out = room.irrun(&format!("test t --verbose --shard {part}/3"));
-        let is_case = |line: &&str| line.starts_with("passed ") || line.starts_with("FAILED ");
-        seen.extend(out.stdout.lines().filter(is_case).map(str::to_owned));
-    }
-    assert_eq!(seen.len(), 5, "{seen:?}");
-    seen.sort();
-    seen.dedup();
-    assert_eq!(seen.len(), 5, "{seen:?}");
-    says(&room, "test t --shard 4/3", 2, &["give a part and the number of parts, as in 1/4"]);
-    assert_eq!(room.irrun("test t --junit out.xml").code, 1);
-    let xml = String::from_utf8(room.read("out.xml")).unwrap();
-    assert!(xml.contains(r#"tests="5" failures="1" skipped="0""#), "{xml}");
-    let stopped = room.irrun("test t --fail-fast --threads 1").stdout;
-    assert!(stopped.contains("1 failed"), "{stopped}");
-    std::fs::remove_file(room.path("t/a/case.json")).unwrap();
-    says(&room, "test t", 1, &["note: t/a has a model and goldens, but no case.json"]);
-    room.write("t/b/case.json", br#"{"inputs": [{}], "outptus": [{}], "rtoll": 1}"#);
-    let misspelt =
-        ["key \"outptus\"; did you mean \"outputs\"?", "\"rtoll\"; did you mean \"rtol\"?"];
-    says(&room, "test t/b", 1, &misspelt);
-}
-
 #[test]
 fn colors() {
     let room = Room::new();
@@ -216,53 +151,6 @@ fn the_version_tells_what_a_report_of_a_bug_needs() {
     let all = ["irrun", "system", "build", "threads", "CPU", "features", "IRRUN_ISA"];
     assert_eq!(names, all, "{text}");
     assert_eq!(room.irrun("--version").good(), format!("irrun {}\n", env!("CARGO_PKG_VERSION")));
-}
-
-/// What a model gives now is a case, which passes until a golden is another.
-#[test]
-fn a_case_is_recorded_and_renewed() {
-    let room = Room::new();
-    let record = "test model.xml --record cases/first --input x.npy";
-    says(&room, record, 0, &["recorded cases/first: 1 input, 1 output", "r:0: f32[3,2]"]);
-    says(&room, record, 2, &["cases/first has a case.json already", "--update"]);
-    says(&room, "test model.xml --record cases/second", 2, &["an input is not given"]);
-    room.irrun("test cases").good();
-    assert_eq!(room.read("cases/first/input_0.npy"), {
-        room.irrun("model.xml -i x.npy -o y.npy").good();
-        let same = room.read("cases/first/expected_0.npy") == room.read("y.npy");
-        assert!(same, "the golden is what the model gives");
-        let again = "cases/first/model.xml -i cases/first/input_0.npy -o z.npy";
-        room.irrun(again).good();
-        assert_eq!(room.read("z.npy"), room.read("y.npy"));
-        room.read("cases/first/input_0.npy")
-    });
-    let other = npy("<f4", false, "(3, 2)", &f32s(&[0., 1., 2., 3., 4., 6.]));
-    room.write("cases/first/expected_0.npy", &other);
-    assert_eq!(room.irrun("test cases").code, 1);
-    let changed = ["updated cases/first: expected_0.npy: 1 of 6", "0 passed, 0 failed, 1 updated"];
-    says(&room, "test cases --update", 0, &changed);
-    says(&room, "test cases --update", 0, &["1 passed, 0 failed in"]);
-    room.irrun("test cases").good();
-}
-
-#[test]
-fn digests_pin_outputs_without_goldens() {
-    let room = Room::new();
-    case(&room, "t/a", &[0.; 6]);
-    std::fs::remove_file(room.path("t/a/expected_0.npy")).unwrap();
-    says(&room, "test t --digests m.digests", 2, &["--update makes it"]);
-    says(&room, "test t --digests m.digests --update", 0, &["updated t/a: there is no digest"]);
-    let text = String::from_utf8(room.read("m.digests")).unwrap();
-    let stats = "\tmin 0.0000e0 max 5.0000e0 mean 2.5000e0 NaN 0\n";
-    assert!(text.contains("\nt/a\t0\tf32[3,2]\t") && text.ends_with(stats), "{text}");
-    room.irrun("test t --digests m.digests").good();
-    room.irrun("test t --digests m.digests --no-optimize --threads 2").good();
-    room.write("t/a/input_0.npy", &npy("<f4", false, "(2, 3)", &f32s(&[0., 1., 2., 3., 4., 6.])));
-    let differs = ["FAILED t/a: the digest differs: 0 f32[3,2]", "max 5.0000e0"];
-    says(&room, "test t --digests m.digests", 1, &differs);
-    case(&room, "t/b", &[0.; 6]);
-    let report = room.irrun("test t --digests m.digests").stdout;
-    assert!(report.contains("t/b: there is no digest of it"), "{report}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod support;
 
-use irrun::case::{self, Case};
+use irrun::suite::case::{self, Case};
+use irrun::suite::test::Test;
 use runtime::{Options, Tensor, Threads};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
     for (dir, case) in cases {
         for optimize in [false, true] {
             let run = |threads| {
-                let outputs = case.run(&Options { optimize, ..Options::default() }, threads);
+                let outputs = case.compare(&Options { optimize, ..Options::default() }, threads);
                 outputs.unwrap_or_else(|e| panic!("{}, {optimize}: {e:#}", dir.display()))
             };
             assert_same(&dir, &run(&threads[0]), &run(&threads[1]));

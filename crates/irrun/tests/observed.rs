@@ -2,7 +2,7 @@
 
 mod support;
 
-use irrun::case::{self, Case};
+use irrun::suite::case::{self, Case};
 use runtime::{Observed, Observer, Options, Origin, Session, Tensor, Threads};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -21,7 +21,7 @@ fn run(xml: &Path, inputs: &[Tensor]) -> Vec<Tensor> {
 }
 
 fn input() -> Tensor {
-    let case = irrun::case::Case::open(&PathBuf::from(SWIN)).unwrap();
+    let case = irrun::suite::case::Case::open(&PathBuf::from(SWIN)).unwrap();
     let graph = ir::read(model()).unwrap();
     case.inputs(&graph).unwrap()[0][0].clone()
 }

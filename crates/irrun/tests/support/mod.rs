@@ -151,3 +151,17 @@ pub fn f32s(values: &[f32]) -> Vec<u8> {
 pub fn i64s(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
+
+/// Runs the binary and looks for what it must say and how it must end.
+#[track_caller]
+pub fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
+    let outcome = room.irrun(args);
+    assert_eq!(outcome.code, code, "irrun {args}: {}", outcome.report());
+    for piece in pieces {
+        assert!(
+            outcome.report().contains(piece),
+            "{piece:?} in irrun {args}: {}",
+            outcome.report()
+        );
+    }
+}

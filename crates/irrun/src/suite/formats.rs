@@ -1,6 +1,6 @@
 //! Outcomes of `irrun test` as other programs read them: JUnit XML, annotations of GitHub.
 
-use crate::suite::{Outcome, Tested};
+use super::outcome::{Outcome, Tested};
 use crate::text::xml;
 use anyhow::Result;
 use std::io::Write;
@@ -20,8 +20,8 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
         r#"<testsuite name="irrun" tests="{}" failures="{failures}" skipped="{skipped}" time="{seconds:.3}">"#,
         tested.len()
     )?;
-    for Tested { dir, outcome, time, .. } in tested {
-        let (name, seconds) = (xml(&dir.display().to_string()), time.as_secs_f64());
+    for Tested { path, outcome, time, .. } in tested {
+        let (name, seconds) = (xml(&path.display().to_string()), time.as_secs_f64());
         write!(out, r#"  <testcase classname="irrun" name="{name}" time="{seconds:.3}""#)?;
         match outcome {
             Outcome::Failed(message) => {
@@ -41,7 +41,7 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
 pub fn annotations(tested: &[Tested]) -> String {
     let line = |t: &Tested| match &t.outcome {
         Outcome::Failed(message) => {
-            let file = property(&t.dir.join("case.json").display().to_string());
+            let file = property(&t.described_in.display().to_string());
             Some(format!("::error file={file},title=irrun test::{}\n", data(message)))
         }
         _ => None,
@@ -61,11 +61,13 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::time::Duration;
 
     fn tested() -> Vec<Tested> {
         let of = |dir: &str, outcome| Tested {
-            dir: dir.into(),
+            path: dir.into(),
+            described_in: Path::new(dir).join("case.json"),
             outcome,
             time: Duration::from_millis(1500),
             digests: None,

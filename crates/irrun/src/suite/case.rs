@@ -1,10 +1,14 @@
 //! A case folder: a model, inputs, and what they must give (`docs/formats.md`).
 
-use crate::case_file::{self, CaseFile, Check, Output, Property, Run, StepFile};
+use super::case_file::{self, CaseFile, Check, Output, Property, Run, StepFile};
+use super::digests::{self, LayerDigests};
+use super::property;
+use super::test::Test;
+use crate::bind::Declared;
 use crate::compare::{Tolerance, compare};
 use crate::npy::{self, Cast};
 use crate::text::plural;
-use crate::{out, property};
+use crate::{out, run};
 use anyhow::{Context, Result, ensure};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
@@ -56,12 +60,12 @@ impl Case {
     /// # Errors
     /// When a file cannot be read or is of another type than the model declares.
     pub fn inputs(&self, graph: &Graph) -> Result<Vec<Vec<Tensor>>> {
-        let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
+        let declared = Declared::new(graph, &[]).map_err(|f| f.error)?;
         let steps = self.runs.first().context("the case has no runs")?;
         steps.iter().map(|step| self.read_inputs(step, &declared)).collect()
     }
 
-    fn read_inputs(&self, step: &Step, declared: &crate::bind::Declared) -> Result<Vec<Tensor>> {
+    fn read_inputs(&self, step: &Step, declared: &Declared) -> Result<Vec<Tensor>> {
         let (given, taken) = (step.inputs.len(), declared.types.len());
         ensure!(
             given <= taken,
@@ -72,107 +76,45 @@ impl Case {
         files.map(|(file, t)| npy::read(&self.dir.join(file), *t, Cast::Never)).collect()
     }
 
-    /// Whether the model has an operation that irrun does not know.
-    ///
-    /// # Errors
-    /// When the model cannot be read.
-    pub fn is_unsupported(&self) -> Result<bool> {
-        fn any(graph: &Graph) -> bool {
-            let unknown = |l: &ir::Layer| infer::find(&l.op_type, &l.version).is_err();
-            graph.layers().iter().any(|l| unknown(l) || l.bodies.iter().any(|b| any(&b.graph)))
-        }
-        Ok(any(&ir::read(self.dir.join("model.xml"))?))
-    }
-
-    /// Runs the case. Returns the outputs of all its steps.
-    ///
-    /// # Errors
-    /// What went wrong or differs.
-    pub fn run(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
-        self.each_step(options, threads, |step, outputs| {
-            step.compares_every_output(outputs.len())?;
-            self.judge(step, outputs)
-        })
-    }
-
-    /// Runs the case and compares nothing. Returns the outputs of all its steps.
-    ///
-    /// # Errors
-    /// What went wrong.
-    pub fn outputs(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
-        self.each_step(options, threads, |_, _| Ok(()))
-    }
-
-    /// Runs the case, and writes goldens that are missing or differ anew. Returns what has changed.
-    ///
-    /// # Errors
-    /// What went wrong, or when a golden cannot be written.
-    pub fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>> {
-        let mut changes = Vec::new();
-        self.each_step(options, threads, |step, outputs| {
-            step.compares_every_output(outputs.len())?;
-            if self.property.is_some() {
-                return self.judge(step, outputs);
-            }
-            for (got, expected) in outputs.iter().zip(&step.expected) {
-                let path = self.dir.join(&expected.file);
-                let golden = npy::read(&path, got.element_type(), Cast::Never);
-                let same = golden.and_then(|golden| compare(got, &golden, expected.tolerance));
-                if let Err(change) = same {
-                    out::write_whole(&path, |file| npy::write(got, file))?;
-                    changes.push(format!("{}: {change:#}", expected.file));
-                }
-            }
-            Ok(())
-        })?;
-        Ok(changes)
-    }
-
-    /// Runs all steps, and looks at the outputs of each.
+    /// Prepares each step of each run, and hands it out with the session and the inputs.
     fn each_step(
         &self,
         options: &Options,
         threads: &Arc<Threads>,
-        mut look: impl FnMut(&Step, &[Tensor]) -> Result<()>,
-    ) -> Result<Vec<Tensor>> {
+        mut run_step: impl FnMut(&Step, &mut Session, &[Tensor]) -> Result<()>,
+    ) -> Result<()> {
         let graph = ir::read(self.dir.join("model.xml"))?;
+        let declared = Declared::new(&graph, &[]).map_err(|f| f.error)?;
         let mut session: Option<Session> = None;
-        let mut all = Vec::new();
         for (r, run) in self.runs.iter().enumerate() {
             if let Some(session) = &mut session {
                 session.reset();
             }
             for (s, step) in run.iter().enumerate() {
-                let made = self.step(&graph, step, &mut session, options, threads);
-                let made = made.and_then(|outputs| look(step, &outputs).map(|()| outputs));
+                let mut run_one = || {
+                    let inputs = self.read_inputs(step, &declared)?;
+                    let session = match &mut session {
+                        Some(session) => session,
+                        None => {
+                            let plan = run::plan(&graph, &inputs, &[], options);
+                            let plan = plan.map_err(|f| f.error)?;
+                            session.insert(plan.session_on(Arc::clone(threads)))
+                        }
+                    };
+                    run_step(step, session, &inputs)
+                };
                 // A place among others is worth telling.
-                all.extend(match (self.runs.len(), run.len()) {
-                    (1, 1) => made?,
-                    _ => made.with_context(|| format!("run {r}, step {s}"))?,
-                });
+                match self.is_single_step() {
+                    true => run_one()?,
+                    false => run_one().with_context(|| format!("run {r}, step {s}"))?,
+                }
             }
         }
-        Ok(all)
+        Ok(())
     }
 
-    fn step(
-        &self,
-        graph: &Graph,
-        step: &Step,
-        session: &mut Option<Session>,
-        options: &Options,
-        threads: &Arc<Threads>,
-    ) -> Result<Vec<Tensor>> {
-        let declared = crate::bind::Declared::new(graph, &[]).map_err(|f| f.error)?;
-        let inputs = self.read_inputs(step, &declared)?;
-        let session = match session {
-            Some(session) => session,
-            None => {
-                let plan = crate::run::plan(graph, &inputs, &[], options).map_err(|f| f.error)?;
-                session.insert(plan.session_on(Arc::clone(threads)))
-            }
-        };
-        Ok(session.run(&inputs)?)
+    fn is_single_step(&self) -> bool {
+        matches!(&self.runs[..], [run] if run.len() == 1)
     }
 
     /// Compares the outputs of a step with its goldens.
@@ -191,6 +133,74 @@ impl Case {
             compare(got, golden, *tolerance).with_context(|| format!("output {i}"))
         })
     }
+}
+
+impl Test for Case {
+    fn is_unsupported(&self) -> Result<bool> {
+        Ok(has_unknown_operation(&ir::read(self.dir.join("model.xml"))?))
+    }
+
+    fn compare(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
+        let mut all = Vec::new();
+        self.each_step(options, threads, |step, session, inputs| {
+            let outputs = session.run(inputs)?;
+            step.compares_every_output(outputs.len())?;
+            self.judge(step, &outputs)?;
+            all.extend(outputs);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn digests(
+        &self,
+        options: &Options,
+        threads: &Arc<Threads>,
+        of_layers: bool,
+    ) -> Result<Vec<String>> {
+        let (mut outputs, mut lines, mut step) = (Vec::new(), Vec::new(), 0);
+        self.each_step(options, threads, |_, session, inputs| {
+            if !of_layers {
+                outputs.extend(session.run(inputs)?);
+                return Ok(());
+            }
+            let around = if self.is_single_step() { String::new() } else { format!("{step}: ") };
+            let (result, seen) = session.run_observed(inputs, LayerDigests::new(around));
+            lines.extend(seen.into_lines());
+            step += 1;
+            Ok(result.map(drop)?)
+        })?;
+        if of_layers { Ok(lines) } else { Ok(digests::of(&outputs)) }
+    }
+
+    fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>> {
+        let mut changes = Vec::new();
+        self.each_step(options, threads, |step, session, inputs| {
+            let outputs = session.run(inputs)?;
+            step.compares_every_output(outputs.len())?;
+            if self.property.is_some() {
+                return self.judge(step, &outputs);
+            }
+            for (got, expected) in outputs.iter().zip(&step.expected) {
+                let path = self.dir.join(&expected.file);
+                let golden = npy::read(&path, got.element_type(), Cast::Never);
+                let same = golden.and_then(|golden| compare(got, &golden, expected.tolerance));
+                if let Err(change) = same {
+                    out::write_whole(&path, |file| npy::write(got, file))?;
+                    changes.push(format!("{}: {change:#}", expected.file));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(changes)
+    }
+}
+
+/// Whether a graph or a body in it has an operation that irrun does not know.
+pub fn has_unknown_operation(graph: &Graph) -> bool {
+    let is_unknown = |l: &ir::Layer| infer::find(&l.op_type, &l.version).is_err();
+    let in_bodies = |l: &ir::Layer| l.bodies.iter().any(|b| has_unknown_operation(&b.graph));
+    graph.layers().iter().any(|l| is_unknown(l) || in_bodies(l))
 }
 
 impl Step {
@@ -231,7 +241,10 @@ pub fn without_case_file(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Every folder below `dir` with a file of some name, sorted, each once however links lead there.
-fn folders_with(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn folders_with(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
     let mut seen = HashSet::new();

@@ -1,6 +1,6 @@
 //! What outputs must satisfy whose values are implementation defined.
 
-use crate::case_file::{Property, PropertyName};
+use super::case_file::{Property, PropertyName};
 use anyhow::{Context, Result, anyhow, ensure};
 use ir::ElementType;
 use runtime::Tensor;

@@ -1,12 +1,14 @@
 //! Digests of outputs, as text for version control: a hash, the shape, and enough statistics for
 //! people to see what became of a value. They pin a model without any golden arrays.
 
+use crate::out;
 use anyhow::{Context, Result, bail, ensure};
 use infer::PartialShape;
 use ir::ElementType;
-use runtime::Tensor;
-use std::collections::BTreeMap;
-use std::path::Path;
+use runtime::{Observed, Observer, Tensor};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::path::{Path, PathBuf};
 
 /// What the file begins with.
 const HEAD: &str = "# Digests of irrun test: case, output, type and shape, hash, statistics.\n";
@@ -70,7 +72,10 @@ impl Digests {
             }
         }
         let (now, then) = (lines.len(), known.len());
-        ensure!(now == then, "it has {now} outputs in all steps, but digests of {then}");
+        ensure!(
+            now == then,
+            "it has {now} values, but digests of {then}; --layers is for those of all layers"
+        );
         Ok(())
     }
 }
@@ -79,19 +84,111 @@ fn shown(line: &str) -> String {
     line.replace('\t', " ")
 }
 
-/// A line for each output.
-pub fn of(outputs: &[Tensor]) -> Vec<String> {
-    outputs.iter().enumerate().map(|(i, tensor)| line(i, tensor)).collect()
+/// The digest files of a run.
+#[derive(Default)]
+pub struct DigestFiles(BTreeMap<PathBuf, Digests>);
+
+impl DigestFiles {
+    /// Reads each file once.
+    ///
+    /// # Errors
+    /// When one cannot be read or is not of its form.
+    pub fn read(files: impl Iterator<Item = PathBuf>, may_be_missing: bool) -> Result<DigestFiles> {
+        let mut read = DigestFiles::default();
+        for file in files {
+            if let Entry::Vacant(unread) = read.0.entry(file) {
+                let digests = Digests::read(unread.key(), may_be_missing)?;
+                unread.insert(digests);
+            }
+        }
+        Ok(read)
+    }
+
+    /// As [`Digests::compare`], with those of a file.
+    ///
+    /// # Errors
+    /// The first line that is another.
+    pub fn compare(&self, file: &Path, case: &str, lines: &[String]) -> Result<()> {
+        self.0.get(file).context("its digest file has not been read")?.compare(case, lines)
+    }
+
+    /// Puts the digests of a case in place of those in a file.
+    pub fn set(&mut self, file: &Path, case: &str, lines: &[String]) {
+        if let Some(digests) = self.0.get_mut(file) {
+            digests.set(case, lines.to_vec());
+        }
+    }
+
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn write(&self) -> Result<()> {
+        for (path, digests) in &self.0 {
+            let text = digests.text();
+            out::write_whole(path, |file| Ok(file.write_all(text.as_bytes())?))?;
+        }
+        Ok(())
+    }
 }
 
-fn line(index: usize, tensor: &Tensor) -> String {
+/// A line for each output.
+pub fn of(outputs: &[Tensor]) -> Vec<String> {
+    outputs.iter().enumerate().map(|(i, tensor)| line(&i.to_string(), tensor)).collect()
+}
+
+/// A line for each output of each layer of a run but constants, in the order in which they are
+/// computed: the first that is another is where values begin to differ.
+#[derive(Default)]
+pub struct LayerDigests {
+    /// What paths begin with.
+    around: String,
+    lines: Vec<String>,
+    /// Where in the list each of them is, by its path.
+    places: HashMap<String, usize>,
+}
+
+impl LayerDigests {
+    /// Of a run whose values are told from those of others by what their paths begin with.
+    pub fn new(around: String) -> LayerDigests {
+        LayerDigests { around, ..LayerDigests::default() }
+    }
+
+    /// The lines.
+    pub fn into_lines(self) -> Vec<String> {
+        self.lines
+    }
+}
+
+impl Observer for LayerDigests {
+    /// What the plan has computed replaces what was computed as written.
+    fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+        if value.layer.is("Const") {
+            return Ok(());
+        }
+        let path = format!("{}{}", self.around, value.path());
+        let line = line(&path, &value.tensor().map_err(|e| e.to_string())?);
+        match self.places.get(&path) {
+            Some(&place) => self.lines[place] = line,
+            None => {
+                self.places.insert(path, self.lines.len());
+                self.lines.push(line);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(name: &str, tensor: &Tensor) -> String {
     let hash = match tensor.as_strings() {
         Some(strings) => farmhash::fingerprint64(strings.join("\0").as_bytes()),
         None => farmhash::fingerprint64(tensor.bytes()),
     };
     let shape = PartialShape::fixed(tensor.sizes());
     let stats = statistics(tensor);
-    format!("{index}\t{}{shape}\t{hash:016x}\t{stats}", tensor.element_type())
+    // Names may hold what separates columns.
+    let name = name.replace(['\t', '\n'], " ");
+    format!("{name}\t{}{shape}\t{hash:016x}\t{stats}", tensor.element_type())
 }
 
 /// Least, greatest and mean value, and how many are NaN.

@@ -1,0 +1,181 @@
+//! `irrun test`: case folders and the models of suite files, divided among threads.
+
+pub mod case;
+pub mod case_file;
+pub mod digests;
+pub mod entry;
+pub mod file;
+pub mod formats;
+pub mod outcome;
+pub mod property;
+pub mod record;
+pub mod target;
+pub mod test;
+
+use crate::args::TestArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::{hint, json, limits, out, print};
+use anyhow::Result;
+use digests::DigestFiles;
+use outcome::{Outcome, Report, Tested};
+use rayon::prelude::*;
+use runtime::{Options, Threads};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use target::Target;
+use test::Test;
+
+/// Runs the cases, or records one.
+///
+/// # Errors
+/// When a directory cannot be read or holds no case, or a pattern names none.
+pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
+    let start = Instant::now();
+    let options = Options {
+        optimize: !args.no_optimize,
+        precision: args.precision.into(),
+        limits: limits::of_run(),
+        ..Options::default()
+    };
+    if let Some(dir) = &args.record {
+        return record::record(args, dir, &options);
+    }
+    let targets = target::all(args).or_exit(Exit::Usage)?;
+    let suite = Suite { args, options };
+    let files = targets.iter().filter_map(|target| suite.digests_of(target)).map(|(file, _)| file);
+    let mut known = DigestFiles::read(files, args.update).or_exit(Exit::Usage)?;
+    let tested = suite.run_all(&targets, &known)?;
+    if args.update {
+        for (file, name, lines) in tested.iter().filter_map(|tested| tested.digests.as_ref()) {
+            known.set(file, name, lines);
+        }
+        known.write().or_exit(Exit::Input)?;
+    }
+    let report = Report::new(&tested, start.elapsed());
+    if args.json {
+        json::print(&report)?;
+    } else {
+        tell(args, &tested, &report, targets.len() - tested.len())?;
+    }
+    if let Some(path) = &args.junit {
+        let write = |out: &mut dyn Write| formats::junit(&tested, out);
+        out::write_whole(path, write).or_exit(Exit::Input)?;
+    }
+    Ok(if report.failed == 0 { Exit::Good } else { Exit::Failed })
+}
+
+/// What is the same for all cases.
+struct Suite<'a> {
+    args: &'a TestArgs,
+    options: Options,
+}
+
+/// Tells people what became of the cases, of which some may not have been run.
+fn tell(args: &TestArgs, tested: &[Tested], report: &Report, left: usize) -> Result<(), Failure> {
+    for Tested { path, outcome, .. } in tested {
+        let path = path.display();
+        match outcome {
+            Outcome::Failed(message) => print::line(format_args!("FAILED {path}: {message}"))?,
+            Outcome::Updated(change) => print::line(format_args!("updated {path}: {change}"))?,
+            other if args.verbose => print::line(format_args!("{} {path}", other.name()))?,
+            _ => {}
+        }
+    }
+    if args.github {
+        print::text(formats::annotations(tested))?;
+    }
+    let more = [
+        (report.updated, "updated"),
+        (report.failed_as_expected, "failed as expected"),
+        (report.skipped, "skipped as unsupported"),
+        (left, "not run"),
+    ];
+    let more = more.iter().filter(|(n, _)| *n > 0).map(|(n, text)| format!(", {n} {text}"));
+    let (more, Report { passed, failed, seconds, .. }) = (more.collect::<String>(), report);
+    print::line(format_args!("{passed} passed, {failed} failed{more} in {seconds:.1} s"))
+}
+
+impl Suite<'_> {
+    /// Runs cases on the threads that flags ask for, a case on one thread: there are more cases.
+    fn run_all(&self, targets: &[Target], known: &DigestFiles) -> Result<Vec<Tested>, Failure> {
+        let threads = self.args.threads.unwrap_or(0);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.or_exit(Exit::Running)?;
+        let stop = AtomicBool::new(false);
+        let one = |target: &Target| {
+            if self.args.fail_fast && stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let tested = self.run(target, known);
+            stop.fetch_or(matches!(tested.outcome, Outcome::Failed(_)), Ordering::Relaxed);
+            Some(tested)
+        };
+        Ok(pool.install(|| targets.par_iter().filter_map(one).collect()))
+    }
+
+    fn run(&self, target: &Target, known: &DigestFiles) -> Tested {
+        let begin = Instant::now();
+        let mut digests = None;
+        let result = target.open();
+        let result = result.and_then(|test| self.result(target, &*test, known, &mut digests));
+        let must_fail = self.args.expect_failure.iter().any(|pattern| target.is_called(pattern));
+        let outcome = match result {
+            Ok(Outcome::Passed) if must_fail => Outcome::Failed("passes, but must fail".to_owned()),
+            Err(_) if must_fail => Outcome::FailedAsExpected,
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let hint = error.downcast_ref().map(hint::model).unwrap_or_default();
+                Outcome::Failed(format!("{error:#}{hint}"))
+            }
+        };
+        let (path, described_in) = (target.path(), target.described_in());
+        Tested { path, described_in, outcome, time: begin.elapsed(), digests }
+    }
+
+    fn result(
+        &self,
+        target: &Target,
+        test: &dyn Test,
+        known: &DigestFiles,
+        digests: &mut Option<(PathBuf, String, Vec<String>)>,
+    ) -> Result<Outcome> {
+        let (options, args) = (&self.options, self.args);
+        if args.skip_unsupported && test.is_unsupported()? {
+            return Ok(Outcome::Skipped);
+        }
+        // Each case on one thread: there are more cases than threads.
+        let threads = Arc::new(Threads::new(1));
+        if let Some((file, name)) = self.digests_of(target) {
+            let lines = test.digests(options, &threads, args.layers)?;
+            let same = known.compare(&file, &name, &lines);
+            *digests = Some((file, name, lines));
+            return match (same, args.update) {
+                (Err(change), true) => Ok(Outcome::Updated(format!("{change:#}"))),
+                (same, _) => same.map(|()| Outcome::Passed),
+            };
+        }
+        if args.update {
+            let changes = test.update(options, &threads)?;
+            return Ok(match changes.is_empty() {
+                true => Outcome::Passed,
+                false => Outcome::Updated(changes.join("; ")),
+            });
+        }
+        test.compare(options, &threads).map(|_| Outcome::Passed)
+    }
+
+    /// The digest file a target is compared with, and its name there; none if it has goldens.
+    fn digests_of(&self, target: &Target) -> Option<(PathBuf, String)> {
+        let by_flag = |file: &PathBuf| (file.clone(), digest_name(&target.path()));
+        self.args.digests.as_ref().map(by_flag).or_else(|| target.digests())
+    }
+}
+
+/// What digests are filed under: a path, written alike on every system.
+fn digest_name(path: &Path) -> String {
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
+}

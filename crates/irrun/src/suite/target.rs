@@ -1,0 +1,186 @@
+//! What a command line names: case folders and the models of suite files, filtered and divided.
+
+use super::case::{self, Case};
+use super::entry::Entry;
+use super::file::SuiteFile;
+use super::test::Test;
+use crate::args::TestArgs;
+use crate::print;
+use crate::text::{Glob, nearest};
+use anyhow::{Result, ensure};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Something to run and to compare.
+pub enum Target {
+    /// A folder with `case.json`.
+    Folder(PathBuf),
+    /// A model that a suite file lists, by its position there.
+    Entry(Arc<SuiteFile>, usize),
+}
+
+impl Target {
+    /// Its path in reports and for patterns: the folder, or the suite file and the name in it.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Target::Folder(dir) => dir.clone(),
+            Target::Entry(file, index) => file.path.join(&file.entry(*index).name),
+        }
+    }
+
+    /// The file that describes it.
+    pub fn described_in(&self) -> PathBuf {
+        match self {
+            Target::Folder(dir) => dir.join("case.json"),
+            Target::Entry(file, _) => file.path.clone(),
+        }
+    }
+
+    /// The digest file it is compared with, unless a flag names one, and its name there.
+    pub fn digests(&self) -> Option<(PathBuf, String)> {
+        match self {
+            Target::Folder(_) => None,
+            Target::Entry(file, index) => {
+                let entry = file.entry(*index);
+                let path = file.digests().filter(|_| !entry.has_goldens())?;
+                Some((path, entry.name.clone()))
+            }
+        }
+    }
+
+    /// Reads what describes it.
+    ///
+    /// # Errors
+    /// When `case.json` is not of its form.
+    pub fn open(&self) -> Result<Box<dyn Test + '_>> {
+        Ok(match self {
+            Target::Folder(dir) => Box::new(Case::open(dir)?),
+            Target::Entry(file, index) => Box::new(Entry { file, entry: file.entry(*index) }),
+        })
+    }
+
+    fn has_one_of(&self, tags: &[String]) -> bool {
+        match self {
+            Target::Folder(_) => false,
+            Target::Entry(file, index) => {
+                file.entry(*index).tags.iter().any(|tag| tags.contains(tag))
+            }
+        }
+    }
+
+    /// Whether a pattern is for it: by its name, or by its path.
+    pub fn is_called(&self, pattern: &Glob) -> bool {
+        let path = self.path();
+        pattern.matches(&name(&path)) || pattern.matches(&path.to_string_lossy())
+    }
+}
+
+/// What a command line names, without what its flags leave out.
+///
+/// # Errors
+/// When there is nothing of a name, or a pattern or tag is for nothing.
+pub fn all(args: &TestArgs) -> Result<Vec<Target>> {
+    let targets = below(&args.dirs)?;
+    all_name_one("--expect-failure", &args.expect_failure, &targets)?;
+    all_name_one("--filter", &args.filter, &targets)?;
+    for tag in &args.tag {
+        let is_there = targets.iter().any(|t| t.has_one_of(std::slice::from_ref(tag)));
+        ensure!(is_there, "--tag {tag}: no model of a suite file has it{}", known_tags(&targets));
+    }
+    let is_wanted = |target: &Target| {
+        (args.filter.is_empty() || args.filter.iter().any(|pattern| target.is_called(pattern)))
+            && (args.tag.is_empty() || target.has_one_of(&args.tag))
+    };
+    let is_in_shard = |i: usize| args.shard.is_none_or(|shard| i % shard.count == shard.index);
+    let wanted = targets.into_iter().filter(is_wanted).enumerate();
+    Ok(wanted.filter(|(i, _)| is_in_shard(*i)).map(|(_, target)| target).collect())
+}
+
+fn known_tags(targets: &[Target]) -> String {
+    let tags = targets.iter().flat_map(|target| match target {
+        Target::Folder(_) => &[][..],
+        Target::Entry(file, index) => &file.entry(*index).tags,
+    });
+    let tags: BTreeSet<_> = tags.map(String::as_str).collect();
+    let tags: Vec<_> = tags.into_iter().collect();
+    if tags.is_empty() { String::new() } else { format!("; there is {}", tags.join(", ")) }
+}
+
+/// The case folders and suite files below some directories, and suite files by name. What two of
+/// them lead to counts once.
+fn below(paths: &[PathBuf]) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    let mut seen = HashSet::new();
+    let mut is_new =
+        |path: &Path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+    for path in paths {
+        let shown = path.display();
+        ensure!(path.exists(), "there is no directory {shown}");
+        if path.is_file() {
+            let is_suite = path.extension().is_some_and(|ending| ending == "toml");
+            ensure!(
+                is_suite,
+                "{shown} is a file; give a directory of case folders, or a suite file such as {}",
+                SuiteFile::NAME
+            );
+            if is_new(path) {
+                targets.extend(entries(path)?);
+            }
+            continue;
+        }
+        let (folders, suites) = (case::find(path)?, case::folders_with(SuiteFile::NAME, path)?);
+        tell_of_folders_without_case(path)?;
+        ensure!(
+            !folders.is_empty() || !suites.is_empty(),
+            "no case.json and no {} below {shown}",
+            SuiteFile::NAME
+        );
+        let folders = folders.into_iter().filter(|dir| is_new(dir));
+        targets.extend(folders.map(Target::Folder));
+        for dir in suites {
+            let file = dir.join(SuiteFile::NAME);
+            if is_new(&file) {
+                targets.extend(entries(&file)?);
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn entries(path: &Path) -> Result<impl Iterator<Item = Target> + use<>> {
+    let file = Arc::new(SuiteFile::read(path)?);
+    Ok((0..file.len()).map(move |index| Target::Entry(Arc::clone(&file), index)))
+}
+
+/// A folder with a model and goldens is meant as a case; without `case.json` it is none.
+fn tell_of_folders_without_case(below: &Path) -> Result<()> {
+    for dir in case::without_case_file(below)? {
+        let dir = dir.display();
+        print::note(format_args!(
+            "note: {dir} has a model and goldens, but no case.json, so it is not run"
+        ));
+    }
+    Ok(())
+}
+
+/// A pattern that no case has is mistyped, or its case is gone: what it was to watch, it does not.
+fn all_name_one(flag: &str, patterns: &[Glob], targets: &[Target]) -> Result<()> {
+    let paths: Vec<_> = targets.iter().map(Target::path).collect();
+    let names: Vec<_> = paths.iter().map(|path| name(path)).collect();
+    let idle = patterns.iter().filter(|pattern| !targets.iter().any(|t| t.is_called(pattern)));
+    let described: Vec<String> = idle
+        .map(|pattern| match nearest(pattern.as_str(), names.iter().map(|name| &**name)) {
+            Some(near) => format!("{pattern} (did you mean \"{near}\"?)"),
+            None => pattern.to_string(),
+        })
+        .collect();
+    ensure!(described.is_empty(), "{flag}: no case is named {}", described.join(", nor "));
+    Ok(())
+}
+
+/// What a pattern is compared with.
+fn name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
