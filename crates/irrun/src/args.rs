@@ -1,5 +1,6 @@
 //! The flags. Their help is what the README and the man page say.
 
+use crate::bind::Given;
 use crate::compare::tolerance::ToleranceArgs;
 use crate::diff::DiffArgs;
 use crate::draw::GraphArgs;
@@ -10,6 +11,7 @@ use crate::extract::ExtractArgs;
 use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
 use crate::look::LookArgs;
+use crate::media::picture::PictureArgs;
 use crate::random::RandomArgs;
 use crate::reduce::ReduceArgs;
 use crate::repro::ReproArgs;
@@ -59,7 +61,7 @@ pub enum Command {
   irrun run model.xml --input x.npy
   irrun run model.xml --input ids=ids.npy --input mask=mask.npy --output out/
   irrun run model.xml --input inputs.npz --expect expected.npz --rtol 1e-4")]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Check a model and infer its shapes; nothing is executed.
     Check(CheckArgs),
     /// Generate text from a language model: tokenizer, model, detokenizer.
@@ -98,8 +100,9 @@ pub struct RunArgs {
     /// The model: an .xml with its .bin beside it, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml", required = true)]
     pub model: Option<PathBuf>,
-    /// An input: a tensor or layer name or an index, and a file. Without a name, the next input
-    /// in order, or for an .npz or .safetensors every array by its name.
+    /// An input: a tensor or layer name or an index, and a file: an .npy, or a picture as .png or
+    /// .jpg. Without a name, the next input in order, or for an .npz or .safetensors every array by
+    /// its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
     /// An input of strings: one string, or the lines of a file. Without a name, the next input.
@@ -115,6 +118,9 @@ pub struct RunArgs {
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,
+    /// How pictures are read.
+    #[command(flatten)]
+    pub media: PictureArgs,
     /// Run the graph as it is written.
     #[arg(long)]
     pub no_optimize: bool,
@@ -140,6 +146,13 @@ pub struct RunArgs {
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,
+}
+
+impl RunArgs {
+    /// What the flags say about inputs.
+    pub fn given(&self) -> Given<'_> {
+        Given { files: &self.input, texts: &self.text, cast: self.cast, media: &self.media }
+    }
 }
 
 /// Checking a model.
@@ -285,6 +298,9 @@ pub struct BenchArgs {
     /// Convert inputs whose type is not that of the model.
     #[arg(long)]
     pub cast: bool,
+    /// How pictures are read.
+    #[command(flatten)]
+    pub media: PictureArgs,
     /// Timed runs.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = runs)]
     #[arg(allow_negative_numbers = true)]
@@ -311,6 +327,13 @@ pub struct BenchArgs {
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,
+}
+
+impl BenchArgs {
+    /// What the flags say about inputs.
+    pub fn given(&self) -> Given<'_> {
+        Given { files: &self.input, texts: &[], cast: self.cast, media: &self.media }
+    }
 }
 
 /// Looking at a model.

@@ -167,7 +167,7 @@ fn middle(mut times: Vec<Duration>) -> Option<Duration> {
 fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
     let declared = Declared::new(graph, &args.common.shape)?;
     if !args.input.is_empty() {
-        return bind::read_inputs(&args.input, &[], &declared, args.cast);
+        return bind::read_inputs(&args.given(), &declared);
     }
     let each = declared.ports.iter().zip(&declared.types).zip(&declared.shapes);
     let made = each.map(|((port, element_type), shape)| {

@@ -27,6 +27,7 @@ pub mod limits;
 pub mod lint;
 pub mod locate;
 pub mod look;
+pub mod media;
 pub mod npy;
 pub mod npz;
 pub mod operations;

@@ -1,13 +1,14 @@
 //! `irrun repro`: one layer with its inputs and outputs, as a report of a bug needs it.
 
 use crate::arrays::Arrays;
-use crate::bind::{self, Declared};
+use crate::bind::{self, Declared, Given};
 use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::extract;
 use crate::locate;
 use crate::look::steps::usual;
+use crate::media::picture::PictureArgs;
 use crate::npy;
 use crate::out;
 use crate::print;
@@ -42,6 +43,9 @@ pub struct ReproArgs {
     /// Inputs, as for running.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
+    /// How pictures are read.
+    #[command(flatten)]
+    pub media: PictureArgs,
     /// Values for inputs that are not given.
     #[command(flatten)]
     pub random: RandomArgs,
@@ -55,6 +59,13 @@ pub struct ReproArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
+}
+
+impl ReproArgs {
+    /// What the flags say about inputs.
+    fn given(&self) -> Given<'_> {
+        Given { files: &self.input, texts: &[], cast: false, media: &self.media }
+    }
 }
 
 /// What OpenVINO runs.
@@ -72,7 +83,7 @@ pub fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     let layer = graph.layers().get(position).context("no such layer").or_exit(Exit::Usage)?;
     can_be_packed(layer, &args.output).or_exit(Exit::Usage)?;
     let declared = Declared::new(&graph, &args.shape)?;
-    let mut given = bind::given_inputs(&args.input, &[], &declared, false)?;
+    let mut given = bind::given_inputs(&args.given(), &declared)?;
     random::fill(&args.random, &mut given, &declared)?;
     let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;
     let facts = infer::propagate(&graph, &run::given(&tensors, &[])).or_exit(Exit::Model)?;

@@ -47,7 +47,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
-    let mut given = bind::given_inputs(&args.input, &args.text, &declared, args.cast)?;
+    let mut given = bind::given_inputs(&args.given(), &declared)?;
     random::fill(&args.random, &mut given, &declared)?;
     let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;
     files_are_apart(args, &model, (&declared, &ports), &targets).or_exit(Exit::Usage)?;

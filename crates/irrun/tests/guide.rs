@@ -7,7 +7,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A directory with the models of the repository, an input, its output, and a broken model.
+/// A directory with the models of the repository, an input, its output, a picture, and a broken
+/// model.
 #[cfg(unix)]
 fn room() -> tempfile::TempDir {
     let room = tempfile::tempdir().unwrap();
@@ -17,6 +18,7 @@ fn room() -> tempfile::TempDir {
     let case = root().join("models/swin_block");
     fs::copy(case.join("input_0.npy"), room.path().join("x.npy")).unwrap();
     fs::copy(case.join("expected_0.npy"), room.path().join("ref.npy")).unwrap();
+    image::RgbImage::new(4, 3).save(room.path().join("cat.png")).unwrap();
     fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
     room
 }
@@ -61,7 +63,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 35);
+    assert_eq!(count, 36);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

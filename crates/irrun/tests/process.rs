@@ -4,36 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::io::{Read, Write};
-use support::{MODEL, Room, f32s, i64s, npy};
-
-/// A Parameter that is also the output, to see what becomes of files.
-fn identity(element_type: &str, shape: &str) -> Room {
-    let room = Room::new();
-    let model = format!(
-        r#"<net name="same" version="11"><layers>
-<layer id="0" name="x" type="Parameter" version="opset1"><data shape="{shape}" element_type="{element_type}"/><output><port id="0" precision="UNSPECIFIED"/></output></layer>
-<layer id="1" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
-</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"#
-    );
-    room.write("model.xml", model.as_bytes());
-    std::fs::remove_file(room.path("model.bin")).unwrap();
-    room
-}
-
-/// Header text and data of an `.npy` that irrun wrote, which must begin at a multiple of 64.
-fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
-    let file = room.read(name);
-    assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
-    let end = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
-    assert_eq!(end % 64, 0, "numpy aligns the data");
-    let header = std::str::from_utf8(&file[10..end]).unwrap();
-    assert!(header.ends_with('\n'));
-    (header.trim_end().to_owned(), file[end..].to_vec())
-}
-
-fn header(descr: &str, shape: &str) -> String {
-    format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}")
-}
+use support::{MODEL, Room, f32s, header, i64s, npy, written};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
@@ -97,7 +68,7 @@ fn archives_as_inputs() {
         }
     }
     // What irrun writes, it reads.
-    let same = identity("f32", "?,?");
+    let same = Room::identity("f32", "?,?");
     same.irrun("model.xml -i x.npy -o a.npz").good();
     same.irrun("model.xml -i x=a.npz -o b.npy").good();
     let data = f32s(&[0., 1., 2., 3., 4., 5.]);
@@ -106,7 +77,7 @@ fn archives_as_inputs() {
 
 #[test]
 fn orders_versions_and_byte_orders() {
-    let room = identity("f32", "...");
+    let room = Room::identity("f32", "...");
     let rows = f32s(&[0., 1., 2., 3., 4., 5.]);
     let columns = f32s(&[0., 3., 1., 4., 2., 5.]);
     let big: Vec<u8> = [0f32, 1., 2., 3., 4., 5.].iter().flat_map(|v| v.to_be_bytes()).collect();
@@ -137,7 +108,7 @@ fn orders_versions_and_byte_orders() {
 
 #[test]
 fn scalars_and_empty_arrays() {
-    let room = identity("f32", "...");
+    let room = Room::identity("f32", "...");
     for (shape, values) in
         [("()", vec![7.0]), ("(0,)", vec![]), ("(2, 0, 3)", vec![]), ("(1,)", vec![7.0])]
     {
@@ -172,7 +143,7 @@ fn element_types() {
         ("nf4", "|V1", vec![1, 15], "|V1"),
         ("string", "|S2", b"abc\0".to_vec(), "|S2"),
     ] {
-        let room = identity(element_type, "2");
+        let room = Room::identity(element_type, "2");
         room.write("x.npy", &npy(descr_in, false, "(2,)", &data));
         room.irrun("model.xml -i x.npy -o y.npy").good();
         let expected = (header(descr_out, "(2,)"), data);
@@ -190,7 +161,7 @@ fn numbers_that_do_not_fit_are_refused() {
         ("i4", "|u1", 0xf8, "248"),
         ("u3", "|u1", 8, "8"),
     ] {
-        let room = identity(element_type, "2");
+        let room = Room::identity(element_type, "2");
         room.write("x.npy", &npy(descr, false, "(2,)", &[1, byte]));
         let refused = room.irrun("model.xml -i x.npy -o y.npy");
         assert_eq!(refused.code, 4, "{element_type}");
@@ -203,7 +174,7 @@ fn numbers_that_do_not_fit_are_refused() {
 
 #[test]
 fn a_port_without_type_takes_that_of_the_file() {
-    let room = identity("dynamic", "...");
+    let room = Room::identity("dynamic", "...");
     room.write("x.npy", &npy("<i8", false, "(2,)", &i64s(&[1, -1])));
     room.irrun("model.xml -i x.npy -o y.npy").good();
     assert_eq!(written(&room, "y.npy"), (header("<i8", "(2,)"), i64s(&[1, -1])));
@@ -371,7 +342,7 @@ fn run_json() {
     assert_eq!(output["mean"], 2.5);
     assert_eq!(output["files"], serde_json::json!(["y.npy", "all.npz"]));
     // JSON has no NaN.
-    let room = identity("f32", "2");
+    let room = Room::identity("f32", "2");
     room.write("x.npy", &npy("<f4", false, "(2,)", &f32s(&[f32::NAN, f32::INFINITY])));
     let report = json(&room.irrun("model.xml -i x.npy --json").good());
     assert_eq!(report["outputs"][0]["nan"], 1);

@@ -4,10 +4,11 @@ use super::case::has_unknown_operation;
 use super::digests::{self, LayerDigests};
 use super::file::{Model, SuiteFile};
 use super::test::Test;
-use crate::bind::{self, Declared, Port};
+use crate::bind::{self, Declared, Given, Port};
 use crate::compare::compare;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::{ExpectArgs, Expected};
+use crate::media::picture::PictureArgs;
 use crate::random::{self, RandomArgs};
 use crate::{locate, run};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -49,7 +50,9 @@ impl Entry<'_> {
         let Model { input, text, shape, seed, range, cast, .. } = self.entry;
         let declared = Declared::new(graph, shape)?;
         let files: Vec<_> = input.iter().map(|arg| self.argument(arg, &declared.ports)).collect();
-        let mut given = bind::given_inputs(&files, text, &declared, *cast)?;
+        let media = PictureArgs::default();
+        let given = Given { files: &files, texts: text, cast: *cast, media: &media };
+        let mut given = bind::given_inputs(&given, &declared)?;
         if let Some(seed) = *seed {
             let range = range.iter().map(|text| text.parse()).collect::<Result<_, String>>();
             let range =

@@ -1,9 +1,10 @@
 //! `irrun test MODEL --record DIR`: a case folder of what a model gives now.
 
 use crate::args::TestArgs;
-use crate::bind::{self, Declared, Port};
+use crate::bind::{self, Declared, Given, Port};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
+use crate::media::picture::PictureArgs;
 use crate::text::plural;
 use crate::{npy, out, print, run};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -55,7 +56,9 @@ pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Fa
     let model = locate::model_file(model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &[])?;
-    let inputs = bind::read_inputs(&args.input, &[], &declared, false)?;
+    let media = PictureArgs::default();
+    let given = Given { files: &args.input, texts: &[], cast: false, media: &media };
+    let inputs = bind::read_inputs(&given, &declared)?;
     let plan = run::plan(&graph, &inputs, &[], options)?;
     let threads = std::sync::Arc::new(run::threads(args.threads));
     let outputs = plan.session_on(threads).run(&inputs).or_exit(Exit::Running)?;

@@ -83,6 +83,20 @@ impl Room {
         room
     }
 
+    /// With a Parameter that is also the output, to see what becomes of files.
+    pub fn identity(element_type: &str, shape: &str) -> Room {
+        let room = Room::new();
+        let model = format!(
+            r#"<net name="same" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="{shape}" element_type="{element_type}"/><output><port id="0" precision="UNSPECIFIED"/></output></layer>
+<layer id="1" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"#
+        );
+        room.write("model.xml", model.as_bytes());
+        std::fs::remove_file(room.path("model.bin")).unwrap();
+        room
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -164,4 +178,20 @@ pub fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
             outcome.report()
         );
     }
+}
+
+/// Header text and data of an `.npy` that irrun wrote, which must begin at a multiple of 64.
+pub fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
+    let file = room.read(name);
+    assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
+    let end = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
+    assert_eq!(end % 64, 0, "numpy aligns the data");
+    let header = std::str::from_utf8(&file[10..end]).unwrap();
+    assert!(header.ends_with('\n'));
+    (header.trim_end().to_owned(), file[end..].to_vec())
+}
+
+/// The header that numpy writes.
+pub fn header(descr: &str, shape: &str) -> String {
+    format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}")
 }

@@ -1,0 +1,120 @@
+//! What each input takes: as its Parameter declares it, or as `--shape` says.
+
+use super::ports::{Port, find, inputs};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::media::Wanted;
+use crate::media::layout::Layout;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use infer::{InputSpec, PartialShape};
+use ir::{ElementType, Graph};
+
+/// What each input takes, as its Parameter declares it, and what `--shape` puts in its place.
+pub struct Declared {
+    /// The ports, to look names up.
+    pub ports: Vec<Port>,
+    /// The element types; `dynamic` where the model leaves it open.
+    pub types: Vec<ElementType>,
+    /// The shapes.
+    pub shapes: Vec<PartialShape>,
+    /// What each axis is, where the model says so.
+    pub layouts: Vec<Option<Layout>>,
+    /// The inputs whose shape `--shape` gives, in its order.
+    pub overridden: Vec<usize>,
+}
+
+impl Declared {
+    /// What a graph declares, with overrides.
+    ///
+    /// # Errors
+    /// When an override names no input or is not a shape.
+    pub fn new(graph: &Graph, overrides: &[String]) -> Result<Declared, Failure> {
+        let ports = inputs(graph);
+        let layers = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
+        let layouts = layers.clone().map(Layout::of).collect();
+        let (types, shapes) = layers
+            .map(|layer| {
+                let element_type = layer.attribute("element_type").unwrap_or("dynamic");
+                let shape = layer.attribute("shape").unwrap_or("");
+                let element_type = ElementType::from_attribute(element_type.trim());
+                let shape = shape.parse().unwrap_or_else(|_| PartialShape::unranked());
+                let element_type = element_type.unwrap_or(ElementType::Dynamic);
+                (infer::input_type(graph, element_type), shape)
+            })
+            .unzip();
+        let mut declared = Declared { ports, types, shapes, layouts, overridden: Vec::new() };
+        for (port, shape) in shape_overrides(overrides, &declared.ports).or_exit(Exit::Usage)? {
+            declared.shapes[port] = shape;
+            declared.overridden.push(port);
+        }
+        Ok(declared)
+    }
+
+    /// What propagation is told about the inputs.
+    pub fn given(&self) -> infer::Inputs {
+        let given =
+            |shape: &PartialShape| InputSpec { shape: Some(shape.clone()), ..InputSpec::default() };
+        infer::Inputs {
+            parameters: self.shapes.iter().map(given).collect(),
+            ..infer::Inputs::default()
+        }
+    }
+
+    /// What a file is to become for an input.
+    pub(super) fn wanted(&self, i: usize) -> Wanted<'_> {
+        let layout = self.layouts.get(i).and_then(Option::as_ref);
+        Wanted { element_type: self.types[i], shape: &self.shapes[i], layout }
+    }
+
+    /// Type and shape of an input.
+    pub(super) fn describe(&self, i: usize) -> String {
+        format!("{}{}", self.types[i], self.shapes[i])
+    }
+}
+
+/// Reads `NAME[1,3..8,?]`, several separated by commas, as benchmark_app writes them. Without a
+/// name the shape is that of the only input.
+fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, PartialShape)>> {
+    let mut out: Vec<(usize, PartialShape)> = Vec::new();
+    for text in texts {
+        let mut rest = text.trim();
+        ensure!(!rest.is_empty(), form(text));
+        while !rest.is_empty() {
+            let open = rest.find('[').with_context(|| form(text))?;
+            let close = open + rest[open..].find(']').with_context(|| form(text))?;
+            let name = rest[..open].trim().trim_end_matches([':', '=']);
+            let port = match (name, ports.len()) {
+                ("", 1) => 0,
+                ("", n) => bail!("--shape {text}: which of the {n} inputs? Write NAME{text}"),
+                (name, _) => find(ports, name, "input").context("--shape")?,
+            };
+            let twice = out.iter().any(|(other, _)| *other == port);
+            ensure!(!twice, "--shape: input {port} ({}) is given twice", ports[port].shown());
+            let shape = rest[open..=close].parse::<PartialShape>();
+            out.push((port, shape.map_err(|e| anyhow!("--shape {text}: {e}"))?));
+            rest = rest[close + 1..].trim_start().trim_start_matches(',').trim_start();
+        }
+    }
+    Ok(out)
+}
+
+fn form(text: &str) -> String {
+    format!("--shape {text} is not of the form NAME[1,3,?,2..8]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ports::testing::ports;
+    use super::*;
+
+    #[test]
+    fn shapes_in_benchmark_app_syntax() {
+        let ports = ports();
+        let text = vec!["x[1,3,?],y[1..8, 2..]".to_owned(), "2=[]".to_owned()];
+        let shapes = shape_overrides(&text, &ports).unwrap();
+        let shown: Vec<String> = shapes.iter().map(|(p, s)| format!("{p}{s}")).collect();
+        assert_eq!(shown, ["0[1,3,?]", "1[1..8,2..]", "2[]"]);
+        for bad in ["[1]", "x", "x[1", "z[1]", "x[a]"] {
+            assert!(shape_overrides(&[bad.to_owned()], &ports).is_err(), "{bad}");
+        }
+    }
+}
