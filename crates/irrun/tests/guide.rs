@@ -7,8 +7,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A directory with the models of the repository, an input, its output, a picture, and a broken
-/// model.
+/// A directory with the models of the repository, an input, its output, a picture, a sound,
+/// and a broken model.
 #[cfg(unix)]
 fn room() -> tempfile::TempDir {
     let room = tempfile::tempdir().unwrap();
@@ -19,8 +19,19 @@ fn room() -> tempfile::TempDir {
     fs::copy(case.join("input_0.npy"), room.path().join("x.npy")).unwrap();
     fs::copy(case.join("expected_0.npy"), room.path().join("ref.npy")).unwrap();
     image::RgbImage::new(4, 3).save(room.path().join("cat.png")).unwrap();
+    beep(&room.path().join("beep.wav"));
     fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
     room
+}
+
+/// A sound of 64 samples.
+#[cfg(unix)]
+fn beep(path: &Path) {
+    let (sample_rate, sample_format) = (16000, hound::SampleFormat::Int);
+    let spec = hound::WavSpec { channels: 1, sample_rate, bits_per_sample: 16, sample_format };
+    let mut writer = hound::WavWriter::create(path, spec).unwrap();
+    (0..64).for_each(|i| writer.write_sample(1000 * (i % 8)).unwrap());
+    writer.finalize().unwrap();
 }
 
 #[test]
@@ -63,7 +74,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 36);
+    assert_eq!(count, 37);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -8,6 +8,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{InputSpec, PartialShape};
 use ir::{ElementType, Graph};
 
+/// What inputs are called that take how many samples of a sound are a second.
+const RATES: [&str; 4] = ["sr", "sample_rate", "sampling_rate", "samplerate"];
+
 /// What each input takes, as its Parameter declares it, and what `--shape` puts in its place.
 pub struct Declared {
     /// The ports, to look names up.
@@ -61,8 +64,14 @@ impl Declared {
 
     /// What a file is to become for an input.
     pub(super) fn wanted(&self, i: usize) -> Wanted<'_> {
-        let layout = self.layouts.get(i).and_then(Option::as_ref);
-        Wanted { element_type: self.types[i], shape: &self.shapes[i], layout }
+        let takes_rate = |port: &Port| RATES.iter().any(|name| port.is(name));
+        Wanted {
+            name: self.ports[i].shown(),
+            element_type: self.types[i],
+            shape: &self.shapes[i],
+            layout: self.layouts.get(i).and_then(Option::as_ref),
+            knows_rate: self.ports.iter().any(takes_rate),
+        }
     }
 
     /// Type and shape of an input.

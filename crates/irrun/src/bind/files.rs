@@ -38,7 +38,9 @@ impl Given<'_> {
     fn are_needed(&self, declared: &Declared) -> Result<()> {
         let is_picture = |file: PathBuf| {
             let kind = Kind::of_name(&file);
-            kind.is_ok_and(|kind| kind.is_some()) || file == Path::new("-") || out::is_stream(&file)
+            kind.is_ok_and(|kind| kind == Some(Kind::Picture))
+                || file == Path::new("-")
+                || out::is_stream(&file)
         };
         let needed = self.media.is_empty() || input_files(self.files, declared).any(is_picture);
         ensure!(needed, "--mean, --scale and --channels are for pictures, and no input is one");
@@ -187,7 +189,7 @@ fn read_one(
     Ok(vec![(port, tensor.or_exit(Exit::Input)?)])
 }
 
-/// Reads what holds one array: an `.npy`, or a picture. What comes from a pipe tells itself what it
+/// Reads what holds one array: an `.npy`, a picture or a sound. What comes from a pipe tells itself what it
 /// is, and a file does by its name.
 fn read_array(
     file: &Path,
