@@ -18,6 +18,7 @@ use crate::repro::ReproArgs;
 use crate::semantics::Semantics;
 use crate::shell::{CompletionsArgs, ManArgs};
 use crate::text::Glob;
+use crate::top::TopArgs;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -112,6 +113,9 @@ pub struct RunArgs {
     /// a summary of each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
     pub output: Vec<OsString>,
+    /// The largest values of outputs.
+    #[command(flatten)]
+    pub top: TopArgs,
     /// Values for inputs that are not given.
     #[command(flatten)]
     pub random: RandomArgs,

@@ -10,8 +10,9 @@ use crate::expect::Expected;
 use crate::locate;
 use crate::look::{Look, steps};
 use crate::profile::LayerTime;
-use crate::table::table;
+use crate::summary::{self, Statistics, finite, own_digits};
 use crate::text::plural;
+use crate::top::{Top, TopRow};
 use crate::{json, limits, npy, npz, out, print, profile, random, state};
 use anyhow::{Context, Result, anyhow};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
@@ -46,6 +47,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
+    let top = Top::new(&args.top, &graph).or_exit(Exit::Input)?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
     let mut given = bind::given_inputs(&args.given(), &declared)?;
     random::fill(&args.random, &mut given, &declared)?;
@@ -111,7 +113,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         state::save(path, &variables)?;
     }
     if args.common.json {
-        let mut report = report(&ports, &outputs, &targets, (&session, &variables));
+        let mut report = report(&ports, &outputs, (&targets, &top), (&session, &variables));
         report.expected = compared;
         report.steps = found;
         json::print(&report)?;
@@ -122,10 +124,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     } else if let Some(found) = &found {
         print::text(steps::text(found))?;
     } else if !dumped.is_empty() && args.look.written().next().is_none() {
-        print::text(summary_of_layers(dumped))?;
-    } else if targets.is_empty() {
-        print::text(lines(&outputs).unwrap_or_else(|| summary(&ports, &outputs)))?;
+        print::text(summary::text("value", numbered(dumped)))?;
+    } else if targets.is_empty() && args.top.is_empty() {
+        let text =
+            lines(&outputs).unwrap_or_else(|| summary::text("output", named(&ports, &outputs)));
+        print::text(text)?;
     }
+    print::text(top.text(named(&ports, &outputs)))?;
     print::text(profile::text(&session.profile(), 1))?;
     Ok(exit)
 }
@@ -234,55 +239,18 @@ fn count_nans(tensor: &Tensor) -> usize {
     values.iter().filter(|value| value.is_nan()).count()
 }
 
-/// What a person wants to know of a tensor at a glance.
-struct Statistics {
-    min: f64,
-    max: f64,
-    mean: f64,
-    nans: usize,
-    first: Vec<String>,
+/// Outputs with their positions and names.
+fn named<'a>(
+    ports: &'a [Port],
+    outputs: &'a [Tensor],
+) -> impl Iterator<Item = (usize, &'a str, &'a Tensor)> {
+    let each = ports.iter().zip(outputs).enumerate();
+    each.map(|(i, (port, tensor))| (i, port.shown(), tensor))
 }
 
-/// Values shown of each output.
-const SHOWN: usize = 6;
-
-impl Statistics {
-    fn of(tensor: &Tensor) -> Statistics {
-        let mut s = Statistics {
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-            mean: f64::NAN,
-            nans: 0,
-            first: Vec::new(),
-        };
-        if let Some(strings) = tensor.as_strings() {
-            s.first = strings.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
-            return s;
-        }
-        let wide = runtime::convert(tensor, ElementType::F64);
-        let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-        let mut sum = 0.0;
-        for v in values {
-            if v.is_nan() {
-                s.nans += 1;
-                continue;
-            }
-            s.min = s.min.min(*v);
-            s.max = s.max.max(*v);
-            sum += v;
-        }
-        s.mean = sum / (values.len() - s.nans) as f64;
-        let short = |v: &f64| {
-            let text = format!("{v:.5}");
-            let plain = text.contains('.') && v.abs() < 1e6 && (v.abs() >= 1e-3 || *v == 0.0);
-            match plain || v.fract() == 0.0 {
-                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => format!("{v:.4e}"),
-            }
-        };
-        s.first = values.iter().take(SHOWN).map(short).collect();
-        s
-    }
+/// Values of layers with their positions and names.
+fn numbered(dumped: &[(String, Tensor)]) -> impl Iterator<Item = (usize, &str, &Tensor)> {
+    dumped.iter().enumerate().map(|(i, (name, tensor))| (i, name.as_str(), tensor))
 }
 
 /// The strings themselves, if there is nothing but strings.
@@ -290,37 +258,6 @@ fn lines(outputs: &[Tensor]) -> Option<String> {
     let strings: Option<Vec<_>> = outputs.iter().map(Tensor::as_strings).collect();
     let strings = strings.filter(|all| !all.is_empty())?;
     Some(strings.into_iter().flatten().map(|line| format!("{line}\n")).collect())
-}
-
-fn summary(ports: &[Port], outputs: &[Tensor]) -> String {
-    rows("output", ports.iter().map(Port::shown).zip(outputs))
-}
-
-/// The values of layers.
-fn summary_of_layers(dumped: &[(String, Tensor)]) -> String {
-    rows("value", dumped.iter().map(|(name, tensor)| (name.as_str(), tensor)))
-}
-
-fn rows<'t>(what: &str, tensors: impl Iterator<Item = (&'t str, &'t Tensor)>) -> String {
-    let head = [what, "name", "type", "shape", "min", "max", "mean", "first values"];
-    let mut rows = vec![head.iter().map(|h| (*h).to_owned()).collect::<Vec<String>>()];
-    for (i, (name, tensor)) in tensors.enumerate() {
-        let s = Statistics::of(tensor);
-        let number = |v: f64| if v.is_finite() { format!("{v:.4}") } else { "-".to_owned() };
-        let more = if tensor.count() > SHOWN { " …" } else { "" };
-        let nans = if s.nans > 0 { format!(" ({} NaN)", s.nans) } else { String::new() };
-        rows.push(vec![
-            i.to_string(),
-            name.to_owned(),
-            tensor.element_type().to_string(),
-            PartialShape::fixed(tensor.sizes()).to_string(),
-            number(s.min),
-            number(s.max),
-            number(s.mean),
-            format!("{}{more}{nans}", s.first.join(" ")),
-        ]);
-    }
-    table(&rows)
 }
 
 /// What `irrun MODEL.xml --json` prints.
@@ -363,6 +300,9 @@ struct OutputReport {
     nan: usize,
     /// The first values as text.
     first: Vec<String>,
+    /// With `--top`: the largest values of each row along the last axis.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    top: Vec<TopRow>,
     /// The files that it was written to.
     files: Vec<String>,
 }
@@ -380,7 +320,7 @@ struct VariableReport {
 fn report(
     ports: &[Port],
     outputs: &[Tensor],
-    targets: &[Target],
+    (targets, top): (&[Target], &Top),
     (session, variables): (&Session, &[(String, Tensor)]),
 ) -> Report {
     let output = |(i, (port, tensor)): (usize, (&Port, &Tensor))| {
@@ -400,6 +340,7 @@ fn report(
             mean: finite(s.mean),
             nan: s.nans,
             first: s.first,
+            top: top.rows(tensor),
             files: files.map(|t| t.path().display().to_string()).collect(),
         }
     };
@@ -415,18 +356,4 @@ fn report(
         expected: Vec::new(),
         steps: None,
     }
-}
-
-/// A value of a type with as many digits as tell it from others of that type: 0.1 of f32 is 0.1,
-/// not 0.10000000149011612.
-#[allow(clippy::cast_possible_truncation)] // It came from an f32.
-fn own_digits(v: f64, element_type: ElementType) -> Option<f64> {
-    let is_wide = element_type == ElementType::F64 || !element_type.is_real();
-    let shortest = if is_wide { Some(v) } else { (v as f32).to_string().parse().ok() };
-    shortest.and_then(finite)
-}
-
-/// JSON has no infinities.
-fn finite(v: f64) -> Option<f64> {
-    Some(v).filter(|v| v.is_finite())
 }

@@ -74,7 +74,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 37);
+    assert_eq!(count, 38);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

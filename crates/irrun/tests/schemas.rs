@@ -118,6 +118,7 @@ fn reports_are_of_their_schema() {
     let state = format!("{root}/fixtures/state");
     room.write("x.npy", &npy("<f4", false, "(1, 2)", &f32s(&[1., f32::NAN])));
     fits("run", &out(format!("{state} -i x.npy --profile --json")));
+    fits("run", &out(format!("{state} -i x.npy --top 1 --json")));
     fits("ops", &out("ops --json".to_owned()));
     fits("check", &out("check model.xml --shape [7,3] --json".to_owned()));
 }

@@ -1,0 +1,105 @@
+//! Tensors at a glance: least, greatest, mean, first values.
+
+use crate::table::table;
+use infer::PartialShape;
+use ir::ElementType;
+use runtime::Tensor;
+
+/// What a person wants to know of a tensor at a glance.
+pub struct Statistics {
+    /// The least value that is not NaN; infinity where there is none.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// The mean; NaN where there is none.
+    pub mean: f64,
+    /// How many are NaN.
+    pub nans: usize,
+    /// The first values.
+    pub first: Vec<String>,
+}
+
+/// Values shown of each output.
+const SHOWN: usize = 6;
+
+impl Statistics {
+    /// Those of a tensor.
+    pub fn of(tensor: &Tensor) -> Statistics {
+        let mut s = Statistics {
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            mean: f64::NAN,
+            nans: 0,
+            first: Vec::new(),
+        };
+        if let Some(strings) = tensor.as_strings() {
+            s.first = strings.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
+            return s;
+        }
+        let wide = runtime::convert(tensor, ElementType::F64);
+        let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+        let mut sum = 0.0;
+        for v in values {
+            if v.is_nan() {
+                s.nans += 1;
+                continue;
+            }
+            s.min = s.min.min(*v);
+            s.max = s.max.max(*v);
+            sum += v;
+        }
+        s.mean = sum / (values.len() - s.nans) as f64;
+        s.first = values.iter().take(SHOWN).map(short).collect();
+        s
+    }
+}
+
+/// A value with the digits that people read.
+pub fn short(v: &f64) -> String {
+    let text = format!("{v:.5}");
+    let plain = text.contains('.') && v.abs() < 1e6 && (v.abs() >= 1e-3 || *v == 0.0);
+    match plain || v.fract() == 0.0 {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => format!("{v:.4e}"),
+    }
+}
+
+/// A table of tensors with their positions and names; `what` they are.
+pub fn text<'t>(
+    what: &str,
+    tensors: impl IntoIterator<Item = (usize, &'t str, &'t Tensor)>,
+) -> String {
+    let head = [what, "name", "type", "shape", "min", "max", "mean", "first values"];
+    let mut rows = vec![head.iter().map(|h| (*h).to_owned()).collect::<Vec<String>>()];
+    for (i, name, tensor) in tensors {
+        let s = Statistics::of(tensor);
+        let number = |v: f64| if v.is_finite() { format!("{v:.4}") } else { "-".to_owned() };
+        let more = if tensor.count() > SHOWN { " …" } else { "" };
+        let nans = if s.nans > 0 { format!(" ({} NaN)", s.nans) } else { String::new() };
+        rows.push(vec![
+            i.to_string(),
+            name.to_owned(),
+            tensor.element_type().to_string(),
+            PartialShape::fixed(tensor.sizes()).to_string(),
+            number(s.min),
+            number(s.max),
+            number(s.mean),
+            format!("{}{more}{nans}", s.first.join(" ")),
+        ]);
+    }
+    table(&rows)
+}
+
+/// A value of a type with as many digits as tell it from others of that type: 0.1 of f32 is 0.1,
+/// not 0.10000000149011612.
+#[allow(clippy::cast_possible_truncation)] // It came from an f32.
+pub fn own_digits(v: f64, element_type: ElementType) -> Option<f64> {
+    let is_wide = element_type == ElementType::F64 || !element_type.is_real();
+    let shortest = if is_wide { Some(v) } else { (v as f32).to_string().parse().ok() };
+    shortest.and_then(finite)
+}
+
+/// JSON has no infinities.
+pub fn finite(v: f64) -> Option<f64> {
+    Some(v).filter(|v| v.is_finite())
+}
