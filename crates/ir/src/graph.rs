@@ -109,7 +109,12 @@ impl Layer {
 
     /// `Roll "decoder/roll_3" (opset7, layer 41)`, as every message names a layer.
     pub fn title(&self) -> String {
-        format!("{} \"{}\" ({}, layer {})", self.op_type, self.name, self.version, self.id)
+        self.title_as(&self.op_type)
+    }
+
+    /// The same with another type: `MatMul+Add` where one kernel stands for two layers.
+    pub fn title_as(&self, op_type: &str) -> String {
+        format!("{op_type} \"{}\" ({}, layer {})", self.name, self.version, self.id)
     }
 }
 

@@ -118,3 +118,25 @@ fn times_colour_layers() {
     assert_eq!(out.code, 4, "{}", out.report());
     assert!(out.stderr.contains("it holds no times"), "{}", out.stderr);
 }
+
+#[test]
+fn a_plan_is_drawn_as_its_steps() {
+    let room = Room::new();
+    room.irrun(&format!("graph {SWIN} --plan -o g.html")).good();
+    let page = data(&String::from_utf8(room.read("g.html")).unwrap());
+    let nodes = page["nodes"].as_array().unwrap();
+    let types: Vec<&str> = nodes.iter().filter_map(|node| node["t"].as_str()).collect();
+    for fused in ["MVN+Multiply+Add", "MatMul+Add", "MatMul+Add+Gelu", "Parameter", "Result"] {
+        assert!(types.contains(&fused), "{fused} in {types:?}");
+    }
+    // What a plan explains is what is drawn.
+    let input = SWIN.replace("model.xml", "input_0.npy");
+    let explained = room.irrun(&format!("{SWIN} -i {input} --explain")).stderr;
+    let steps = explained.lines().filter(|line| line.contains(" -> ")).count();
+    assert_eq!(types.len(), steps + 2, "{types:?}");
+    let times = room.irrun(&format!("{SWIN} -i {input} --profile --json")).good();
+    room.write("times.json", times.as_bytes());
+    room.irrun(&format!("graph {SWIN} --plan -o t.svg --times times.json")).good();
+    let both = room.irrun("graph model.xml --plan --around r");
+    assert_eq!(both.code, 2, "{}", both.report());
+}

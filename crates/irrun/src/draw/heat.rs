@@ -15,12 +15,12 @@ use std::path::Path;
 pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let times = read(file).with_context(|| file.display().to_string()).or_exit(Exit::Input)?;
     let total: f64 = times.values().sum();
-    let title = |node: &super::picture::Node| {
-        format!("{} \"{}\" ({}, layer {})", node.op_type, node.name, node.version, node.id)
+    let key = |node: &super::picture::Node| {
+        format!("\"{}\" ({}, layer {})", node.name, node.version, node.id)
     };
     let mut slowest = 0f64;
     for node in &mut picture.nodes {
-        if let Some(ms) = times.get(&title(node)) {
+        if let Some(ms) = times.get(&key(node)) {
             node.heat = Some((*ms, format!("{ms:.3} ms, {:.1} %", 100.0 * ms / total)));
             slowest = slowest.max(*ms);
         }
@@ -38,14 +38,15 @@ pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     Ok(format!("time of a layer: up to {slowest:.3} ms of {total:.2} ms"))
 }
 
-/// Milliseconds by title of the layer; a layer with several kernels has the time of all.
+/// Milliseconds by title of the layer without its types, which say what was fused with it; a layer with several kernels has the time of all.
 fn read(file: &Path) -> anyhow::Result<HashMap<String, f64>> {
     let text = std::fs::read_to_string(file)?;
     let report: Value = serde_json::from_str(&text)?;
     let mut times: HashMap<String, f64> = HashMap::new();
     for layer in report["layers"].as_array().into_iter().flatten() {
         if let (Some(title), Some(ms)) = (layer["layer"].as_str(), layer["ms"].as_f64()) {
-            *times.entry(title.to_owned()).or_default() += ms;
+            let (_, key) = title.split_once(' ').unwrap_or_default();
+            *times.entry(key.to_owned()).or_default() += ms;
         }
     }
     ensure!(

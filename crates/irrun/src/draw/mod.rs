@@ -10,6 +10,7 @@ mod kind;
 mod layout;
 mod mermaid;
 mod picture;
+mod planned;
 mod svg;
 
 use crate::bind::Declared;
@@ -29,7 +30,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:\n  \
     irrun graph model.xml -o model.html          a page to look around in\n  \
     irrun graph model.xml -o part.svg --around attn/MatMul --depth 3\n  \
-    irrun graph model.xml --only '*attn*' --format mermaid")]
+    irrun graph model.xml --only '*attn*' --format mermaid\n  \
+    irrun graph model.xml --plan -o plan.svg     what is left after optimisation")]
 pub struct GraphArgs {
     /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
@@ -55,6 +57,9 @@ pub struct GraphArgs {
     /// Draw shape arithmetic as well; the page shows it when it is asked to.
     #[arg(long)]
     pub shapes: bool,
+    /// Draw the plan: what is left after optimisation, a box for each step.
+    #[arg(long, conflicts_with_all = ["only", "around", "shapes"])]
+    pub plan: bool,
     /// Colour layers by their time: what `irrun MODEL.xml --profile --json` has printed.
     #[arg(long, value_name = "FILE.json")]
     pub times: Option<PathBuf>,
@@ -120,14 +125,24 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let declared = Declared::new(&graph, &args.shape)?;
-    let facts = infer::analyse(&graph, &declared.given()).facts;
+    let given = declared.given();
+    if args.plan {
+        let facts = infer::propagate(&graph, &given).or_exit(Exit::Model)?;
+        let plan = runtime::compile(&graph, &facts).or_exit(Exit::Model)?;
+        return finish(planned::picture(&graph, &plan), format, args);
+    }
+    let facts = infer::analyse(&graph, &given).facts;
     let shows = |part: &Graph, position: usize| match (&near, &args.only) {
         (Some(near), _) => part.is_body() || near.contains(&position),
         (_, Some(pattern)) => part.layers().get(position).is_some_and(|l| pattern.matches(&l.name)),
         (None, None) => true,
     };
     let selection = Selection { shows: &shows, statistics: format == Format::Html };
-    let mut picture = Picture::of(&graph, &facts, &selection);
+    finish(Picture::of(&graph, &facts, &selection), format, args)
+}
+
+/// Colours a picture and writes it.
+fn finish(mut picture: Picture, format: Format, args: &GraphArgs) -> Result<Exit, Failure> {
     let scale = args.times.as_ref().map(|file| heat::times(&mut picture, file)).transpose()?;
     let text = written(&picture, format, args, scale.as_deref())?;
     match &args.output {

@@ -226,7 +226,8 @@ impl Picture {
     }
 }
 
-fn node(
+/// A layer as it is drawn, with what is known of its outputs.
+pub fn node(
     graph: &Graph,
     layer: &Layer,
     facts: Option<&NodeFacts>,
@@ -256,7 +257,7 @@ fn node(
 }
 
 /// Type and shape.
-fn without_value(fact: &Fact) -> String {
+pub fn without_value(fact: &Fact) -> String {
     Fact { value: None, ..fact.clone() }.to_string()
 }
 

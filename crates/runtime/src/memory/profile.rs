@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Time that one layer took with one kernel, over all runs since profiling began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
-    /// The layer as messages name it.
+    /// The layer as messages name it, with the types of all layers that were computed.
     pub layer: String,
-    /// The operation type.
+    /// The operation type, or those of all layers that the kernel stands for: `MatMul+Add`.
     pub op_type: String,
     /// The kernel.
     pub kernel: &'static str,
@@ -37,7 +37,8 @@ impl Profile {
     /// Adds the time of a step, with all that has been recorded since `total` was `before`.
     pub(crate) fn record(
         &mut self,
-        (layers, layer, kernel): (&[Layer], usize, &'static str),
+        (layers, layer): (&[Layer], usize),
+        (op_types, kernel): (&str, &'static str),
         time: Duration,
         before: Duration,
     ) {
@@ -45,11 +46,9 @@ impl Profile {
         self.total += own;
         let key = (layers.as_ptr().addr(), layer, kernel);
         let place = *self.places.entry(key).or_insert_with(|| {
-            let layer = layers.get(layer);
-            let (title, op_type) =
-                layer.map(|l| (l.title(), l.op_type.clone())).unwrap_or_default();
-            let (time, times) = (Duration::ZERO, 0);
-            self.steps.push(StepTime { layer: title, op_type, kernel, time, times });
+            let layer = layers.get(layer).map(|l| l.title_as(op_types)).unwrap_or_default();
+            let (op_type, time, times) = (op_types.to_owned(), Duration::ZERO, 0);
+            self.steps.push(StepTime { layer, op_type, kernel, time, times });
             self.steps.len() - 1
         });
         self.steps[place].time += own;

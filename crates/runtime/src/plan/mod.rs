@@ -1,5 +1,6 @@
 //! Compiles a graph whose facts are known to a plan: kernels chosen, memory placed.
 
+pub(crate) mod describe;
 pub(crate) mod memory_planner;
 
 use crate::graph::net::{Net, Node, Source, Value, ValueId};
@@ -16,7 +17,7 @@ use ir::{Code, Diagnostic, Diagnostics, Graph};
 use kernels::gemm::Precision;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of a constant from which on giving its memory back is worth a call of the system.
 const WORTH: usize = 1 << 18;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub(crate) extensions: Extensions,
     /// What each pass has done.
     passes: Vec<(&'static str, usize)>,
+    /// What each step is called, once somebody asks.
+    labels: OnceLock<Vec<String>>,
 }
 
 /// One step of a plan.
@@ -199,6 +202,7 @@ impl Plan {
             variables: None,
             extensions: Extensions::default(),
             passes: Vec::new(),
+            labels: OnceLock::new(),
         })
     }
 
@@ -220,27 +224,6 @@ impl Plan {
     /// What is known of the outputs, in order.
     pub fn outputs(&self) -> impl Iterator<Item = &Fact> {
         self.outputs.iter().map(|&v| &self.facts[v])
-    }
-
-    /// One line for each pass, with what it has done; one for each step: the layer, the kernel,
-    /// and where its outputs live.
-    pub fn explain(&self) -> Vec<String> {
-        let line = |step: &Step| {
-            let title = self.graph.layers().get(step.layer).map_or(String::new(), |l| l.title());
-            let kernel = match &step.work {
-                Work::Kernel(kernel) => kernel.name(),
-                Work::Deferred(_) => "chosen while running",
-            };
-            let outputs: Vec<String> = step
-                .outputs
-                .iter()
-                .map(|&v| format!("{} in {}", self.facts[v], storage_text(&self.storage[v])))
-                .collect();
-            let in_place = if step.in_place.is_some() { ", in place" } else { "" };
-            format!("{title}: {kernel}{in_place} -> {}", outputs.join(", "))
-        };
-        let passes = self.passes.iter().map(|(name, count)| format!("pass {name}: {count}"));
-        passes.chain(self.steps.iter().map(line)).collect()
     }
 }
 
@@ -291,17 +274,6 @@ fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<
                 step.last_constant_use.push(base);
             }
         }
-    }
-}
-
-fn storage_text(place: &Storage) -> String {
-    match place {
-        Storage::Input(i) => format!("input {i}"),
-        Storage::Constant => "weights".to_owned(),
-        Storage::View { of, offset } => format!("value {of} at byte {offset}"),
-        Storage::Arena { offset, len } => format!("arena {offset}..{}", offset + len),
-        Storage::External => "an output".to_owned(),
-        Storage::Pool => "the pool".to_owned(),
     }
 }
 

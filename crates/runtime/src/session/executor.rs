@@ -183,11 +183,11 @@ impl LoadedPlan {
             entered.map_err(|e| Box::new(self.failure(index, e)))?;
             self.step(index, resources, states)?;
             if let Some((before, start)) = before {
-                let layer = self.plan.steps[index].layer;
-                let kernel = self.kernel_name(index);
-                let (time, step) = (start.elapsed(), (self.plan.graph.layers(), layer, kernel));
+                let time = start.elapsed();
+                let layer = (self.plan.graph.layers(), self.plan.steps[index].layer);
+                let done = (self.plan.labels()[index].as_str(), self.kernel_name(index));
                 let mut profile = resources.profile.borrow_mut();
-                profile.iter_mut().for_each(|profile| profile.record(step, time, before));
+                profile.iter_mut().for_each(|profile| profile.record(layer, done, time, before));
             }
         }
         let output = |v: &ValueId| self.values[*v].clone();
