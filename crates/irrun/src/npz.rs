@@ -4,11 +4,12 @@ use crate::npy::{self, Cast};
 use crate::safetensors::{self, SafetensorsFile};
 use crate::{hint, out};
 use anyhow::{Context, Result, ensure};
-use ir::ElementType;
+use ir::{ElementType, Weights};
 use runtime::Tensor;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
+use std::sync::Arc;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -54,6 +55,16 @@ impl Npz {
     pub fn from_stream(bytes: Vec<u8>) -> Result<Npz> {
         let archive = ZipArchive::new(Box::new(Cursor::new(bytes)) as Box<dyn Source>);
         Ok(Npz { archive: Archive::Zip(archive.context("not an .npz archive")?) })
+    }
+
+    /// Reads the bytes of a `.safetensors` file.
+    ///
+    /// # Errors
+    /// When its header does not fit it.
+    pub fn from_safetensors(bytes: Vec<u8>) -> Result<Npz> {
+        let file = SafetensorsFile::of(Arc::new(Weights::from_bytes(bytes)));
+        let file = file.context("no .safetensors file")?;
+        Ok(Npz { archive: Archive::Safetensors(file) })
     }
 
     /// The names of the arrays, without `.npy`.

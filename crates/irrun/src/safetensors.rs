@@ -31,9 +31,15 @@ impl SafetensorsFile {
         if let Err(e) = file.range(0, 0) {
             bail!("{e}");
         }
-        let read = SafeTensors::read_metadata(file.bytes());
-        let (header, metadata) =
-            read.with_context(|| format!("{shown} is no .safetensors file"))?;
+        SafetensorsFile::of(file).with_context(|| format!("{shown} is no .safetensors file"))
+    }
+
+    /// The tensors in the bytes of a file.
+    ///
+    /// # Errors
+    /// When the header does not fit them.
+    pub fn of(file: Arc<Weights>) -> Result<SafetensorsFile> {
+        let (header, metadata) = SafeTensors::read_metadata(file.bytes())?;
         // The length of the header stands before it, in eight bytes.
         Ok(SafetensorsFile { data: header.saturating_add(8), file, metadata })
     }

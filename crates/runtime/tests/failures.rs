@@ -75,3 +75,29 @@ fn limits_end_a_run() {
     let none = Limits { time: Some(std::time::Duration::ZERO), ..Limits::default() };
     assert!(run(none).unwrap_err().contains("more than its limit of 0 s"));
 }
+
+/// A shape that is known once constants have been computed, and does not fit, is told by the run: the
+/// plan has no kernel for it.
+#[test]
+fn a_shape_that_turns_out_not_to_fit_is_told() {
+    let products = [("transpose_a", "false"), ("transpose_b", "true")];
+    for (kind, attributes, message) in [
+        ("Add", &[][..], "shapes [1,3] and [2] do not fit: 3 and 2 differ"),
+        ("MatMul", &products[..], "[1,3] has rows of 3, [2] has columns of 2"),
+    ] {
+        let mut g = GraphBuilder::new("unique");
+        let x = g.parameter("x", F32, "1,3");
+        let numbers = g.constant_f32(&[4], &[0.0, 2.0, 2.0, 2.0]);
+        let types = [("index_element_type", "i64"), ("count_element_type", "i64")];
+        let unique = g.layer("Unique", "opset10").attributes(&types).inputs(&[numbers]).outputs(4);
+        let y = g.layer(kind, "opset1").attributes(attributes).inputs(&[x, unique[0]]).output();
+        let y = g.layer("Negative", "opset1").inputs(&[y]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+        let x = Tensor::from_vec(&[1, 3], vec![1f32; 3]).unwrap();
+        let problem = session.run(&[x]).unwrap_err().to_string();
+        assert!(problem.contains(message), "{problem}");
+    }
+}

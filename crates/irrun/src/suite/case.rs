@@ -44,7 +44,14 @@ impl Case {
     /// # Errors
     /// When it is not of the form described.
     pub fn open(dir: &Path) -> Result<Case> {
-        let file = CaseFile::read(dir)?;
+        Case::of(dir, CaseFile::read(dir)?)
+    }
+
+    /// The case of a folder whose `case.json` has been read.
+    ///
+    /// # Errors
+    /// When what it says would compare nothing.
+    pub fn of(dir: &Path, file: CaseFile) -> Result<Case> {
         let runs = runs(&file).with_context(|| dir.join("case.json").display().to_string())?;
         let property = file.property.filter(|_| file.check == Check::Property);
         ensure!(

@@ -265,7 +265,11 @@ impl CaseFile {
         CaseFile::parse(&text).with_context(|| path.display().to_string())
     }
 
-    fn parse(text: &str) -> Result<CaseFile> {
+    /// Reads the text of a `case.json`.
+    ///
+    /// # Errors
+    /// When it is not of its form.
+    pub fn parse(text: &str) -> Result<CaseFile> {
         let mut json = serde_json::Deserializer::from_str(text);
         let file: CaseFile = serde_path_to_error::deserialize(&mut json)?;
         json.end()?;

@@ -116,3 +116,16 @@ fn quantised_models_of_f16_are_multiplied_in_integers() {
     let explained = plan(&graph, true).explain();
     assert!(explained.iter().any(|line| line.contains(": integers")), "{explained:#?}");
 }
+
+/// How many elements there are is known only while running, so the kernel is chosen then.
+#[test]
+fn a_conversion_like_f16_takes_any_shape() {
+    let mut g = GraphBuilder::new("like");
+    let x = g.parameter("x", ElementType::F16, "3");
+    let found = g.layer("NonZero", "opset3").attribute("output_type", "i64").inputs(&[x]).output();
+    let y = g.layer("ConvertLike", "opset1").inputs(&[found, x]).output();
+    let graph = finished(g, y);
+    for optimize in [true, false] {
+        assert_eq!(run(&graph, optimize, &[0x3c00, 0, 0x3c00]), [0, 0x4000]);
+    }
+}

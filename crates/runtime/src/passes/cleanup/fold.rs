@@ -1,17 +1,18 @@
 //! Computes what does not depend on the inputs, once, and tells the nodes that follow what is now
 //! known of their shapes.
 
-use crate::graph::net::{Net, Node, Value, ValueId};
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::RunSite;
 use crate::kernel::evaluate::evaluate;
+use crate::kernel::lower::LowerError;
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
 use infer::ops::matmul::MatMul;
-use infer::{Fact, InputSet, PartialValue, infer_op};
+use infer::{Fact, InputSet, PartialShape, PartialValue, infer_op};
 use ir::ElementType;
 use std::collections::HashSet;
 
@@ -28,9 +29,9 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut refined = vec![false; net.values.len()];
     let mut left = BUDGET;
     let weights = weights(net);
-    GraphRewriter::over(net, |rewriter, node| {
+    GraphRewriter::over(net, |rewriter, mut node| {
         if node.inputs.iter().any(|v| refined[*v]) {
-            refine(rewriter.net, cx, &node, &mut refined);
+            refine(rewriter.net, cx, &mut node, &mut refined);
         }
         if node.outputs.iter().any(|v| weights.contains(v)) && widens(rewriter.net, &node) {
             return rewriter.keep(node);
@@ -80,19 +81,32 @@ fn widens(net: &Net, node: &Node) -> bool {
 }
 
 /// Infers the outputs of a node anew.
-fn refine(net: &mut Net, cx: &PassCx<'_>, node: &Node, refined: &mut [bool]) {
+fn refine(net: &mut Net, cx: &PassCx<'_>, node: &mut Node, refined: &mut [bool]) {
     let Some(op) = node.op() else { return };
     let bodies = cx.graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
     let (inputs, variables) = (net.input_facts(node), cx.variables.cloned());
     let (outputs, extensions) = (node.outputs.len(), &cx.resources.extensions);
     let inferred = infer_op(op, &inputs, outputs, bodies, extensions, variables);
-    let Ok((facts, _)) = inferred else { return };
+    let Ok((facts, _)) = inferred else { return refuse(net, node, refined) };
     for (&output, fact) in node.outputs.iter().zip(facts) {
         let old = &mut net.values[output].fact;
         if *old != fact && tells_more(&fact, old) {
             *old = fact;
             refined[output] = true;
         }
+    }
+}
+
+/// Leaves a node without a kernel that refuses what its inputs turn out to be: when it runs, if it
+/// ever does, its rule tells the error. Nothing is known of its outputs.
+fn refuse(net: &mut Net, node: &mut Node, refined: &mut [bool]) {
+    if let Operation::Source { lower, .. } = &mut node.operation {
+        *lower = |_, _| Err(LowerError::NeedsShape(0));
+    }
+    for &output in &node.outputs {
+        let fact = &mut net.values[output].fact;
+        *fact = Fact::new(fact.element_type, PartialShape::unranked());
+        refined[output] = true;
     }
 }
 

@@ -108,6 +108,8 @@ fn widen_node(
         infer_op(op, &facts, node.outputs.len(), &[], &cx.resources.extensions, None).ok()?;
     if to_f16 {
         node.operation = Operation::source(Convert::to(F32))?;
+        // ConvertLike has another input, for its type alone.
+        node.inputs.truncate(1);
     }
     for input in &mut node.inputs {
         if is_f16(rewriter.net, input) {

@@ -1,0 +1,489 @@
+//! Graphs that bytes describe: operations of the table, each on values that are there already.
+//!
+//! A tame graph is one that runs: an operation that inference refuses, or that would give much, is
+//! left out. A wild one holds whatever the bytes ask for.
+
+use super::choices::Choices;
+use super::noise;
+use super::table::{ROWS, Row};
+use infer::{Attrs, Extensions, Fact, PartialShape, PartialValue};
+use ir::ElementType::{self, BF16, Boolean, F16, F32, F64, I8, I32, I64, U1, U8};
+use ir::{Graph, GraphBuilder, Layer, OutputRef, Port, Weights};
+use runtime::Tensor;
+use std::sync::Arc;
+
+/// Elements of the largest value of a tame graph.
+const MOST: usize = 8192;
+/// Types of inputs.
+const TYPES: [ElementType; 16] =
+    [F32, F32, F32, F32, F32, F32, F32, F32, F16, BF16, F64, I32, I64, I8, U8, Boolean];
+/// Sizes of inputs.
+const SIZES: [usize; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 16, 17, 24, 32];
+/// What stands where other text stood.
+const TEXTS: [&str; 18] = [
+    "0",
+    "-1",
+    "1",
+    "2",
+    "7",
+    "65536",
+    "4294967296",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551616",
+    "1e308",
+    "nan",
+    "",
+    "a",
+    "1,2,3,4,5,6,7",
+    "f32",
+    "true",
+    "-1,-1",
+];
+/// Integers that stand where others stood.
+const NUMBERS: [i64; 10] = [-1, 0, 1, 2, 9, 1 << 20, 1 << 32, i64::MAX - 1, i64::MAX, i64::MIN];
+/// Dims of inputs of wild graphs.
+const DIMS: [&str; 12] = [
+    "?",
+    "1",
+    "3",
+    "0",
+    "2..5",
+    "..4",
+    "2..",
+    "4294967296",
+    "9223372036854775806",
+    "1..1",
+    "7",
+    "16",
+];
+
+/// A value of the graph: where it comes from, and what is known of it with the inputs that are given.
+#[derive(Clone)]
+pub struct Value {
+    /// The output of a layer.
+    pub port: OutputRef,
+    /// Its type, and its shape as far as it follows.
+    pub fact: Fact,
+}
+
+/// A graph with inputs that it takes.
+pub struct Grown {
+    /// The graph.
+    pub graph: Graph,
+    /// A tensor for each input; none for a wild graph.
+    pub inputs: Vec<Tensor>,
+    /// The types of its operations.
+    pub kinds: Vec<&'static str>,
+    /// The types of its values.
+    pub types: Vec<ElementType>,
+}
+
+impl Grown {
+    /// The operations, each with what it is made of.
+    pub fn text(&self) -> String {
+        let layer = |(i, layer): (usize, &Layer)| {
+            let inputs = self.graph.inputs_of(i);
+            let from: Vec<String> =
+                inputs.iter().map(|from| format!("{}.{}", from.layer, from.port)).collect();
+            let data: Vec<String> = layer.data.iter().map(|(k, v)| format!("{k}={v:?}")).collect();
+            let (kind, version) = (&layer.op_type, &layer.version);
+            format!("{i} = {kind} {version} ({}) {}\n", from.join(", "), data.join(" "))
+        };
+        self.graph.layers().iter().enumerate().map(layer).collect()
+    }
+}
+
+/// A graph while it grows.
+struct Growth<'a> {
+    g: GraphBuilder,
+    c: Choices<'a>,
+    wild: bool,
+    values: Vec<Value>,
+    read: Vec<OutputRef>,
+    inputs: Vec<Tensor>,
+    kinds: Vec<&'static str>,
+    types: Vec<ElementType>,
+}
+
+/// A graph that runs, of 2 to 12 operations.
+pub fn tame(data: &[u8]) -> Option<Grown> {
+    grow(data, false)
+}
+
+/// A graph that may be anything.
+pub fn wild(data: &[u8]) -> Option<Grown> {
+    grow(data, true)
+}
+
+fn grow(data: &[u8], wild: bool) -> Option<Grown> {
+    let mut growth = Growth {
+        g: GraphBuilder::new("fuzz"),
+        c: Choices::new(data),
+        wild,
+        values: Vec::new(),
+        read: Vec::new(),
+        inputs: Vec::new(),
+        kinds: Vec::new(),
+        types: Vec::new(),
+    };
+    let count = 2 + growth.c.below(11);
+    while growth.kinds.len() < count && !growth.c.is_done() {
+        let row = growth.c.of(ROWS);
+        // What an operation that does not work has made is read by nothing.
+        let _ = growth.step(row);
+    }
+    growth.finish()
+}
+
+impl Growth<'_> {
+    /// The values that nothing reads are its results, and some others.
+    fn finish(mut self) -> Option<Grown> {
+        let mut results = 0;
+        for value in &self.values {
+            if !self.read.contains(&value.port) || self.c.once_in(8) {
+                self.g.result(&format!("y{results}"), value.port);
+                results += 1;
+            }
+        }
+        let graph = self.g.finish().ok()?;
+        Some(Grown { graph, inputs: self.inputs, kinds: self.kinds, types: self.types })
+    }
+
+    /// One more operation.
+    fn step(&mut self, (kind, version, inputs, attributes, outputs): Row) -> Option<()> {
+        let mut taken: Vec<Value> = Vec::new();
+        for input in inputs.split_whitespace() {
+            let value = self.input(input, taken.first().map(|v| v.fact.clone()))?;
+            taken.push(value);
+        }
+        if self.wild {
+            self.disturb(&mut taken);
+        }
+        let first = taken.first().map_or_else(Fact::unknown, |v| v.fact.clone());
+        let attributes: Vec<(&str, String)> =
+            attributes.split_whitespace().filter_map(|a| self.attribute(a, &first)).collect();
+        let facts: Vec<Fact> = taken.iter().map(|v| v.fact.clone()).collect();
+        let found = facts_of((kind, version), &attributes, &facts, outputs);
+        let found = match found {
+            Some(found) if self.wild || found.iter().all(is_small) => found,
+            None if self.wild => vec![Fact::unknown(); outputs],
+            _ => return None,
+        };
+        let ports: Vec<OutputRef> = taken.iter().map(|v| v.port).collect();
+        let attributes: Vec<(&str, &str)> =
+            attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let layer = self.g.layer(kind, version).attributes(&attributes).inputs(&ports);
+        let made = layer.outputs(found.len());
+        self.read.extend(ports);
+        self.kinds.push(kind);
+        self.types.extend(found.iter().map(|fact| fact.element_type));
+        let made = made.into_iter().zip(found).map(|(port, fact)| Value { port, fact });
+        self.values.extend(made);
+        Some(())
+    }
+
+    /// Inputs too many, too few, or others.
+    fn disturb(&mut self, taken: &mut Vec<Value>) {
+        match self.c.below(12) {
+            9 => drop(taken.pop()),
+            10 => taken.extend(taken.last().cloned()),
+            11 if !taken.is_empty() && !self.values.is_empty() => {
+                let (at, from) = (self.c.below(taken.len()), self.c.below(self.values.len()));
+                taken[at] = self.values[from].clone();
+            }
+            _ => {}
+        }
+    }
+
+    /// An attribute as a row writes it; in a wild graph it may be missing, or anything.
+    fn attribute(&mut self, text: &'static str, first: &Fact) -> Option<(&'static str, String)> {
+        let (name, options) = text.split_once('=')?;
+        let rank = first.shape.rank().unwrap_or(3);
+        if self.wild && self.c.once_in(10) {
+            return self.c.flag().then(|| (name, self.c.of(&TEXTS).to_owned()));
+        }
+        let Some(special) = options.strip_prefix('@') else {
+            let options: Vec<&str> = options.split('|').collect();
+            return Some((name, self.c.of(&options).to_owned()));
+        };
+        let Some((count, options)) = special.split_once(':') else {
+            let axis = self.c.below(2 * rank.max(1)) as i64 - rank as i64;
+            return Some((name, axis.to_string()));
+        };
+        let options: Vec<&str> = options.split('|').collect();
+        let count = count.parse().unwrap_or(rank);
+        let list: Vec<&str> = (0..count).map(|_| self.c.of(&options)).collect();
+        Some((name, list.join(",")))
+    }
+
+    /// An input as a row writes it.
+    fn input(&mut self, text: &str, first: Option<Fact>) -> Option<Value> {
+        let (what, sizes) = text.split_once(':').unwrap_or((text, ""));
+        let fact = first.unwrap_or_else(|| Fact::new(F32, PartialShape::scalar()));
+        match what {
+            "x" => self.value(sizes, |t| matches!(t, F32 | F16 | BF16 | F64)),
+            "v" => self.value(sizes, |_| true),
+            "j" => self.value(sizes, |t| matches!(t, I32 | I64)),
+            "t" => self.value(sizes, |t| t == Boolean),
+            "q" => {
+                let sizes = self.sizes(sizes, &fact);
+                self.parameter(F32, &sizes)
+            }
+            "s" | "o" | "b" => self.mate(what, &fact),
+            "w" => {
+                let sizes = self.sizes(sizes, &fact);
+                self.constant(fact.element_type, &sizes)
+            }
+            "u" => {
+                let sizes = self.sizes(sizes, &fact);
+                self.constant(U1, &sizes)
+            }
+            "i" => {
+                let (sizes, below) = sizes.split_once(':').unwrap_or((sizes, "1"));
+                let below = self.sizes(below, &fact).first().copied().unwrap_or(1).max(1);
+                let sizes = self.sizes(sizes, &fact);
+                let count = sizes.iter().product();
+                let list: Vec<i64> = (0..count).map(|_| self.c.below(below) as i64).collect();
+                self.integers(&sizes, list)
+            }
+            _ => match (text.strip_prefix('~'), text.strip_prefix('$')) {
+                (Some(number), _) => self.number(number.parse().ok()?, fact.element_type),
+                (_, Some(number)) => self.number(number.parse().ok()?, F32),
+                _ => self.list(text, &fact),
+            },
+        }
+    }
+
+    /// A value that is there already, or a new input: of a rank, and of some types.
+    fn value(&mut self, ranks: &str, is: impl Fn(ElementType) -> bool) -> Option<Value> {
+        let ranks = match ranks.split_once('-') {
+            Some((low, high)) => low.parse().ok()?..=high.parse().ok()?,
+            None => ranks.parse().map_or(1..=4, |rank: usize| rank..=rank),
+        };
+        let fits = |v: &&Value| {
+            let rank = v.fact.shape.rank();
+            is(v.fact.element_type) && rank.is_none_or(|rank| ranks.contains(&rank))
+        };
+        let known: Vec<Value> = self.values.iter().filter(fits).cloned().collect();
+        if !known.is_empty() && !self.c.once_in(6) {
+            // Half of the time the last one.
+            let back = if self.c.flag() { self.c.below(known.len()) } else { 0 };
+            return known.into_iter().rev().nth(back);
+        }
+        let types: Vec<ElementType> = TYPES.into_iter().filter(|t| is(*t)).collect();
+        let element_type = self.c.of(&types);
+        let rank = ranks.start() + self.c.below(ranks.end() - ranks.start() + 1);
+        let mut sizes: Vec<usize> = (0..rank).map(|_| self.c.of(&SIZES)).collect();
+        while sizes.iter().product::<usize>() > MOST / 2 {
+            let largest = sizes.iter_mut().max()?;
+            *largest /= 2;
+        }
+        self.parameter(element_type, &sizes)
+    }
+
+    /// A new input. Some of its sizes are left open.
+    fn parameter(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
+        let name = format!("x{}", self.inputs.len());
+        if self.wild {
+            let dims: Vec<&str> = sizes.iter().map(|_| self.c.of(&DIMS)).collect();
+            let text = if self.c.once_in(8) { "...".to_owned() } else { dims.join(",") };
+            let port = self.g.parameter(&name, element_type, &text);
+            let value = Value { port, fact: Fact::new(element_type, text.parse().ok()?) };
+            self.values.push(value.clone());
+            return Some(value);
+        }
+        let open = self.c.once_in(4);
+        let dim = |size: &usize| match open {
+            true => match self.c.below(4) {
+                0 => "?".to_owned(),
+                1 => format!("1..{}", size + 3),
+                2 => format!("{size}.."),
+                _ => size.to_string(),
+            },
+            false => size.to_string(),
+        };
+        let text: Vec<String> = sizes.iter().map(dim).collect();
+        let seed = self.c.seed();
+        let tensor = noise::with_special(element_type, sizes, seed)?;
+        let port = self.g.parameter(&name, element_type, &text.join(","));
+        self.inputs.push(tensor);
+        self.types.push(element_type);
+        let value = Value { port, fact: Fact::new(element_type, PartialShape::fixed(sizes)) };
+        self.values.push(value.clone());
+        Some(value)
+    }
+
+    /// A value of the type of another: of its sizes (`s`), of its rank (`o`), or that broadcasts (`b`).
+    fn mate(&mut self, what: &str, first: &Fact) -> Option<Value> {
+        let fits = |v: &&Value| {
+            let same = match what {
+                "s" => v.fact.shape == first.shape,
+                "o" => v.fact.shape.rank() == first.shape.rank(),
+                _ => true,
+            };
+            same && v.fact.element_type == first.element_type
+        };
+        let known: Vec<Value> = self.values.iter().filter(fits).cloned().collect();
+        if !known.is_empty() && self.c.flag() {
+            return Some(self.c.of(&known.iter().collect::<Vec<_>>()).clone());
+        }
+        let mut sizes = known_sizes(first);
+        if what == "b" {
+            let from = self.c.below(sizes.len() + 1);
+            sizes.drain(..from);
+            sizes.iter_mut().for_each(|size| *size = if self.c.flag() { *size } else { 1 });
+        }
+        self.constant(first.element_type, &sizes)
+    }
+
+    /// A constant of noise.
+    fn constant(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
+        if sizes.iter().product::<usize>() > 4 * MOST {
+            return None;
+        }
+        let seed = self.c.seed();
+        let tensor = noise::tensor(element_type, sizes, seed)?;
+        self.held(&tensor)
+    }
+
+    /// A constant of one number.
+    fn number(&mut self, number: f32, element_type: ElementType) -> Option<Value> {
+        let tensor = Tensor::from_vec(&[], vec![number]).ok()?;
+        self.held(&runtime::convert(&tensor, element_type).ok()?)
+    }
+
+    /// A constant of integers; in a wild graph some of them are others.
+    fn integers(&mut self, sizes: &[usize], mut list: Vec<i64>) -> Option<Value> {
+        if self.wild && self.c.once_in(6) && !list.is_empty() {
+            let at = self.c.below(list.len());
+            list[at] = self.c.of(&NUMBERS);
+        }
+        self.held(&Tensor::from_vec(sizes, list).ok()?)
+    }
+
+    fn held(&mut self, tensor: &Tensor) -> Option<Value> {
+        let (element_type, sizes) = (tensor.element_type(), tensor.sizes());
+        let dims: Vec<u64> = sizes.iter().map(|size| *size as u64).collect();
+        let port = self.g.constant(element_type, &dims, tensor.bytes());
+        let fact = Fact::new(element_type, PartialShape::fixed(sizes));
+        let value = PartialValue::from_bytes(element_type, sizes, tensor.bytes());
+        let fact = Fact { value: value.map(Arc::new), ..fact };
+        self.types.push(element_type);
+        Some(Value { port, fact })
+    }
+
+    /// Sizes as a row writes them.
+    fn sizes(&mut self, text: &str, first: &Fact) -> Vec<usize> {
+        let own = known_sizes(first);
+        let at = |axis: usize| own.get(axis).copied().unwrap_or(3);
+        let mut size = |text: &str| match text {
+            "N" => at(0),
+            "C" => at(1),
+            "D" => at(1) / 2,
+            "H" => at(2),
+            "W" => at(3),
+            "L" => own.last().copied().unwrap_or(3),
+            "*" => self.c.of(&[3, 1, 2, 4, 8, 16, 24, 5]),
+            "k" => self.c.of(&[1, 2, 3, 5]),
+            number => number.parse().unwrap_or(1),
+        };
+        text.split(',').filter(|t| !t.is_empty()).map(&mut size).collect()
+    }
+
+    /// A list that fits a value.
+    fn list(&mut self, text: &str, first: &Fact) -> Option<Value> {
+        let own = known_sizes(first);
+        let rank = own.len();
+        let each =
+            |below: usize, c: &mut Choices| own.iter().map(|_| c.below(below) as i64).collect();
+        let list: Vec<i64> = match text {
+            "axis" => {
+                let axis = self.c.below(2 * rank.max(1)) as i64 - rank as i64;
+                return self.integers(&[], vec![axis]);
+            }
+            "axes" => (0..rank as i64).filter(|_| self.c.flag()).collect(),
+            "perm" => {
+                let mut order: Vec<i64> = (0..rank as i64).collect();
+                (0..rank).for_each(|i| order.swap(i, self.c.below(rank)));
+                order
+            }
+            "pads" => each(3, &mut self.c),
+            "sizes" => own.iter().map(|size| self.c.of(&[*size as i64, 2, 1, 3])).collect(),
+            "shape" => self.pattern(own),
+            "split" => {
+                let size = own.get(1).copied().unwrap_or(2);
+                let part = self.c.below(size + 1);
+                vec![part as i64, (size - part) as i64]
+            }
+            numbers => {
+                let numbers = numbers.strip_prefix('#')?;
+                let each = numbers.split(',').filter(|n| !n.is_empty());
+                let list = each.map(|n| n.parse().ok()).collect::<Option<Vec<i64>>>()?;
+                let sizes: &[usize] = if numbers.contains(',') { &[list.len()] } else { &[] };
+                return self.integers(sizes, list);
+            }
+        };
+        self.integers(&[list.len()], list)
+    }
+
+    /// Sizes of another shape of as many elements.
+    fn pattern(&mut self, mut sizes: Vec<usize>) -> Vec<i64> {
+        for _ in 0..1 + self.c.below(3) {
+            let axis = self.c.below(sizes.len());
+            match self.c.below(4) {
+                0 if axis + 1 < sizes.len() => sizes[axis] *= sizes.remove(axis + 1),
+                1 if sizes.len() < 6 => sizes.insert(axis, 1),
+                2 if axis < sizes.len() && sizes[axis].is_multiple_of(2) && sizes.len() < 6 => {
+                    sizes[axis] /= 2;
+                    sizes.insert(axis, 2);
+                }
+                3 if axis < sizes.len() => sizes.rotate_left(axis),
+                _ => {}
+            }
+        }
+        let mut pattern: Vec<i64> = sizes.iter().map(|size| *size as i64).collect();
+        if self.c.flag() && !pattern.is_empty() {
+            let at = self.c.below(pattern.len());
+            pattern[at] = -1;
+        }
+        pattern
+    }
+}
+
+/// The sizes of a value; 3 where one is not known.
+fn known_sizes(fact: &Fact) -> Vec<usize> {
+    let dims = fact.shape.dims().unwrap_or_default();
+    dims.iter().map(|dim| dim.size().filter(|size| *size <= MOST).unwrap_or(3)).collect()
+}
+
+/// Whether a value of a tame graph may be as it is.
+fn is_small(fact: &Fact) -> bool {
+    let volume = fact.shape.volume().max();
+    fact.element_type.is_static()
+        && usize::try_from(volume).is_ok_and(|n| n <= MOST)
+        && fact.shape.rank().is_some_and(|rank| rank <= 6)
+}
+
+/// What is known of the outputs of an operation, unless it refuses its attributes or its inputs.
+fn facts_of(
+    (kind, version): (&str, &str),
+    attributes: &[(&str, String)],
+    inputs: &[Fact],
+    outputs: usize,
+) -> Option<Vec<Fact>> {
+    let data = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let layer = Layer {
+        op_type: kind.to_owned(),
+        version: version.to_owned(),
+        data: data.collect(),
+        inputs: vec![Port::default(); inputs.len()],
+        outputs: vec![Port::default(); outputs],
+        ..Layer::default()
+    };
+    let weights = Arc::new(Weights::default());
+    let row = infer::find(kind, version).ok()?;
+    let op = (row.parse)(&mut Attrs::new(&layer, &weights)).ok()?;
+    let found = infer::infer_op(&*op, inputs, outputs, &[], &Extensions::default(), None);
+    found.ok().map(|(facts, _)| facts)
+}

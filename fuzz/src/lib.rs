@@ -1,0 +1,31 @@
+//! Fuzz targets of irrun: each takes any bytes, and panics where a promise does not hold.
+//!
+//! `make fuzz TARGET=run MINUTES=5` hands them to libFuzzer. `crates/irrun/tests/fuzz_corpus.rs`
+//! includes this file and tries each on what is kept below `fuzz/corpus`, and on some more.
+
+mod choices;
+mod graphs;
+mod noise;
+mod table;
+
+pub mod bin;
+pub mod case;
+pub mod npy;
+pub mod propagate;
+pub mod run;
+pub mod shapes;
+pub mod xml;
+
+/// A function that takes any bytes.
+pub type Target = fn(&[u8]);
+
+/// Each target by its name.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("bin", bin::bin),
+    ("case", case::case),
+    ("npy", npy::npy),
+    ("propagate", propagate::propagate),
+    ("run", run::run),
+    ("shapes", shapes::shapes),
+    ("xml", xml::xml),
+];

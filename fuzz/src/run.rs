@@ -1,0 +1,131 @@
+//! Graphs that run: the same bits planned and as they are written.
+
+use super::graphs::{self, Grown};
+use infer::{Facts, Inputs, PartialShape};
+use ir::{ElementType, Graph};
+use runtime::{Options, Plan, Session, Tensor, Threads};
+use std::sync::{Arc, OnceLock};
+
+/// Memory that tensors may take.
+pub const MEMORY: u64 = 1 << 28;
+
+/// A graph has the same outputs, bit for bit, in each run, on any number of threads, and with
+/// `--no-optimize`, unless docs/numerics.md says otherwise; they lie within what was inferred.
+pub fn run(data: &[u8]) {
+    let Some(grown) = graphs::tame(data) else { return };
+    runtime::set_memory_limit(Some(MEMORY));
+    let (graph, inputs) = (&grown.graph, &grown.inputs);
+    let shapes = inputs.iter().map(|input| PartialShape::fixed(input.sizes()));
+    let exact = infer::propagate(graph, &Inputs::shapes(shapes));
+    let exact = exact.unwrap_or_else(|e| panic!("it was accepted layer by layer: {e}"));
+    let facts = match grown.kinds.contains(&"Squeeze") {
+        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO does.
+        true => Ok(exact.clone()),
+        false => infer::propagate(graph, &Inputs::default()),
+    };
+    let facts = facts.unwrap_or_else(|e| panic!("open sizes are refused: {e}"));
+    let plain = Options { optimize: false, ..Options::default() };
+    let written = outputs(&mut session(graph, &facts, &plain), inputs, "as written");
+    if let Ok(written) = &written {
+        is_within(graph, &exact, written);
+        is_within(graph, &facts, written);
+    }
+    let mut planned = session(graph, &facts, &Options::default());
+    let first = outputs(&mut planned, inputs, "planned");
+    // What is wrong with a layer is not found out where a plan does not need what it computes.
+    let Ok(written) = written else { return };
+    let first = first.unwrap_or_else(|e| panic!("planned, it fails: {e}"));
+    is_within(graph, &facts, &first);
+    if has_same_bits(&grown) {
+        compare(&first, &written, "as written");
+    }
+    planned.iter_mut().for_each(Session::reset);
+    let second = outputs(&mut planned, inputs, "again");
+    compare(&second.unwrap_or_default(), &first, "in the second run");
+    let once = Options { runs_once: true, ..Options::default() };
+    let other = outputs(&mut session(graph, &facts, &once), inputs, "once");
+    compare(&other.unwrap_or_default(), &first, "in a plan for one run");
+}
+
+/// The graph that bytes describe, as people read it.
+pub fn text(data: &[u8]) -> String {
+    graphs::tame(data).map(|grown| grown.text()).unwrap_or_default()
+}
+
+/// A session on threads that all share.
+fn session(graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
+    static THREADS: OnceLock<Arc<Threads>> = OnceLock::new();
+    let plan: Plan = runtime::compile_with(graph, facts, options).ok()?;
+    let threads = THREADS.get_or_init(|| Arc::new(Threads::new(2)));
+    Some(plan.session_on(Arc::clone(threads)))
+}
+
+fn outputs(
+    session: &mut Option<Session>,
+    inputs: &[Tensor],
+    how: &str,
+) -> Result<Vec<Tensor>, String> {
+    let session = session.as_mut().ok_or_else(|| format!("no plan {how}"))?;
+    session.run(inputs).map_err(|error| error.to_string())
+}
+
+/// Whether types and shapes are such as were inferred.
+fn is_within(graph: &Graph, facts: &Facts, outputs: &[Tensor]) {
+    for (&result, output) in graph.results().iter().zip(outputs) {
+        let Some(fact) = graph.inputs_of(result).first().and_then(|port| facts.output(*port))
+        else {
+            panic!("nothing is known of an output");
+        };
+        let shape = PartialShape::fixed(output.sizes());
+        assert!(fact.shape.covers(&shape), "{output:?} is not in {fact}");
+        let own = output.element_type();
+        assert!(fact.element_type == own || !fact.element_type.is_static(), "{own} is not {fact}");
+    }
+}
+
+/// Whether nothing is in the graph that docs/numerics.md lists as rounded in another way when it is
+/// optimised.
+fn has_same_bits(grown: &Grown) -> bool {
+    let any = |kinds: &[&str]| grown.kinds.iter().any(|kind| kinds.contains(kind));
+    let product = any(&["MatMul", "Einsum"]);
+    let convolution = grown.kinds.iter().any(|kind| kind.contains("Convolution"));
+    let sums = grown.kinds.iter().any(|kind| kind.starts_with("Reduce") || kind.contains("Pool"));
+    let norms = any(&["MVN", "GroupNormalization", "NormalizeL2", "BatchNormInference"]);
+    let half = grown.types.contains(&ElementType::F16);
+    let attention = product && any(&["Softmax"]);
+    let quantized = any(&["FakeQuantize"]) && (product || convolution);
+    let gelu = any(&["Erf"]) && any(&["Multiply"]);
+    let rooted = any(&["ReduceMean"]) && any(&["Sqrt", "Power"]);
+    let rows = norms && any(&["Multiply", "Add", "Subtract"]);
+    let layout = convolution && (sums || norms);
+    !(half || attention || quantized || gelu || rooted || rows || layout)
+}
+
+/// Equal to the bit; where one is NaN, so is the other.
+fn compare(some: &[Tensor], others: &[Tensor], how: &str) {
+    assert_eq!(some.len(), others.len(), "{how}");
+    for (i, (a, b)) in some.iter().zip(others).enumerate() {
+        assert_eq!(
+            (a.element_type(), a.sizes()),
+            (b.element_type(), b.sizes()),
+            "output {i} {how}"
+        );
+        let same = a.bytes() == b.bytes() && a.as_strings() == b.as_strings();
+        if same {
+            continue;
+        }
+        let wide =
+            |t: &Tensor| runtime::convert(t, ElementType::F64).unwrap_or_else(|e| panic!("{e}"));
+        let (wide_a, wide_b) = (wide(a), wide(b));
+        let [x, y] = [&wide_a, &wide_b].map(|t| t.as_slice::<f64>().unwrap_or_default());
+        let differs =
+            |(x, y): (&f64, &f64)| x.to_bits() != y.to_bits() && !(x.is_nan() && y.is_nan());
+        let at = x.iter().zip(y).position(differs);
+        assert!(
+            at.is_none(),
+            "output {i} {how}: {:?} is {:?} at {at:?}",
+            at.map(|i| x[i]),
+            at.map(|i| y[i])
+        );
+    }
+}
