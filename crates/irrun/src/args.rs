@@ -1,5 +1,6 @@
 //! The flags. Their help is what the README and the man page say.
 
+use crate::batch::BatchArgs;
 use crate::bind::Given;
 use crate::compare::tolerance::ToleranceArgs;
 use crate::diff::DiffArgs;
@@ -113,6 +114,9 @@ pub struct RunArgs {
     /// a summary of each output is printed.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE|DIR/")]
     pub output: Vec<OsString>,
+    /// One run for each file of a directory.
+    #[command(flatten)]
+    pub batch: BatchArgs,
     /// The largest values of outputs.
     #[command(flatten)]
     pub top: TopArgs,

@@ -5,7 +5,7 @@
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;
 use crate::suite::{case_file, file, outcome};
-use crate::{bench, check, diff, generate, inspect, operations, print, run};
+use crate::{batch, bench, check, diff, generate, inspect, operations, print, run};
 use ir::Diagnostics;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
@@ -73,6 +73,7 @@ pub type Named = (&'static str, fn() -> Schema);
 
 /// The schema of each report by the name of its file below `docs/schema/`.
 pub const SCHEMAS: &[Named] = &[
+    ("batch", report::<batch::Report>),
     ("bench", report::<bench::Report<'static>>),
     ("case", of::<case_file::CaseFile>),
     ("check", report::<check::Report>),

@@ -4,6 +4,7 @@
 
 pub mod args;
 pub mod arrays;
+pub mod batch;
 pub mod bench;
 pub mod bind;
 pub mod check;

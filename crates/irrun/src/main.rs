@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use irrun::args::Command;
-use irrun::exit::Exit;
+use irrun::args::{Command, RunArgs};
+use irrun::exit::{Exit, Failure};
 use irrun::{
-    bench, check, color, diff, draw, edit, explain, extract, generate, inspect, json, limits,
-    operations, print, reduce, repro, run, shell, suite, usage, version,
+    batch, bench, check, color, diff, draw, edit, explain, extract, generate, inspect, json,
+    limits, operations, print, reduce, repro, run, shell, suite, usage, version,
 };
 use std::process::ExitCode;
 
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
     }
     limits::watch(&cli.limits);
     let outcome = match &cli.command {
-        None => run::run(&cli.run),
-        Some(Command::Run(args)) => run::run(args),
+        None => run(&cli.run),
+        Some(Command::Run(args)) => run(args),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Generate(args)) => generate::generate(args),
         Some(Command::Test(args)) => suite::test(args),
@@ -63,4 +63,12 @@ fn main() -> ExitCode {
         failure.exit
     });
     ExitCode::from(limits::exit_code().unwrap_or(exit.code()))
+}
+
+/// Runs a model once, or once for each file of a directory.
+fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    match &args.batch.batch_dir {
+        Some(dir) => batch::run(args, dir),
+        None => run::run(args),
+    }
 }

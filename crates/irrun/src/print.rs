@@ -4,9 +4,27 @@ use crate::color::{colored, has_color};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::escaped;
 use anyhow::Context;
+use indicatif::ProgressBar;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
+
+static BAR: OnceLock<ProgressBar> = OnceLock::new();
+
+/// Keeps a bar below all that is printed.
+pub fn below_all(bar: &ProgressBar) {
+    // A command has one.
+    let _ = BAR.set(bar.clone());
+}
+
+/// Prints while the bar is away, if there is one.
+fn above_bar<T>(print: impl FnOnce() -> T) -> T {
+    match BAR.get() {
+        Some(bar) => bar.suspend(print),
+        None => print(),
+    }
+}
 
 /// Prints a text for people, whose control characters are shown and not obeyed.
 ///
@@ -26,8 +44,11 @@ pub fn text(text: impl Display) -> Result<(), Failure> {
 /// # Errors
 /// As [`text()`].
 pub fn raw(text: impl Display) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
+    let print = || {
+        let mut out = io::stdout().lock();
+        write!(out, "{text}").and_then(|()| out.flush())
+    };
+    match above_bar(print) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("the report cannot be written").or_exit(Exit::Input)
         }
@@ -64,10 +85,10 @@ pub fn piece(text: &str) -> Result<bool, Failure> {
 /// Tells something on standard error, if anybody listens.
 pub fn note(line: impl Display) {
     let line = line.to_string();
-    let _ = match has_color(io::stderr().is_terminal()) {
+    let _ = above_bar(|| match has_color(io::stderr().is_terminal()) {
         true => writeln!(io::stderr(), "{}", colored(&lines(&line))),
         false => writeln!(io::stderr(), "{}", lines(&line)),
-    };
+    });
 }
 
 /// A text with nothing that a terminal obeys but the ends of its lines.

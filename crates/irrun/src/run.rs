@@ -57,14 +57,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         Some(path) => state::load(path, &graph)?,
         None => Vec::new(),
     };
-    let options = Options {
-        optimize: !args.no_optimize,
-        precision: args.common.precision.into(),
-        activations: args.common.activations.into(),
-        runs_once: true,
-        limits: limits::of_run(),
-        ..Options::default()
-    };
+    let options = Options { runs_once: true, ..options(args) };
     let plan = plan(&graph, &tensors, &values, &options)?;
     if args.explain {
         let did_nothing = |line: &str| line.starts_with("pass ") && line.ends_with(": 0");
@@ -93,7 +86,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         npz::write(path, dumped).or_exit(Exit::Input)?;
     }
     write(&targets, &ports, &outputs)?;
-    tell_of_nans(&ports, &outputs);
+    tell_of_nans("", &ports, &outputs);
     let sums = match args.expect.tol {
         Some(_) => cost::longest_sums(
             &graph,
@@ -125,14 +118,22 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         print::text(steps::text(found))?;
     } else if !dumped.is_empty() && args.look.written().next().is_none() {
         print::text(summary::text("value", numbered(dumped)))?;
-    } else if targets.is_empty() && args.top.is_empty() {
-        let text =
-            lines(&outputs).unwrap_or_else(|| summary::text("output", named(&ports, &outputs)));
-        print::text(text)?;
+    } else if targets.is_empty() || !args.top.is_empty() {
+        print::text(text(&ports, &outputs, &top))?;
     }
-    print::text(top.text(named(&ports, &outputs)))?;
     print::text(profile::text(&session.profile(), 1))?;
     Ok(exit)
+}
+
+/// How the flags want a model planned.
+pub fn options(args: &RunArgs) -> Options {
+    Options {
+        optimize: !args.no_optimize,
+        precision: args.common.precision.into(),
+        activations: args.common.activations.into(),
+        limits: limits::of_run(),
+        ..Options::default()
+    }
 }
 
 /// Whether no file is written twice or is one of those that are read. Only `--save-state` may write
@@ -219,13 +220,14 @@ pub fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(
     Ok(())
 }
 
-/// NaN in an output is seldom meant, and easily overlooked in a file.
-fn tell_of_nans(ports: &[Port], outputs: &[Tensor]) {
+/// NaN in an output is seldom meant, and easily overlooked in a file. `of` says before the message
+/// which run it was.
+pub fn tell_of_nans(of: &str, ports: &[Port], outputs: &[Tensor]) {
     for (i, (port, tensor)) in ports.iter().zip(outputs).enumerate() {
         let nans = count_nans(tensor);
         if nans > 0 {
             let (name, count) = (port.shown(), plural(tensor.count(), "element"));
-            print::note(format_args!("note: output {i} ({name}): {nans} of {count} are NaN"));
+            print::note(format_args!("note: {of}output {i} ({name}): {nans} of {count} are NaN"));
         }
     }
 }
@@ -237,6 +239,14 @@ fn count_nans(tensor: &Tensor) -> usize {
     let wide = runtime::convert(tensor, ElementType::F64);
     let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
     values.iter().filter(|value| value.is_nan()).count()
+}
+
+/// Outputs for people: the largest values, the strings themselves, or a summary.
+pub fn text(ports: &[Port], outputs: &[Tensor], top: &Top) -> String {
+    if top.is_wanted() {
+        return top.text(named(ports, outputs));
+    }
+    lines(outputs).unwrap_or_else(|| summary::text("output", named(ports, outputs)))
 }
 
 /// Outputs with their positions and names.
@@ -280,7 +290,7 @@ pub struct Report {
 
 /// An output at a glance.
 #[derive(Serialize, JsonSchema)]
-struct OutputReport {
+pub struct OutputReport {
     index: usize,
     /// The first name of its tensor, or that of its layer.
     name: String,
@@ -317,12 +327,13 @@ struct VariableReport {
     shape: Vec<usize>,
 }
 
-fn report(
+/// Outputs for programs.
+pub fn report_outputs(
     ports: &[Port],
     outputs: &[Tensor],
-    (targets, top): (&[Target], &Top),
-    (session, variables): (&Session, &[(String, Tensor)]),
-) -> Report {
+    targets: &[Target],
+    top: &Top,
+) -> Vec<OutputReport> {
     let output = |(i, (port, tensor)): (usize, (&Port, &Tensor))| {
         let s = Statistics::of(tensor);
         let files = targets.iter().filter(|t| match t {
@@ -344,13 +355,22 @@ fn report(
             files: files.map(|t| t.path().display().to_string()).collect(),
         }
     };
+    ports.iter().zip(outputs).enumerate().map(output).collect()
+}
+
+fn report(
+    ports: &[Port],
+    outputs: &[Tensor],
+    (targets, top): (&[Target], &Top),
+    (session, variables): (&Session, &[(String, Tensor)]),
+) -> Report {
     let variable = |(id, t): &(String, Tensor)| VariableReport {
         id: id.clone(),
         element_type: t.element_type().name(),
         shape: t.sizes().to_vec(),
     };
     Report {
-        outputs: ports.iter().zip(outputs).enumerate().map(output).collect(),
+        outputs: report_outputs(ports, outputs, targets, top),
         variables: variables.iter().map(variable).collect(),
         layers: profile::report(&session.profile(), 1),
         expected: Vec::new(),

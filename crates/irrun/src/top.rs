@@ -83,6 +83,11 @@ impl Top {
         Ok(Top { count: args.top.unwrap_or(0), labels })
     }
 
+    /// Whether the largest values are asked for.
+    pub fn is_wanted(&self) -> bool {
+        self.count > 0
+    }
+
     /// The largest values of each row of an output; nothing without the flag, or where rows have
     /// one value.
     pub fn rows(&self, tensor: &Tensor) -> Vec<TopRow> {
@@ -99,9 +104,6 @@ impl Top {
 
     /// A table of the largest values of outputs, and the summary of those whose rows have one value.
     pub fn text<'t>(&self, outputs: impl Iterator<Item = (usize, &'t str, &'t Tensor)>) -> String {
-        if self.count == 0 {
-            return String::new();
-        }
         let mut lines = Vec::new();
         let mut others = Vec::new();
         for (i, name, tensor) in outputs {

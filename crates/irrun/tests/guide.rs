@@ -19,6 +19,8 @@ fn room() -> tempfile::TempDir {
     fs::copy(case.join("input_0.npy"), room.path().join("x.npy")).unwrap();
     fs::copy(case.join("expected_0.npy"), room.path().join("ref.npy")).unwrap();
     image::RgbImage::new(4, 3).save(room.path().join("cat.png")).unwrap();
+    fs::create_dir(room.path().join("pictures")).unwrap();
+    fs::copy(room.path().join("cat.png"), room.path().join("pictures/cat.png")).unwrap();
     beep(&room.path().join("beep.wav"));
     fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
     room
@@ -74,7 +76,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 38);
+    assert_eq!(count, 39);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

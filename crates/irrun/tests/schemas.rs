@@ -119,6 +119,9 @@ fn reports_are_of_their_schema() {
     room.write("x.npy", &npy("<f4", false, "(1, 2)", &f32s(&[1., f32::NAN])));
     fits("run", &out(format!("{state} -i x.npy --profile --json")));
     fits("run", &out(format!("{state} -i x.npy --top 1 --json")));
+    room.write("in/a.npy", &room.read("x.npy"));
+    room.write("in/b.npy", b"");
+    fits("batch", &out(format!("{state} --batch-dir in --top 1 --json")));
     fits("ops", &out("ops --json".to_owned()));
     fits("check", &out("check model.xml --shape [7,3] --json".to_owned()));
 }
