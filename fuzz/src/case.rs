@@ -1,7 +1,7 @@
 //! A `case.json`.
 
-use irrun::case::Case;
-use irrun::case_file::CaseFile;
+use irrun::suite::case::Case;
+use irrun::suite::case_file::CaseFile;
 use std::path::Path;
 
 /// Any text is a case or an error with a message.
