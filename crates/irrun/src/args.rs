@@ -12,6 +12,7 @@ use crate::extract::ExtractArgs;
 use crate::generate::GenerateArgs;
 use crate::limits::LimitArgs;
 use crate::look::LookArgs;
+use crate::media::boxes::DrawArgs;
 use crate::media::picture::PictureArgs;
 use crate::random::RandomArgs;
 use crate::reduce::ReduceArgs;
@@ -120,6 +121,9 @@ pub struct RunArgs {
     /// The largest values of outputs.
     #[command(flatten)]
     pub top: TopArgs,
+    /// Boxes on a picture.
+    #[command(flatten)]
+    pub draw: DrawArgs,
     /// Values for inputs that are not given.
     #[command(flatten)]
     pub random: RandomArgs,

@@ -32,7 +32,7 @@ pub struct BatchArgs {
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = [
         "input", "text", "random", "explain", "profile", "state", "save_state", "expect", "dump",
-        "dump_all", "compare_steps", "nan_check",
+        "dump_all", "compare_steps", "nan_check", "draw",
     ])]
     pub batch_dir: Option<PathBuf>,
 }
@@ -194,7 +194,7 @@ impl<'a> Batch<'a> {
             let error = anyhow!("--batch-dir is for a model with one input; this one has {inputs}");
             return Err(Failure { exit: Exit::Usage, error });
         }
-        let top = Top::new(&args.top, &graph).or_exit(Exit::Input)?;
+        let top = Top::new(&args.top, false, &graph)?;
         let (ports, options) = (bind::outputs(&graph), run::options(args));
         let threads = Arc::new(run::threads(args.common.threads));
         Ok(Batch { args, model, graph, declared, ports, top, options, threads, session: None })

@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
 use crate::locate;
 use crate::look::{Look, steps};
+use crate::media::boxes::{self, Canvas};
 use crate::profile::LayerTime;
 use crate::summary::{self, Statistics, finite, own_digits};
 use crate::text::plural;
@@ -47,7 +48,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
-    let top = Top::new(&args.top, &graph).or_exit(Exit::Input)?;
+    let files = bind::input_files(&args.input, &declared);
+    let canvas = Canvas::new(&args.draw, files).or_exit(Exit::Usage)?;
+    let top = Top::new(&args.top, canvas.is_some(), &graph)?;
     let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
     let mut given = bind::given_inputs(&args.given(), &declared)?;
     random::fill(&args.random, &mut given, &declared)?;
@@ -87,6 +90,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     write(&targets, &ports, &outputs)?;
     tell_of_nans("", &ports, &outputs);
+    let name = |label| top.label(label).map(str::to_owned);
+    let boxes =
+        canvas.map(|canvas| canvas.draw(&outputs, name)).transpose().or_exit(Exit::Input)?;
     let sums = match args.expect.tol {
         Some(_) => cost::longest_sums(
             &graph,
@@ -109,6 +115,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         let mut report = report(&ports, &outputs, (&targets, &top), (&session, &variables));
         report.expected = compared;
         report.steps = found;
+        report.boxes = boxes;
         json::print(&report)?;
         return Ok(exit);
     }
@@ -118,7 +125,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         print::text(steps::text(found))?;
     } else if !dumped.is_empty() && args.look.written().next().is_none() {
         print::text(summary::text("value", numbered(dumped)))?;
-    } else if targets.is_empty() || !args.top.is_empty() {
+    } else if let Some(boxes) = boxes.filter(|_| !top.is_wanted()) {
+        print::text(boxes::text(&boxes))?;
+    } else if targets.is_empty() || top.is_wanted() {
         print::text(text(&ports, &outputs, &top))?;
     }
     print::text(profile::text(&session.profile(), 1))?;
@@ -148,6 +157,7 @@ fn files_are_apart(
     written.extend(args.save_state.as_deref());
     written.extend(args.look.written().map(PathBuf::as_path));
     written.extend(args.random.save_inputs.as_deref());
+    written.extend(args.draw.draw.as_deref());
     if written.is_empty() {
         return Ok(());
     }
@@ -286,6 +296,9 @@ pub struct Report {
     /// With `--compare-steps`: the first layer that differs from the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<steps::Found>,
+    /// With `--draw`: what was drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boxes: Option<Vec<boxes::Found>>,
 }
 
 /// An output at a glance.
@@ -375,5 +388,6 @@ fn report(
         layers: profile::report(&session.profile(), 1),
         expected: Vec::new(),
         steps: None,
+        boxes: None,
     }
 }

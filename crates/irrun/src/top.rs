@@ -1,10 +1,11 @@
 //! `--top`: the largest values of outputs with their indices and labels, as of a classifier.
 
+use crate::exit::{Exit, Failure, OrExit};
 use crate::print;
 use crate::summary::{self, finite, own_digits, short};
 use crate::table::table;
 use crate::text::plural;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use ir::{Element, Graph};
 use runtime::Tensor;
@@ -20,9 +21,9 @@ pub struct TopArgs {
     /// in place of the summary.
     #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true)]
     pub top: Option<usize>,
-    /// What the indices stand for: a text with a line for each, the first for 0. Without it, the
-    /// labels in the model's rt_info, if there are any.
-    #[arg(long, value_name = "FILE.txt", requires = "top")]
+    /// What the indices of --top and --draw stand for: a text with a line for each, the first for 0.
+    /// Without it, the labels in the model's rt_info, if there are any.
+    #[arg(long, value_name = "FILE.txt")]
     pub labels: Option<PathBuf>,
 }
 
@@ -71,13 +72,18 @@ pub struct Top {
 }
 
 impl Top {
-    /// What the flags ask for of a model.
+    /// What the flags ask for of a model. Whether boxes are drawn, which have labels as well.
     ///
     /// # Errors
-    /// When the labels cannot be read.
-    pub fn new(args: &TopArgs, graph: &Graph) -> Result<Top> {
+    /// When the labels cannot be read, or are those of nothing.
+    pub fn new(args: &TopArgs, draws: bool, graph: &Graph) -> Result<Top, Failure> {
+        if args.labels.is_some() && args.is_empty() && !draws {
+            let error =
+                anyhow!("--labels names the indices of --top K or --draw FILE.png; give one");
+            return Err(Failure { exit: Exit::Usage, error });
+        }
         let labels = match &args.labels {
-            Some(path) => labels_of_file(path)?,
+            Some(path) => labels_of_file(path).or_exit(Exit::Input)?,
             None => labels_of_model(graph),
         };
         Ok(Top { count: args.top.unwrap_or(0), labels })
@@ -145,7 +151,8 @@ impl Top {
         lines
     }
 
-    fn label(&self, index: usize) -> Option<&str> {
+    /// What an index stands for.
+    pub fn label(&self, index: usize) -> Option<&str> {
         self.labels.get(index).map(String::as_str)
     }
 

@@ -7,6 +7,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// Finds the same box in every picture.
+#[cfg(unix)]
+const DETECTOR: &str = r#"<net name="detector" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1,3,8,8" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="1" name="found" type="Const" version="opset1"><data element_type="f32" shape="1,1,1,7" offset="0" size="28"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="2" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="1" from-port="0" to-layer="2" to-port="0"/></edges></net>"#;
+
 /// A directory with the models of the repository, an input, its output, a picture, a sound,
 /// and a broken model.
 #[cfg(unix)]
@@ -22,6 +30,9 @@ fn room() -> tempfile::TempDir {
     fs::create_dir(room.path().join("pictures")).unwrap();
     fs::copy(room.path().join("cat.png"), room.path().join("pictures/cat.png")).unwrap();
     beep(&room.path().join("beep.wav"));
+    fs::write(room.path().join("detector.xml"), DETECTOR).unwrap();
+    let row = [0.0, 1.0, 0.9, 0.25, 0.25, 0.75, 0.75].map(f32::to_le_bytes);
+    fs::write(room.path().join("detector.bin"), row.concat()).unwrap();
     fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
     room
 }
@@ -76,7 +87,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 39);
+    assert_eq!(count, 40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

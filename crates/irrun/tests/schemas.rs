@@ -122,6 +122,10 @@ fn reports_are_of_their_schema() {
     room.write("in/a.npy", &room.read("x.npy"));
     room.write("in/b.npy", b"");
     fits("batch", &out(format!("{state} --batch-dir in --top 1 --json")));
+    let found = r#"<net name="d" version="11"><layers><layer id="0" name="x" type="Parameter" version="opset1"><data shape="1,1,1,7" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer><layer id="2" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer></layers><edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/></edges></net>"#;
+    room.write("detector.xml", found.as_bytes());
+    image::GrayImage::from_pixel(7, 1, image::Luma([1])).save(room.path("x.png")).unwrap();
+    fits("run", &out("detector.xml -i x.png --draw y.png --json".to_owned()));
     fits("ops", &out("ops --json".to_owned()));
     fits("check", &out("check model.xml --shape [7,3] --json".to_owned()));
 }

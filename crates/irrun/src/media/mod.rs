@@ -1,5 +1,6 @@
-//! Pictures and sound as inputs.
+//! Pictures and sound as inputs, and pictures with what was found on them.
 
+pub mod boxes;
 pub mod layout;
 pub mod picture;
 pub mod sound;

@@ -141,7 +141,10 @@ fn channels(axes: &Axes, shape: &PartialShape) -> Result<usize> {
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Decodes a picture, the right way up.
-fn decode(file: &[u8]) -> Result<DynamicImage> {
+///
+/// # Errors
+/// When it is damaged, of another format or too large.
+pub fn decode(file: &[u8]) -> Result<DynamicImage> {
     let mut reader = ImageReader::new(Cursor::new(file)).with_guessed_format()?;
     let is_known = matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg));
     ensure!(is_known, "it begins as neither a PNG nor a JPEG");
