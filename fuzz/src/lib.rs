@@ -10,6 +10,7 @@ mod table;
 
 pub mod bin;
 pub mod case;
+pub mod media;
 pub mod npy;
 pub mod propagate;
 pub mod run;
@@ -20,9 +21,10 @@ pub mod xml;
 pub type Target = fn(&[u8]);
 
 /// Each target by its name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("bin", bin::bin),
     ("case", case::case),
+    ("media", media::media),
     ("npy", npy::npy),
     ("propagate", propagate::propagate),
     ("run", run::run),

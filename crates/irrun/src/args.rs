@@ -63,7 +63,9 @@ pub enum Command {
     #[command(after_help = "Examples:
   irrun run model.xml --input x.npy
   irrun run model.xml --input ids=ids.npy --input mask=mask.npy --output out/
-  irrun run model.xml --input inputs.npz --expect expected.npz --rtol 1e-4")]
+  irrun run model.xml --input inputs.npz --expect expected.npz --rtol 1e-4
+  irrun run model.xml --input cat.jpg --scale 255 --top 5 --labels labels.txt
+  irrun run model.xml --batch-dir pictures/ --output out/")]
     Run(Box<RunArgs>),
     /// Check a model and infer its shapes; nothing is executed.
     Check(CheckArgs),

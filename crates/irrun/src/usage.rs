@@ -2,6 +2,7 @@
 
 use crate::args::Cli;
 use crate::exit::Exit;
+use crate::media::Kind;
 use crate::print;
 use crate::text::nearest;
 use clap::builder::StyledStr;
@@ -120,7 +121,9 @@ fn one_too_many(error: &clap::Error) -> Option<String> {
         (ErrorKind::ArgumentConflict, Some(ContextValue::String(word))) => word,
         _ => return None,
     };
+    let file = Path::new(word);
     let array = word.ends_with(".npy") || word.ends_with(".npz");
+    let array = array || Kind::of_name(file).is_ok_and(|kind| kind.is_some());
     Some(match (commands().contains(word), array) {
         (true, _) => format!("the command comes first: irrun {word} MODEL.xml …"),
         (_, true) => format!("\"{word}\" is one too many; an input is given as --input {word}"),

@@ -105,6 +105,11 @@ fn case() {
 }
 
 #[test]
+fn media() {
+    holds("media", 200);
+}
+
+#[test]
 fn npy() {
     holds("npy", 400);
 }

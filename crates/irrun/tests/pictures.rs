@@ -326,14 +326,24 @@ fn mistakes_are_told() {
     }
 }
 
+/// The checksum of a chunk of a PNG.
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |sum: u32| if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 };
+    let byte = |sum: u32, byte: &u8| (0..8).fold(sum ^ u32::from(*byte), |sum, _| step(sum));
+    !bytes.iter().fold(!0, byte)
+}
+
 /// A picture that says of itself that it is huge is not decoded.
 #[test]
 fn a_huge_picture_in_a_small_file() {
-    let mut file = png(GrayImage::new(1, 1));
-    // Width and height in the first chunk, whose checksum is then wrong: nothing is allocated.
-    file[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
+    let mut file = png(RgbImage::new(1, 1));
+    file[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+    let sum = crc(&file[12..29]);
+    file[29..33].copy_from_slice(&sum.to_be_bytes());
     let room = Room::identity("f32", "1,3,4,4");
     room.write("x.png", &file);
-    let outcome = room.irrun("model.xml -i x.png --max-memory 1G");
+    let outcome = room.irrun("model.xml -i x.png");
     assert_eq!(outcome.code, 4, "{}", outcome.report());
+    let said = "65535x65535 pixels take 12884508675 bytes, more than 536870912";
+    assert!(outcome.stderr.contains(said), "{}", outcome.report());
 }

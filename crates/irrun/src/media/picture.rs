@@ -137,8 +137,8 @@ fn channels(axes: &Axes, shape: &PartialShape) -> Result<usize> {
     })
 }
 
-/// Bytes of a decoded picture at most: 18000 × 18000 pixels of three channels.
-const MOST_BYTES: u64 = 1 << 30;
+/// Bytes of a decoded picture at most: 13000 × 13000 pixels of three channels.
+const MOST_BYTES: u64 = 1 << 29;
 
 /// Decodes a picture, the right way up.
 ///
