@@ -6,7 +6,7 @@ use crate::strings::Strings;
 use crate::trie::Trie;
 use foldhash::{HashMap, HashMapExt};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// A vocabulary with its merges.
 #[derive(Debug)]
@@ -153,17 +153,29 @@ impl Bpe {
     }
 
     fn merge(&self, Scratch { symbols, queue }: &mut Scratch) {
-        let pair = |symbols: &[Symbol], left: u32, right: u32, order: u32| {
-            let tokens = (symbols[left as usize].token, symbols[right as usize].token);
-            let Merge { rank, token } = *self.merges.get(&tokens)?;
-            Some(Pair { key: Reverse((rank, order)), token, left, right })
-        };
-        let mut order = 0;
-        for right in 1..symbols.len() as u32 {
-            queue.extend(pair(symbols, right - 1, right, order));
-            order += 1;
+        match symbols.len() {
+            0..LONG_WORD => self.merge_by(queue, symbols),
+            _ => self.merge_by(&mut Ranks::default(), symbols),
         }
-        while let Some(Pair { token, left, right, .. }) = queue.pop() {
+    }
+
+    /// Merges the pair of the first rank, and of its pairs the one that was found first.
+    fn merge_by(&self, queue: &mut impl Queue, symbols: &mut Vec<Symbol>) {
+        // In a run of one character, pairs are the same again and again.
+        let mut last = ((-1, -1), None);
+        let mut push = |queue: &mut _, symbols: &[Symbol], left: u32, right: u32| {
+            let tokens = (symbols[left as usize].token, symbols[right as usize].token);
+            if last.0 != tokens {
+                last = (tokens, self.merges.get(&tokens).copied());
+            }
+            if let Some(Merge { rank, token }) = last.1 {
+                Queue::push(queue, rank, Pair { token, left, right });
+            }
+        };
+        for right in 1..symbols.len() as u32 {
+            push(queue, symbols, right - 1, right);
+        }
+        while let Some(Pair { token, left, right }) = queue.pop() {
             let (a, b) = (symbols[left as usize], symbols[right as usize]);
             // What a merge has used up is in no pair any more.
             if !a.alive || !b.alive {
@@ -173,14 +185,13 @@ impl Bpe {
             symbols.push(Symbol { token, previous: a.previous, next: b.next, alive: true });
             symbols[left as usize].alive = false;
             symbols[right as usize].alive = false;
-            order += 1;
             if let Some(previous) = symbols.get_mut(a.previous as usize) {
                 previous.next = merged;
-                queue.extend(pair(symbols, a.previous, merged, order));
+                push(queue, symbols, a.previous, merged);
             }
             if let Some(next) = symbols.get_mut(b.next as usize) {
                 next.previous = merged;
-                queue.extend(pair(symbols, merged, b.next, order));
+                push(queue, symbols, merged, b.next);
             }
         }
     }
@@ -222,32 +233,83 @@ struct Symbol {
     alive: bool,
 }
 
-/// Neighbours that can be merged, the first merge first.
+/// Neighbours that can be merged.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    key: Reverse<(u32, u32)>,
     token: i32,
     left: u32,
     right: u32,
 }
 
-impl PartialEq for Pair {
-    fn eq(&self, other: &Pair) -> bool {
+/// Pairs, to be taken by their ranks, and of one rank in the order in which they came.
+trait Queue {
+    fn push(&mut self, rank: u32, pair: Pair);
+    fn pop(&mut self) -> Option<Pair>;
+}
+
+/// Symbols of a word from which on pairs of one rank are kept together: there are few ranks in runs.
+const LONG_WORD: usize = 512;
+
+/// For short words.
+#[derive(Debug, Default)]
+struct Heap {
+    pairs: BinaryHeap<Ranked>,
+    pushed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    key: Reverse<(u32, u32)>,
+    pair: Pair,
+}
+
+impl Queue for Heap {
+    fn push(&mut self, rank: u32, pair: Pair) {
+        self.pairs.push(Ranked { key: Reverse((rank, self.pushed)), pair });
+        self.pushed += 1;
+    }
+
+    fn pop(&mut self) -> Option<Pair> {
+        self.pairs.pop().map(|ranked| ranked.pair)
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Ranked) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for Pair {}
+impl Eq for Ranked {}
 
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Pair) -> Option<std::cmp::Ordering> {
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Pair {
-    fn cmp(&self, other: &Pair) -> std::cmp::Ordering {
+impl Ord for Ranked {
+    fn cmp(&self, other: &Ranked) -> std::cmp::Ordering {
         self.key.cmp(&other.key)
+    }
+}
+
+/// For long words: the pairs of each rank.
+#[derive(Default)]
+struct Ranks(BTreeMap<u32, VecDeque<Pair>>);
+
+impl Queue for Ranks {
+    fn push(&mut self, rank: u32, pair: Pair) {
+        self.0.entry(rank).or_default().push_back(pair);
+    }
+
+    fn pop(&mut self) -> Option<Pair> {
+        let mut first = self.0.first_entry()?;
+        let pair = first.get_mut().pop_front();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        pair
     }
 }
 
@@ -255,13 +317,14 @@ impl Ord for Pair {
 #[derive(Debug, Default)]
 pub struct Scratch {
     symbols: Vec<Symbol>,
-    queue: BinaryHeap<Pair>,
+    queue: Heap,
 }
 
 impl Scratch {
     fn clear(&mut self) {
         self.symbols.clear();
-        self.queue.clear();
+        self.queue.pairs.clear();
+        self.queue.pushed = 0;
     }
 }
 
@@ -304,6 +367,43 @@ mod tests {
         let merges = Merges::Joined(merges.strings());
         let made = Bpe::new(vocabulary.strings(), merges, None, &Options::default());
         assert_eq!(made.unwrap_err().0, "\"ab\" of a merge is no token");
+    }
+
+    /// Merging with each queue by the definition: the first pair of the lowest rank, again and again.
+    #[test]
+    fn long_words_are_merged_as_short_ones() {
+        let vocabulary = ["a", "b", "aa", "ab", "aaa", "aaaa", "ba", "aab"];
+        let merges = ["a a", "aa aa", "a b", "aa a", "b a", "aa b"];
+        let ids = |token: &str| vocabulary.iter().position(|t| *t == token).unwrap() as i32;
+        let mut state = 7u64;
+        let mut letter = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if state >> 60 < 12 { "a" } else { "b" }
+        };
+        for len in [LONG_WORD - 1, LONG_WORD, 2000] {
+            let word: Vec<&str> = (0..len).map(|_| letter()).collect();
+            let mut parts: Vec<String> = word.iter().map(|part| (*part).to_owned()).collect();
+            let rank = |pair: &[String]| {
+                merges.iter().position(|merge| *merge == format!("{} {}", pair[0], pair[1]))
+            };
+            while let Some(lowest) = parts.windows(2).filter_map(rank).min() {
+                let mut at = 0;
+                while at + 1 < parts.len() {
+                    if rank(&parts[at..at + 2]) == Some(lowest) {
+                        let second = parts.remove(at + 1);
+                        parts[at].push_str(&second);
+                        // A merge of lower rank goes first.
+                        if parts.windows(2).filter_map(rank).any(|other| other < lowest) {
+                            break;
+                        }
+                    }
+                    at += 1;
+                }
+            }
+            let expected: Vec<i32> = parts.iter().map(|part| ids(part)).collect();
+            let found = tokens(&vocabulary, &merges, Options::default(), &word.concat());
+            assert_eq!(found, expected, "{len}");
+        }
     }
 
     #[test]

@@ -18,6 +18,26 @@ enum Rules {
     Unicode(Arc<UnicodeMap>),
 }
 
+impl Rules {
+    /// The longest rule for what text begins with: what stands for it, and how long it is.
+    fn longest<'t>(&'t self, text: &'t [u8]) -> Option<(&'t [u8], usize)> {
+        match self {
+            Rules::None => None,
+            Rules::Precompiled(map) => map.longest(text),
+            Rules::Unicode(map) => map.longest(text),
+        }
+    }
+
+    /// Whether there may be a rule for text that begins so.
+    fn has_prefix(&self, prefix: &[u8]) -> bool {
+        match self {
+            Rules::None => false,
+            Rules::Precompiled(map) => map.has_prefix(prefix),
+            Rules::Unicode(map) => map.has_prefix(prefix),
+        }
+    }
+}
+
 /// How spaces are treated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spaces {
@@ -36,6 +56,8 @@ pub struct Spaces {
 pub struct Normalizer {
     rules: Rules,
     spaces: Spaces,
+    /// For each byte of ASCII what it becomes unless something else than ASCII follows, or 0.
+    alone: Box<[u8; 256]>,
     /// Symbols that no rule changes.
     kept: Option<Trie>,
 }
@@ -50,7 +72,7 @@ impl Normalizer {
             true => Rules::None,
             false => Rules::Precompiled(Precompiled::new(map)?),
         };
-        Ok(Normalizer { rules, spaces, kept: None })
+        Ok(Normalizer::new(rules, spaces))
     }
 
     /// By a form of Unicode, with or without case folding.
@@ -59,11 +81,29 @@ impl Normalizer {
             (Form::Identity, false) => Rules::None,
             _ => Rules::Unicode(UnicodeMap::get(form, fold)),
         };
-        Normalizer { rules, spaces, kept: None }
+        Normalizer::new(rules, spaces)
+    }
+
+    fn new(rules: Rules, spaces: Spaces) -> Normalizer {
+        let keeps_spaces = !spaces.remove_extra && !spaces.escape;
+        let alone = |byte: usize| {
+            let byte = u8::try_from(byte).ok().filter(u8::is_ascii)?;
+            let goes_on = (0..128).any(|next| rules.has_prefix(&[byte, next]));
+            let to = match rules.longest(&[byte]) {
+                None => byte,
+                Some(([to], 1)) => *to,
+                Some(_) => return None,
+            };
+            let is_plain = to.is_ascii() && (keeps_spaces || to != b' ');
+            (is_plain && !goes_on).then_some(to)
+        };
+        let alone = Box::new(std::array::from_fn(|byte| alone(byte).unwrap_or(0)));
+        Normalizer { rules, spaces, alone, kept: None }
     }
 
     pub(crate) fn keeping(self, kept: Option<Trie>) -> Normalizer {
-        Normalizer { kept, ..self }
+        let alone = if kept.is_some() { Box::new([0; 256]) } else { self.alone };
+        Normalizer { kept, alone, ..self }
     }
 
     /// Appends a text as it is rewritten.
@@ -84,6 +124,13 @@ impl Normalizer {
         }
         let mut after_space = remove_extra;
         while !rest.is_empty() {
+            let plain = self.plain(rest);
+            if plain > 0 {
+                out.extend(rest[..plain].iter().map(|byte| self.alone[usize::from(*byte)]));
+                rest = &rest[plain..];
+                after_space = false;
+                continue;
+            }
             let (mut piece, used) = self.prefix(rest);
             rest = &rest[used..];
             while let (true, Some(behind)) = (after_space, piece.strip_prefix(b" ")) {
@@ -107,17 +154,20 @@ impl Normalizer {
         }
     }
 
+    /// Bytes at the start of a text that are rewritten one by one.
+    fn plain(&self, text: &[u8]) -> usize {
+        let is_plain = |byte: &&u8| self.alone[usize::from(**byte)] != 0;
+        let len = text.iter().take_while(is_plain).count();
+        // What follows may be composed with the last.
+        len - usize::from(len > 0 && text.get(len).is_some_and(|byte| !byte.is_ascii()))
+    }
+
     /// What text begins with, as it is rewritten, and how many bytes of it that are.
     fn prefix<'t>(&'t self, text: &'t [u8]) -> (&'t [u8], usize) {
         if let Some((len, _)) = self.kept.as_ref().and_then(|kept| kept.longest(text)) {
             return (&text[..len], len);
         }
-        let rule = match &self.rules {
-            Rules::None => None,
-            Rules::Precompiled(map) => map.longest(text),
-            Rules::Unicode(map) => map.longest(text),
-        };
-        rule.unwrap_or_else(|| match first_char(text) {
+        self.rules.longest(text).unwrap_or_else(|| match first_char(text) {
             Some(own) => (own, own.len()),
             None if text.is_empty() => (text, 0),
             None => (REPLACEMENT, 1),
@@ -152,14 +202,25 @@ impl Precompiled {
         self.units.get(at as usize).copied()
     }
 
+    fn has_prefix(&self, prefix: &[u8]) -> bool {
+        let mut at = self.unit(0).map(offset);
+        prefix.iter().all(|byte| {
+            at = at.and_then(|at| {
+                let at = at ^ u32::from(*byte);
+                let unit = self.unit(at).filter(|unit| is_of(*unit, *byte))?;
+                Some(at ^ offset(unit))
+            });
+            at.is_some()
+        })
+    }
+
     fn longest(&self, text: &[u8]) -> Option<(&[u8], usize)> {
-        let offset = |unit: u32| (unit >> 10) << ((unit & 0x200) >> 6);
         let mut at = offset(self.unit(0)?);
         let (mut found, mut count) = (None, 0);
         for (len, byte) in (1..).zip(text) {
             at ^= u32::from(*byte);
             let Some(unit) = self.unit(at) else { break };
-            if unit & 0x8000_00FF != u32::from(*byte) {
+            if !is_of(unit, *byte) {
                 break;
             }
             at ^= offset(unit);
@@ -173,6 +234,16 @@ impl Precompiled {
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         Some((&text[..end], len))
     }
+}
+
+/// How far the children of a unit are from it.
+fn offset(unit: u32) -> u32 {
+    (unit >> 10) << ((unit & 0x200) >> 6)
+}
+
+/// Whether a unit is the child for a byte.
+fn is_of(unit: u32, byte: u8) -> bool {
+    unit & 0x8000_00FF == u32::from(byte)
 }
 
 #[cfg(test)]
@@ -198,6 +269,20 @@ mod tests {
             (Form::Nfc, false, "â\u{300}", "â\u{300}"),
         ] {
             assert_eq!(normalize(form, fold, plain, text), expected, "{form:?} of {text}");
+        }
+    }
+
+    /// Runs of ASCII are rewritten as their characters are, whatever follows them.
+    #[test]
+    fn runs_of_ascii() {
+        let cut = Spaces { remove_extra: true, ..Spaces::default() };
+        for (form, fold, spaces, text, expected) in [
+            (Form::Nfc, true, Spaces::default(), "AbC De\u{301}F", "abc d\u{e9}f"),
+            (Form::Nfd, true, Spaces::default(), "Ab\u{e9}X", "abe\u{301}x"),
+            (Form::Nfc, false, cut, " a  b c ", "a b c"),
+            (Form::Identity, true, cut, "A \u{c9}", "a \u{e9}"),
+        ] {
+            assert_eq!(normalize(form, fold, spaces, text), expected, "{text}");
         }
     }
 

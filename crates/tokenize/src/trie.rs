@@ -71,6 +71,11 @@ impl Trie {
         steps.filter(|(_, value)| *value != NONE)
     }
 
+    /// Whether any of the strings begins so.
+    pub fn has_prefix(&self, prefix: &[u8]) -> bool {
+        prefix.iter().try_fold(0, |node, byte| self.child(node, *byte)).is_some()
+    }
+
     fn child(&self, node: usize, byte: u8) -> Option<usize> {
         if node == 0 {
             let child = self.first[usize::from(byte)];

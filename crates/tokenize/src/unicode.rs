@@ -29,8 +29,6 @@ pub(crate) struct UnicodeMap {
     rules: Trie,
     texts: Vec<Box<str>>,
     hangul: Hangul,
-    /// Whether text of ASCII alone stays as it is.
-    keeps_ascii: bool,
 }
 
 /// What is done to Hangul, for which there are no rules, since there would be too many.
@@ -80,19 +78,16 @@ impl UnicodeMap {
             rules: Trie::new(keys.iter().zip(0..).map(|(key, i)| (key.as_bytes(), i))),
             texts,
             hangul: Hangul::of(form),
-            keeps_ascii: !fold,
         }
+    }
+
+    /// Whether any rule is for text that begins so. There is none for Hangul here.
+    pub(crate) fn has_prefix(&self, prefix: &[u8]) -> bool {
+        self.rules.has_prefix(prefix)
     }
 
     /// The longest rule for what text begins with: what stands for it, and how long it is.
     pub(crate) fn longest<'t>(&'t self, text: &'t [u8]) -> Option<(&'t [u8], usize)> {
-        let letter = |byte: &&u8| byte.is_ascii() && **byte != b' ';
-        let ascii = if self.keeps_ascii { text.iter().take_while(letter).count() } else { 0 };
-        if ascii > 1 {
-            // The last may be composed with what follows.
-            let len = if ascii == text.len() { ascii } else { ascii - 1 };
-            return Some((&text[..len], len));
-        }
         if let Some((len, value)) = self.rules.longest(text) {
             let hangul = || self.hangul.longest(text);
             return hangul().or_else(|| Some((self.texts[value as usize].as_bytes(), len)));

@@ -1,9 +1,11 @@
 //! How a pattern is searched: by an automaton in linear time where it has no look-around, and
 //! otherwise by backtracking.
 
+use super::class::Class;
 use super::pcre::{self, Item, Parsed, SPACE};
 use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, PatternID};
+use smallvec::{SmallVec, smallvec};
 
 /// Steps that a search may go back before it counts as no match; PCRE2's limit.
 const BACKTRACKS: usize = 10_000_000;
@@ -18,6 +20,7 @@ pub struct Pattern {
 
 #[derive(Debug)]
 enum Engine {
+    Class(Box<Class>),
     Automaton(Regex),
     Spaces(Box<Spaces>),
     Backtracking(Box<fancy_regex::Regex>),
@@ -36,7 +39,7 @@ struct Spaces {
 }
 
 /// Where a match is, and where its groups are.
-pub(super) type Found = Vec<Option<(usize, usize)>>;
+pub(super) type Found = SmallVec<[Option<Span>; 2]>;
 
 impl Pattern {
     /// Compiles a pattern.
@@ -44,7 +47,7 @@ impl Pattern {
         let Some(parsed) = pcre::parse(pattern) else {
             return Pattern { engine: Engine::Nothing, groups: Vec::new() };
         };
-        let engine = automaton(&parsed).or_else(|| spaces(&parsed));
+        let engine = class(&parsed).or_else(|| automaton(&parsed)).or_else(|| spaces(&parsed));
         let engine = engine.or_else(|| backtracking(&parsed)).unwrap_or(Engine::Nothing);
         Pattern { engine, groups: parsed.groups }
     }
@@ -53,6 +56,7 @@ impl Pattern {
     pub fn find(&self, text: &Text<'_>, from: usize) -> Option<(usize, usize)> {
         let text = text.0?;
         match &self.engine {
+            Engine::Class(class) => class.find(text, from),
             Engine::Automaton(regex) => {
                 let found = regex.search(&Input::new(text).range(from..))?;
                 Some((found.start(), found.end()))
@@ -75,6 +79,11 @@ impl Pattern {
     pub(super) fn captures(&self, text: &Text<'_>, from: usize, anchored: bool) -> Option<Found> {
         let text = text.0?;
         let inner: Found = match &self.engine {
+            Engine::Class(class) => {
+                let found = class.find(text, from).filter(|(at, _)| !anchored || *at == from)?;
+                // A group, if there is one, is around the whole pattern.
+                smallvec![Some(found); 2]
+            }
             Engine::Automaton(regex) => {
                 let anchored = if anchored { Anchored::Yes } else { Anchored::No };
                 let mut captures = regex.create_captures();
@@ -86,7 +95,7 @@ impl Pattern {
             }
             Engine::Spaces(spaces) => {
                 let found = spaces.find(text, from).filter(|(at, _)| !anchored || *at == from)?;
-                return Some(vec![Some(found)]);
+                return Some(smallvec![Some(found)]);
             }
             Engine::Backtracking(regex) => {
                 let captures = regex.captures_from_pos(text, from).ok()??;
@@ -97,7 +106,7 @@ impl Pattern {
             Engine::Nothing => return None,
         };
         let group = |own: &Vec<usize>| own.iter().find_map(|i| inner.get(*i).copied().flatten());
-        let mut found = vec![inner.first().copied().flatten()];
+        let mut found: Found = smallvec![inner.first().copied().flatten()];
         found.extend(self.groups.iter().map(group));
         Some(found)
     }
@@ -147,6 +156,12 @@ impl Spaces {
         let found = self.behind.search(&Input::new(text).range(begin..).anchored(Anchored::Yes))?;
         Some((found.start(), found.end()))
     }
+}
+
+/// A class of characters, if the pattern is one.
+fn class(parsed: &Parsed) -> Option<Engine> {
+    let texts: Option<Vec<String>> = parsed.alternatives.iter().map(|a| linear(a)).collect();
+    Class::new(&texts?.join("|")).map(|class| Engine::Class(Box::new(class)))
 }
 
 /// One automaton, if no element needs look-around.
@@ -288,6 +303,31 @@ mod tests {
             (r"(unclosed", "(unclosed", vec![]),
         ] {
             assert_eq!(pieces(pattern, text), expected, "{pattern}");
+        }
+    }
+
+    /// The same matches as by an automaton.
+    #[test]
+    fn classes_match_as_automata_do() {
+        let text = "a\u{e9} B\t\n-\u{6f22}\u{5b57}\u{301}\u{3000} \u{1F600}~[x]";
+        for pattern in
+            [r"\s", r"\s+", r"([\p{Han}])", r"[!-/]|[\p{P}]|[~]", r"\p{Mn}", "x", "[^a]+"]
+        {
+            let parsed = pcre::parse(pattern).unwrap();
+            let fast = Pattern::new(pattern);
+            assert!(matches!(fast.engine, Engine::Class(_)), "{pattern}");
+            let slow = Pattern { engine: automaton(&parsed).unwrap(), groups: parsed.groups };
+            let (text, mut at) = (Text::new(text.as_bytes()), 0);
+            while let Some(found) = slow.captures(&text, at, false) {
+                assert_eq!(fast.captures(&text, at, false), Some(found.clone()), "{pattern}");
+                assert_eq!(fast.find(&text, at), found[0], "{pattern}");
+                assert_eq!(fast.captures(&text, at, true), slow.captures(&text, at, true));
+                at = found[0].unwrap().1;
+            }
+            assert_eq!(fast.find(&text, at), None, "{pattern}");
+        }
+        for other in ["ab", r"\s*", r"(a)|b", "(a)b", r"\s+?", "a{2}"] {
+            assert!(!matches!(Pattern::new(other).engine, Engine::Class(_)), "{other}");
         }
     }
 

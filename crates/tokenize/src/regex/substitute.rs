@@ -1,7 +1,8 @@
 //! Replacing what a pattern matches, as `pcre2_substitute` does with a buffer of the size that
 //! OpenVINO Tokenizers gives it.
 
-use super::engine::{Pattern, Text};
+use super::engine::{Found, Pattern, Text};
+use smallvec::smallvec;
 
 /// A pattern and what stands in place of its matches.
 #[derive(Debug)]
@@ -85,11 +86,7 @@ impl Substitution {
     }
 
     /// The match behind one: where that was empty, one that is not may begin at the same place.
-    fn next(
-        &self,
-        text: &Text<'_>,
-        (begin, end): (usize, usize),
-    ) -> Option<Vec<Option<(usize, usize)>>> {
+    fn next(&self, text: &Text<'_>, (begin, end): (usize, usize)) -> Option<Found> {
         let rest = text.get()?.get(end..)?;
         if begin < end {
             return self.find(text, end, false);
@@ -101,17 +98,12 @@ impl Substitution {
         self.find(text, end + step, false)
     }
 
-    fn find(
-        &self,
-        text: &Text<'_>,
-        from: usize,
-        anchored: bool,
-    ) -> Option<Vec<Option<(usize, usize)>>> {
+    fn find(&self, text: &Text<'_>, from: usize, anchored: bool) -> Option<Found> {
         let needs_groups = self.pattern.group_count() > 0;
         if needs_groups || anchored {
             return self.pattern.captures(text, from, anchored);
         }
-        self.pattern.find(text, from).map(|found| vec![Some(found)])
+        self.pattern.find(text, from).map(|found| smallvec![Some(found)])
     }
 }
 

@@ -1,0 +1,92 @@
+//! A pattern that is one class of characters, or a run of them: bytes of ASCII are looked up, and no
+//! automaton is asked for each of them.
+
+use regex_syntax::hir::{Class as Set, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+
+/// A class of characters.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// By each byte: of ASCII whether it is in the class, of others true, since it takes a look.
+    is_worth_a_look: [bool; 256],
+    /// Its characters in ranges that include both ends, sorted.
+    ranges: Vec<(char, char)>,
+    /// Whether a match goes on while characters are of the class.
+    is_run: bool,
+}
+
+impl Class {
+    /// A class, a run of one, or either in a group; of other patterns none.
+    pub(super) fn new(pattern: &str) -> Option<Class> {
+        let hir = regex_syntax::parse(pattern).ok()?;
+        let hir = match hir.kind() {
+            HirKind::Capture(group) => &*group.sub,
+            _ => &hir,
+        };
+        let (hir, is_run) = match hir.kind() {
+            HirKind::Repetition(run) if (run.min, run.max, run.greedy) == (1, None, true) => {
+                (&*run.sub, true)
+            }
+            _ => (hir, false),
+        };
+        let set = characters(hir)?;
+        let ranges: Vec<_> = set.ranges().iter().map(|r| (r.start(), r.end())).collect();
+        let is_in =
+            |byte: u8| ranges.iter().any(|(low, high)| (*low..=*high).contains(&(byte as char)));
+        let is_worth_a_look = std::array::from_fn(|byte| match u8::try_from(byte) {
+            Ok(byte) if byte.is_ascii() => is_in(byte),
+            _ => true,
+        });
+        Some(Class { is_worth_a_look, ranges, is_run })
+    }
+
+    /// The first match that begins at `from` or behind it.
+    pub(super) fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
+        let mut at = from;
+        loop {
+            let rest = text.get(at..)?;
+            at += rest.bytes().position(|byte| self.is_worth_a_look[usize::from(byte)])?;
+            let first = text.get(at..)?.chars().next()?;
+            let end = at + first.len_utf8();
+            if self.contains(first) {
+                return Some((at, if self.is_run { self.end(text, end) } else { end }));
+            }
+            at = end;
+        }
+    }
+
+    /// Where a run ends that goes up to `at`.
+    fn end(&self, text: &str, at: usize) -> usize {
+        let rest = text.get(at..).unwrap_or_default();
+        let other = rest.char_indices().find(|(_, c)| !self.contains(*c));
+        other.map_or(text.len(), |(len, _)| at + len)
+    }
+
+    fn contains(&self, c: char) -> bool {
+        if c.is_ascii() {
+            return self.is_worth_a_look[c as usize];
+        }
+        let behind = self.ranges.partition_point(|(low, _)| *low <= c);
+        behind.checked_sub(1).is_some_and(|at| c <= self.ranges[at].1)
+    }
+}
+
+/// The characters that an expression matches, if it matches one.
+fn characters(hir: &Hir) -> Option<ClassUnicode> {
+    match hir.kind() {
+        HirKind::Class(Set::Unicode(set)) => Some(set.clone()),
+        HirKind::Class(Set::Bytes(set)) => set.to_unicode_class(),
+        HirKind::Literal(literal) => {
+            let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+            let only = chars.next().filter(|_| chars.as_str().is_empty())?;
+            Some(ClassUnicode::new([ClassUnicodeRange::new(only, only)]))
+        }
+        HirKind::Alternation(all) => {
+            let mut union = ClassUnicode::empty();
+            for hir in all {
+                union.union(&characters(hir)?);
+            }
+            Some(union)
+        }
+        _ => None,
+    }
+}
