@@ -338,6 +338,10 @@ pub struct BenchArgs {
     /// List the time of each layer and of each operation type.
     #[arg(long)]
     pub profile: bool,
+    /// Write when each layer ran in one more run, as Trace Events, which ui.perfetto.dev and
+    /// chrome://tracing show.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "streams")]
+    pub trace: Option<PathBuf>,
     /// Flags that several commands share.
     #[command(flatten)]
     pub common: Common,

@@ -7,12 +7,13 @@ use crate::locate;
 use crate::profile::{self, LayerTime, ms};
 use crate::suite::case::Case;
 use crate::table::table;
-use crate::{json, limits, print};
-use anyhow::anyhow;
+use crate::{json, limits, out, print, trace};
+use anyhow::{Result, anyhow};
 use ir::Graph;
 use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -27,6 +28,10 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
     let graph = graph?;
+    if let Some(path) = &args.trace {
+        let declared = Declared::new(&graph, &args.common.shape)?;
+        trace_is_apart(path, &model, args, &declared).or_exit(Exit::Usage)?;
+    }
     let steps = if is_case {
         Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?
     } else {
@@ -59,6 +64,13 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         print::text(measured.text() + &profile::text(&measured.profile, measured.runs()))?;
     }
     Ok(Exit::Good)
+}
+
+/// Refuses to write the trace over a file that is read.
+fn trace_is_apart(trace: &Path, model: &Path, args: &BenchArgs, declared: &Declared) -> Result<()> {
+    let mut read = out::of_model(model).to_vec();
+    read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
+    out::keep_apart(&[trace], &read)
 }
 
 /// What one stream has measured.
@@ -122,7 +134,13 @@ fn stream(
         times.push(time);
     }
     let (span, flops) = ((begin, Instant::now()), session.flops() - flops);
-    Ok(Stream { first, times, laps, span, flops, profile: session.profile() })
+    let profile = session.profile();
+    if let Some(path) = &args.trace {
+        session.start_trace();
+        run(&mut session, steps, None)?;
+        trace::write(path, &args.model, &session.trace()).or_exit(Exit::Input)?;
+    }
+    Ok(Stream { first, times, laps, span, flops, profile })
 }
 
 fn usage(text: &str) -> Failure {

@@ -53,5 +53,6 @@ pub mod symbolic;
 pub mod table;
 pub mod text;
 pub mod top;
+pub mod trace;
 pub mod usage;
 pub mod version;

@@ -87,7 +87,7 @@ fn commands_of_the_tables() {
             wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
         }
     }
-    assert_eq!(count, 40);
+    assert_eq!(count, 41);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -295,6 +295,35 @@ fn bench_tells_the_steps_of_a_case() {
     assert!(sum > 0.0 && sum <= report["p90_ms"].as_f64().unwrap() * 3.0, "{report}");
 }
 
+/// A trace is of one run, whatever the number of those that are timed.
+#[test]
+fn bench_writes_a_trace() {
+    let room = Room::new();
+    let case = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/loop_with_scan");
+    room.irrun(&format!("bench {case} --runs 3 --trace trace.json")).good();
+    let trace = json(&String::from_utf8(room.read("trace.json")).unwrap());
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |name: &str| events.iter().filter(|e| e["name"] == name).collect::<Vec<_>>();
+    let (whole, inner) = (of("Loop"), of("Multiply"));
+    assert!(!whole.is_empty() && inner.len() >= whole.len(), "{trace}");
+    let end = |e: &Value| e["ts"].as_f64().unwrap() + e["dur"].as_f64().unwrap();
+    for event in inner {
+        assert_eq!((&event["ph"], &event["cat"]), (&"X".into(), &"binary".into()));
+        let around = |w: &&&Value| w["ts"].as_f64() <= event["ts"].as_f64() && end(event) <= end(w);
+        assert_eq!(whole.iter().filter(around).count(), 1, "{event} in {trace}");
+        assert!(event["args"]["name"].as_str().unwrap().starts_with("Multiply \""), "{event}");
+    }
+    for (args, said) in [
+        ("--trace ./x.npy -i x:0=x.npy", "x.npy is an input"),
+        ("--trace ./model.bin", "is the weights of the model"),
+        ("--trace t.json --streams 2", "cannot be used with"),
+    ] {
+        let refused = room.irrun(&format!("bench . --runs 1 {args}"));
+        assert_eq!(refused.code, 2, "{}", refused.report());
+        assert!(refused.stderr.contains(said), "{}", refused.report());
+    }
+}
+
 #[test]
 fn bench_json() {
     let room = Room::new();

@@ -42,7 +42,7 @@ pub use kernels::par::Threads;
 pub use kernels::prefer_large_heap;
 pub use limits::{CancellationToken, Limits};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
-pub use memory::profile::StepTime;
+pub use memory::profile::{StepSpan, StepTime};
 pub use options::{Activations, Options};
 pub use plan::describe::{PlanSource, PlanStep, PlanValue};
 pub use plan::{Plan, compile, compile_beside, compile_with};

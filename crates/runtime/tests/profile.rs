@@ -33,6 +33,30 @@ fn layers_of_bodies_have_times_of_their_own() {
     assert!(sum <= wall, "{sum:?} of {wall:?}");
 }
 
+/// The steps of a body lie within those of the layer around it, one behind the other.
+#[test]
+fn a_trace_says_when_each_step_ran() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/loop_with_scan/model.xml");
+    let graph = ir::read(&path).unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+    let input = [Tensor::zeros(F32, &[1, 3]).unwrap()];
+    session.start_profile();
+    session.run(&input).unwrap();
+    assert!(session.trace().is_empty(), "a profile keeps no trace");
+    session.start_trace();
+    session.run(&input).unwrap();
+    let spans = session.trace();
+    let of = |op_type: &str| spans.iter().filter(|s| s.op_type == op_type).collect::<Vec<_>>();
+    let ([whole], inner) = (&of("Loop")[..], of("Multiply")) else { panic!("{spans:?}") };
+    assert_eq!(inner.len(), 5);
+    assert!(inner.iter().all(|span| span.start >= whole.start));
+    assert!(inner.iter().all(|span| span.start + span.time <= whole.start + whole.time));
+    assert!(inner.windows(2).all(|two| two[0].start + two[0].time <= two[1].start));
+    assert!(spans.iter().all(|span| session.profile().iter().any(|step| step.layer == span.layer)));
+}
+
 /// The kernel of a step that waits for its inputs is known once it has run.
 #[test]
 fn kernels_that_are_chosen_late_have_their_names() {

@@ -187,7 +187,9 @@ impl LoadedPlan {
                 let layer = (self.plan.graph.layers(), self.plan.steps[index].layer);
                 let done = (self.plan.labels()[index].as_str(), self.kernel_name(index));
                 let mut profile = resources.profile.borrow_mut();
-                profile.iter_mut().for_each(|profile| profile.record(layer, done, time, before));
+                if let Some(profile) = profile.as_mut() {
+                    profile.record(layer, done, (start, time), before);
+                }
             }
         }
         let output = |v: &ValueId| self.values[*v].clone();

@@ -4,7 +4,7 @@ pub(crate) mod executor;
 pub(crate) mod plan_cache;
 
 use crate::memory::observe::{Observer, Origin};
-use crate::memory::profile::{Profile, StepTime};
+use crate::memory::profile::{Profile, StepSpan, StepTime};
 use crate::memory::resources::Resources;
 use crate::options::Options;
 use crate::plan::Plan;
@@ -282,6 +282,17 @@ impl Session {
     /// Measures the time of each step from now on.
     pub fn start_profile(&mut self) {
         *self.resources.profile.borrow_mut() = Some(Profile::default());
+    }
+
+    /// Measures the time of each step from now on, and keeps when it ran.
+    pub fn start_trace(&mut self) {
+        *self.resources.profile.borrow_mut() = Some(Profile::tracing());
+    }
+
+    /// When each step has run since [`Session::start_trace`], in the order in which they ended: those of
+    /// a body before the layer around them. At most a million are kept.
+    pub fn trace(&self) -> Vec<StepSpan> {
+        self.resources.profile.borrow().as_ref().map(Profile::spans).unwrap_or_default()
     }
 
     /// The times measured so far, of the layers of bodies too, in the order in which they first
