@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations fuzz faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -27,6 +27,22 @@ SEED ?= 2
 COUNT ?= 50
 mutations:
 	MUTATIONS=$(COUNT) MUTATION_SEED=$(SEED) cargo test --workspace --test mutations -- --nocapture
+
+# A fuzz target with libFuzzer and AddressSanitizer for some minutes, from what is kept below fuzz/corpus. What
+# fails is written below fuzz/artifacts, and new inputs below fuzz/target/corpus. Stable Rust takes the flags
+# of the unstable one with RUSTC_BOOTSTRAP. Builds for some 20 minutes at first, in a directory of its own.
+TARGET ?= run
+MINUTES ?= 5
+FUZZ_FLAGS = -Zsanitizer=address -Cpasses=sancov-module \
+	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
+fuzz:
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_FLAGS) --cfg fuzzing" \
+		cargo build --manifest-path fuzz/Cargo.toml --bin $(TARGET) --target $(STATIC)
+	mkdir -p fuzz/artifacts/$(TARGET) fuzz/target/corpus/$(TARGET)
+	fuzz/target/$(STATIC)/debug/$(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=30 \
+		-rss_limit_mb=4096 -artifact_prefix=fuzz/artifacts/$(TARGET)/ -print_final_stats=1 \
+		fuzz/target/corpus/$(TARGET) fuzz/corpus/$(TARGET)
 
 # More kills at more moments than the tests try.
 KILLS ?= 1000

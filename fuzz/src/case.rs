@@ -1,14 +1,25 @@
-//! A `case.json`.
+//! What suites are written in: `case.json` and `irrun.toml`.
 
 use irrun::suite::case::Case;
 use irrun::suite::case_file::CaseFile;
+use irrun::suite::file::SuiteFile;
 use std::path::Path;
 
-/// Any text is a case or an error with a message.
+/// Any text is a case, a suite, or an error with a message. What begins with `{` is a case.
 pub fn case(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let case = CaseFile::parse(text).and_then(|file| Case::of(Path::new("case"), file));
-    if let Err(error) = case {
+    let read = match text.trim_start().starts_with('{') {
+        true => CaseFile::parse(text).and_then(|file| Case::of(Path::new("case"), file)).map(drop),
+        false => SuiteFile::parse(Path::new("irrun.toml"), text).map(|suite| tolerances(&suite)),
+    };
+    if let Err(error) = read {
         assert!(!format!("{error:#}").is_empty());
+    }
+}
+
+/// Every model of a suite that has been read has tolerances.
+fn tolerances(suite: &SuiteFile) {
+    for index in 0..suite.len() {
+        suite.tolerance(suite.entry(index)).unwrap_or_else(|e| panic!("model {index}: {e:#}"));
     }
 }

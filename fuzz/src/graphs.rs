@@ -8,12 +8,14 @@ use super::noise;
 use super::table::{ROWS, Row};
 use infer::{Attrs, Extensions, Fact, PartialShape, PartialValue};
 use ir::ElementType::{self, BF16, Boolean, F16, F32, F64, I8, I32, I64, U1, U8};
-use ir::{Graph, GraphBuilder, Layer, OutputRef, Port, Weights};
+use ir::{Body, Graph, GraphBuilder, Layer, OutputRef, Port, Weights};
 use runtime::Tensor;
 use std::sync::Arc;
 
 /// Elements of the largest value of a tame graph.
 const MOST: usize = 8192;
+/// How many rows of the table operations with bodies, and variables, are as likely as.
+const STRUCTURES: usize = 8;
 /// Types of inputs.
 const TYPES: [ElementType; 16] =
     [F32, F32, F32, F32, F32, F32, F32, F32, F16, BF16, F64, I32, I64, I8, U8, Boolean];
@@ -95,9 +97,9 @@ impl Grown {
 }
 
 /// A graph while it grows.
-struct Growth<'a> {
+pub(super) struct Growth<'a> {
     g: GraphBuilder,
-    c: Choices<'a>,
+    pub(super) c: Choices<'a>,
     wild: bool,
     values: Vec<Value>,
     read: Vec<OutputRef>,
@@ -129,9 +131,11 @@ fn grow(data: &[u8], wild: bool) -> Option<Grown> {
     };
     let count = 2 + growth.c.below(11);
     while growth.kinds.len() < count && !growth.c.is_done() {
-        let row = growth.c.of(ROWS);
         // What an operation that does not work has made is read by nothing.
-        let _ = growth.step(row);
+        let _ = match growth.c.below(ROWS.len() + STRUCTURES) {
+            at if at < ROWS.len() => growth.step(ROWS[at]),
+            _ => growth.structure(),
+        };
     }
     growth.finish()
 }
@@ -163,8 +167,20 @@ impl Growth<'_> {
         let first = taken.first().map_or_else(Fact::unknown, |v| v.fact.clone());
         let attributes: Vec<(&str, String)> =
             attributes.split_whitespace().filter_map(|a| self.attribute(a, &first)).collect();
+        self.add((kind, version), &attributes, &taken, Vec::new(), outputs)
+    }
+
+    /// Adds an operation, unless the graph is tame and it would not run.
+    pub(super) fn add(
+        &mut self,
+        (kind, version): (&'static str, &str),
+        attributes: &[(&str, String)],
+        taken: &[Value],
+        bodies: Vec<Body>,
+        outputs: usize,
+    ) -> Option<()> {
         let facts: Vec<Fact> = taken.iter().map(|v| v.fact.clone()).collect();
-        let found = facts_of((kind, version), &attributes, &facts, outputs);
+        let found = facts_of((kind, version), attributes, &facts, &bodies, outputs);
         let found = match found {
             Some(found) if self.wild || found.iter().all(is_small) => found,
             None if self.wild => vec![Fact::unknown(); outputs],
@@ -174,6 +190,7 @@ impl Growth<'_> {
         let attributes: Vec<(&str, &str)> =
             attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let layer = self.g.layer(kind, version).attributes(&attributes).inputs(&ports);
+        let layer = bodies.into_iter().fold(layer, |layer, body| layer.body(body));
         let made = layer.outputs(found.len());
         self.read.extend(ports);
         self.kinds.push(kind);
@@ -181,6 +198,16 @@ impl Growth<'_> {
         let made = made.into_iter().zip(found).map(|(port, fact)| Value { port, fact });
         self.values.extend(made);
         Some(())
+    }
+
+    /// How many operations there are.
+    pub(super) fn count(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The value that was made last.
+    pub(super) fn last(&self) -> Option<Value> {
+        self.values.last().cloned()
     }
 
     /// Inputs too many, too few, or others.
@@ -256,7 +283,7 @@ impl Growth<'_> {
     }
 
     /// A value that is there already, or a new input: of a rank, and of some types.
-    fn value(&mut self, ranks: &str, is: impl Fn(ElementType) -> bool) -> Option<Value> {
+    pub(super) fn value(&mut self, ranks: &str, is: impl Fn(ElementType) -> bool) -> Option<Value> {
         let ranks = match ranks.split_once('-') {
             Some((low, high)) => low.parse().ok()?..=high.parse().ok()?,
             None => ranks.parse().map_or(1..=4, |rank: usize| rank..=rank),
@@ -283,7 +310,11 @@ impl Growth<'_> {
     }
 
     /// A new input. Some of its sizes are left open.
-    fn parameter(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
+    pub(super) fn parameter(
+        &mut self,
+        element_type: ElementType,
+        sizes: &[usize],
+    ) -> Option<Value> {
         let name = format!("x{}", self.inputs.len());
         if self.wild {
             let dims: Vec<&str> = sizes.iter().map(|_| self.c.of(&DIMS)).collect();
@@ -338,7 +369,7 @@ impl Growth<'_> {
     }
 
     /// A constant of noise.
-    fn constant(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
+    pub(super) fn constant(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
         if sizes.iter().product::<usize>() > 4 * MOST {
             return None;
         }
@@ -348,13 +379,13 @@ impl Growth<'_> {
     }
 
     /// A constant of one number.
-    fn number(&mut self, number: f32, element_type: ElementType) -> Option<Value> {
+    pub(super) fn number(&mut self, number: f32, element_type: ElementType) -> Option<Value> {
         let tensor = Tensor::from_vec(&[], vec![number]).ok()?;
         self.held(&runtime::convert(&tensor, element_type).ok()?)
     }
 
     /// A constant of integers; in a wild graph some of them are others.
-    fn integers(&mut self, sizes: &[usize], mut list: Vec<i64>) -> Option<Value> {
+    pub(super) fn integers(&mut self, sizes: &[usize], mut list: Vec<i64>) -> Option<Value> {
         if self.wild && self.c.once_in(6) && !list.is_empty() {
             let at = self.c.below(list.len());
             list[at] = self.c.of(&NUMBERS);
@@ -452,7 +483,7 @@ impl Growth<'_> {
 }
 
 /// The sizes of a value; 3 where one is not known.
-fn known_sizes(fact: &Fact) -> Vec<usize> {
+pub(super) fn known_sizes(fact: &Fact) -> Vec<usize> {
     let dims = fact.shape.dims().unwrap_or_default();
     dims.iter().map(|dim| dim.size().filter(|size| *size <= MOST).unwrap_or(3)).collect()
 }
@@ -470,6 +501,7 @@ fn facts_of(
     (kind, version): (&str, &str),
     attributes: &[(&str, String)],
     inputs: &[Fact],
+    bodies: &[Body],
     outputs: usize,
 ) -> Option<Vec<Fact>> {
     let data = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -477,6 +509,7 @@ fn facts_of(
         op_type: kind.to_owned(),
         version: version.to_owned(),
         data: data.collect(),
+        bodies: bodies.to_vec(),
         inputs: vec![Port::default(); inputs.len()],
         outputs: vec![Port::default(); outputs],
         ..Layer::default()
@@ -484,6 +517,6 @@ fn facts_of(
     let weights = Arc::new(Weights::default());
     let row = infer::find(kind, version).ok()?;
     let op = (row.parse)(&mut Attrs::new(&layer, &weights)).ok()?;
-    let found = infer::infer_op(&*op, inputs, outputs, &[], &Extensions::default(), None);
+    let found = infer::infer_op(&*op, inputs, outputs, bodies, &Extensions::default(), None);
     found.ok().map(|(facts, _)| facts)
 }

@@ -3,6 +3,7 @@
 //! `make fuzz TARGET=run MINUTES=5` hands them to libFuzzer. `crates/irrun/tests/fuzz_corpus.rs`
 //! includes this file and tries each on what is kept below `fuzz/corpus`, and on some more.
 
+mod bodies;
 mod choices;
 mod graphs;
 mod noise;

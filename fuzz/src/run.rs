@@ -97,7 +97,7 @@ fn has_same_bits(grown: &Grown) -> bool {
     let gelu = any(&["Erf"]) && any(&["Multiply"]);
     let rooted = any(&["ReduceMean"]) && any(&["Sqrt", "Power"]);
     let rows = norms && any(&["Multiply", "Add", "Subtract"]);
-    let layout = convolution && (sums || norms);
+    let layout = (convolution || any(&["Transpose"])) && (sums || norms);
     !(half || attention || quantized || gelu || rooted || rows || layout)
 }
 

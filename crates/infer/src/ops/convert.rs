@@ -76,6 +76,7 @@ mod tests {
             (Input::ints(I64, &[300, 0]), "boolean", "boolean[2] = {1, 0}"),
             (Input::bounds(I64, &[(1, 8)]), "f32", "f32[1] = {?}"),
             (Input::reals(F32, &[2.9, -2.9]), "i32", "i32[2] = {2, -2}"),
+            (Input::reals(F32, &[2.0, 0.5, -0.0, -3.0]), "boolean", "boolean[4] = {1, 1, 0, 1}"),
             (Input::bounds(I64, &[(1, 8), (0, i64::MAX)]), "i32", "i32[2] = {1..8, 0..}"),
         ] {
             case(to).inputs([input]).expect(&[Ok(expected)]);

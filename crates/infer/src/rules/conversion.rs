@@ -28,10 +28,13 @@ pub fn converted(value: &PartialValue, to: ElementType) -> Option<PartialValue> 
         (Elements::Real(v), true) => {
             let bound = |b: f64| if b == f64::INFINITY { Interval::INF } else { f64_to_int(b) };
             let convert = |(lo, hi): &(f64, f64)| {
-                if lo.is_nan() || hi.is_nan() {
-                    Interval::any(to)
-                } else {
-                    in_range(Interval::between(bound(*lo), bound(*hi)), to)
+                match to {
+                    _ if lo.is_nan() || hi.is_nan() => Interval::any(to),
+                    // Nothing is cut off first: 0.5 is true.
+                    ElementType::Boolean if *lo > 0.0 || *hi < 0.0 => Interval::exact(1),
+                    ElementType::Boolean if *lo == 0.0 && *hi == 0.0 => Interval::exact(0),
+                    ElementType::Boolean => Interval::any(to),
+                    _ => in_range(Interval::between(bound(*lo), bound(*hi)), to),
                 }
             };
             PartialValue::ints(to, sizes, v.iter().map(convert).collect())

@@ -98,7 +98,15 @@ impl SuiteFile {
     pub fn read(path: &Path) -> Result<SuiteFile> {
         let shown = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(shown)?;
-        let content = Content::parse(&text).with_context(shown)?;
+        SuiteFile::parse(path, &text)
+    }
+
+    /// Reads the text of a file that lies at a path.
+    ///
+    /// # Errors
+    /// When it is not of its form, with the line.
+    pub fn parse(path: &Path, text: &str) -> Result<SuiteFile> {
+        let content = Content::parse(text).with_context(|| path.display().to_string())?;
         Ok(SuiteFile { path: path.to_owned(), content })
     }
 

@@ -1,0 +1,126 @@
+//! Operations with bodies, and variables.
+
+use super::graphs::{Growth, Value};
+use infer::Fact;
+use ir::{Body, ElementType, Graph, GraphBuilder, OutputRef, PortMap, Role, Slice};
+
+/// Operations of one value in bodies.
+const UNARY: [&str; 6] = ["Relu", "Abs", "Negative", "Tanh", "Exp", "Floor"];
+/// Operations of two values in bodies.
+const BINARY: [&str; 4] = ["Add", "Multiply", "Maximum", "Subtract"];
+
+impl Growth<'_> {
+    /// An If, a Loop, a TensorIterator, or a variable.
+    pub(super) fn structure(&mut self) -> Option<()> {
+        match self.c.below(4) {
+            0 => self.condition(),
+            1 => self.repetition(),
+            2 => self.iterator(),
+            _ => self.variable(),
+        }
+    }
+
+    /// One of two bodies of a value, by a condition that is known or given.
+    fn condition(&mut self) -> Option<()> {
+        let x = self.any_real()?;
+        let condition = match self.c.flag() {
+            true => self.parameter(ElementType::Boolean, &[])?,
+            false => self.constant(ElementType::Boolean, &[])?,
+        };
+        let bodies = [Role::Then, Role::Else].map(|role| {
+            let graph = self.body(x.fact.element_type, 1, 1);
+            let inputs = vec![entry(1, graph.parameters()[0])];
+            let outputs = vec![entry(2, graph.results()[0])];
+            Body { role, graph, inputs, outputs, back_edges: Vec::new() }
+        });
+        self.add(("If", "opset8"), &[], &[condition, x], bodies.to_vec(), 1)
+    }
+
+    /// A body that runs some times on a value that it changes.
+    fn repetition(&mut self) -> Option<()> {
+        let x = self.any_real()?;
+        let times = self.c.below(4) as i64;
+        let (count, always) = (self.integers(&[], vec![times])?, self.truth()?);
+        let graph = self.body(x.fact.element_type, 1, 1);
+        let (parameter, result) = (graph.parameters()[0], graph.results()[0]);
+        let (inputs, outputs) = (vec![entry(2, parameter)], vec![entry(3, result)]);
+        let back_edges = vec![(result as u64, parameter as u64)];
+        let body = Body { role: Role::Body, graph, inputs, outputs, back_edges };
+        self.add(("Loop", "opset5"), &[], &[count, always, x], vec![body], 1)
+    }
+
+    /// A body that goes along an axis of a value, with a state.
+    fn iterator(&mut self) -> Option<()> {
+        let x = self.any_real()?;
+        let mut sizes = super::graphs::known_sizes(&x.fact);
+        let axis = self.c.below(sizes.len());
+        *sizes.get_mut(axis)? = 1;
+        let state = self.constant(x.fact.element_type, &sizes)?;
+        let graph = self.body(x.fact.element_type, 2, 2);
+        let [first, last, stride] = if self.c.flag() { [0, -1, 1] } else { [-1, 0, -1] };
+        let axis = axis as i64;
+        let slice = Some(Slice { axis, start: first, end: last, stride, part_size: 1 });
+        let (ports, results) = (graph.parameters().to_vec(), graph.results().to_vec());
+        let inputs = vec![PortMap { slice, ..entry(0, ports[0]) }, entry(1, ports[1])];
+        let outputs = vec![PortMap { slice, ..entry(2, results[0]) }, entry(3, results[1])];
+        let back_edges = vec![(results[1] as u64, ports[1] as u64)];
+        let body = Body { role: Role::Body, graph, inputs, outputs, back_edges };
+        self.add(("TensorIterator", "opset1"), &[], &[x, state], vec![body], 2)
+    }
+
+    /// A variable that begins as a value, and becomes another of it.
+    fn variable(&mut self) -> Option<()> {
+        let x = self.any_real()?;
+        let id = format!("v{}", self.count());
+        let shape = x.fact.shape.to_string().replace(['[', ']'], "");
+        let declared = [
+            ("variable_id", id.clone()),
+            ("variable_type", x.fact.element_type.name().to_owned()),
+            ("variable_shape", shape),
+        ];
+        self.add(("ReadValue", "opset6"), &declared, std::slice::from_ref(&x), Vec::new(), 1)?;
+        let held = self.last()?;
+        let numpy = [("auto_broadcast", "numpy".to_owned())];
+        let kind = self.c.of(&BINARY);
+        self.add((kind, "opset1"), &numpy, &[held, x], Vec::new(), 1)?;
+        let next = self.last()?;
+        self.add(("Assign", "opset6"), &[("variable_id", id)], &[next], Vec::new(), 1)
+    }
+
+    /// A value in f32 or f16 that is there already, or a new one.
+    fn any_real(&mut self) -> Option<Value> {
+        self.value("1-3", |t| matches!(t, ElementType::F32 | ElementType::F16))
+    }
+
+    fn truth(&mut self) -> Option<Value> {
+        let fact = Fact::new(ElementType::Boolean, infer::PartialShape::scalar());
+        self.number(1.0, fact.element_type)
+    }
+
+    /// A body: a chain of operations that begins with its first input, for each result.
+    fn body(&mut self, element_type: ElementType, inputs: usize, results: usize) -> Graph {
+        let mut g = GraphBuilder::new("");
+        let ports: Vec<OutputRef> =
+            (0..inputs).map(|i| g.parameter(&format!("p{i}"), element_type, "...")).collect();
+        for result in 0..results {
+            let mut y = ports[0];
+            for _ in 0..1 + self.c.below(3) {
+                let other = ports[self.c.below(inputs)];
+                y = match self.c.flag() {
+                    true => g.layer(self.c.of(&BINARY), "opset1").inputs(&[y, other]).output(),
+                    false => g.layer(self.c.of(&UNARY), "opset1").inputs(&[y]).output(),
+                };
+            }
+            // All of its inputs are read.
+            let last = ports[inputs - 1];
+            let y = g.layer("Add", "opset1").inputs(&[y, last]).output();
+            g.result(&format!("r{result}"), y);
+        }
+        g.finish().unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+}
+
+/// A port of a layer and a layer of its body, whose ids are their positions.
+fn entry(external_port: i64, layer: usize) -> PortMap {
+    PortMap { external_port, internal_layer: layer as u64, ..PortMap::default() }
+}
