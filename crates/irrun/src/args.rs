@@ -264,6 +264,9 @@ pub struct TestArgs {
     /// With --record: an input, as for running.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE", requires = "record")]
     pub input: Vec<OsString>,
+    /// With --record: how pictures are read.
+    #[command(flatten)]
+    pub media: PictureArgs,
     /// With --record: how far outputs may be from what is recorded; 1e-4 and 1e-5 for real numbers
     /// without it.
     #[command(flatten)]

@@ -184,7 +184,7 @@ fn middle(mut times: Vec<Duration>) -> Option<Duration> {
 /// The inputs that are given, and made up ones for a model of static shapes.
 fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
     let declared = Declared::new(graph, &args.common.shape)?;
-    if !args.input.is_empty() {
+    if !args.input.is_empty() || !args.media.is_empty() {
         return bind::read_inputs(&args.given(), &declared);
     }
     let each = declared.ports.iter().zip(&declared.types).zip(&declared.shapes);

@@ -75,6 +75,9 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--pc", "--dumpProfile"], "the time of each layer is --profile"),
     (&["--load-inputs", "--loadInputs", "--inputs"], "inputs are --input NAME=FILE"),
     (&["--save-outputs", "--exportOutput", "--outputs"], "outputs are --output NAME=FILE"),
+    (&["--mean_values", "--mean-values"], "means of the channels of a picture are --mean M,M,M"),
+    (&["--scale_values", "--scale-values"], "what a picture is divided by is --scale S,S,S"),
+    (&["--reverse_input_channels"], "blue, green, red of a picture are --channels bgr"),
     (&["--input-shapes", "--shapes", "--data_shape"], "shapes are --shape 'NAME[1,3,224,224]'"),
 ];
 

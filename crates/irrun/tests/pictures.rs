@@ -264,6 +264,8 @@ fn a_benchmark_takes_pictures() {
     let room = Room::identity("f32", "1,3,4,4");
     room.write("x.png", &png(colours()));
     room.irrun("bench model.xml -i x.png --scale 255 --runs 1").good();
+    let refused = room.irrun("bench model.xml --scale 255 --runs 1");
+    assert_eq!(refused.code, 2, "{}", refused.report());
 }
 
 /// What cannot be meant, or is damaged, is told.

@@ -221,3 +221,27 @@ fn what_is_wrong_with_a_suite_file_is_said() {
     }
     says(&room, "test x.npy", 2, &["x.npy is a file", "or a suite file such as irrun.toml"]);
 }
+
+/// Pictures of a suite file and of a recorded case are read as the flags say.
+#[test]
+fn pictures_of_suites_and_cases() {
+    let room = Room::identity("f32", "1,3,1,1");
+    let pixel = image::RgbImage::from_pixel(2, 2, image::Rgb([10, 20, 30]));
+    pixel.save(room.path("x.png")).unwrap();
+    room.write("golden.npy", &npy("<f4", false, "(1, 3, 1, 1)", &f32s(&[7.25, 4.5, 2.0])));
+    let list = |keys: &str| {
+        let model =
+            "[[model]]\npath = \"model.xml\"\ninput = [\"x.png\"]\nexpect = \"golden.npy\"\n";
+        room.write("irrun.toml", format!("{model}{keys}").as_bytes());
+    };
+    list("mean = [1, 2, 2.0]\nscale = 4\nchannels = \"bgr\"\n");
+    says(&room, "test irrun.toml", 0, &["1 passed"]);
+    list("mean = [1, 2, 2.0]\nscale = 4\n");
+    says(&room, "test irrun.toml", 1, &["1 failed"]);
+    list("channels = \"brg\"\n");
+    says(&room, "test irrun.toml", 2, &["brg"]);
+    let flags = "--mean 1,2,2 --scale 4 --channels bgr";
+    room.irrun(&format!("test model.xml --record case -i x.png {flags}")).good();
+    assert!(room.read("case/input_0.npy").ends_with(&f32s(&[7.25, 4.5, 2.0])));
+    says(&room, "test case --mean 1", 2, &["are for --record; a suite file has keys for them"]);
+}

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 /// The flags.
 #[derive(Debug, Default, Args)]
 pub struct DrawArgs {
-    /// Draw what a detector has found on its input picture: the boxes of an output of the form
-    /// [1,1,N,7], as DetectionOutput gives it.
+    /// Draw what a detector has found on its input picture: the boxes of an output of the shape
+    /// 1,1,N,7, as DetectionOutput gives it.
     #[arg(long, value_name = "FILE.png")]
     pub draw: Option<PathBuf>,
     /// Least confidence of the boxes that are drawn.

@@ -10,6 +10,8 @@ use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, Lum
 use infer::PartialShape;
 use ir::ElementType;
 use runtime::Tensor;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::io::Cursor;
 
 /// How pictures become inputs.
@@ -54,7 +56,8 @@ impl PictureArgs {
 }
 
 /// The order of channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Channels {
     /// Red, green, blue.
     Rgb,
@@ -62,23 +65,42 @@ pub enum Channels {
     Bgr,
 }
 
+/// What a flag with numbers takes.
+const WANTED: &str = "give a number, or one for each channel, such as 123.7,116.3,103.5";
+
 /// A number for each channel, or one for all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerChannel(Vec<f32>);
 
 impl PerChannel {
+    /// Numbers that are there already.
+    ///
+    /// # Errors
+    /// When there is none, or one is not finite.
+    pub fn of_numbers(numbers: Vec<f32>) -> Result<PerChannel, String> {
+        match !numbers.is_empty() && numbers.iter().all(|number| number.is_finite()) {
+            true => Ok(PerChannel(numbers)),
+            false => Err(WANTED.to_owned()),
+        }
+    }
+
     fn parse(text: &str) -> Result<PerChannel, String> {
-        let number = |part: &str| part.trim().parse().ok().filter(|v: &f32| v.is_finite());
-        let numbers: Option<Vec<f32>> = text.split(',').map(number).collect();
-        let wanted = || "give a number, or one for each channel, such as 123.7,116.3,103.5";
-        Ok(PerChannel(numbers.ok_or_else(wanted)?))
+        let numbers = text.split(',').map(|part| part.trim().parse().ok()).collect();
+        Option::ok_or_else(numbers, || WANTED.to_owned()).and_then(PerChannel::of_numbers)
     }
 
     fn divisors(text: &str) -> Result<PerChannel, String> {
-        let numbers = PerChannel::parse(text)?;
-        match numbers.0.contains(&0.0) {
+        PerChannel::parse(text)?.without_zero()
+    }
+
+    /// Refuses 0 among them.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn without_zero(self) -> Result<PerChannel, String> {
+        match self.0.contains(&0.0) {
             true => Err("0 divides nothing".to_owned()),
-            false => Ok(numbers),
+            false => Ok(self),
         }
     }
 

@@ -8,7 +8,6 @@ use crate::bind::{self, Declared, Given, Port};
 use crate::compare::compare;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::{ExpectArgs, Expected};
-use crate::media::picture::PictureArgs;
 use crate::random::{self, RandomArgs};
 use crate::{locate, run};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -50,7 +49,7 @@ impl Entry<'_> {
         let Model { input, text, shape, seed, range, cast, .. } = self.entry;
         let declared = Declared::new(graph, shape)?;
         let files: Vec<_> = input.iter().map(|arg| self.argument(arg, &declared.ports)).collect();
-        let media = PictureArgs::default();
+        let media = self.entry.pictures().or_exit(Exit::Usage)?;
         let given = Given { files: &files, texts: text, cast: *cast, media: &media };
         let mut given = bind::given_inputs(&given, &declared)?;
         if let Some(seed) = *seed {

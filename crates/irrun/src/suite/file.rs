@@ -1,6 +1,7 @@
 //! `irrun.toml`: a suite of models, as it is written (`docs/formats.md`, `docs/schema/suite.json`).
 
 use crate::compare::tolerance::{Bound, ToleranceArgs};
+use crate::media::picture::{Channels, PerChannel, PictureArgs};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,12 +60,38 @@ pub struct Model {
     /// Whether inputs of another type than the model takes are converted.
     #[serde(default)]
     pub cast: bool,
+    /// What is subtracted from the values of a picture: a number, or one for each channel.
+    mean: Option<Numbers>,
+    /// What they are divided by then.
+    scale: Option<Numbers>,
+    /// The order in which the input takes the channels of a picture.
+    channels: Option<Channels>,
     /// The goldens, as `--expect` takes them: an archive, an array or a directory of arrays.
     pub expect: Option<PathBuf>,
     /// The relative tolerance: a number, or a list such as `["1e-4", "logits:1e-3"]`.
     rtol: Option<Bounds>,
     /// The absolute tolerance.
     atol: Option<Bounds>,
+}
+
+/// Numbers as `--mean` takes them.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "give a number, or a list such as [123.7, 116.3, 103.5]")]
+enum Numbers {
+    /// Of all channels.
+    One(f32),
+    /// Of each.
+    Each(Vec<f32>),
+}
+
+impl Numbers {
+    fn per_channel(&self) -> Result<PerChannel> {
+        let numbers = match self {
+            Numbers::One(number) => vec![*number],
+            Numbers::Each(numbers) => numbers.clone(),
+        };
+        PerChannel::of_numbers(numbers).map_err(|message| anyhow!(message))
+    }
 }
 
 /// Tolerances as `--rtol` takes them.
@@ -163,7 +190,9 @@ impl Content {
             );
         }
         for model in &content.models {
-            content.tolerance(model).with_context(|| format!("model \"{}\"", model.name))?;
+            let whose = || format!("model \"{}\"", model.name);
+            content.tolerance(model).with_context(whose)?;
+            model.pictures().with_context(whose)?;
         }
         Ok(content)
     }
@@ -180,6 +209,19 @@ impl Content {
 }
 
 impl Model {
+    /// How its pictures are read.
+    ///
+    /// # Errors
+    /// When a number is none, which no file has that has been read.
+    pub fn pictures(&self) -> Result<PictureArgs> {
+        let numbers =
+            |numbers: &Option<Numbers>| numbers.as_ref().map(Numbers::per_channel).transpose();
+        let scale = numbers(&self.scale).context("scale")?.map(PerChannel::without_zero);
+        let scale = scale.transpose().map_err(|message| anyhow!("scale: {message}"))?;
+        let mean = numbers(&self.mean).context("mean")?;
+        Ok(PictureArgs { mean, scale, channels: self.channels })
+    }
+
     /// Whether it is compared with arrays.
     pub fn has_goldens(&self) -> bool {
         self.expect.is_some()
@@ -205,6 +247,10 @@ mod tests {
         assert!(said.contains("give a number from 0 on, or NAME:NUMBER"), "{said}");
         let twice = "[[model]]\npath = \"a.xml\"\n[[model]]\npath = \"a.xml\"\n";
         assert!(error(twice).contains("two models are called \"a\""));
+        let scale = "[[model]]\npath = \"a.xml\"\nscale = [1, 0]\n";
+        assert!(error(scale).contains("model \"a\": scale: 0 divides nothing"));
+        let mean = "[[model]]\npath = \"a.xml\"\nmean = []\n";
+        assert!(error(mean).contains("mean: give a number, or one for each channel"));
         let range = "[[model]]\npath = \"a.xml\"\nrange = [\"x=0:1\"]\n";
         assert!(error(range).contains("give a seed too"));
     }

@@ -15,7 +15,7 @@ pub mod test;
 use crate::args::TestArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::{hint, json, limits, out, print};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use digests::DigestFiles;
 use outcome::{Outcome, Report, Tested};
 use rayon::prelude::*;
@@ -42,6 +42,12 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     };
     if let Some(dir) = &args.record {
         return record::record(args, dir, &options);
+    }
+    if !args.media.is_empty() {
+        let error = anyhow!(
+            "--mean, --scale and --channels are for --record; a suite file has keys for them"
+        );
+        return Err(Failure { exit: Exit::Usage, error });
     }
     let targets = target::all(args).or_exit(Exit::Usage)?;
     let suite = Suite { args, options };

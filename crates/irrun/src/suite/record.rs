@@ -4,7 +4,6 @@ use crate::args::TestArgs;
 use crate::bind::{self, Declared, Given, Port};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
-use crate::media::picture::PictureArgs;
 use crate::text::plural;
 use crate::{npy, out, print, run};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -56,8 +55,7 @@ pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Fa
     let model = locate::model_file(model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &[])?;
-    let media = PictureArgs::default();
-    let given = Given { files: &args.input, texts: &[], cast: false, media: &media };
+    let given = Given { files: &args.input, texts: &[], cast: false, media: &args.media };
     let inputs = bind::read_inputs(&given, &declared)?;
     let plan = run::plan(&graph, &inputs, &[], options)?;
     let threads = std::sync::Arc::new(run::threads(args.threads));
