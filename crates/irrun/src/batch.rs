@@ -5,7 +5,8 @@ use crate::bind::{self, Declared, Given, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::media::Kind;
 use crate::media::picture::PictureArgs;
-use crate::run::{self, OutputReport};
+use crate::report::{self, OutputReport};
+use crate::run;
 use crate::text::plural;
 use crate::top::Top;
 use crate::{json, limits, locate, npy, npz, out, print};
@@ -232,6 +233,7 @@ impl<'a> Batch<'a> {
             targets.iter().flatten().map(|target| target.path().as_path()).collect();
         let mut read = out::of_model(&self.model).to_vec();
         read.extend(files.iter().map(|file| ("an input", file.clone())));
+        read.extend(self.args.top.labels.iter().map(|file| ("the labels", file.clone())));
         out::keep_apart(&written, &read)?;
         Ok(targets)
     }
@@ -268,7 +270,7 @@ impl<'a> Batch<'a> {
         if !self.args.output.is_empty() && !self.top.is_wanted() {
             return Ok(());
         }
-        let text = run::text(&self.ports, outputs, &self.top);
+        let text = report::text(&self.ports, outputs, &self.top);
         print::text(format_args!("{}\n{text}", file.display()))
     }
 
@@ -281,7 +283,7 @@ impl<'a> Batch<'a> {
         let file = file.display().to_string();
         match outputs {
             Ok(outputs) => {
-                let outputs = run::report_outputs(&self.ports, &outputs, targets, &self.top);
+                let outputs = report::outputs(&self.ports, &outputs, targets, &self.top);
                 FileReport { file, outputs, error: None }
             }
             Err(error) => FileReport { file, outputs: Vec::new(), error: Some(error) },

@@ -5,7 +5,7 @@
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;
 use crate::suite::{case_file, file, outcome};
-use crate::{batch, bench, check, diff, generate, inspect, operations, print, run};
+use crate::{batch, bench, check, diff, generate, inspect, operations, print};
 use ir::Diagnostics;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
@@ -82,7 +82,7 @@ pub const SCHEMAS: &[Named] = &[
     ("generate", report::<generate::Report>),
     ("inspect", report::<inspect::Report<'static>>),
     ("ops", report::<operations::Report>),
-    ("run", report::<run::Report>),
+    ("run", report::<crate::report::Report>),
     ("suite", of::<file::Content>),
     ("test", report::<outcome::Report>),
 ];

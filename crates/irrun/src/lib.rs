@@ -38,6 +38,7 @@ pub mod profile;
 pub mod random;
 pub mod ranges;
 pub mod reduce;
+pub mod report;
 pub mod repro;
 pub mod run;
 pub mod safetensors;

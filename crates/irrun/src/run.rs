@@ -8,19 +8,18 @@ use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::Expected;
 use crate::locate;
+use crate::look::dump::Dump;
 use crate::look::{Look, steps};
 use crate::media::boxes::{self, Canvas};
-use crate::profile::LayerTime;
-use crate::summary::{self, Statistics, finite, own_digits};
+use crate::report::{self, Report};
+use crate::summary;
 use crate::text::plural;
-use crate::top::{Top, TopRow};
+use crate::top::Top;
 use crate::{json, limits, npy, npz, out, print, profile, random, state};
 use anyhow::{Context, Result, anyhow};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
-use runtime::{Options, Plan, Session, Tensor, Threads};
-use schemars::JsonSchema;
-use serde::Serialize;
+use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,103 +34,231 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // They begin while the model is read.
     threads.start();
     // The process ends with the run: the system takes back the memory as a whole.
-    let model = locate::model_file(model);
-    let graph = ManuallyDrop::new(ir::read(&model).or_exit(Exit::Model)?);
-    if let Some(path) = &args.save_state {
-        state::can_be_saved(path, &graph)?;
-    }
-    let declared = Declared::new(&graph, &args.common.shape)?;
-    let ports = bind::outputs(&graph);
-    let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
-    if args.common.json && targets.iter().any(|target| out::is_standard_output(target.path())) {
-        let error = anyhow!("--json prints on standard output; write the output to a file");
-        return Err(Failure { exit: Exit::Usage, error });
-    }
-    let expected = Expected::open(&args.expect, &ports, args.look.compare_steps.is_some())?;
-    let files = bind::input_files(&args.input, &declared);
-    let canvas = Canvas::new(&args.draw, files).or_exit(Exit::Usage)?;
-    let top = Top::new(&args.top, canvas.is_some(), &graph)?;
-    let look = Look::new(&args.look, &args.expect.tolerance, &graph)?;
-    let mut given = bind::given_inputs(&args.given(), &declared)?;
-    random::fill(&args.random, &mut given, &declared)?;
-    let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;
-    files_are_apart(args, &model, (&declared, &ports), &targets).or_exit(Exit::Usage)?;
-    let values = match &args.state {
-        Some(path) => state::load(path, &graph)?,
-        None => Vec::new(),
-    };
-    let options = Options { runs_once: true, ..options(args) };
-    let plan = plan(&graph, &tensors, &values, &options)?;
-    if args.explain {
-        let did_nothing = |line: &str| line.starts_with("pass ") && line.ends_with(": 0");
-        let mut lines = plan.explain();
-        lines.retain(|line| !did_nothing(line));
-        if lines.is_empty() {
-            print::note("nothing is computed: the outputs are parts of the inputs");
-        }
-        lines.iter().for_each(print::note);
-    }
-    let mut session = ManuallyDrop::new(plan.session_on(threads));
-    for (id, value) in values {
-        session.set_variable(&id, value).or_exit(Exit::Input)?;
-    }
-    if args.profile {
-        session.start_profile();
-    }
+    let job = ManuallyDrop::new(Job::read(args, locate::model_file(model))?);
+    let expected = Expected::open(&args.expect, &job.ports, args.look.compare_steps.is_some())?;
+    let look = Look::new(&args.look, &args.expect.tolerance, &job.graph)?;
+    let inputs = job.inputs()?;
+    let mut session = ManuallyDrop::new(job.session(&inputs, threads)?);
     let (outputs, look) = match args.look.is_empty() {
-        true => (session.run(&tensors), look),
-        false => session.run_observed(&tensors, look),
+        true => (session.run(&inputs), look),
+        false => session.run_observed(&inputs, look),
     };
     let outputs = outputs.or_exit(Exit::Running)?;
-    let found = look.steps.map(|steps| steps.found(&graph)).transpose().or_exit(Exit::Input)?;
-    let dumped = look.dump.as_ref().map_or(&[][..], |dump| dump.arrays());
-    for path in args.look.written() {
-        npz::write(path, dumped).or_exit(Exit::Input)?;
+    let written = job.write(&outputs, look)?;
+    let sums = job.sums(&inputs)?;
+    let compared = expected.compare(&outputs, &job.ports, &args.expect, &sums)?;
+    let variables = job.variables(&session)?;
+    let results = Results { outputs, written, compared, variables, profile: session.profile() };
+    match args.common.json {
+        true => job.print_json(results),
+        false => job.print_text(&results),
     }
-    write(&targets, &ports, &outputs)?;
-    tell_of_nans("", &ports, &outputs);
-    let name = |label| top.label(label).map(str::to_owned);
-    let boxes =
-        canvas.map(|canvas| canvas.draw(&outputs, name)).transpose().or_exit(Exit::Input)?;
-    let sums = match args.expect.tol {
-        Some(_) => cost::longest_sums(
-            &graph,
-            &infer::propagate(&graph, &self::given(&tensors, &[])).or_exit(Exit::Model)?,
-        ),
-        None => Vec::new(),
-    };
-    let compared = expected.compare(&outputs, &ports, &args.expect, &sums)?;
-    let agrees = found.as_ref().is_none_or(|found| found.first.is_none());
-    let agrees = agrees && compared.iter().all(|c| c.ok);
-    let exit = if agrees { Exit::Good } else { Exit::Failed };
-    let variables = match args.save_state.is_some() || args.common.json {
-        true => session.variables().or_exit(Exit::Running)?,
-        false => Vec::new(),
-    };
-    if let Some(path) = &args.save_state {
-        state::save(path, &variables)?;
+}
+
+/// A model that is run once, and what the flags say about it.
+struct Job<'a> {
+    args: &'a RunArgs,
+    model: PathBuf,
+    graph: Graph,
+    declared: Declared,
+    ports: Vec<Port>,
+    /// Where outputs go.
+    targets: Vec<Target>,
+    /// The picture that boxes are drawn on.
+    canvas: Option<Canvas>,
+    top: Top,
+}
+
+/// What came of a run beside its outputs.
+struct Written {
+    /// The first layer that differs from the reference.
+    steps: Option<steps::Found>,
+    /// The values of layers.
+    dump: Option<Dump>,
+    /// What was drawn.
+    boxes: Option<Vec<boxes::Found>>,
+}
+
+impl Written {
+    fn dumped(&self) -> &[(String, Tensor)] {
+        self.dump.as_ref().map_or(&[], |dump| dump.arrays())
     }
-    if args.common.json {
-        let mut report = report(&ports, &outputs, (&targets, &top), (&session, &variables));
-        report.expected = compared;
-        report.steps = found;
-        report.boxes = boxes;
-        json::print(&report)?;
-        return Ok(exit);
+}
+
+/// All that a run gives.
+struct Results {
+    outputs: Vec<Tensor>,
+    written: Written,
+    compared: Vec<Comparison>,
+    variables: Vec<(String, Tensor)>,
+    profile: Vec<StepTime>,
+}
+
+impl Results {
+    /// Whether what is compared agrees.
+    fn exit(&self) -> Exit {
+        let agrees = self.written.steps.as_ref().is_none_or(|found| found.first.is_none());
+        match agrees && self.compared.iter().all(|c| c.ok) {
+            true => Exit::Good,
+            false => Exit::Failed,
+        }
     }
-    if !compared.is_empty() {
-        print::text(show::text(&compared, ["got", "expected"], compared.len()))?;
-    } else if let Some(found) = &found {
-        print::text(steps::text(found))?;
-    } else if !dumped.is_empty() && args.look.written().next().is_none() {
-        print::text(summary::text("value", numbered(dumped)))?;
-    } else if let Some(boxes) = boxes.filter(|_| !top.is_wanted()) {
-        print::text(boxes::text(&boxes))?;
-    } else if targets.is_empty() || top.is_wanted() {
-        print::text(text(&ports, &outputs, &top))?;
+}
+
+impl<'a> Job<'a> {
+    /// Reads the model and checks the flags by it.
+    fn read(args: &'a RunArgs, model: PathBuf) -> Result<Job<'a>, Failure> {
+        let graph = ir::read(&model).or_exit(Exit::Model)?;
+        if let Some(path) = &args.save_state {
+            state::can_be_saved(path, &graph)?;
+        }
+        let declared = Declared::new(&graph, &args.common.shape)?;
+        let ports = bind::outputs(&graph);
+        let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
+        if args.common.json && targets.iter().any(|target| out::is_standard_output(target.path())) {
+            let error = anyhow!("--json prints on standard output; write the output to a file");
+            return Err(Failure { exit: Exit::Usage, error });
+        }
+        let files = bind::input_files(&args.input, &declared);
+        let canvas = Canvas::new(&args.draw, files).or_exit(Exit::Usage)?;
+        let top = Top::new(&args.top, canvas.is_some(), &graph)?;
+        Ok(Job { args, model, graph, declared, ports, targets, canvas, top })
     }
-    print::text(profile::text(&session.profile(), 1))?;
-    Ok(exit)
+
+    /// The inputs, given or random.
+    fn inputs(&self) -> Result<Vec<Tensor>, Failure> {
+        let mut given = bind::given_inputs(&self.args.given(), &self.declared)?;
+        random::fill(&self.args.random, &mut given, &self.declared)?;
+        let inputs = bind::complete(given, &self.declared).or_exit(Exit::Usage)?;
+        self.files_are_apart().or_exit(Exit::Usage)?;
+        Ok(inputs)
+    }
+
+    /// Whether no file is written twice or is one of those that are read. Only `--save-state` may
+    /// write what `--state` reads, to go on from there.
+    fn files_are_apart(&self) -> Result<()> {
+        let args = self.args;
+        let mut written: Vec<&Path> = self.targets.iter().map(|t| t.path().as_path()).collect();
+        written.extend(args.save_state.as_deref());
+        written.extend(args.look.written().map(PathBuf::as_path));
+        written.extend(args.random.save_inputs.as_deref());
+        written.extend(args.draw.draw.as_deref());
+        if written.is_empty() {
+            return Ok(());
+        }
+        let mut read = out::of_model(&self.model).to_vec();
+        let inputs = bind::input_files(&args.input, &self.declared);
+        read.extend(inputs.map(|file| ("an input", file)));
+        let expected = Expected::files(&args.expect, &self.ports);
+        read.extend(expected.map(|file| ("what is expected", file)));
+        read.extend(args.top.labels.iter().map(|file| ("the labels", file.clone())));
+        let goes_on = |state: &&PathBuf| {
+            args.save_state.as_ref().is_some_and(|saved| out::is_same(saved, state))
+        };
+        let state = args.state.as_ref().filter(|state| !goes_on(state));
+        read.extend(state.map(|file| ("the state", file.clone())));
+        out::keep_apart(&written, &read)
+    }
+
+    /// Plans the model for its inputs.
+    fn session(&self, inputs: &[Tensor], threads: Arc<Threads>) -> Result<Session, Failure> {
+        let values = match &self.args.state {
+            Some(path) => state::load(path, &self.graph)?,
+            None => Vec::new(),
+        };
+        let options = Options { runs_once: true, ..options(self.args) };
+        let plan = plan(&self.graph, inputs, &values, &options)?;
+        if self.args.explain {
+            tell_plan(&plan);
+        }
+        let mut session = plan.session_on(threads);
+        for (id, value) in values {
+            session.set_variable(&id, value).or_exit(Exit::Input)?;
+        }
+        if self.args.profile {
+            session.start_profile();
+        }
+        Ok(session)
+    }
+
+    /// Writes the outputs, the values of layers and the boxes.
+    fn write(&self, outputs: &[Tensor], look: Look) -> Result<Written, Failure> {
+        let steps = look.steps.map(|steps| steps.found(&self.graph)).transpose();
+        let steps = steps.or_exit(Exit::Input)?;
+        let mut written = Written { steps, dump: look.dump, boxes: None };
+        for path in self.args.look.written() {
+            npz::write(path, written.dumped()).or_exit(Exit::Input)?;
+        }
+        write(&self.targets, &self.ports, outputs)?;
+        tell_of_nans("", &self.ports, outputs);
+        let name = |label| self.top.label(label).map(str::to_owned);
+        let drawn = self.canvas.as_ref().map(|canvas| canvas.draw(outputs, name));
+        written.boxes = drawn.transpose().or_exit(Exit::Input)?;
+        Ok(written)
+    }
+
+    /// The terms that are added up on the longest way to each output, if `--tol auto` asks for them.
+    fn sums(&self, inputs: &[Tensor]) -> Result<Vec<u64>, Failure> {
+        if self.args.expect.tol.is_none() {
+            return Ok(Vec::new());
+        }
+        let facts = infer::propagate(&self.graph, &given(inputs, &[])).or_exit(Exit::Model)?;
+        Ok(cost::longest_sums(&self.graph, &facts))
+    }
+
+    /// The variables after the run, where they are printed or saved.
+    fn variables(&self, session: &Session) -> Result<Vec<(String, Tensor)>, Failure> {
+        let variables = match self.args.save_state.is_some() || self.args.common.json {
+            true => session.variables().or_exit(Exit::Running)?,
+            false => Vec::new(),
+        };
+        if let Some(path) = &self.args.save_state {
+            state::save(path, &variables)?;
+        }
+        Ok(variables)
+    }
+
+    fn print_json(&self, results: Results) -> Result<Exit, Failure> {
+        let exit = results.exit();
+        json::print(&Report {
+            outputs: report::outputs(&self.ports, &results.outputs, &self.targets, &self.top),
+            variables: report::variables(&results.variables),
+            layers: profile::report(&results.profile, 1),
+            expected: results.compared,
+            steps: results.written.steps,
+            boxes: results.written.boxes,
+        })?;
+        Ok(exit)
+    }
+
+    fn print_text(&self, results: &Results) -> Result<Exit, Failure> {
+        let Results { outputs, written, compared, .. } = results;
+        let dumped = written.dumped();
+        if !compared.is_empty() {
+            print::text(show::text(compared, ["got", "expected"], compared.len()))?;
+        } else if let Some(found) = &written.steps {
+            print::text(steps::text(found))?;
+        } else if !dumped.is_empty() && self.args.look.written().next().is_none() {
+            print::text(summary::text("value", report::numbered(dumped)))?;
+        } else if let Some(boxes) = written.boxes.as_ref().filter(|_| !self.top.is_wanted()) {
+            print::text(boxes::text(boxes))?;
+        } else if self.targets.is_empty() || self.top.is_wanted() {
+            print::text(report::text(&self.ports, outputs, &self.top))?;
+        }
+        print::text(profile::text(&results.profile, 1))?;
+        Ok(results.exit())
+    }
+}
+
+/// Prints the steps of a plan, and the passes that did something.
+fn tell_plan(plan: &Plan) {
+    let did_nothing = |line: &str| line.starts_with("pass ") && line.ends_with(": 0");
+    let mut lines = plan.explain();
+    lines.retain(|line| !did_nothing(line));
+    if lines.is_empty() {
+        print::note("nothing is computed: the outputs are parts of the inputs");
+    }
+    lines.iter().for_each(print::note);
 }
 
 /// How the flags want a model planned.
@@ -143,33 +270,6 @@ pub fn options(args: &RunArgs) -> Options {
         limits: limits::of_run(),
         ..Options::default()
     }
-}
-
-/// Whether no file is written twice or is one of those that are read. Only `--save-state` may write
-/// what `--state` reads, to go on from there.
-fn files_are_apart(
-    args: &RunArgs,
-    model: &Path,
-    (declared, ports): (&Declared, &[Port]),
-    targets: &[Target],
-) -> Result<()> {
-    let mut written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
-    written.extend(args.save_state.as_deref());
-    written.extend(args.look.written().map(PathBuf::as_path));
-    written.extend(args.random.save_inputs.as_deref());
-    written.extend(args.draw.draw.as_deref());
-    if written.is_empty() {
-        return Ok(());
-    }
-    let mut read = out::of_model(model).to_vec();
-    read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
-    let expected = Expected::files(&args.expect, ports);
-    read.extend(expected.map(|file| ("what is expected", file)));
-    let goes_on =
-        |state: &&PathBuf| args.save_state.as_ref().is_some_and(|saved| out::is_same(saved, state));
-    let state = args.state.as_ref().filter(|state| !goes_on(state));
-    read.extend(state.map(|file| ("the state", file.clone())));
-    out::keep_apart(&written, &read)
 }
 
 /// A plan for inputs that are there: every shape that follows from theirs is static.
@@ -249,145 +349,4 @@ fn count_nans(tensor: &Tensor) -> usize {
     let wide = runtime::convert(tensor, ElementType::F64);
     let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
     values.iter().filter(|value| value.is_nan()).count()
-}
-
-/// Outputs for people: the largest values, the strings themselves, or a summary.
-pub fn text(ports: &[Port], outputs: &[Tensor], top: &Top) -> String {
-    if top.is_wanted() {
-        return top.text(named(ports, outputs));
-    }
-    lines(outputs).unwrap_or_else(|| summary::text("output", named(ports, outputs)))
-}
-
-/// Outputs with their positions and names.
-fn named<'a>(
-    ports: &'a [Port],
-    outputs: &'a [Tensor],
-) -> impl Iterator<Item = (usize, &'a str, &'a Tensor)> {
-    let each = ports.iter().zip(outputs).enumerate();
-    each.map(|(i, (port, tensor))| (i, port.shown(), tensor))
-}
-
-/// Values of layers with their positions and names.
-fn numbered(dumped: &[(String, Tensor)]) -> impl Iterator<Item = (usize, &str, &Tensor)> {
-    dumped.iter().enumerate().map(|(i, (name, tensor))| (i, name.as_str(), tensor))
-}
-
-/// The strings themselves, if there is nothing but strings.
-fn lines(outputs: &[Tensor]) -> Option<String> {
-    let strings: Option<Vec<_>> = outputs.iter().map(Tensor::as_strings).collect();
-    let strings = strings.filter(|all| !all.is_empty())?;
-    Some(strings.into_iter().flatten().map(|line| format!("{line}\n")).collect())
-}
-
-/// What `irrun MODEL.xml --json` prints.
-#[derive(Serialize, JsonSchema)]
-pub struct Report {
-    outputs: Vec<OutputReport>,
-    /// The variables after the run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    variables: Vec<VariableReport>,
-    /// With `--profile`: the time of each layer.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    layers: Vec<LayerTime>,
-    /// With `--expect`: how the outputs differ from what is expected.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    expected: Vec<Comparison>,
-    /// With `--compare-steps`: the first layer that differs from the reference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<steps::Found>,
-    /// With `--draw`: what was drawn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    boxes: Option<Vec<boxes::Found>>,
-}
-
-/// An output at a glance.
-#[derive(Serialize, JsonSchema)]
-pub struct OutputReport {
-    index: usize,
-    /// The first name of its tensor, or that of its layer.
-    name: String,
-    /// The name of its layer.
-    layer: String,
-    /// The element type.
-    #[serde(rename = "type")]
-    element_type: &'static str,
-    shape: Vec<usize>,
-    /// The least value that is not NaN; null where it is not finite.
-    min: Option<f64>,
-    /// The greatest.
-    max: Option<f64>,
-    /// The mean.
-    mean: Option<f64>,
-    /// How many values are NaN.
-    nan: usize,
-    /// The first values as text.
-    first: Vec<String>,
-    /// With `--top`: the largest values of each row along the last axis.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    top: Vec<TopRow>,
-    /// The files that it was written to.
-    files: Vec<String>,
-}
-
-/// A variable after a run.
-#[derive(Serialize, JsonSchema)]
-struct VariableReport {
-    id: String,
-    /// The element type.
-    #[serde(rename = "type")]
-    element_type: &'static str,
-    shape: Vec<usize>,
-}
-
-/// Outputs for programs.
-pub fn report_outputs(
-    ports: &[Port],
-    outputs: &[Tensor],
-    targets: &[Target],
-    top: &Top,
-) -> Vec<OutputReport> {
-    let output = |(i, (port, tensor)): (usize, (&Port, &Tensor))| {
-        let s = Statistics::of(tensor);
-        let files = targets.iter().filter(|t| match t {
-            Target::Npy(k, _) => *k == i,
-            Target::Npz(list, _) => list.contains(&i),
-        });
-        OutputReport {
-            index: i,
-            name: port.shown().to_owned(),
-            layer: port.friendly.clone(),
-            element_type: tensor.element_type().name(),
-            shape: tensor.sizes().to_vec(),
-            min: own_digits(s.min, tensor.element_type()),
-            max: own_digits(s.max, tensor.element_type()),
-            mean: finite(s.mean),
-            nan: s.nans,
-            first: s.first,
-            top: top.rows(tensor),
-            files: files.map(|t| t.path().display().to_string()).collect(),
-        }
-    };
-    ports.iter().zip(outputs).enumerate().map(output).collect()
-}
-
-fn report(
-    ports: &[Port],
-    outputs: &[Tensor],
-    (targets, top): (&[Target], &Top),
-    (session, variables): (&Session, &[(String, Tensor)]),
-) -> Report {
-    let variable = |(id, t): &(String, Tensor)| VariableReport {
-        id: id.clone(),
-        element_type: t.element_type().name(),
-        shape: t.sizes().to_vec(),
-    };
-    Report {
-        outputs: report_outputs(ports, outputs, targets, top),
-        variables: variables.iter().map(variable).collect(),
-        layers: profile::report(&session.profile(), 1),
-        expected: Vec::new(),
-        steps: None,
-        boxes: None,
-    }
 }

@@ -103,6 +103,9 @@ fn mistakes_are_told() {
     let room = room();
     room.write("short.txt", b"cat\n");
     let run = "model.xml -i one.npy";
+    room.write("l.npy", b"a\nb\nc\nd\n");
+    let over = "l.npy is the labels, which would be overwritten";
+    says(&room, &format!("{run} --top 1 --labels l.npy -o l.npy"), 2, &[over]);
     says(&room, &format!("{run} --top 0"), 2, &["give a whole number from 1 on"]);
     says(&room, &format!("{run} --labels labels.txt"), 2, &["--top"]);
     says(
