@@ -204,6 +204,9 @@ pub struct CheckArgs {
     /// Say where OpenVINO's CPU plugin is known to compute something else than the specification says.
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t, conflicts_with = "symbolic")]
     pub semantics: Semantics,
+    /// Plan a run, and say what memory it will need.
+    #[arg(long, conflicts_with_all = ["symbolic", "range"])]
+    pub memory: bool,
     /// Look at every weight, and say where there are NaN, infinities and subnormals.
     #[arg(long)]
     pub weights: bool,

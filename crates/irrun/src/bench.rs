@@ -4,6 +4,7 @@ use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
+use crate::memory::peak_memory;
 use crate::profile::{self, LayerTime, ms};
 use crate::suite::case::Case;
 use crate::table::table;
@@ -379,11 +380,4 @@ impl Measured {
         }
         table(&rows)
     }
-}
-
-/// Bytes of memory that the process has had at most; `None` where the system does not tell.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }

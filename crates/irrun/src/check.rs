@@ -6,6 +6,7 @@ use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{Finding, counts, is_note, told};
 use crate::locate;
+use crate::memory::{self, Needed};
 use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Symbols};
 use crate::table::table;
@@ -82,14 +83,18 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
         surgery::write(&fixed, &model, path)?;
     }
+    let is_wanted = args.memory && all.iter().all(|p| p.severity != Severity::Error);
+    let needed = is_wanted.then(|| memory::needed(&graph, &declared.given())).transpose()?;
     let is_asked = args.semantics == Semantics::OpenvinoCpu;
     let deviations = is_asked.then(|| semantics::deviations(&graph, &facts));
     if args.json {
         let report = Report::new(layers(&graph, &facts), &all, graph.source());
-        json::print(&Report { deviations: deviations.unwrap_or_default(), ..report })?;
+        let deviations = deviations.unwrap_or_default();
+        json::print(&Report { deviations, memory: needed, ..report })?;
     } else {
         let told = deviations.as_deref().map_or(String::new(), semantics::text);
-        print::text(text(args, &graph, &facts, &all) + &told)?;
+        let needed = needed.as_ref().map(memory::text).unwrap_or_default();
+        print::text(text(args, &graph, &facts, &all) + &told + &needed)?;
     }
     Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
 }
@@ -180,6 +185,9 @@ pub struct Report {
     /// With `--semantics openvino-cpu`: what that may compute otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deviations: Vec<Deviation>,
+    /// With `--memory`: what a run will need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Needed>,
 }
 
 /// A layer and what is known of it.
@@ -217,7 +225,7 @@ impl Report {
     fn new(layers: Vec<LayerReport>, findings: &[Diagnostic], source: &SourceFile) -> Report {
         let ok = findings.iter().all(is_note);
         let findings = Finding::all(findings, source);
-        Report { ok, layers, findings, deviations: Vec::new() }
+        Report { ok, layers, findings, deviations: Vec::new(), memory: None }
     }
 }
 

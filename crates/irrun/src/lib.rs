@@ -29,6 +29,7 @@ pub mod lint;
 pub mod locate;
 pub mod look;
 pub mod media;
+pub mod memory;
 pub mod npy;
 pub mod npz;
 pub mod operations;

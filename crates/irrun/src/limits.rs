@@ -1,6 +1,7 @@
 //! `--timeout`, `--max-memory` and interruption: the command ends in time, says at which layer, and
 //! leaves no temporary file.
 
+use crate::memory::own_memory;
 use crate::print;
 use clap::Args;
 use runtime::{CancellationToken, Limits};
@@ -132,14 +133,6 @@ impl Drop for Unfinished {
         let mut files = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|file| *file != self.0);
     }
-}
-
-/// Bytes of memory that the process does not share with files.
-fn own_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 #[cfg(unix)]

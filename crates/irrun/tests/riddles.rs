@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{MODEL, Room, f32s};
+use support::{MODEL, Room, f32s, npy};
 
 /// Convolution of an open image, flattened, with a constant that nothing reads.
 const IMAGE: &str = r#"<net name="image" version="11"><layers>
@@ -119,4 +119,36 @@ fn inspect_tells_costs() {
     assert_eq!(report["cost"]["peak_bytes"], 4 * (3 * 64 + 8 * 4));
     assert_eq!(report["cost"]["blocks"][0]["name"], "patch");
     assert!(MODEL.contains("Reshape"));
+}
+
+/// What a run is said to need is what it then takes, within a tenth.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_of_a_run_is_known_before() {
+    let room = Room::new();
+    let sizes = "<dim>1000</dim><dim>3000</dim>";
+    let model = format!(
+        r#"<net name="large" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1000,3000" element_type="f32"/><output><port id="0" precision="FP32">{sizes}</port></output></layer>
+<layer id="1" name="a" type="SoftMax" version="opset1"><data axis="1"/><input><port id="0"/></input><output><port id="1" precision="FP32">{sizes}</port></output></layer>
+<layer id="2" name="b" type="SoftMax" version="opset1"><data axis="0"/><input><port id="0"/></input><output><port id="1" precision="FP32">{sizes}</port></output></layer>
+<layer id="3" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges>
+<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+<edge from-layer="2" from-port="1" to-layer="3" to-port="0"/>
+</edges></net>"#
+    );
+    room.write("model.xml", model.as_bytes());
+    room.write("x.npy", &npy("<f4", false, "(1000, 3000)", &vec![0; 12_000_000]));
+    let report: Value =
+        serde_json::from_str(&room.irrun("check model.xml --memory --json").good()).unwrap();
+    let said = report["memory"]["bytes"].as_u64().unwrap();
+    assert_eq!(report["memory"]["outputs"], 12_000_000);
+    let run = |limit: u64| room.irrun(&format!("model.xml -i x.npy --max-memory {limit}")).code;
+    assert_eq!((run(said * 11 / 10), run(said * 9 / 10)), (0, 5), "{report}");
+    let text = room.irrun("check model.xml --memory").good();
+    assert!(text.contains("a run needs ") && text.contains("outputs 11.4 MiB"), "{text}");
+    let open = room.irrun("check model.xml --memory --shape x[?,3000]");
+    assert_eq!(open.code, 2, "{}", open.report());
+    assert!(open.stderr.contains("fix it with --shape 'x[...]'"), "{}", open.stderr);
 }

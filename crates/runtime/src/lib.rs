@@ -44,7 +44,7 @@ pub use limits::{CancellationToken, Limits};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::{StepSpan, StepTime};
 pub use options::{Activations, Options};
-pub use plan::describe::{PlanSource, PlanStep, PlanValue};
+pub use plan::describe::{PlanMemory, PlanSource, PlanStep, PlanValue};
 pub use plan::{Plan, compile, compile_beside, compile_with};
 pub use rayon;
 pub use session::Session;

@@ -47,6 +47,17 @@ pub enum PlanSource {
     Constant,
 }
 
+/// The memory that a run of a plan takes, weights and what kernels keep for themselves aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanMemory {
+    /// Bytes of the arena, in which values follow one another.
+    pub arena: u64,
+    /// Bytes of the outputs that are handed to the caller.
+    pub outputs: u64,
+    /// Whether there are values besides whose size is known only while running.
+    pub is_open: bool,
+}
+
 /// Layers that mostly move no byte where they are fused: they are not named where others are.
 const MOVEMENT: [&str; 11] = [
     "Reshape",
@@ -102,6 +113,23 @@ impl Plan {
         };
         let passes = self.passes.iter().map(|(name, count)| format!("pass {name}: {count}"));
         passes.chain(self.steps().into_iter().map(line)).collect()
+    }
+
+    /// What a run takes.
+    pub fn memory(&self) -> PlanMemory {
+        let values = || self.facts.iter().zip(&self.storage);
+        let bytes = |fact: &Fact| {
+            let count = fact.shape.volume().value().and_then(|count| u64::try_from(count).ok())?;
+            fact.element_type.packed_len(count)
+        };
+        let outputs = values().filter(|(_, storage)| **storage == Storage::External);
+        let outputs: Vec<Option<u64>> = outputs.map(|(fact, _)| bytes(fact)).collect();
+        let is_pooled = values().any(|(_, storage)| *storage == Storage::Pool);
+        PlanMemory {
+            arena: self.arena as u64,
+            outputs: outputs.iter().flatten().sum(),
+            is_open: is_pooled || outputs.contains(&None),
+        }
     }
 
     /// Where each output of the model is made.

@@ -1,0 +1,91 @@
+//! Memory of the process: what it has, and what a run will need (`irrun check --memory`).
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::limits;
+use anyhow::anyhow;
+use infer::{Facts, Inputs};
+use ir::Graph;
+use runtime::{Options, PlanMemory};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory` limits.
+/// Weights stay in their file. What kernels pack of them, and scratchpads, come on top: some megabytes
+/// with convolutions.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Needed {
+    /// All of it.
+    bytes: u64,
+    /// The arena, in which the values of layers follow one another.
+    arena: u64,
+    /// The outputs.
+    outputs: u64,
+    /// The model, its plan, and the program.
+    process: u64,
+    /// Whether there is more whose size is known only while running.
+    is_open: bool,
+}
+
+/// Plans a run with inputs as they are declared.
+///
+/// # Errors
+/// When the model cannot be planned, or an input is open.
+pub fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
+    let facts = infer::propagate(graph, inputs).or_exit(Exit::Model)?;
+    if let Some(name) = open_input(graph, &facts) {
+        let error = anyhow!(
+            "--memory: the shape of input \"{name}\" is open; fix it with --shape '{name}[...]'"
+        );
+        return Err(Failure { exit: Exit::Usage, error });
+    }
+    let options = Options { runs_once: true, limits: limits::of_run(), ..Options::default() };
+    let plan = runtime::compile_with(graph, &facts, &options).or_exit(Exit::Model)?;
+    let PlanMemory { arena, outputs, is_open } = plan.memory();
+    // The model and its plan are here as they will be there.
+    let process = own_memory().unwrap_or(0);
+    Ok(Needed { bytes: arena + outputs + process, arena, outputs, process, is_open })
+}
+
+fn open_input(graph: &Graph, facts: &Facts) -> Option<String> {
+    let ports = crate::bind::inputs(graph);
+    let is_open = |&layer: &usize| {
+        let fact = facts.node(layer).and_then(|node| node.outputs.first());
+        fact.is_none_or(|fact| fact.shape.sizes().is_none())
+    };
+    let open = graph.parameters().iter().position(is_open)?;
+    ports.get(open).map(|port| port.shown().to_owned())
+}
+
+/// What people read.
+pub fn text(needed: &Needed) -> String {
+    let Needed { bytes, arena, outputs, process, is_open } = *needed;
+    let [bytes, arena, outputs, process] = [bytes, arena, outputs, process].map(mebibytes);
+    let more = if is_open { ", and values whose size is known only while running" } else { "" };
+    format!(
+        "a run needs {bytes} at least: arena {arena}, outputs {outputs}, program with model and plan \
+         {process}{more}; weights stay in their file, and what \
+         kernels pack of them comes on top\n"
+    )
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// Bytes of memory that the process does not share with files; `None` where the system does not
+/// tell.
+pub fn own_memory() -> Option<u64> {
+    status("RssAnon:")
+}
+
+/// Bytes of memory that the process has had at most; `None` where the system does not tell.
+pub fn peak_memory() -> Option<u64> {
+    status("VmHWM:")
+}
+
+fn status(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
