@@ -9,6 +9,9 @@ use crate::gemm::post_ops::finish;
 use crate::gemm::problem::{Gemm, Lhs};
 use crate::gemm::tuning::GRAIN;
 
+/// From so many rows on, a panel of 4 bits is widened to bytes before it is multiplied by all of them.
+const WIDENED_ROWS: usize = 32;
+
 /// Tasks for each thread where there are few panels.
 const TASKS_PER_THREAD: usize = 4;
 
@@ -34,13 +37,21 @@ impl Gemm<'_> {
         let down = if is_small { 1 } else { (TASKS_PER_THREAD * threads.count()).div_ceil(across) };
         let rows = m.div_ceil(down).next_multiple_of(kernel::most_rows());
         let down = m.div_ceil(rows);
-        let task = |task: usize, _| {
+        let is_widened = rows >= WIDENED_ROWS && panels.panel(0).is_packed();
+        let len = if is_widened { panels.panel(0).widened_len() } else { 0 };
+        let mut widened = scratch.take(len * threads.count());
+        let widened = Slice::new(&mut widened);
+        let task = |task: usize, thread: usize| {
             let (first, row) = (task / down * width, task % down * rows);
+            // SAFETY: each thread has a part of its own.
+            let widened = unsafe { std::slice::from_raw_parts_mut(widened.at(thread * len), len) };
+            let panel = panels.panel(first);
+            let panel = if is_widened { panel.widen(widened) } else { panel };
             let (columns, rows) = (first..self.n.min(first + width), row..m.min(row + rows));
             for row in rows.clone().step_by(kernel::most_rows()) {
                 let mut sums = [[0f32; WIDTH]; kernel::MOST_ROWS];
                 let count = (rows.end - row).min(kernel::most_rows());
-                kernel::multiply(panels.panel(first), &a.rows(row..row + count), &mut sums);
+                kernel::multiply(panel, &a.rows(row..row + count), &mut sums);
                 for (i, sums) in sums[..count].iter().enumerate() {
                     // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts of it.
                     let to = unsafe {

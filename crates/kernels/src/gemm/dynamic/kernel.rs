@@ -11,7 +11,6 @@ use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
 use crate::base::simd::Portable;
 use crate::base::simd::{Integral, Vector, prefetch};
-use crate::gemm::dequant::format::WeightFormat;
 use crate::gemm::tuning::DEQUANT_PREFETCH;
 
 /// Most columns of a panel.
@@ -131,7 +130,7 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
 ) {
     const { assert!(R <= MOST_ROWS) };
     let (form, last) = (panel.form, a.count() - 1);
-    let is_packed = matches!(form.format, WeightFormat::U4 | WeightFormat::I4);
+    let is_packed = panel.is_packed();
     let lanes = D::Floats::LANES;
     let row: [usize; R] = std::array::from_fn(|i| i.min(last));
     // SAFETY: the caller's promise: panels have factors for each group and column, rows for each of

@@ -5,6 +5,7 @@ use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::pack::b::each_panel;
+use crate::multiversion;
 
 /// Bytes of a lane: four elements of 8 bits, or eight of 4.
 const LANE: usize = 4;
@@ -66,6 +67,42 @@ impl DynamicPanels {
         let len = self.form.len();
         let bytes = &self.data.elements()[first / self.form.width * len..][..len];
         DynamicPanel { form: self.form, bytes }
+    }
+}
+
+impl DynamicPanel<'_> {
+    /// Whether its elements have 4 bits.
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(self.form.format, WeightFormat::U4 | WeightFormat::I4)
+    }
+
+    /// Bytes of the panel with elements of 8 bits.
+    pub(super) fn widened_len(&self) -> usize {
+        PackedLayout { format: WeightFormat::U8, ..self.form }.len()
+    }
+
+    /// The same panel with elements of 8 bits: of each row of lanes first the low halves, then the
+    /// high, which is the order that rows of A are in for it.
+    ///
+    /// # Panics
+    /// When `to` is shorter than [`DynamicPanel::widened_len`].
+    pub(super) fn widen<'t>(&self, to: &'t mut [u8]) -> DynamicPanel<'t> {
+        let form = PackedLayout { format: WeightFormat::U8, ..self.form };
+        let (from, begin) = (self.form.rows(), form.elements());
+        let (factors, elements) = to.split_at_mut(begin);
+        factors.copy_from_slice(&self.bytes[..begin]);
+        widen_rows(&self.bytes[begin..][..from.0 * from.1], LANE * form.width, elements);
+        DynamicPanel { form, bytes: to }
+    }
+}
+
+multiversion! {
+    fn widen_rows(packed: &[u8], row: usize, to: &mut [u8]) {
+        for (packed, to) in packed.chunks_exact(row).zip(to.chunks_exact_mut(2 * row)) {
+            let (low, high) = to.split_at_mut(row);
+            low.iter_mut().zip(packed).for_each(|(low, byte)| *low = byte & 15);
+            high.iter_mut().zip(packed).for_each(|(high, byte)| *high = byte >> 4);
+        }
     }
 }
 

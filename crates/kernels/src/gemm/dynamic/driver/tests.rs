@@ -133,12 +133,18 @@ impl Case {
     }
 }
 
-/// Every format in both orders, few rows and many, columns that fill no panel, a group that is the
+/// Every format in both orders, few rows and so many that 4 bits are widened, columns that fill no panel, a group that is the
 /// whole column. The bias is added and taken away, so the bits of small sums may differ by its own.
 #[test]
 fn products_follow_the_definition() {
-    let sizes =
-        [(1, 70, 128, 32), (2, 5, 64, 64), (9, 33, 96, 96), (40, 70, 256, 128), (0, 3, 32, 32)];
+    let sizes = [
+        (1, 70, 128, 32),
+        (2, 5, 64, 64),
+        (9, 33, 96, 96),
+        (33, 7, 64, 32),
+        (40, 70, 256, 128),
+        (0, 3, 32, 32),
+    ];
     for (size, format) in sizes.into_iter().flat_map(|size| FORMATS.map(|f| (size, f))) {
         let case = Case::new(format, size);
         let base = match format {
