@@ -124,8 +124,7 @@ schemas:
 # The pictures: in README.md of what the commands print, in architecture.md of the layers.
 picture:
 	python3 docs/layers.py
-	cargo build --release --quiet --bin irrun
-	python3 docs/picture.py target/release/irrun
+	IRRUN_UPDATE=1 cargo test --workspace --test documents
 
 # Case folders below fixtures/, with what OpenVINO computes.
 fixtures: bench-env/.ready

@@ -67,3 +67,66 @@ fn commands_that_are_shown_are_understood() {
     }
     assert!(count > 10, "only {count} commands were found");
 }
+
+/// Commands of the picture in the README.
+const SHOWN: [&str; 3] = [
+    "irrun models/swin_block --input models/swin_block/input_0.npy",
+    "irrun check models/swin_block --only '*roll*'",
+    "irrun check fixtures/matmul_batched --shape 'in1[2,11,18]'",
+];
+
+/// What a command prints in the directory of the repository.
+fn printed(command: &str) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_irrun"))
+        .args(&words(command)[1..])
+        .env("IRRUN_ISA", "portable")
+        .env("NO_COLOR", "1")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A terminal with commands and what they print.
+fn terminal(commands: &[&str]) -> String {
+    const SIZE: usize = 13;
+    const LINE: usize = 19;
+    const MARGIN: usize = 20;
+    let mut lines = Vec::new();
+    for command in commands {
+        lines.push(("#8fbc8b", format!("$ {command}")));
+        lines.extend(printed(command).trim_end().lines().map(|line| ("#d8dee9", line.to_owned())));
+        lines.push(("#d8dee9", String::new()));
+    }
+    lines.pop();
+    let longest = lines.iter().map(|(_, line)| line.chars().count()).max().unwrap_or(0);
+    let (width, height) =
+        (longest * SIZE * 602 / 1000 + 2 * MARGIN, lines.len() * LINE + 2 * MARGIN);
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let row = |(i, (color, line)): (usize, &(&str, String))| {
+        let (y, line) = (MARGIN + LINE * i + SIZE, escaped(line));
+        format!(
+            "<text x=\"{MARGIN}\" y=\"{y}\" fill=\"{color}\" xml:space=\"preserve\">{line}</text>\n"
+        )
+    };
+    let rows: String = lines.iter().enumerate().map(row).collect();
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" font-family=\"ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace\" \
+         font-size=\"{SIZE}\">\n<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#20242c\"/>\n{rows}</svg>\n"
+    )
+}
+
+/// `make picture` draws them anew.
+#[test]
+fn pictures_show_what_commands_print() {
+    let plan = printed("irrun graph models/swin_block --plan --format svg");
+    for (file, picture) in [("docs/run.svg", terminal(&SHOWN)), ("docs/plan.svg", plan)] {
+        let path = root().join(file);
+        if std::env::var_os("IRRUN_UPDATE").is_some() {
+            std::fs::write(&path, &picture).unwrap();
+        }
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == picture, "{file} is out of date: make picture");
+    }
+}

@@ -49,8 +49,8 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
 
 /// The page shows what a run once said; cases are added more often than the page is written.
 #[test]
-fn the_readme_tells_of_no_more_cases_than_there_are() {
-    let page = include_str!("../../../README.md");
+fn the_tour_tells_of_no_more_cases_than_there_are() {
+    let page = include_str!("../../../docs/tour.md");
     let (_, output) = page.split_once("irrun test models fixtures\n").expect("an example");
     let (count, rest) = output.split_once(' ').expect("a number");
     assert!(rest.starts_with("passed, 0 failed in "), "{rest}");

@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::collections::HashSet;
-use support::Room;
+use support::{Room, f32s, npy};
 
 const SWIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/swin_block/model.xml");
 const LOOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/loop_with_scan/model.xml");
@@ -139,4 +139,37 @@ fn a_plan_is_drawn_as_its_steps() {
     room.irrun(&format!("graph {SWIN} --plan -o t.svg --times times.json")).good();
     let both = room.irrun("graph model.xml --plan --around r");
     assert_eq!(both.code, 2, "{}", both.report());
+}
+
+#[test]
+fn differences_colour_layers() {
+    let room = Room::new();
+    let input = SWIN.replace("model.xml", "input_0.npy");
+    room.irrun(&format!("{SWIN} -i {input} --dump-all ref.npz")).good();
+    let compare = format!("{SWIN} -i {input} --compare-steps ref.npz --json");
+    room.write("same.json", room.irrun(&compare).good().as_bytes());
+    let heat = |file: &str| {
+        let graph = room.irrun(&format!("graph {SWIN} --format html --differences {file}"));
+        let nodes = data(&graph.good())["nodes"].as_array().unwrap().clone();
+        let of = |node: &Value| Some((node["n"].as_str()?.to_owned(), node["heat"][1].clone()));
+        let all: Vec<_> =
+            nodes.iter().filter_map(of).filter(|(_, heat)| heat.is_string()).collect();
+        all
+    };
+    let same = heat("same.json");
+    assert!(
+        same.len() > 20
+            && same.iter().all(|(_, text)| text == "agrees: 0.0e0 of the largest value")
+    );
+    // Another input: everything behind it differs.
+    let other = npy("<f4", false, "(1, 16, 16, 32)", &f32s(&vec![0.25; 16 * 16 * 32]));
+    room.write("other.npy", &other);
+    let compared = room.irrun(&compare.replace(&input, "other.npy"));
+    assert_eq!(compared.code, 1, "{}", compared.report());
+    room.write("other.json", compared.stdout.as_bytes());
+    let differing = heat("other.json");
+    assert!(differing.iter().any(|(_, text)| text.as_str().unwrap().starts_with("differs: ")));
+    room.write("none.json", b"{}");
+    let out = room.irrun("graph model.xml --differences none.json");
+    assert!(out.code == 4 && out.stderr.contains("it holds no differences"), "{}", out.report());
 }

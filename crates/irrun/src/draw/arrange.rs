@@ -70,12 +70,12 @@ fn shortened(text: &str) -> String {
 }
 
 /// About as wide as the text is on a screen, in a font of 12 pixels.
-fn text_width(text: &str) -> f64 {
+pub fn text_width(text: &str) -> f64 {
     let wide = |c: char| match c {
-        'i' | 'l' | 'j' | '.' | ',' | ':' | '[' | ']' | ' ' | 't' | 'f' | '/' => 4.2,
-        'm' | 'w' | 'M' | 'W' => 10.0,
-        c if c.is_ascii_uppercase() => 8.2,
-        _ => 6.9,
+        'i' | 'l' | 'j' | '.' | ',' | ':' | '[' | ']' | ' ' | 't' | 'f' | '/' => 4.4,
+        'm' | 'w' | 'M' | 'W' | '+' => 10.5,
+        c if c.is_ascii_uppercase() => 8.6,
+        _ => 7.1,
     };
     text.chars().map(wide).sum()
 }

@@ -2,7 +2,7 @@
 
 use super::picture::Picture;
 use crate::exit::{Exit, Failure, OrExit};
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,40 +13,90 @@ use std::path::Path;
 /// # Errors
 /// When the file is no such report, or one of another model.
 pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
-    let times = read(file).with_context(|| file.display().to_string()).or_exit(Exit::Input)?;
+    let times =
+        read_times(file).with_context(|| file.display().to_string()).or_exit(Exit::Input)?;
     let total: f64 = times.values().sum();
-    let key = |node: &super::picture::Node| {
-        format!("\"{}\" ({}, layer {})", node.name, node.version, node.id)
+    let slowest = times.values().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let heat = |ms: &f64| {
+        // Most layers take little of the time of the slowest: a root tells them apart.
+        ((ms / slowest).sqrt(), format!("{ms:.3} ms, {:.1} %", 100.0 * ms / total))
     };
-    let mut slowest = 0f64;
-    for node in &mut picture.nodes {
-        if let Some(ms) = times.get(&key(node)) {
-            node.heat = Some((*ms, format!("{ms:.3} ms, {:.1} %", 100.0 * ms / total)));
-            slowest = slowest.max(*ms);
-        }
-    }
-    for node in &mut picture.nodes {
-        if let Some((heat, _)) = &mut node.heat {
-            // Most layers take little of the time of the slowest: a root tells them apart.
-            *heat = (*heat / slowest.max(f64::MIN_POSITIVE)).sqrt();
-        }
-    }
-    if slowest == 0.0 {
-        let error = anyhow::anyhow!("{}: none of its layers is in this model", file.display());
-        return Err(Failure { exit: Exit::Input, error });
-    }
+    color(picture, &times, heat, file)?;
     Ok(format!("time of a layer: up to {slowest:.3} ms of {total:.2} ms"))
 }
 
-/// Milliseconds by title of the layer without its types, which say what was fused with it; a layer with several kernels has the time of all.
-fn read(file: &Path) -> anyhow::Result<HashMap<String, f64>> {
-    let text = std::fs::read_to_string(file)?;
-    let report: Value = serde_json::from_str(&text)?;
+/// Colours layers by how much they differ in a report that `--compare-steps --json` has printed.
+/// Returns what the colours stand for.
+///
+/// # Errors
+/// When the file is no such report, or one of another model.
+pub fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
+    let read = read_differences(file).with_context(|| file.display().to_string());
+    color(picture, &read.or_exit(Exit::Input)?, |difference| difference.heat(), file)?;
+    Ok("difference of a layer from the reference: from none to as large as its values".to_owned())
+}
+
+/// How much a layer differs.
+struct Difference {
+    ok: bool,
+    /// As a part of the largest value; infinite where that cannot be said.
+    relative: f64,
+}
+
+/// What rounding alone makes of values, as a power of ten: it has no colour.
+const ROUNDING: f64 = -7.0;
+
+impl Difference {
+    /// Its colour by the power of ten, and its text.
+    fn heat(&self) -> (f64, String) {
+        let heat = (1.0 - self.relative.log10() / ROUNDING).clamp(0.0, 1.0);
+        let verdict = if self.ok { "agrees" } else { "differs" };
+        let text = match self.relative.is_finite() {
+            true => format!("{verdict}: {:.1e} of the largest value", self.relative),
+            false => format!("{verdict}: values that cannot be compared"),
+        };
+        (heat, text)
+    }
+}
+
+/// Colours the layers that a report has something on.
+fn color<T>(
+    picture: &mut Picture,
+    found: &HashMap<String, T>,
+    heat: impl Fn(&T) -> (f64, String),
+    file: &Path,
+) -> Result<(), Failure> {
+    let mut is_any = false;
+    for node in &mut picture.nodes {
+        let key = format!("\"{}\" ({}, layer {})", node.name, node.version, node.id);
+        if let Some(value) = found.get(&key) {
+            node.heat = Some(heat(value));
+            is_any = true;
+        }
+    }
+    if is_any {
+        return Ok(());
+    }
+    let error = anyhow!("{}: none of its layers is in this model", file.display());
+    Err(Failure { exit: Exit::Input, error })
+}
+
+/// A layer as reports name it, without its types, which say what was fused with it.
+fn key(title: &str) -> String {
+    title.split_once(' ').map(|(_, key)| key.to_owned()).unwrap_or_default()
+}
+
+fn read(file: &Path) -> Result<Value> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
+}
+
+/// Milliseconds of each layer; one with several kernels has the time of all.
+fn read_times(file: &Path) -> Result<HashMap<String, f64>> {
+    let report = read(file)?;
     let mut times: HashMap<String, f64> = HashMap::new();
     for layer in report["layers"].as_array().into_iter().flatten() {
         if let (Some(title), Some(ms)) = (layer["layer"].as_str(), layer["ms"].as_f64()) {
-            let (_, key) = title.split_once(' ').unwrap_or_default();
-            *times.entry(key.to_owned()).or_default() += ms;
+            *times.entry(key(title)).or_default() += ms;
         }
     }
     ensure!(
@@ -54,4 +104,25 @@ fn read(file: &Path) -> anyhow::Result<HashMap<String, f64>> {
         "it holds no times; `irrun MODEL.xml --input … --profile --json > FILE` writes them"
     );
     Ok(times)
+}
+
+/// The output of each layer that differs most.
+fn read_differences(file: &Path) -> Result<HashMap<String, Difference>> {
+    let report = read(file)?;
+    let mut differences: HashMap<String, Difference> = HashMap::new();
+    for layer in report["steps"]["layers"].as_array().into_iter().flatten() {
+        let (Some(title), Some(ok)) = (layer["layer"].as_str(), layer["ok"].as_bool()) else {
+            continue;
+        };
+        let relative = layer["relative"].as_f64().unwrap_or(f64::INFINITY);
+        let most = differences.entry(key(title)).or_insert(Difference { ok, relative });
+        most.ok &= ok;
+        most.relative = most.relative.max(relative);
+    }
+    ensure!(
+        !differences.is_empty(),
+        "it holds no differences; `irrun MODEL.xml --input … --compare-steps REF.npz --json > FILE` \
+         writes them"
+    );
+    Ok(differences)
 }

@@ -7,6 +7,7 @@ mod dot;
 mod heat;
 mod html;
 mod kind;
+mod labels;
 mod layout;
 mod mermaid;
 mod picture;
@@ -63,6 +64,10 @@ pub struct GraphArgs {
     /// Colour layers by their time: what `irrun MODEL.xml --profile --json` has printed.
     #[arg(long, value_name = "FILE.json")]
     pub times: Option<PathBuf>,
+    /// Colour layers by how much they differ: what `irrun MODEL.xml --compare-steps REF.npz --json`
+    /// has printed.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "times")]
+    pub differences: Option<PathBuf>,
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
@@ -143,7 +148,11 @@ pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
 
 /// Colours a picture and writes it.
 fn finish(mut picture: Picture, format: Format, args: &GraphArgs) -> Result<Exit, Failure> {
-    let scale = args.times.as_ref().map(|file| heat::times(&mut picture, file)).transpose()?;
+    let scale = match (&args.times, &args.differences) {
+        (Some(file), _) => Some(heat::times(&mut picture, file)?),
+        (_, Some(file)) => Some(heat::differences(&mut picture, file)?),
+        _ => None,
+    };
     let text = written(&picture, format, args, scale.as_deref())?;
     match &args.output {
         Some(path) => {
@@ -185,6 +194,7 @@ fn files_are_apart(args: &GraphArgs, model: &Path) -> Result<(), Failure> {
     let Some(path) = &args.output else { return Ok(()) };
     let mut read = out::of_model(model).to_vec();
     read.extend(args.times.as_ref().map(|file| ("the times", file.clone())));
+    read.extend(args.differences.as_ref().map(|file| ("the differences", file.clone())));
     out::keep_apart(&[path], &read).or_exit(Exit::Usage)
 }
 

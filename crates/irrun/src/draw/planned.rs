@@ -38,7 +38,9 @@ fn step_node(graph: &Graph, layer: &Layer, step: &PlanStep, index: usize) -> Nod
     let layers = || step.layers.iter().filter_map(|&l| graph.layers().get(l));
     let kinds = || layers().map(|l| Kind::of(&l.op_type, &l.version));
     let own = plain(graph, layer, format!("s{index}"));
-    let kind = if kinds().any(|kind| kind == Kind::Compute) { Kind::Compute } else { own.kind };
+    let main =
+        [Kind::Compute, Kind::Normalize].into_iter().find(|main| kinds().any(|k| k == *main));
+    let kind = main.unwrap_or(own.kind);
     let stands_for: Vec<String> = layers().map(|l| format!("{} {}", l.op_type, l.name)).collect();
     let memory: Vec<String> = step.outputs.iter().map(|(_, storage)| storage.clone()).collect();
     let attributes = [

@@ -2,6 +2,7 @@
 
 use super::arrange::{self, Inside, LINE, MARGIN, Place, TITLE, Tensor};
 use super::blocks::{Blocks, Child};
+use super::labels::{Area, Labels};
 use super::layout::Point;
 use super::picture::{Node, Picture};
 use crate::text::xml;
@@ -30,8 +31,11 @@ pub fn svg(picture: &Picture, shown: &dyn Fn(&Node) -> bool, depth: usize) -> St
         is_open: &is_open,
         boxes: String::new(),
         edges: String::new(),
+        areas: Vec::new(),
+        ends: Vec::new(),
     };
     drawing.inside(0, Point { x: BORDER, y: BORDER });
+    drawing.labels((width, height));
     let Drawing { boxes, edges, .. } = drawing;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -48,6 +52,10 @@ struct Drawing<'a> {
     is_open: &'a dyn Fn(usize) -> bool,
     boxes: String,
     edges: String,
+    /// What no label may cover.
+    areas: Vec<Area>,
+    /// The edges that end at a box, and what flows there.
+    ends: Vec<(Vec<Point>, Tensor)>,
 }
 
 impl Drawing<'_> {
@@ -105,6 +113,7 @@ impl Drawing<'_> {
         let node = &self.picture.nodes[n];
         let (width, height) = arrange::box_of(self.picture, node);
         let (x, y) = (center.x - width / 2.0, center.y - height / 2.0);
+        self.areas.push(Area { x, y, width, height });
         let heat = node.heat.as_ref().map(|(heat, _)| heat_style(*heat)).unwrap_or_default();
         let out = &mut self.boxes;
         let _ = write!(
@@ -135,6 +144,9 @@ impl Drawing<'_> {
         let kind = block.node.map_or("", |n| self.picture.nodes[n].kind.name());
         let state = if is_open { "open" } else { "closed" };
         let text_x = if is_open { x + 12.0 } else { center.x };
+        let title = arrange::text_width(&block.title) + 24.0;
+        let (covered, deep) = if is_open { (title, TITLE) } else { (width, height) };
+        self.areas.push(Area { x, y, width: covered, height: deep });
         let _ = write!(
             self.boxes,
             "<g class=\"block {state} {kind}\"><rect x=\"{x:.1}\" y=\"{y:.1}\" \
@@ -163,9 +175,17 @@ impl Drawing<'_> {
     fn edge(&mut self, points: &[Point], tensor: Tensor, ends: bool) {
         let marker = if ends { " marker-end=\"url(#arrow)\"" } else { "" };
         let _ = writeln!(self.edges, "<path class=\"edge\" d=\"{}\"{marker}/>", path(points));
-        let fact = self.picture.nodes[tensor.0].outputs.get(tensor.1);
-        if let (true, Some(fact), [.., p, q]) = (ends, fact, points) {
-            let (x, y) = ((p.x + q.x) / 2.0 + 4.0, (p.y + q.y) / 2.0 + 3.0);
+        if ends {
+            self.ends.push((points.to_vec(), tensor));
+        }
+    }
+
+    /// Labels the edges, once it is known where everything is.
+    fn labels(&mut self, size: (f64, f64)) {
+        let mut labels = Labels::new(size, std::mem::take(&mut self.areas));
+        for (points, tensor) in std::mem::take(&mut self.ends) {
+            let Some(fact) = self.picture.nodes[tensor.0].outputs.get(tensor.1) else { continue };
+            let Some(Point { x, y }) = labels.place(&points, fact) else { continue };
             let _ = writeln!(
                 self.edges,
                 "<text class=\"shape\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",

@@ -35,6 +35,8 @@ struct Step {
     /// The bodies around it: the inputs of a layer are in the same.
     bodies: String,
     by: Origin,
+    /// The largest magnitude that is expected.
+    largest: f64,
 }
 
 /// The first layer that differs.
@@ -68,6 +70,42 @@ pub struct Found {
     pub differing: usize,
     /// The first of them in topological order.
     pub first: Option<FirstDifference>,
+    /// All that were compared, but those in bodies, in topological order: what `irrun graph
+    /// --differences` colours layers by.
+    pub layers: Vec<LayerDifference>,
+}
+
+/// An output of a layer that was compared.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LayerDifference {
+    /// The layer as messages name it.
+    pub layer: String,
+    /// The name of the output: `LAYER:PORT`.
+    pub output: String,
+    /// Whether it agrees.
+    pub ok: bool,
+    /// The largest difference as a part of the largest magnitude that is expected; null where values
+    /// cannot be compared.
+    pub relative: Option<f64>,
+}
+
+impl Step {
+    fn summary(&self) -> LayerDifference {
+        let known = self.comparison.difference.as_ref().filter(|d| d.incomparable == 0);
+        let relative =
+            known.filter(|_| self.comparison.mismatch.is_none()).map(|difference| match difference
+                .max_abs
+            {
+                0.0 => 0.0,
+                most => most / self.largest.max(f64::MIN_POSITIVE),
+            });
+        LayerDifference {
+            layer: self.title.clone(),
+            output: self.comparison.name.clone(),
+            ok: self.comparison.ok,
+            relative: relative.filter(|r| r.is_finite()),
+        }
+    }
 }
 
 impl Steps {
@@ -101,6 +139,7 @@ impl Steps {
             at: OutputRef { layer: value.position, port: value.port },
             bodies: value.bodies.iter().map(|body| format!("{body}/")).collect(),
             by: value.origin,
+            largest: largest(&expected),
         };
         match self.places.get(&path) {
             Some(&place) => self.compared[place] = step,
@@ -142,10 +181,13 @@ impl Steps {
         );
         let differing = self.compared.iter().filter(|step| !step.comparison.ok);
         let first = differing.clone().min_by_key(|step| self.rank(step, graph));
+        let mut outer: Vec<&Step> = self.compared.iter().filter(|s| s.bodies.is_empty()).collect();
+        outer.sort_by_key(|step| self.rank(step, graph));
         Ok(Found {
             compared: self.compared.len(),
             differing: differing.count(),
             first: first.map(|step| self.explained(step, graph)),
+            layers: outer.into_iter().map(Step::summary).collect(),
         })
     }
 

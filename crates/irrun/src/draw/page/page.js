@@ -60,11 +60,11 @@ const heightOf = p => p[0] === 'n' ? nodes[p[1]].h : p[0] === 'b' ? blocks[p[1]]
 function draw() {
   blocks = data.views[state.view].blocks;
   drawn = new Map();
-  const out = { boxes: [], edges: [], labels: [] };
+  const out = { boxes: [], edges: [], ends: [], taken: new Map() };
   const root = measure(0);
   inside(root, 0, 0, out);
   size = root;
-  scene.innerHTML = out.boxes.join('') + out.edges.join('') + out.labels.join('');
+  scene.innerHTML = out.boxes.join('') + out.edges.join('') + labels(out).join('');
   mark();
 }
 
@@ -83,10 +83,47 @@ function inside(m, dx, dy, out) {
     const target = block.places[to], ends = target[0] === 'n' || target[0] === 'b' && !isOpen(target[1]);
     out.edges.push(`<path class="edge" data-n="${n}" data-p="${port}" d="${path(points)}"${ends ? ' marker-end="url(#arrow)"' : ''}/>`);
     const fact = nodes[n].o[port];
-    if (ends && fact) {
-      const p = points[points.length - 2], q = points[points.length - 1];
-      out.labels.push(`<text class="shape" x="${(p[0] + q[0]) / 2 + 4}" y="${(p[1] + q[1]) / 2 + 3}">${esc(fact)}</text>`);
+    if (ends && fact) out.ends.push([points, fact]);
+  }
+}
+
+// Labels of edges, each where it covers no box and no other label, if there is such a place.
+function labels(out) {
+  const found = [];
+  for (const [points, fact] of out.ends) {
+    const at = place(points, 6.6 * fact.length, out.taken);
+    if (at) found.push(`<text class="shape" x="${at[0]}" y="${at[1] + 3}">${esc(fact)}</text>`);
+  }
+  return found;
+}
+
+function place(points, width, taken) {
+  for (let i = points.length - 1; i > 0; i--) {
+    const [p, q] = [points[i - 1], points[i]];
+    for (const t of [0.5, 0.35, 0.65, 0.2, 0.8]) {
+      const x = p[0] + (q[0] - p[0]) * t * t * (3 - 2 * t), y = p[1] + (q[1] - p[1]) * (1.5 * t * (1 - t) + t ** 3);
+      for (const left of [x + 4, x - 4 - width]) {
+        const area = [left, y - 6, width, 13];
+        if (!strips(area).some(s => (taken.get(s) || []).some(other => meet(area, other)))) {
+          take(taken, area);
+          return [left, y];
+        }
+      }
     }
+  }
+}
+
+const STRIP = 40;
+const meet = (a, b) => a[0] < b[0] + b[2] && b[0] < a[0] + a[2] && a[1] < b[1] + b[3] && b[1] < a[1] + a[3];
+function strips([, y, , height]) {
+  const all = [];
+  for (let s = Math.floor(y / STRIP); s <= Math.floor((y + height) / STRIP); s++) all.push(s);
+  return all;
+}
+function take(taken, area) {
+  for (const s of strips(area)) {
+    if (!taken.has(s)) taken.set(s, []);
+    taken.get(s).push(area);
   }
 }
 
@@ -119,6 +156,7 @@ const r = v => Math.round(v * 10) / 10;
 function node(n, x, y, out) {
   const node = nodes[n], left = x - node.w / 2, top = y - node.h / 2;
   drawn.set('n' + n, { x, y, w: node.w, h: node.h });
+  take(out.taken, [left, top, node.w, node.h]);
   const lines = node.lines.map((line, i) => `<text class="line" x="${r(x)}" y="${r(top + 33 + 15 * i)}">${esc(line)}</text>`);
   const hot = node.heat ? ` style="fill:hsl(${r(55 * (1 - node.heat[0]))} 90% ${r(85 - 25 * node.heat[0])}%)"` : '';
   const dark = node.heat ? ' style="fill:#1c2430"' : '';
@@ -131,6 +169,7 @@ function box(b, at, x, y, out) {
   const block = blocks[b], open = isOpen(b), left = x - at.w / 2, top = y - at.h / 2;
   const kind = block.n === null ? '' : nodes[block.n].c;
   drawn.set('b' + b, { x, y, w: at.w, h: at.h });
+  take(out.taken, open ? [left, top, 7.5 * block.t.length + 40, TITLE] : [left, top, at.w, at.h]);
   const text = open
     ? `<text class="title" x="${r(left + 28)}" y="${r(top + 19)}">${esc(block.t)}</text><text class="toggle" x="${r(left + 11)}" y="${r(top + 19)}">▾</text>`
     : `<text class="title" x="${r(x)}" y="${r(top + 20)}">${esc(block.t)}</text><text class="toggle" x="${r(left + 9)}" y="${r(top + 20)}">▸</text>` +
