@@ -39,8 +39,8 @@ impl Growth<'_> {
     /// A body that runs some times on a value that it changes.
     fn repetition(&mut self) -> Option<()> {
         let x = self.any_real()?;
-        let times = self.c.below(4) as i64;
-        let (count, always) = (self.integers(&[], vec![times])?, self.truth()?);
+        let times = self.c.below(4);
+        let (count, always) = (self.number(times as f32, ElementType::I64)?, self.truth()?);
         let graph = self.body(x.fact.element_type, 1, 1);
         let (parameter, result) = (graph.parameters()[0], graph.results()[0]);
         let (inputs, outputs) = (vec![entry(2, parameter)], vec![entry(3, result)]);

@@ -223,11 +223,12 @@ impl Growth<'_> {
         }
     }
 
-    /// An attribute as a row writes it; in a wild graph it may be missing, or anything.
+    /// An attribute as a row writes it. Sometimes, and more often in a wild graph, it is missing, or
+    /// anything.
     fn attribute(&mut self, text: &'static str, first: &Fact) -> Option<(&'static str, String)> {
         let (name, options) = text.split_once('=')?;
         let rank = first.shape.rank().unwrap_or(3);
-        if self.wild && self.c.once_in(10) {
+        if self.c.once_in(if self.wild { 10 } else { 40 }) {
             return self.c.flag().then(|| (name, self.c.of(&TEXTS).to_owned()));
         }
         let Some(special) = options.strip_prefix('@') else {
@@ -384,9 +385,9 @@ impl Growth<'_> {
         self.held(&runtime::convert(&tensor, element_type).ok()?)
     }
 
-    /// A constant of integers; in a wild graph some of them are others.
+    /// A constant of integers. Sometimes, and more often in a wild graph, one of them is another.
     pub(super) fn integers(&mut self, sizes: &[usize], mut list: Vec<i64>) -> Option<Value> {
-        if self.wild && self.c.once_in(6) && !list.is_empty() {
+        if self.c.once_in(if self.wild { 6 } else { 20 }) && !list.is_empty() {
             let at = self.c.below(list.len());
             list[at] = self.c.of(&NUMBERS);
         }

@@ -3,14 +3,15 @@
 use super::graphs::{self, Grown};
 use infer::{Facts, Inputs, PartialShape};
 use ir::{ElementType, Graph};
-use runtime::{Options, Plan, Session, Tensor, Threads};
+use runtime::{Activations, Options, Plan, Precision, Session, Tensor, Threads};
 use std::sync::{Arc, OnceLock};
 
 /// Memory that tensors may take.
 pub const MEMORY: u64 = 1 << 28;
 
 /// A graph has the same outputs, bit for bit, in each run, on any number of threads, and with
-/// `--no-optimize`, unless docs/numerics.md says otherwise; they lie within what was inferred.
+/// `--no-optimize`, unless docs/numerics.md says otherwise; they lie within what was inferred. Of
+/// operands that are rounded to bf16, each run has the same bits.
 pub fn run(data: &[u8]) {
     let Some(grown) = graphs::tame(data) else { return };
     runtime::set_memory_limit(Some(MEMORY));
@@ -43,8 +44,16 @@ pub fn run(data: &[u8]) {
     let second = outputs(&mut planned, inputs, "again");
     compare(&second.unwrap_or_default(), &first, "in the second run");
     let once = Options { runs_once: true, ..Options::default() };
-    let other = outputs(&mut session(graph, &facts, &once), inputs, "once");
-    compare(&other.unwrap_or_default(), &first, "in a plan for one run");
+    let other = outputs(&mut on(3, graph, &facts, &once), inputs, "once");
+    compare(&other.unwrap_or_default(), &first, "in a plan for one run, on three threads");
+    let bf16 = Options { precision: Precision::Bf16, ..Options::default() };
+    let bf16 = Options { activations: Activations::Int8, ..bf16 };
+    let mut rounded = session(graph, &facts, &bf16);
+    let first = outputs(&mut rounded, inputs, "in bf16").unwrap_or_else(|e| panic!("in bf16: {e}"));
+    is_within(graph, &facts, &first);
+    rounded.iter_mut().for_each(Session::reset);
+    let second = outputs(&mut rounded, inputs, "in bf16");
+    compare(&second.unwrap_or_default(), &first, "in the second run, in bf16");
 }
 
 /// The graph that bytes describe, as people read it.
@@ -52,11 +61,16 @@ pub fn text(data: &[u8]) -> String {
     graphs::tame(data).map(|grown| grown.text()).unwrap_or_default()
 }
 
-/// A session on threads that all share.
+/// A session on two threads.
 fn session(graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
-    static THREADS: OnceLock<Arc<Threads>> = OnceLock::new();
+    on(2, graph, facts, options)
+}
+
+/// A session on so many threads, one to three, that all of them share.
+fn on(count: usize, graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
+    static THREADS: [OnceLock<Arc<Threads>>; 4] = [const { OnceLock::new() }; 4];
     let plan: Plan = runtime::compile_with(graph, facts, options).ok()?;
-    let threads = THREADS.get_or_init(|| Arc::new(Threads::new(2)));
+    let threads = THREADS[count].get_or_init(|| Arc::new(Threads::new(count)));
     Some(plan.session_on(Arc::clone(threads)))
 }
 

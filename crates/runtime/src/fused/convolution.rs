@@ -3,7 +3,7 @@
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, bound};
 use crate::kernel::prepack::Prepacked;
-use crate::ops::convolution::{Prepared, Way};
+use crate::ops::convolution::{Prepared, Way, in_precision};
 use crate::prelude::*;
 use kernels::conv::{Convolution, DepthwiseInput, Input};
 use kernels::gemm::{self, Precision, Target};
@@ -79,7 +79,7 @@ impl ChannelsLast {
     }
 
     fn in_bf16(&self) -> Convolution {
-        Convolution { precision: Precision::Bf16, ..self.conv.clone() }
+        in_precision(self.conv.clone(), Precision::Bf16)
     }
 
     /// Whether it reads the channels of each position once, as they are: so it can multiply them by
@@ -92,7 +92,7 @@ impl ChannelsLast {
 
 impl FusedOp for ChannelsLast {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let conv = Convolution { precision: cx.precision(), ..self.conv.clone() };
+        let conv = in_precision(self.conv.clone(), cx.precision());
         Ok(Box::new(ChannelsLastKernel {
             way: Way::new(&conv, self.backward),
             columns: self.conv.outputs,

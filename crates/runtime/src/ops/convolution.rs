@@ -24,7 +24,7 @@ impl Lower for Rule {
         let element_type = cx.element_type(0);
         if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
             let halves = Halves::of(element_type);
-            let conv = Convolution { precision: cx.precision(), ..conv };
+            let conv = in_precision(conv, cx.precision());
             let turned = Turned::new(conv, self.kind(), Prepacked::new(1, cx.is_invariant(1)));
             return Ok(Box::new(Float { turned, halves }));
         }
@@ -57,6 +57,12 @@ pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> C
     let groups = if rule.kind().is_grouped() { filters[0] } else { 1 };
     let (inputs, outputs, precision) = (data[1], output[1], Precision::F32);
     Convolution { batch: data[0], axes, inputs, outputs, groups, precision }
+}
+
+/// The same convolution with operands of a precision. Of no channels there is nothing to round.
+pub(crate) fn in_precision(conv: Convolution, precision: Precision) -> Convolution {
+    let precision = if conv.inputs == 0 { Precision::F32 } else { precision };
+    Convolution { precision, ..conv }
 }
 
 /// A convolution either way.

@@ -105,3 +105,26 @@ fn what_others_read_stays() {
     };
     check(&network("MaxPool", sum), 2);
 }
+
+/// Sums of no terms, with nothing to round.
+#[test]
+fn convolutions_of_no_channels() {
+    for (kind, filters) in [("Convolution", [3, 0, 3]), ("ConvolutionBackpropData", [0, 3, 3])] {
+        let mut g = GraphBuilder::new("none");
+        let x = g.parameter("x", F32, "1,0,5");
+        let filters = g.constant_f32(&filters, &[]);
+        let windows =
+            [("strides", "1"), ("dilations", "1"), ("pads_begin", "1"), ("pads_end", "1")];
+        let y = g.layer(kind, "opset1").attributes(&windows).inputs(&[x, filters]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        for optimize in [true, false] {
+            let options = Options { optimize, precision: Precision::Bf16, ..Options::default() };
+            let plan = irrun_runtime::compile_with(&graph, &facts, &options).unwrap();
+            let x = Tensor::from_vec(&[1, 0, 5], Vec::<f32>::new()).unwrap();
+            let y = plan.session().run(&[x]).unwrap();
+            assert_eq!((y[0].sizes(), y[0].as_slice()), (&[1, 3, 5][..], Some(&[0f32; 15][..])));
+        }
+    }
+}
