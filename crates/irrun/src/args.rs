@@ -306,6 +306,7 @@ pub struct TestArgs {
 #[command(after_help = "Examples:
   irrun bench model.xml
   irrun bench model.xml --shape 'x[8,3,224,224]' --runs 200 --threads 2
+  irrun bench model.xml --html profile.html
   irrun bench model.xml --streams 2 --threads 2")]
 pub struct BenchArgs {
     /// The model, or a case folder: unless inputs are given, its first run is repeated step by
@@ -344,6 +345,9 @@ pub struct BenchArgs {
     /// List the time of each layer and of each operation type.
     #[arg(long)]
     pub profile: bool,
+    /// Write the plan as a page whose steps are coloured by their times.
+    #[arg(long, value_name = "FILE.html", conflicts_with = "streams")]
+    pub html: Option<PathBuf>,
     /// Write when each layer ran in one more run, as Trace Events, which ui.perfetto.dev and
     /// chrome://tracing show.
     #[arg(long, value_name = "FILE.json", conflicts_with = "streams")]

@@ -2,6 +2,7 @@
 
 use crate::args::{BenchArgs, Precision};
 use crate::bind::{self, Declared};
+use crate::draw::profiled::ProfilePage;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::memory::peak_memory;
@@ -9,12 +10,12 @@ use crate::profile::{self, LayerTime, ms};
 use crate::suite::case::Case;
 use crate::table::table;
 use crate::{json, limits, out, print, trace};
-use anyhow::{Result, anyhow};
+use anyhow::anyhow;
 use ir::Graph;
 use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -29,10 +30,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
     let graph = graph?;
-    if let Some(path) = &args.trace {
-        let declared = Declared::new(&graph, &args.common.shape)?;
-        trace_is_apart(path, &model, args, &declared).or_exit(Exit::Usage)?;
-    }
+    files_are_apart(&model, args, &graph)?;
     let steps = if is_case {
         Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?
     } else {
@@ -52,6 +50,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let (plan, planning) =
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
     let plan = plan?;
+    let page = args.html.as_ref().map(|path| (path, ProfilePage::new(&graph, &plan)));
     let beside = || runtime::compile_beside(&plan, &graph, &facts, &options).or_exit(Exit::Model);
     let mut plans = (1..args.streams).map(|_| beside()).collect::<Result<Vec<Plan>, Failure>>()?;
     plans.push(plan);
@@ -62,16 +61,26 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     if args.common.json {
         json::print(&measured.report())?;
     } else {
-        print::text(measured.text() + &profile::text(&measured.profile, measured.runs()))?;
+        let listed = if args.profile { &measured.profile[..] } else { &[] };
+        print::text(measured.text() + &profile::text(listed, measured.runs()))?;
+    }
+    if let Some((path, page)) = page {
+        let page = page.html(&measured.profile, measured.runs()).or_exit(Exit::Running)?;
+        out::write_whole(path, |file| Ok(file.write_all(page.as_bytes())?)).or_exit(Exit::Input)?;
     }
     Ok(Exit::Good)
 }
 
-/// Refuses to write the trace over a file that is read.
-fn trace_is_apart(trace: &Path, model: &Path, args: &BenchArgs, declared: &Declared) -> Result<()> {
+/// Refuses to write over a file that is read.
+fn files_are_apart(model: &Path, args: &BenchArgs, graph: &Graph) -> Result<(), Failure> {
+    let written: Vec<&Path> = args.trace.iter().chain(&args.html).map(PathBuf::as_path).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    let declared = Declared::new(graph, &args.common.shape)?;
     let mut read = out::of_model(model).to_vec();
-    read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
-    out::keep_apart(&[trace], &read)
+    read.extend(bind::input_files(&args.input, &declared).map(|file| ("an input", file)));
+    out::keep_apart(&written, &read).or_exit(Exit::Usage)
 }
 
 /// What one stream has measured.
@@ -121,7 +130,7 @@ fn stream(
         once.and_then(|()| (0..args.warmup).try_for_each(|_| run(&mut session, steps, None)));
     start.wait();
     warm?;
-    if args.profile {
+    if args.profile || args.html.is_some() {
         session.start_profile();
     }
     let (mut times, mut laps) = (Vec::new(), vec![Vec::new(); steps.len()]);

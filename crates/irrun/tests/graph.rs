@@ -173,3 +173,18 @@ fn differences_colour_layers() {
     let out = room.irrun("graph model.xml --differences none.json");
     assert!(out.code == 4 && out.stderr.contains("it holds no differences"), "{}", out.report());
 }
+
+#[test]
+fn a_benchmark_is_drawn_as_a_page() {
+    let room = Room::new();
+    let input = SWIN.replace("model.xml", "input_0.npy");
+    let text = room.irrun(&format!("bench {SWIN} -i {input} --runs 2 --html bench.html")).good();
+    assert!(!text.contains("MatMul"), "the profile is in the page: {text}");
+    let page = data(&String::from_utf8(room.read("bench.html")).unwrap());
+    let nodes = page["nodes"].as_array().unwrap();
+    let timed =
+        nodes.iter().filter(|node| node["heat"][1].as_str().is_some_and(|t| t.contains(" ms, ")));
+    assert_eq!(timed.count(), nodes.len() - 2, "all but the input and the output");
+    let over = room.irrun(&format!("bench {SWIN} -i x.npy --html x.npy"));
+    assert_eq!(over.code, 2, "{}", over.report());
+}

@@ -15,14 +15,30 @@ use std::path::Path;
 pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let times =
         read_times(file).with_context(|| file.display().to_string()).or_exit(Exit::Input)?;
-    let total: f64 = times.values().sum();
-    let slowest = times.values().copied().fold(f64::MIN_POSITIVE, f64::max);
+    color_times(picture, &times).ok_or_else(|| of_another(file))
+}
+
+/// Milliseconds of each layer; one with several kernels has the time of all.
+#[derive(Default)]
+pub struct Times(HashMap<String, f64>);
+
+impl Times {
+    /// Adds the time of a kernel to that of its layer, which is named as messages name it.
+    pub fn add(&mut self, layer: &str, ms: f64) {
+        *self.0.entry(key(layer)).or_default() += ms;
+    }
+}
+
+/// Colours layers by their times. Returns what the colours stand for; nothing if no layer has a time.
+pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
+    let total: f64 = times.0.values().sum();
+    let slowest = times.0.values().copied().fold(f64::MIN_POSITIVE, f64::max);
     let heat = |ms: &f64| {
         // Most layers take little of the time of the slowest: a root tells them apart.
         ((ms / slowest).sqrt(), format!("{ms:.3} ms, {:.1} %", 100.0 * ms / total))
     };
-    color(picture, &times, heat, file)?;
-    Ok(format!("time of a layer: up to {slowest:.3} ms of {total:.2} ms"))
+    let scale = format!("time of a layer: up to {slowest:.3} ms of {total:.2} ms");
+    color(picture, &times.0, heat).then_some(scale)
 }
 
 /// Colours layers by how much they differ in a report that `--compare-steps --json` has printed.
@@ -32,8 +48,11 @@ pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
 /// When the file is no such report, or one of another model.
 pub fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let read = read_differences(file).with_context(|| file.display().to_string());
-    color(picture, &read.or_exit(Exit::Input)?, |difference| difference.heat(), file)?;
-    Ok("difference of a layer from the reference: from none to as large as its values".to_owned())
+    let scale = "difference of a layer from the reference: from none to as large as its values";
+    match color(picture, &read.or_exit(Exit::Input)?, Difference::heat) {
+        true => Ok(scale.to_owned()),
+        false => Err(of_another(file)),
+    }
 }
 
 /// How much a layer differs.
@@ -59,13 +78,12 @@ impl Difference {
     }
 }
 
-/// Colours the layers that a report has something on.
+/// Colours the layers that something is known of, and tells whether there are any.
 fn color<T>(
     picture: &mut Picture,
     found: &HashMap<String, T>,
     heat: impl Fn(&T) -> (f64, String),
-    file: &Path,
-) -> Result<(), Failure> {
+) -> bool {
     let mut is_any = false;
     for node in &mut picture.nodes {
         let key = format!("\"{}\" ({}, layer {})", node.name, node.version, node.id);
@@ -74,11 +92,12 @@ fn color<T>(
             is_any = true;
         }
     }
-    if is_any {
-        return Ok(());
-    }
+    is_any
+}
+
+fn of_another(file: &Path) -> Failure {
     let error = anyhow!("{}: none of its layers is in this model", file.display());
-    Err(Failure { exit: Exit::Input, error })
+    Failure { exit: Exit::Input, error }
 }
 
 /// A layer as reports name it, without its types, which say what was fused with it.
@@ -90,17 +109,16 @@ fn read(file: &Path) -> Result<Value> {
     Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
 }
 
-/// Milliseconds of each layer; one with several kernels has the time of all.
-fn read_times(file: &Path) -> Result<HashMap<String, f64>> {
+fn read_times(file: &Path) -> Result<Times> {
     let report = read(file)?;
-    let mut times: HashMap<String, f64> = HashMap::new();
+    let mut times = Times::default();
     for layer in report["layers"].as_array().into_iter().flatten() {
         if let (Some(title), Some(ms)) = (layer["layer"].as_str(), layer["ms"].as_f64()) {
-            *times.entry(key(title)).or_default() += ms;
+            times.add(title, ms);
         }
     }
     ensure!(
-        !times.is_empty(),
+        !times.0.is_empty(),
         "it holds no times; `irrun MODEL.xml --input … --profile --json > FILE` writes them"
     );
     Ok(times)

@@ -12,6 +12,7 @@ mod layout;
 mod mermaid;
 mod picture;
 mod planned;
+pub mod profiled;
 mod svg;
 
 use crate::bind::Declared;
