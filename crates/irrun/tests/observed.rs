@@ -97,3 +97,29 @@ fn what_is_shown_of_the_plan_is_what_the_file_says_but_for_rounding() {
         }
     }
 }
+
+/// What is a part of a result that was computed in place has the values behind that step, not those
+/// before it, which lie in the same memory.
+#[test]
+fn parts_of_what_is_computed_in_place_are_shown_when_it_is_there() {
+    let mut g = ir::GraphBuilder::new("m");
+    let x = g.parameter("x", ir::ElementType::F32, "3");
+    let abs = g.layer("Abs", "opset1").name("abs").inputs(&[x]).output();
+    let negative = g.layer("Negative", "opset1").name("negative").inputs(&[abs]).output();
+    let part = g.layer("Identity", "opset16").name("part").inputs(&[negative]).output();
+    let floor = g.layer("Floor", "opset1").name("floor").inputs(&[part]).output();
+    g.result("y", floor);
+    let graph = g.finish().expect("it is complete");
+    let input = Tensor::from_vec(&[3], vec![1.5f32, -2.5, 3.5]).expect("it fits");
+    let options = Options { optimize: false, ..Options::default() };
+    let inputs = std::slice::from_ref(&input);
+    let plan = irrun::run::plan(&graph, inputs, &[], &options).expect("it has a plan");
+    let (outputs, both) =
+        plan.session_on(Arc::new(Threads::new(1))).run_observed(inputs, Both::default());
+    outputs.expect("it runs");
+    let values = |path: &str| both.run[path].as_slice::<f32>().expect("f32").to_vec();
+    assert_eq!(values("abs:0"), [1.5, 2.5, 3.5]);
+    assert_eq!(values("negative:0"), [-1.5, -2.5, -3.5]);
+    assert_eq!(values("part:0"), [-1.5, -2.5, -3.5]);
+    assert_eq!(values("floor:0"), [-2.0, -3.0, -4.0]);
+}

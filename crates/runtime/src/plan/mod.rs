@@ -40,8 +40,8 @@ pub struct Plan {
     pub(crate) views: Vec<ViewOf>,
     /// For each value the output of a layer that it is in the file.
     pub(crate) sources: Vec<Option<Source>>,
-    /// For each value whether a step makes it.
-    pub(crate) is_made: Vec<bool>,
+    /// For each value the one that a step makes, or that is given, and that it is a part of.
+    pub(crate) origins: Vec<ValueId>,
     /// The variables that have a value when it runs; `None` if they are not known.
     pub(crate) variables: Option<HashMap<String, Fact>>,
     /// The operations that the program has added.
@@ -149,6 +149,7 @@ impl Plan {
         }
         let mut net = aligned(net, &works);
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
+        let origins = origins(&net, &uses);
         let Placement { storage, inside, in_place, arena, last_use } =
             place(&net, &uses, options.runs_once);
         let mut steps = Vec::with_capacity(works.len());
@@ -178,8 +179,6 @@ impl Plan {
         let bases = (0..storage.len()).filter(per_run);
         let views = bases.flat_map(|v| views(&storage, &inside[v])).collect();
         let constants = constants(&mut net, store);
-        let mut is_made = vec![false; net.values.len()];
-        steps.iter().flat_map(|step| &step.outputs).for_each(|v| is_made[*v] = true);
         let sources = net.sources();
         if options.runs_once {
             note_last_reads(&mut steps, &storage, &constants);
@@ -198,7 +197,7 @@ impl Plan {
             arena,
             views,
             sources,
-            is_made,
+            origins,
             variables: None,
             extensions: Extensions::default(),
             passes: Vec::new(),
@@ -206,14 +205,12 @@ impl Plan {
         })
     }
 
-    /// A value, and those that lie in it and have no step of their own.
+    /// A value that a step makes or that is given, and those that are parts of it. Others that lie in
+    /// the same memory are made later, in place.
     pub(crate) fn with_views(&self, base: ValueId) -> impl Iterator<Item = ValueId> {
-        let inside =
-            self.storage.iter().enumerate().filter_map(move |(value, place)| match place {
-                Storage::View { of, .. } if *of == base && !self.is_made[value] => Some(value),
-                _ => None,
-            });
-        std::iter::once(base).chain(inside)
+        let parts = self.origins.iter().enumerate();
+        let parts = parts.filter(move |(value, origin)| **origin == base && *value != base);
+        std::iter::once(base).chain(parts.map(|(value, _)| value))
     }
 
     /// What is known of the inputs, in order.
@@ -275,6 +272,18 @@ fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<
             }
         }
     }
+}
+
+/// For each value the one that it is a part of and that no kernel of views makes.
+fn origins(net: &Net, uses: &[Use]) -> Vec<ValueId> {
+    let mut origins: Vec<ValueId> = (0..net.values.len()).collect();
+    for used in uses {
+        let Some(Reuse::Views(views)) = &used.reuse else { continue };
+        for (output, view) in used.outputs.iter().zip(views) {
+            origins[*output] = origins[used.inputs[view.input]];
+        }
+    }
+    origins
 }
 
 /// Where in their base these values lie.
