@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations fuzz faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations fuzz hunt faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -43,6 +43,11 @@ fuzz:
 	fuzz/target/$(STATIC)/debug/$(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=30 \
 		-rss_limit_mb=4096 -artifact_prefix=fuzz/artifacts/$(TARGET)/ -print_final_stats=1 \
 		fuzz/target/corpus/$(TARGET) fuzz/corpus/$(TARGET)
+
+# Random graphs, COUNT of them from number SEED on, run by irrun and by OpenVINO's CPU plugin; what they
+# disagree about is told by cause. All findings are written to target/hunt/SEED.jsonl.
+hunt: bench-env/.ready
+	nice bench-env/bin/python fuzz/hunt.py --seed $(SEED) --count $(COUNT)
 
 # More kills at more moments than the tests try.
 KILLS ?= 1000

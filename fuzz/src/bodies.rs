@@ -12,7 +12,8 @@ const BINARY: [&str; 4] = ["Add", "Multiply", "Maximum", "Subtract"];
 impl Growth<'_> {
     /// An If, a Loop, a TensorIterator, or a variable.
     pub(super) fn structure(&mut self) -> Option<()> {
-        match self.c.below(4) {
+        // What an Assign gives is read as a result, which OpenVINO refuses.
+        match self.c.below(if self.is_broad() { 3 } else { 4 }) {
             0 => self.condition(),
             1 => self.repetition(),
             2 => self.iterator(),
@@ -28,7 +29,7 @@ impl Growth<'_> {
             false => self.constant(ElementType::Boolean, &[])?,
         };
         let bodies = [Role::Then, Role::Else].map(|role| {
-            let graph = self.body(x.fact.element_type, 1, 1);
+            let graph = self.body(&x.fact, 1, 1);
             let inputs = vec![entry(1, graph.parameters()[0])];
             let outputs = vec![entry(2, graph.results()[0])];
             Body { role, graph, inputs, outputs, back_edges: Vec::new() }
@@ -41,7 +42,7 @@ impl Growth<'_> {
         let x = self.any_real()?;
         let times = self.c.below(4);
         let (count, always) = (self.number(times as f32, ElementType::I64)?, self.truth()?);
-        let graph = self.body(x.fact.element_type, 1, 1);
+        let graph = self.body(&x.fact, 1, 1);
         let (parameter, result) = (graph.parameters()[0], graph.results()[0]);
         let (inputs, outputs) = (vec![entry(2, parameter)], vec![entry(3, result)]);
         let back_edges = vec![(result as u64, parameter as u64)];
@@ -56,7 +57,7 @@ impl Growth<'_> {
         let axis = self.c.below(sizes.len());
         *sizes.get_mut(axis)? = 1;
         let state = self.constant(x.fact.element_type, &sizes)?;
-        let graph = self.body(x.fact.element_type, 2, 2);
+        let graph = self.body(&x.fact, 2, 2);
         let [first, last, stride] = if self.c.flag() { [0, -1, 1] } else { [-1, 0, -1] };
         let axis = axis as i64;
         let slice = Some(Slice { axis, start: first, end: last, stride, part_size: 1 });
@@ -98,10 +99,11 @@ impl Growth<'_> {
     }
 
     /// A body: a chain of operations that begins with its first input, for each result.
-    fn body(&mut self, element_type: ElementType, inputs: usize, results: usize) -> Graph {
+    fn body(&mut self, x: &Fact, inputs: usize, results: usize) -> Graph {
         let mut g = GraphBuilder::new("");
+        let shape = x.shape.rank().map_or("...".to_owned(), |rank| vec!["?"; rank].join(","));
         let ports: Vec<OutputRef> =
-            (0..inputs).map(|i| g.parameter(&format!("p{i}"), element_type, "...")).collect();
+            (0..inputs).map(|i| g.parameter(&format!("p{i}"), x.element_type, &shape)).collect();
         for result in 0..results {
             let mut y = ports[0];
             for _ in 0..1 + self.c.below(3) {

@@ -7,9 +7,12 @@ use super::choices::Choices;
 use super::noise;
 use super::table::{ROWS, Row};
 use infer::{Attrs, Extensions, Fact, PartialShape, PartialValue};
-use ir::ElementType::{self, BF16, Boolean, F16, F32, F64, I8, I32, I64, U1, U8};
+use ir::ElementType::{
+    self, BF16, Boolean, F16, F32, F64, I8, I16, I32, I64, U1, U8, U16, U32, U64,
+};
 use ir::{Body, Graph, GraphBuilder, Layer, OutputRef, Port, Weights};
 use runtime::Tensor;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Elements of the largest value of a tame graph.
@@ -19,6 +22,22 @@ const STRUCTURES: usize = 8;
 /// Types of inputs.
 const TYPES: [ElementType; 16] =
     [F32, F32, F32, F32, F32, F32, F32, F32, F16, BF16, F64, I32, I64, I8, U8, Boolean];
+/// The same, of which each type is one.
+const BROAD_TYPES: [ElementType; 20] = [
+    F32, F32, F32, F32, F32, F32, F16, F16, BF16, F64, I8, U8, I16, U16, I32, I32, U32, I64, U64,
+    Boolean,
+];
+/// Operations that OpenVINO has not got, or that its CPU plugin does not run as the table writes them.
+const OURS: [&str; 8] = [
+    "StaticReshape",
+    "GRN",
+    "LSTMSequence",
+    "GRUSequence",
+    "RNNSequence",
+    "NMSRotated",
+    "PSROIPooling",
+    "ErfInv",
+];
 /// Sizes of inputs.
 const SIZES: [usize; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 16, 17, 24, 32];
 /// What stands where other text stood.
@@ -101,6 +120,7 @@ pub(super) struct Growth<'a> {
     g: GraphBuilder,
     pub(super) c: Choices<'a>,
     wild: bool,
+    broad: bool,
     values: Vec<Value>,
     read: Vec<OutputRef>,
     inputs: Vec<Tensor>,
@@ -110,37 +130,50 @@ pub(super) struct Growth<'a> {
 
 /// A graph that runs, of 2 to 12 operations.
 pub fn tame(data: &[u8]) -> Option<Grown> {
-    grow(data, false)
+    growth(data).grow(12)
+}
+
+/// A graph that runs, of 2 to 30 operations: also of scalars and of 6 axes, of no elements, and of
+/// every type of numbers.
+pub fn broad(data: &[u8]) -> Option<Grown> {
+    Growth { broad: true, ..growth(data) }.grow(30)
 }
 
 /// A graph that may be anything.
 pub fn wild(data: &[u8]) -> Option<Grown> {
-    grow(data, true)
+    Growth { wild: true, ..growth(data) }.grow(12)
 }
 
-fn grow(data: &[u8], wild: bool) -> Option<Grown> {
-    let mut growth = Growth {
+/// Nothing yet.
+fn growth(data: &[u8]) -> Growth<'_> {
+    Growth {
         g: GraphBuilder::new("fuzz"),
         c: Choices::new(data),
-        wild,
+        wild: false,
+        broad: false,
         values: Vec::new(),
         read: Vec::new(),
         inputs: Vec::new(),
         kinds: Vec::new(),
         types: Vec::new(),
-    };
-    let count = 2 + growth.c.below(11);
-    while growth.kinds.len() < count && !growth.c.is_done() {
-        // What an operation that does not work has made is read by nothing.
-        let _ = match growth.c.below(ROWS.len() + STRUCTURES) {
-            at if at < ROWS.len() => growth.step(ROWS[at]),
-            _ => growth.structure(),
-        };
     }
-    growth.finish()
 }
 
 impl Growth<'_> {
+    /// A graph of 2 to so many operations.
+    fn grow(mut self, most: usize) -> Option<Grown> {
+        let count = 2 + self.c.below(most - 1);
+        while self.kinds.len() < count && !self.c.is_done() {
+            // What an operation that does not work has made is read by nothing.
+            let _ = match self.c.below(ROWS.len() + STRUCTURES) {
+                at if at < ROWS.len() && self.broad && OURS.contains(&ROWS[at].0) => None,
+                at if at < ROWS.len() => self.step(ROWS[at]),
+                _ => self.structure(),
+            };
+        }
+        self.finish()
+    }
+
     /// The values that nothing reads are its results, and some others.
     fn finish(mut self) -> Option<Grown> {
         let mut results = 0;
@@ -198,6 +231,11 @@ impl Growth<'_> {
         let made = made.into_iter().zip(found).map(|(port, fact)| Value { port, fact });
         self.values.extend(made);
         Some(())
+    }
+
+    /// Whether the graph is one that OpenVINO should take.
+    pub(super) fn is_broad(&self) -> bool {
+        self.broad
     }
 
     /// How many operations there are.
@@ -287,7 +325,7 @@ impl Growth<'_> {
     pub(super) fn value(&mut self, ranks: &str, is: impl Fn(ElementType) -> bool) -> Option<Value> {
         let ranks = match ranks.split_once('-') {
             Some((low, high)) => low.parse().ok()?..=high.parse().ok()?,
-            None => ranks.parse().map_or(1..=4, |rank: usize| rank..=rank),
+            None => ranks.parse().map_or(self.any_rank(), |rank: usize| rank..=rank),
         };
         let fits = |v: &&Value| {
             let rank = v.fact.shape.rank();
@@ -299,15 +337,26 @@ impl Growth<'_> {
             let back = if self.c.flag() { self.c.below(known.len()) } else { 0 };
             return known.into_iter().rev().nth(back);
         }
-        let types: Vec<ElementType> = TYPES.into_iter().filter(|t| is(*t)).collect();
+        let all: &[ElementType] = if self.broad { &BROAD_TYPES } else { &TYPES };
+        let types: Vec<ElementType> = all.iter().copied().filter(|t| is(*t)).collect();
         let element_type = self.c.of(&types);
         let rank = ranks.start() + self.c.below(ranks.end() - ranks.start() + 1);
-        let mut sizes: Vec<usize> = (0..rank).map(|_| self.c.of(&SIZES)).collect();
+        let mut sizes: Vec<usize> = (0..rank).map(|_| self.size()).collect();
         while sizes.iter().product::<usize>() > MOST / 2 {
             let largest = sizes.iter_mut().max()?;
             *largest /= 2;
         }
         self.parameter(element_type, &sizes)
+    }
+
+    /// The ranks of an input of which nothing is asked.
+    fn any_rank(&self) -> RangeInclusive<usize> {
+        if self.broad { 0..=6 } else { 1..=4 }
+    }
+
+    /// A size of an input.
+    fn size(&mut self) -> usize {
+        if self.broad && self.c.once_in(40) { 0 } else { self.c.of(&SIZES) }
     }
 
     /// A new input. Some of its sizes are left open.

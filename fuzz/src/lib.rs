@@ -11,6 +11,7 @@ mod table;
 
 pub mod bin;
 pub mod case;
+pub mod hunt;
 pub mod media;
 pub mod npy;
 pub mod propagate;

@@ -28,15 +28,26 @@ pub fn tensor(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<T
     runtime::convert(&values, element_type).ok()
 }
 
-/// The same, of which some seeds give infinities and the like.
+/// The same, of which some seeds give infinities and the like, and integers at the limits of a type.
 pub fn with_special(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<Tensor> {
-    if element_type != ElementType::F32 || seed % 16 != 15 {
+    if seed % 16 != 15 || element_type == ElementType::String {
         return tensor(element_type, sizes, seed);
     }
     let mut values = numbers(element_type, sizes, seed);
-    let special = SPECIAL.iter().cycle().skip((seed / 16 % 8) as usize);
-    values.iter_mut().step_by(5).zip(special).for_each(|(v, special)| *v = *special);
-    Tensor::from_vec(sizes, values).ok()
+    let skipped = (seed / 16 % 8) as usize;
+    let Some((low, high)) = element_type.integer_range() else {
+        let special = SPECIAL.iter().cycle().skip(skipped);
+        values.iter_mut().step_by(5).zip(special).for_each(|(v, special)| *v = *special);
+        let values = Tensor::from_vec(sizes, values).ok()?;
+        return runtime::convert(&values, element_type).ok();
+    };
+    // What is beyond i64 becomes the largest number of u64.
+    let [low, high] = [low, high].map(|limit| i64::try_from(limit).unwrap_or(-1));
+    let limits = [high, low, high - 1, low + 1];
+    let mut values: Vec<i64> = values.into_iter().map(|v| v as i64).collect();
+    let limits = limits.iter().cycle().skip(skipped);
+    values.iter_mut().step_by(5).zip(limits).for_each(|(v, limit)| *v = *limit);
+    runtime::convert(&Tensor::from_vec(sizes, values).ok()?, element_type).ok()
 }
 
 /// Numbers that a type holds.

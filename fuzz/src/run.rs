@@ -19,11 +19,7 @@ pub fn run(data: &[u8]) {
     let shapes = inputs.iter().map(|input| PartialShape::fixed(input.sizes()));
     let exact = infer::propagate(graph, &Inputs::shapes(shapes));
     let exact = exact.unwrap_or_else(|e| panic!("it was accepted layer by layer: {e}"));
-    let facts = match grown.kinds.contains(&"Squeeze") {
-        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO does.
-        true => Ok(exact.clone()),
-        false => infer::propagate(graph, &Inputs::default()),
-    };
+    let facts = open(&grown, &exact);
     let facts = facts.unwrap_or_else(|e| panic!("open sizes are refused: {e}"));
     let plain = Options { optimize: false, ..Options::default() };
     let written = outputs(&mut session(graph, &facts, &plain), inputs, "as written");
@@ -56,13 +52,24 @@ pub fn run(data: &[u8]) {
     compare(&second.unwrap_or_default(), &first, "in the second run, in bf16");
 }
 
+/// What is known of a graph with the sizes that it leaves open.
+pub(super) fn open(grown: &Grown, exact: &Facts) -> Result<Facts, String> {
+    match grown.kinds.contains(&"Squeeze") {
+        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO does.
+        true => Ok(exact.clone()),
+        false => {
+            infer::propagate(&grown.graph, &Inputs::default()).map_err(|error| error.to_string())
+        }
+    }
+}
+
 /// The graph that bytes describe, as people read it.
 pub fn text(data: &[u8]) -> String {
     graphs::tame(data).map(|grown| grown.text()).unwrap_or_default()
 }
 
 /// A session on two threads.
-fn session(graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
+pub(super) fn session(graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
     on(2, graph, facts, options)
 }
 
@@ -74,7 +81,8 @@ fn on(count: usize, graph: &Graph, facts: &Facts, options: &Options) -> Option<S
     Some(plan.session_on(Arc::clone(threads)))
 }
 
-fn outputs(
+/// What a run gives.
+pub(super) fn outputs(
     session: &mut Option<Session>,
     inputs: &[Tensor],
     how: &str,

@@ -350,7 +350,7 @@ pub const ROWS: &[Row] = &[
         1,
     ),
     ("NormalizeL2", "opset1", "x axes", "eps=0.01 eps_mode=add|max", 1),
-    ("LRN", "opset1", "x:4 #1", "alpha=0.1 beta=0.75 bias=1 size=3|5", 1),
+    ("LRN", "opset1", "x:4 #1,", "alpha=0.1 beta=0.75 bias=1 size=3|5", 1),
     ("GRN", "opset1", "x:2-4", "bias=0.001", 1),
     // Sequences.
     ("LSTMCell", "opset4", "x:2 w:N,4 w:N,4 w:16,C w:16,4 w:16", ACTIVE, 2),

@@ -134,6 +134,22 @@ fn xml() {
     holds("xml", 400);
 }
 
+/// Graphs are written for other implementations: `HUNT_DIR` says where, `HUNT_SEED` is the number of
+/// the first, `HUNT_COUNT` how many there are (`make hunt`). Nothing panics.
+#[test]
+fn hunt() {
+    let own = tempfile::tempdir().unwrap();
+    let dir = std::env::var_os("HUNT_DIR").map_or(own.path().to_path_buf(), Into::into);
+    let first = number("HUNT_SEED", 1);
+    let lines: Vec<String> = (first..first + number("HUNT_COUNT", 40))
+        .map(|number| fuzz::hunt::write(&dir, number) + "\n")
+        .collect();
+    fs::write(dir.join("graphs.txt"), lines.concat()).unwrap();
+    let is = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
+    assert!(is(" ok") * 2 > lines.len(), "{}", lines.concat());
+    assert!(is(" panic") == 0 || std::env::var_os("HUNT_DIR").is_some(), "{}", lines.concat());
+}
+
 /// A clone stays small, and each target has something to begin with.
 #[test]
 fn the_corpus_is_small() {
