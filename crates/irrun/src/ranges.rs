@@ -94,8 +94,9 @@ fn sizes(
         } else if k < 2 {
             k * (range.count - 1)
         } else {
-            // Multiples of one number, an odd one for each range, meet all residues.
-            (k * (2 * i + 1) * range.count.div_ceil(most)) % range.count
+            // Multiples of one number, an odd one for each range, meet all residues. Of ranges beyond
+            // all memory they wrap, to other sizes.
+            (k * (2 * i + 1)).wrapping_mul(range.count.div_ceil(most)) % range.count
         };
         let size = range.min.saturating_add(i64::try_from(step).unwrap_or(i64::MAX));
         let shape = std::mem::replace(&mut shapes[range.input], PartialShape::scalar());
