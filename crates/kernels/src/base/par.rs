@@ -6,6 +6,7 @@
 //! [`rayon::ThreadPool`], which belongs to the session or to the program around it.
 
 use super::affinity;
+use super::num::Pod;
 use super::team::{Task, Team, Working, share};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
@@ -89,13 +90,14 @@ impl Threads {
             return;
         };
         let own = self.team.open(tasks, f, self.count.min(tasks));
-        self.team.call(self.count.min(tasks), |help| match self.pool() {
-            Some(pool) => pool.spawn(help),
-            None => drop(help),
-        });
         let working = Working::begin();
         let mut taken = 1;
+        // All that can panic: nothing leaves before the tasks are done, which borrow from the caller.
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.team.call(self.count.min(tasks), |help| match self.pool() {
+                Some(pool) => pool.spawn(help),
+                None => drop(help),
+            });
             f(own, 0);
             while let Some(task) = self.team.take(0) {
                 taken += 1;
@@ -183,11 +185,11 @@ impl Threads {
     ) {
         let chunk = chunk.max(1);
         let len = out.len();
-        let shared = Slice { data: out.as_mut_ptr() };
+        let shared = Slice::new(out);
         self.par_ranges(len.div_ceil(chunk), grain.div_ceil(chunk), |chunks| {
             let (start, end) = (chunks.start * chunk, (chunks.end * chunk).min(len));
             // SAFETY: the ranges are disjoint and lie within `out`, which is borrowed mutably.
-            let part = unsafe { std::slice::from_raw_parts_mut(shared.at(start), end - start) };
+            let part = unsafe { shared.part(start, end - start) };
             f(chunks.start, part);
         });
     }
@@ -225,12 +227,20 @@ fn build(helpers: usize) -> Option<Arc<ThreadPool>> {
 }
 
 /// A slice that several threads write disjoint parts of.
-#[derive(Clone, Copy)]
 pub struct Slice<T> {
     data: *mut T,
+    len: usize,
 }
 
-// SAFETY: whoever calls `at` answers for writing disjoint parts.
+impl<T> Clone for Slice<T> {
+    fn clone(&self) -> Slice<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Slice<T> {}
+
+// SAFETY: whoever calls `at` or `part` answers for writing disjoint parts.
 unsafe impl<T: Send> Sync for Slice<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Slice<T> {}
@@ -238,25 +248,58 @@ unsafe impl<T: Send> Send for Slice<T> {}
 impl<T> Slice<T> {
     /// Shares a slice for as long as the borrow lasts; the caller keeps to that.
     pub fn new(data: &mut [T]) -> Slice<T> {
-        Slice { data: data.as_mut_ptr() }
+        Slice { data: data.as_mut_ptr(), len: data.len() }
+    }
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> *mut T {
+        self.data
+    }
+
+    /// Number of elements.
+    pub(crate) fn count(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes of the elements.
+    pub(crate) fn bytes(&self) -> Slice<u8>
+    where
+        T: Pod,
+    {
+        Slice { data: self.data.cast(), len: self.len * size_of::<T>() }
     }
 
     /// The part from `offset` on.
     ///
     /// # Safety
-    /// `offset` is within the slice.
+    /// `offset` is within the slice, or its end.
     pub(crate) unsafe fn from(&self, offset: usize) -> Slice<T> {
+        debug_assert!(offset <= self.len, "{offset} of {} elements", self.len);
         // SAFETY: the caller has promised that the offset is within the slice.
-        Slice { data: unsafe { self.data.add(offset) } }
+        Slice { data: unsafe { self.data.add(offset) }, len: self.len.wrapping_sub(offset) }
     }
 
     /// The element at `offset`.
     ///
     /// # Safety
-    /// `offset` is within the slice, and no other thread uses what is written through it.
+    /// `offset` is within the slice, or its end; the borrow that the slice was made of lasts, and no
+    /// other thread uses what is written through it.
     pub unsafe fn at(&self, offset: usize) -> *mut T {
+        debug_assert!(offset <= self.len, "{offset} of {} elements", self.len);
         // SAFETY: the caller has promised that the offset is within the slice.
         unsafe { self.data.add(offset) }
+    }
+
+    /// `len` elements from `offset` on, to be read and written.
+    ///
+    /// # Safety
+    /// They are within the slice, the borrow that it was made of lasts, and nobody else uses them
+    /// while this is there.
+    pub(crate) unsafe fn part<'s>(self, offset: usize, len: usize) -> &'s mut [T] {
+        let is_within = offset <= self.len && len <= self.len - offset;
+        debug_assert!(is_within, "{len} from {offset} on of {} elements", self.len);
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(offset), len) }
     }
 }
 
@@ -279,6 +322,16 @@ mod tests {
                 assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == round + 1));
             }
         }
+    }
+
+    #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "an assertion of development builds")]
+    #[should_panic(expected = "3 from 2 on of 4 elements")]
+    fn parts_beyond_a_slice_are_noticed() {
+        let mut data = [0u8; 4];
+        let shared = Slice::new(&mut data);
+        // SAFETY: it panics before there is a part.
+        unsafe { shared.part(2, 3) };
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl<'a, T: Pod> InOut<'a, T> {
     /// A part of both.
     ///
     /// # Safety
-    /// What is used through parts at the same time must be disjoint.
+    /// What is used through parts at the same time must be disjoint, unless it is only read.
     ///
     /// # Panics
     /// When the range is not within the length.

@@ -72,6 +72,7 @@ impl WorkerQueue {
     /// # Safety
     /// There is one caller, all tasks of earlier jobs are done, and the job stays until these are.
     unsafe fn push(&self, job: *const Task<'static>, tasks: Range<usize>) {
+        debug_assert!(!self.has_tasks() && tasks.end <= Team::MOST_TASKS);
         // SAFETY: nobody reads it, as the caller has promised.
         unsafe { *self.job.get() = Some(job) };
         self.tasks.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Release);

@@ -304,6 +304,7 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
+        debug_assert!(self.0.iter().all(|x| (0.0..=255.0).contains(x)), "{:?}", self.0);
         // SAFETY: the caller's promise: numbers that fit.
         unsafe {
             let bytes = self.0.map(|x| x.round_ties_even().to_int_unchecked::<i32>() as u8);

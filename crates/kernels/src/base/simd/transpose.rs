@@ -16,10 +16,8 @@ pub fn transpose_16x16(
     from: &[UnalignedF32],
     stride: usize,
 ) -> [[f32; TRANSPOSE_DIM]; TRANSPOSE_DIM] {
-    assert!(
-        from.len() >= (TRANSPOSE_DIM - 1) * stride + TRANSPOSE_DIM,
-        "a row is not within the slice"
-    );
+    let reach = stride.saturating_mul(TRANSPOSE_DIM - 1).saturating_add(TRANSPOSE_DIM);
+    assert!(from.len() >= reach, "a row is not within the slice");
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx512 {
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
@@ -37,6 +35,14 @@ pub fn transpose_16x16(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Fifteen strides of so many elements are one element, as far as products wrap.
+    #[test]
+    #[should_panic(expected = "a row is not within the slice")]
+    fn rows_farther_apart_than_can_be_counted_are_refused() {
+        let stride = 0xeeee_eeee_eeee_eeef_u64 as usize;
+        transpose_16x16(UnalignedF32::of(&[0.0; 32]), stride);
+    }
 
     #[test]
     fn blocks_are_transposed() {
