@@ -159,6 +159,7 @@ impl<'a> TileDriver<'a> {
         let ((first, count), (left, right)) = (rows.range, self.tile.columns);
         let ((panels, later), (len, width)) = (self.panels, self.panel);
         let (panel, column) = (&panels[i * len..][..len], left + i * width);
+        debug_assert!(first + count <= self.tile.rows.1 && column < right);
         let (next, of_next) = rows.next;
         let is_long = rows.turn == 0 && len >= LONG_PANEL * self.turns.min(2);
         let (stride, columns) = (self.product.c_stride, width.min(right - column));

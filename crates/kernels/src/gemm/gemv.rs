@@ -49,7 +49,8 @@ impl Gemm<'_> {
         c: SharedTarget,
     ) {
         let width = nr();
-        let ((row, _), (left, right)) = (tile.rows, tile.columns);
+        let ((row, end), (left, right)) = (tile.rows, tile.columns);
+        debug_assert!(end - row == 1 && suits(path) && !a.is_null());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let (lanes, apart) = (self.lanes(), width * self.lanes());
         let mut column = left;
@@ -85,6 +86,7 @@ impl Gemm<'_> {
 /// # Safety
 /// The pointers are valid for the row and the panels.
 unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
+    debug_assert!((1..=MAX_PANELS).contains(&panels) && suits(path));
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {

@@ -57,7 +57,7 @@ pub fn run_grouped(
     let shared = Slice::new(&mut space);
     threads.run(parts, &|part, worker| {
         // SAFETY: no two threads are the same worker at a time.
-        let space = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
+        let space = unsafe { shared.part(worker * room, room) };
         for (i, (GroupedGemm { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
             let own = columns(product, part, parts);
             if product.m == 0 || own.is_empty() {
@@ -73,10 +73,8 @@ pub fn run_grouped(
                 for row in 0..product.m {
                     let at = row * product.c_stride + own.start;
                     // SAFETY: both products have these elements, and the same columns are this part's.
-                    let (c, factors) = unsafe {
-                        let factors = std::slice::from_raw_parts(outputs[*of].at(at), own.len());
-                        (std::slice::from_raw_parts_mut(c.at(at), own.len()), factors)
-                    };
+                    let (c, factors) =
+                        unsafe { (c.part(at, own.len()), outputs[*of].part(at, own.len())) };
                     multiply(c, factors);
                 }
             }

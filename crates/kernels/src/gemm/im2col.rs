@@ -156,21 +156,27 @@ impl Im2col<'_> {
 
     /// Panics unless there are `m` windows of `k` elements.
     pub(super) fn check(&self, m: usize, k: usize) {
-        assert_eq!(self.taps() * self.channels.1, k, "the windows have another size");
+        assert!(self.axes.iter().all(Window::is_countable), "positions cannot be counted");
+        let taps = self.axes.iter().try_fold(self.channels.1, |n, axis| n.checked_mul(axis.taps));
+        assert_eq!(taps, Some(k), "the windows have another size");
         let batch = m.checked_div(self.outputs()).unwrap_or(0);
         assert_eq!(batch * self.outputs(), m, "the windows have another number");
         let InputStrides { image, position, channel } = self.place;
         let (first, count) = self.channels;
-        let reach = self.last() * position + (first + count).saturating_sub(1) * channel;
+        let last = (first + count).saturating_sub(1).saturating_mul(channel);
+        let reach = self.last().saturating_mul(position).saturating_add(last);
         let is_read = k > 0 && m > 0 && self.positions() > 0;
         assert!(!is_read || reach < image, "A is too short");
-        assert!(m == 0 || self.input.len() >= batch * image, "A is too short");
+        let least = batch.saturating_mul(image);
+        assert!(m == 0 || self.input.len() >= least, "A is too short");
         assert!(self.zeros.len() >= count, "there are too few zeros");
     }
 
     /// The last position that may be under a tap.
     fn last(&self) -> usize {
-        self.axes.iter().fold(0, |all, axis| all * axis.input + axis.last())
+        let within =
+            |all: usize, axis: &Window| all.saturating_mul(axis.input).saturating_add(axis.last());
+        self.axes.iter().fold(0, within)
     }
 
     /// The batch element, and the outputs along the axes, of a window.
@@ -305,6 +311,13 @@ impl Window {
     /// An axis that is not there.
     pub const NONE: Window =
         Window { input: 1, output: 1, taps: 1, stride: 1, dilation: 1, start: 0 };
+
+    /// Whether every position under a tap, within the input or not, can be counted from its beginning:
+    /// which taps lie within is computed so.
+    pub(crate) fn is_countable(&self) -> bool {
+        let most = isize::MAX as usize / 2;
+        self.reach() <= most && self.input <= most && self.start.unsigned_abs() <= most
+    }
 
     /// The same windows over an input that holds the zeros before and behind it.
     pub(crate) fn with_zeros(self) -> Window {

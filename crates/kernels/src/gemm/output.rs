@@ -57,16 +57,25 @@ impl SharedTarget {
         }
     }
 
+    /// Elements that there is room for.
+    fn count(self) -> usize {
+        match self {
+            SharedTarget::F32(to) => to.count(),
+            SharedTarget::Bf16(to) => to.count(),
+        }
+    }
+
     /// Where a block goes whose first element is `offset`.
     ///
     /// # Safety
-    /// `offset` is within the target, and no other thread uses what is written through it.
+    /// `offset` and the columns behind it are within the target, and no other thread uses what is written through it.
     pub(super) unsafe fn block(
         self,
         offset: usize,
         (stride, columns): (usize, usize),
         absorbed: BlockPostOps,
     ) -> Out {
+        debug_assert!(offset + columns <= self.count());
         // SAFETY: the caller's promise.
         let (to, rounds) = unsafe {
             match self {

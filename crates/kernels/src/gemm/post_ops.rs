@@ -88,7 +88,8 @@ impl<'a, T> Strided<'a, T> {
 
     /// Whether it has `rows` rows of `columns` elements.
     fn reaches(self, rows: usize, columns: usize) -> bool {
-        self.values.len() >= rows.saturating_sub(1) * self.stride + columns
+        let last = rows.saturating_sub(1).saturating_mul(self.stride);
+        self.values.len() >= last.saturating_add(columns)
     }
 }
 
@@ -242,7 +243,7 @@ impl PostOp<'_> {
                 add_quantized(lines, values.row(i, j, len), (scale, low));
             }
             PostOp::Apply(function) => {
-                unary_f32(Threads::single(), function, &InOut::in_place(lines));
+                unary_f32(Threads::single(), function, &mut InOut::in_place(lines));
             }
             PostOp::Quantize { to, scale, low } => quantize_dequantize(to, scale, low, lines),
             PostOp::QuantizeColumns(columns) => {
@@ -263,16 +264,14 @@ pub(crate) unsafe fn finish(
     stride: usize,
     c: Slice<f32>,
 ) {
+    debug_assert!(rows.start <= rows.end && columns.start <= columns.end);
     // Whole rows without gaps are one run.
     let whole = columns.start == 0 && columns.end == stride;
     for op in post_ops {
         let count = if whole && op.ignores_row() { rows.len() } else { 1 };
         for row in rows.clone().step_by(count.max(1)) {
             // SAFETY: the caller's promise.
-            let lines = unsafe {
-                let start = c.at(row * stride + columns.start);
-                std::slice::from_raw_parts_mut(start, columns.len() * count)
-            };
+            let lines = unsafe { c.part(row * stride + columns.start, columns.len() * count) };
             op.apply((row, columns.start), columns.len(), lines);
         }
     }

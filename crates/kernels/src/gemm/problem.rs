@@ -100,9 +100,9 @@ impl Gemm<'_> {
     pub(super) fn check(&self, c: usize) {
         let Gemm { m, n, k, precision, .. } = *self;
         let (a, a_k) = self.lhs();
-        let reach = |rows: usize, columns: usize, stride: usize| match rows * columns {
-            0 => 0,
-            _ => (rows - 1) * stride + columns,
+        let reach = |rows: usize, columns: usize, stride: usize| match (rows, columns) {
+            (0, _) | (_, 0) => 0,
+            _ => (rows - 1).saturating_mul(stride).saturating_add(columns),
         };
         match a {
             Lhs::Rows { values, stride } => {
@@ -110,16 +110,22 @@ impl Gemm<'_> {
             }
             Lhs::Scaled { values, stride, factors, rows } => {
                 assert!(values.len() >= reach(m, k, stride), "A is too short");
-                assert!(factors.len() >= m.div_ceil(rows.max(1)) * k, "there are too few factors");
+                let least = m.div_ceil(rows.max(1)).saturating_mul(k);
+                assert!(factors.len() >= least, "there are too few factors");
             }
             Lhs::Concat { first, others, columns } => {
-                assert!((others.len() + 1) * columns == a_k, "A has other columns");
-                let all = [first].into_iter().chain(others.iter().copied());
-                all.for_each(|part| assert!(part.len() >= m * columns, "A is too short"));
+                let all = columns.checked_mul(others.len() + 1);
+                assert!(all == Some(a_k), "A has other columns");
+                let least = m.saturating_mul(columns);
+                let mut all = [first].into_iter().chain(others.iter().copied());
+                assert!(all.all(|part| part.len() >= least), "A is too short");
             }
             Lhs::Runs { values, runs, run } => {
-                assert!(runs.len() * run == m * a_k && a_k % run == 0, "the runs differ from A");
-                let last = runs.iter().max().map_or(0, |r| (*r as usize + 1) * run);
+                let are_all = m
+                    .checked_mul(a_k)
+                    .is_some_and(|all| runs.len().checked_mul(run) == Some(all) && a_k % run == 0);
+                assert!(are_all, "the runs differ from A");
+                let last = runs.iter().max().map_or(0, |r| (*r as usize + 1).saturating_mul(run));
                 assert!(last <= values.len(), "A is too short");
             }
             Lhs::Im2col(windows) => windows.check(m, a_k),
@@ -139,7 +145,7 @@ impl Gemm<'_> {
             Rhs::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),
             Rhs::Dynamic(panels) => assert!(panels.is(k, n), "B differs"),
         }
-        if m * n > 0 {
+        if m > 0 && n > 0 {
             RegisterPostOps::of(self.post_ops).0.check(m, n);
         }
     }

@@ -55,7 +55,7 @@ impl Gemm<'_> {
         let shared = Slice::new(&mut packed);
         threads.run(tiles.count(), &|tile, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let own = unsafe { std::slice::from_raw_parts_mut(shared.at(worker * room), room) };
+            let own = unsafe { shared.part(worker * room, room) };
             self.tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
         });
     }
@@ -75,6 +75,7 @@ impl Gemm<'_> {
     /// # Safety
     /// C has `len` elements, and while this runs nobody else touches its rows.
     pub(crate) unsafe fn run_at(&self, scratch: &mut [f32], c: Slice<f32>, len: usize) {
+        debug_assert!(len <= c.count());
         self.check(len);
         let tiles = Tiles::new(self, 1);
         for tile in 0..tiles.count() {
@@ -148,9 +149,7 @@ pub fn run_many<'a>(
             // SAFETY: no two threads are the same worker at a time, and products are disjoint
             // parts of C.
             unsafe {
-                let space = std::slice::from_raw_parts_mut(space.at(worker * room), room);
-                let c = std::slice::from_raw_parts_mut(c.at(i * len), len);
-                product(i).run_alone(space, c);
+                product(i).run_alone(space.part(worker * room, room), c.part(i * len, len));
             }
         }
     });

@@ -26,9 +26,7 @@ pub(super) fn tile(
                 return &mut [][..];
             }
             // SAFETY: within C, tiles are disjoint, and so are rows.
-            unsafe {
-                std::slice::from_raw_parts_mut(c.at((row + i) * p.c_stride + left), right - left)
-            }
+            unsafe { c.part((row + i) * p.c_stride + left, right - left) }
         };
         let mut out: [&mut [f32]; ROWS_AT_A_TIME] = std::array::from_fn(line);
         let out = &mut out[..rows];

@@ -18,6 +18,7 @@ impl Source {
     /// # Safety
     /// There are pointers for so many runs and rows.
     pub(super) unsafe fn run(self, run: usize, (row, rows): (usize, usize)) -> *const f32 {
+        debug_assert!(row < rows);
         // SAFETY: the caller's promise.
         unsafe {
             match self {

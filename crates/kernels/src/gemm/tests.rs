@@ -46,6 +46,17 @@ fn product_of(
     c
 }
 
+/// Rows and columns whose product wraps to nothing.
+#[test]
+#[should_panic(expected = "C is too short")]
+fn sizes_that_cannot_be_counted_are_refused() {
+    let many = 1 << (usize::BITS / 2);
+    let (a, b) = (Lhs::Rows { values: &[], stride: 0 }, Rhs::Panels(&[]));
+    let precision = Precision::F32;
+    let product = Gemm { m: many, n: many, k: 0, a, b, c_stride: many, precision, post_ops: &[] };
+    product.run(Threads::single(), &ScratchPool::default(), &mut []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 

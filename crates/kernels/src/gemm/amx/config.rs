@@ -1,7 +1,7 @@
 //! Sizes of blocks, and how tiles are configured for them.
 
 use crate::base::aligned_buf::AlignedBuf;
-use crate::base::amx::TILE_ROW_BYTES;
+use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use std::arch::asm;
 use std::cell::Cell;
 
@@ -77,6 +77,7 @@ impl TileConfig {
     /// `has_tiles`; there are at most 16 rows of each, and at least one in the first tile, of at
     /// most [`TILE_ROW_BYTES`], in fours.
     pub(crate) unsafe fn prepare(&mut self, block: &RowBlock) {
+        debug_assert!(block.fits_tiles());
         let RowBlock { rows, bytes, .. } = *block;
         if (self.rows, self.bytes) == (rows, bytes) {
             return;
@@ -126,4 +127,15 @@ pub(crate) struct RowBlock {
     pub(crate) run: (usize, usize),
     /// Runs that a row consists of.
     pub(crate) runs: usize,
+}
+
+impl RowBlock {
+    /// Whether tiles can be configured for it.
+    pub(super) fn fits_tiles(&self) -> bool {
+        let (first, second) = self.rows;
+        (1..=TILE_ROWS).contains(&first)
+            && second <= TILE_ROWS
+            && (4..=TILE_ROW_BYTES).contains(&self.bytes)
+            && self.bytes.is_multiple_of(4)
+    }
 }

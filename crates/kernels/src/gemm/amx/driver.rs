@@ -137,6 +137,7 @@ impl Gemm<'_> {
 /// As [`store_rows`].
 unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &RowBlock) {
     let RowBlock { row, rows: (first, second), .. } = *block;
+    debug_assert!(first <= TILE_ROWS && second <= TILE_ROWS);
     // SAFETY: the caller's promise; `isa` says that there is AVX-512.
     unsafe {
         if first == TILE_ROWS || second == 0 {

@@ -1,6 +1,6 @@
 //! The instructions of AMX: a block of rows times a panel.
 
-use crate::base::amx::TILE_ROW_BYTES;
+use crate::base::amx::{TILE_ROW_BYTES, has_byte_tiles, has_tiles};
 use crate::gemm::amx::config::{ROWS, RowBlock, WIDTH};
 use std::arch::asm;
 
@@ -123,6 +123,7 @@ pub(super) unsafe fn multiply(
     ahead: (*const u8, usize),
     to: &mut [f32; ROWS * WIDTH],
 ) {
+    debug_assert!(has_tiles() && block.fits_tiles());
     multiply_tiles!(
         "tdpbf16ps", block, panel, ahead, to;
         ask: "prefetcht1 [{ahead}]" "prefetcht1 [{ahead} + 64]" "prefetcht1 [{ahead} + 128]"
@@ -142,5 +143,6 @@ pub(crate) unsafe fn multiply_bytes(
     panel: *const u8,
     to: &mut [i32; ROWS * WIDTH],
 ) {
+    debug_assert!(has_byte_tiles() && block.fits_tiles());
     multiply_tiles!("tdpbusd", block, panel, (panel, 0), to; ask: ; later: );
 }

@@ -4,6 +4,7 @@ use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};
 use crate::gemm::lhs_rows::LhsRows;
 use crate::gemm::pack::bf16::store_rounded;
+use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::problem::Gemm;
 use crate::gemm::source::Source;
 
@@ -115,6 +116,7 @@ impl RowLines<'_> {
         at: (usize, usize),
         k: usize,
     ) {
+        debug_assert!(k.is_multiple_of(runs));
         let len = k / runs;
         // The last line that is written is within the lines.
         let last = (self.count - 1) * self.step * LANES;
@@ -159,6 +161,7 @@ impl Elements {
 /// AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usize, at: usize) {
+    debug_assert!(has_dp_bf16());
     let mut done = 0;
     while done < len {
         let (line, inside) = ((at + done) / LANES, (at + done) % LANES);

@@ -46,7 +46,7 @@ pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
 /// Lines of the room that a line of the input takes.
 fn lines(windows: &Im2col<'_>, channels: usize) -> usize {
     let [_, _, width] = windows.axes;
-    (width.reach() * channels).div_ceil(LANES)
+    width.reach().saturating_mul(channels).div_ceil(LANES)
 }
 
 /// The first line that the windows of a line of outputs look at, counted over the whole batch.

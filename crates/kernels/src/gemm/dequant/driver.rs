@@ -71,9 +71,7 @@ impl Gemm<'_> {
             panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
             for (i, sums) in sums[..rows].iter().enumerate() {
                 // SAFETY: `check` has shown that it is within C, and the caller's promise.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(c.at((row + i) * self.c_stride + first), columns)
-                };
+                let to = unsafe { c.part((row + i) * self.c_stride + first, columns) };
                 to.copy_from_slice(&sums[..columns]);
             }
         }

@@ -39,10 +39,11 @@ impl GroupParams<'_> {
 
     /// Values from the first to the last of a matrix.
     fn reach(&self, columns: usize, groups: usize) -> usize {
-        match columns * groups {
-            0 => 0,
-            _ => (columns - 1) * self.column + (groups - 1) * self.group + 1,
+        if columns == 0 || groups == 0 {
+            return 0;
         }
+        let last = (columns - 1).saturating_mul(self.column);
+        (groups - 1).saturating_mul(self.group).saturating_add(last).saturating_add(1)
     }
 }
 
@@ -133,7 +134,8 @@ impl Compressed<'_> {
             WeightFormat::U4 | WeightFormat::I4 => 4,
         };
         let inner = if self.by_rows { n } else { k };
-        assert!(self.bytes.len() * 8 >= k * n * bits, "B is too short");
+        let all = k.saturating_mul(n).saturating_mul(bits);
+        assert!(self.bytes.len().saturating_mul(8) >= all && all < usize::MAX, "B is too short");
         assert!(inner * bits % 8 == 0, "rows share a byte");
         if self.format == WeightFormat::F16 {
             return;

@@ -109,6 +109,7 @@ enum Task<'a> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 unsafe fn avx512(panel: Panel<'_>, task: Task<'_>) {
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
     unsafe { perform::<Avx512, 2>(panel, task) }
 }
@@ -118,6 +119,7 @@ unsafe fn avx512(panel: Panel<'_>, task: Task<'_>) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
 unsafe fn round(panel: Panel<'_>, to: *mut f32) {
+    debug_assert!(has_dp_bf16());
     // SAFETY: the caller's promise.
     unsafe {
         let mut pairs = Pairs { to, even: [Avx512::zero(); 2] };
@@ -133,6 +135,7 @@ unsafe fn round(panel: Panel<'_>, to: *mut f32) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2(panel: Panel<'_>, task: Task<'_>) {
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe { perform::<Avx2, 2>(panel, task) }
 }
@@ -287,7 +290,9 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
     panel: Panel<'_>,
     sink: &mut impl Sink<V, P>,
 ) {
-    let PackedLayout { format, terms, group, .. } = panel.form;
+    let PackedLayout { format, terms, group, width, .. } = panel.form;
+    debug_assert!(width == P * V::LANES && panel.bytes.len() >= panel.form.len());
+    debug_assert!(panel.form.groups() * group == terms || format == WeightFormat::F16);
     // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
     // promise.
     unsafe {

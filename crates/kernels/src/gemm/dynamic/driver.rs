@@ -44,7 +44,7 @@ impl Gemm<'_> {
         let task = |task: usize, thread: usize| {
             let (first, row) = (task / down * width, task % down * rows);
             // SAFETY: each thread has a part of its own.
-            let widened = unsafe { std::slice::from_raw_parts_mut(widened.at(thread * len), len) };
+            let widened = unsafe { widened.part(thread * len, len) };
             let panel = panels.panel(first);
             let panel = if is_widened { panel.widen(widened) } else { panel };
             let (columns, rows) = (first..self.n.min(first + width), row..m.min(row + rows));
@@ -54,10 +54,7 @@ impl Gemm<'_> {
                 kernel::multiply(panel, &a.rows(row..row + count), &mut sums);
                 for (i, sums) in sums[..count].iter().enumerate() {
                     // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts of it.
-                    let to = unsafe {
-                        let at = c.at((row + i) * self.c_stride + first);
-                        std::slice::from_raw_parts_mut(at, columns.len())
-                    };
+                    let to = unsafe { c.part((row + i) * self.c_stride + first, columns.len()) };
                     to.copy_from_slice(&sums[..columns.len()]);
                 }
             }

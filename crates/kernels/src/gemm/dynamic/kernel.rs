@@ -67,6 +67,7 @@ pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Su
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
 unsafe fn vnni512(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+    debug_assert!(Isa::Avx512.is_available() && is_x86_feature_detected!("avx512vnni"));
     // SAFETY: the caller's promise.
     unsafe {
         match a.count() {
@@ -82,6 +83,7 @@ unsafe fn vnni512(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
 unsafe fn vnni256(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+    debug_assert!(Isa::Avx2.is_available() && is_x86_feature_detected!("avxvnni"));
     // SAFETY: the caller's promise.
     unsafe {
         match a.count() {
@@ -96,6 +98,7 @@ unsafe fn vnni256(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn madd256<const P: usize>(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe {
         match a.count() {
@@ -132,6 +135,9 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     let (form, last) = (panel.form, a.count() - 1);
     let is_packed = panel.is_packed();
     let lanes = D::Floats::LANES;
+    debug_assert!(a.count() <= R && a.k == form.terms && form.width == P * lanes);
+    debug_assert!(panel.bytes.len() >= form.len() && form.groups() * form.group == a.k);
+    debug_assert_eq!(a.factors.len(), 2 * a.count() * (a.k / GROUP));
     let row: [usize; R] = std::array::from_fn(|i| i.min(last));
     // SAFETY: the caller's promise: panels have factors for each group and column, rows for each of
     // their groups.

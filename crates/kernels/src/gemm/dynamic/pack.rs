@@ -4,6 +4,7 @@ use super::rows::{GROUP, TermOrder};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
+use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::b::each_panel;
 use crate::multiversion;
 
@@ -64,6 +65,7 @@ impl DynamicPanels {
 
     /// The panel that begins with a column.
     pub(super) fn panel(&self, first: usize) -> DynamicPanel<'_> {
+        assert_eq!(self.form.width, nr(), "packed for another instruction set");
         let len = self.form.len();
         let bytes = &self.data.elements()[first / self.form.width * len..][..len];
         DynamicPanel { form: self.form, bytes }

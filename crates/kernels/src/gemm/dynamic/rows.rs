@@ -74,10 +74,8 @@ impl<'a> QuantizedRows<'a> {
         threads.par_ranges(count, GRAIN.div_ceil(k + 1), |rows| {
             for row in rows {
                 // SAFETY: rows are disjoint parts.
-                let (bytes, factors) = unsafe {
-                    let bytes = std::slice::from_raw_parts_mut(to.at(row * k), k);
-                    (bytes, std::slice::from_raw_parts_mut(parts.at(2 * row * groups), 2 * groups))
-                };
+                let (bytes, factors) =
+                    unsafe { (to.part(row * k, k), parts.part(2 * row * groups, 2 * groups)) };
                 quantize_row(&a[row * stride..][..k], order, bytes, factors);
             }
         });

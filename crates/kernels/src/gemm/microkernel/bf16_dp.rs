@@ -209,6 +209,7 @@ mod x86 {
     use crate::gemm::microkernel::args::MicrokernelArgs;
     use crate::gemm::microkernel::bf16_dp::{Multiply, Pairs};
     use crate::gemm::microkernel::generic::{indirect, rows, strided};
+    use crate::gemm::precision::has_dp_bf16;
     use crate::gemm::source::Source;
     use std::arch::x86_64::*;
     use std::mem::transmute;
@@ -251,6 +252,7 @@ mod x86 {
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
     pub(super) unsafe fn native(block: &MicrokernelArgs, rows: usize) {
+        debug_assert!(has_dp_bf16());
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe {
@@ -265,6 +267,7 @@ mod x86 {
     /// As [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
     pub(super) unsafe fn native_half(block: &MicrokernelArgs, rows: usize) {
+        debug_assert!(has_dp_bf16());
         type Lanes = Pairs<Avx512, Native>;
         // SAFETY: the caller's promise, with AVX512-BF16.
         unsafe {

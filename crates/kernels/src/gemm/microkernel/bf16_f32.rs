@@ -25,6 +25,7 @@ struct Sums([f32; MAX_ROWS * WIDTH]);
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
+    debug_assert!(rows <= MAX_ROWS && block.out.columns <= WIDTH);
     let mut sums = MaybeUninit::<Sums>::uninit();
     let to = sums.as_mut_ptr().cast::<f32>();
     let computed = |width: usize| MicrokernelArgs {

@@ -1,5 +1,7 @@
 //! The innermost block of a product: some rows of A times a panel of B, in registers.
 
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
 use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs};
@@ -234,6 +236,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     sums: [[V; P]; R],
 ) {
     let lanes = V::LANES;
+    debug_assert!(out.columns <= P * lanes && (V::ROUNDS || !out.rounds));
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
         if out.columns == P * lanes {
@@ -378,6 +381,7 @@ pub(crate) use rows;
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx512;
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise, with AVX-512.
     unsafe {
         rows!(
@@ -394,6 +398,7 @@ pub(crate) unsafe fn avx512(block: &MicrokernelArgs, rows: usize) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx512;
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise, with AVX-512.
     unsafe {
         rows!(
@@ -410,6 +415,7 @@ pub(crate) unsafe fn avx512_half(block: &MicrokernelArgs, rows: usize) {
 #[target_feature(enable = "avx2,fma")]
 pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx2;
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise, with AVX2.
     unsafe {
         rows!(
@@ -426,6 +432,7 @@ pub(crate) unsafe fn avx2(block: &MicrokernelArgs, rows: usize) {
 #[target_feature(enable = "avx2,fma")]
 pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Avx2;
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise, with AVX2.
     unsafe {
         rows!(

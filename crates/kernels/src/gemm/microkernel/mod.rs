@@ -8,7 +8,7 @@ pub(crate) mod generic;
 
 use crate::base::isa::{Isa, isa};
 use crate::gemm::precision::Bf16Path;
-use args::MicrokernelArgs;
+use args::{MicrokernelArgs, mr_of, nr};
 use generic::portable;
 #[cfg(target_arch = "x86_64")]
 use generic::{avx2, avx2_half, avx512, avx512_half};
@@ -19,6 +19,7 @@ use generic::{avx2, avx2_half, avx512, avx512_half};
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: usize) {
+    debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
         match isa() {

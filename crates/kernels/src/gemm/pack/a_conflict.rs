@@ -57,6 +57,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     block: &MicrokernelArgs,
     rows: impl Fn(usize, usize) -> *const f32,
 ) -> [[V; P]; R] {
+    debug_assert!(V::LANES == LINE && R <= LINE && block.k > 0 && block.k.is_multiple_of(LINE));
     let mut stage = MaybeUninit::<Stage>::uninit();
     let stage = stage.as_mut_ptr().cast::<f32>();
     // SAFETY: the caller's promise; what is read of the stage has been written.

@@ -33,10 +33,10 @@ impl Layout {
     /// Elements from the start of B to its end.
     pub(crate) fn reach(self, k: usize, n: usize) -> usize {
         match self {
-            _ if k * n == 0 => 0,
-            Layout::Rows { stride } => (k - 1) * stride + n,
-            Layout::Columns { stride } => (n - 1) * stride + k,
-            Layout::Kernel { .. } => n * k,
+            _ if k == 0 || n == 0 => 0,
+            Layout::Rows { stride } => (k - 1).saturating_mul(stride).saturating_add(n),
+            Layout::Columns { stride } => (n - 1).saturating_mul(stride).saturating_add(k),
+            Layout::Kernel { .. } => n.saturating_mul(k),
         }
     }
 }
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Packed {
 
 /// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
 pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
-    n.next_multiple_of(nr()) * precision.rows(k)
+    n.next_multiple_of(nr()).saturating_mul(precision.rows(k))
 }
 
 /// Packs a matrix into memory of [`panels_len`] elements.
@@ -136,7 +136,7 @@ pub(crate) fn each_panel<T: Send + Sync>(
     threads.par_ranges(count, 1 + (1 << 15) / (len + 1), |range| {
         for panel in range {
             // SAFETY: panels are disjoint parts of the buffer.
-            write(panel, unsafe { std::slice::from_raw_parts_mut(out.at(panel * len), len) });
+            write(panel, unsafe { out.part(panel * len, len) });
         }
     });
 }

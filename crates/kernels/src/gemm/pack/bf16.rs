@@ -121,6 +121,7 @@ impl Rounded {
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements.
     pub(crate) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
+        debug_assert!(self.k.is_multiple_of(runs));
         let len = self.k / runs;
         assert!(rows * self.stride <= self.rows.len());
         for row in 0..rows {
@@ -216,6 +217,7 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
+    debug_assert!(is_x86_feature_detected!("avx512bf16"));
     // SAFETY: the caller's promise; what is beyond the elements is masked.
     unsafe {
         for i in (0..len).step_by(LANES) {
@@ -236,6 +238,7 @@ const LANES: usize = 32;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize) {
+    debug_assert!((1..=LANES).contains(&count));
     let mask = u32::MAX >> (LANES - count);
     // SAFETY: the caller's promise; what the masks leave out is neither read nor written.
     unsafe {

@@ -58,10 +58,7 @@ impl Gemm<'_> {
         let per_pair = 2 / per_lane;
         threads.par_ranges(values.len() / 2, GRAIN, |pairs| {
             // SAFETY: the ranges are disjoint.
-            let to = unsafe {
-                let start = shared.at(pairs.start * per_pair);
-                std::slice::from_raw_parts_mut(start, pairs.len() * per_pair)
-            };
+            let to = unsafe { shared.part(pairs.start * per_pair, pairs.len() * per_pair) };
             round_all(&values[2 * pairs.start..2 * pairs.end], to);
         });
         let a = match self.a {
