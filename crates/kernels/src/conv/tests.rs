@@ -537,3 +537,31 @@ fn spread(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f64> {
     }
     out
 }
+
+/// The third tap lies where the first does, as far as products wrap, and the second far outside.
+fn with_taps_too_far_apart(groups: usize) {
+    let dilation = 1 << (usize::BITS - 1);
+    let axis = Window { input: 4, output: 4, taps: 3, stride: 1, dilation, start: 0 };
+    let axes = [Window::NONE, Window::NONE, axis];
+    let (channels, precision) = (16, Precision::F32);
+    let (inputs, outputs) = (channels, channels);
+    let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
+    let given = numbers(3 * channels * channels / groups, 1);
+    let threads = Threads::single();
+    let filters = conv.filters((threads, WeightArena::unpooled()), &given);
+    let (values, mut out) = (numbers(4 * channels, 2), vec![0.0; 4 * channels]);
+    let input = Input::channels_last(&values);
+    conv.run(threads, &ScratchPool::default(), (input, &filters, &given), &[], &mut out);
+}
+
+#[test]
+#[should_panic(expected = "positions cannot be counted")]
+fn windows_that_cannot_be_counted_are_refused() {
+    with_taps_too_far_apart(1);
+}
+
+#[test]
+#[should_panic(expected = "positions cannot be counted")]
+fn windows_of_each_channel_that_cannot_be_counted_are_refused() {
+    with_taps_too_far_apart(16);
+}

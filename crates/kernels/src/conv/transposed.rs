@@ -152,9 +152,7 @@ impl Transposed {
                 for (i, from) in from.enumerate() {
                     let row = first + place_x(x + i);
                     // SAFETY: the rows of a part are disjoint parts of the output.
-                    let to = unsafe {
-                        std::slice::from_raw_parts_mut(shared.at(row * channels), channels)
-                    };
+                    let to = unsafe { shared.part(row * channels, channels) };
                     to.copy_from_slice(from);
                     apply_post_ops(post_ops, row, 0, to);
                 }

@@ -149,10 +149,7 @@ impl<'a> Image<'a> {
                 let last = piece + 1 == pieces;
                 let end = if last { line } else { positions.end * padded_channels(conv) };
                 // SAFETY: lines are within the bytes, and pieces disjoint parts of them.
-                let to = unsafe {
-                    let to = shared.at(line_at * line + start);
-                    std::slice::from_raw_parts_mut(to, end - start)
-                };
+                let to = unsafe { shared.part(line_at * line + start, end - start) };
                 write_piece(conv, params, (data, batch, y), positions, to);
             }
         });

@@ -260,7 +260,7 @@ impl<'a> LaneOp<'a> {
                         x[i][p].store(rows[i].as_mut_ptr().add(p * V::LANES));
                         x[i][p]
                     });
-                    let all = &InOut::in_place(rows.as_flattened_mut());
+                    let all = &mut InOut::in_place(rows.as_flattened_mut());
                     unary_f32(Threads::single(), function, all);
                     each!(i, p => V::load(rows[i].as_ptr().add(p * V::LANES)));
                 }
@@ -289,7 +289,8 @@ pub(super) struct Requantizer<'a> {
     /// The same lane by lane, where there are vectors.
     lanes: Option<Vec<LaneOp<'a>>>,
     output: To<'a>,
-    /// Elements of a row of the output.
+    /// Rows of the output, and elements of one.
+    rows: usize,
     stride: usize,
 }
 
@@ -315,6 +316,7 @@ impl<'a> Requantizer<'a> {
             columns,
             post_ops,
             output,
+            rows,
             stride,
         }
     }
@@ -324,6 +326,7 @@ impl<'a> Requantizer<'a> {
     /// # Safety
     /// The output has the rows, and no other task uses these columns of them.
     pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]], row: usize) {
+        debug_assert!(row + sums.len() <= self.rows);
         // SAFETY: the caller's promise.
         unsafe {
             let to = self.output.from(row * self.stride + self.columns.first);
@@ -342,6 +345,7 @@ impl<'a> Requantizer<'a> {
     /// # Safety
     /// As [`Self::write`].
     unsafe fn write_scalar(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
+        debug_assert!(row + sums.len() <= self.rows && sums.len() <= TILE_ROWS);
         let Columns { first, compensation, scales } = self.columns;
         let width = scales.len();
         let count = sums.len();
@@ -363,7 +367,7 @@ impl<'a> Requantizer<'a> {
                         row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
                     }
                     To::Quantized(to, quantizers) => {
-                        let to = std::slice::from_raw_parts_mut(to.at(i * self.stride), width);
+                        let to = to.part(i * self.stride, width);
                         quantizers.row(first, row, to);
                     }
                 }
@@ -413,6 +417,7 @@ impl Rows<'_> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self) {
+        debug_assert!(Isa::Avx512.is_available());
         // SAFETY: the caller's promise.
         unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>() }
     }
@@ -422,6 +427,7 @@ impl Rows<'_> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self) {
+        debug_assert!(Isa::Avx2.is_available());
         // SAFETY: the caller's promise.
         unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>() }
     }
@@ -430,6 +436,7 @@ impl Rows<'_> {
     /// As [`Self::write`], with the instruction set of `V`; `P` vectors are a panel, `H` half of it.
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize, const H: usize>(&self) {
+        const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };
         // SAFETY: the caller's promise.
         unsafe {
             let columns = self.columns.scales.len();

@@ -150,9 +150,8 @@ pub(super) fn run<'a>(
         let (count, room) = (range.len(), worker * most);
         // SAFETY: no two threads are the same worker at a time.
         let (transformed, sums) = unsafe {
-            let (transformed, sums) = (transformed.at(room * each), sums.at(room * sums_each));
-            let transformed = std::slice::from_raw_parts_mut(transformed, count * each);
-            (transformed, std::slice::from_raw_parts_mut(sums, count * sums_each))
+            let transformed = transformed.part(room * each, count * each);
+            (transformed, sums.part(room * sums_each, count * sums_each))
         };
         work.read(range.clone(), transformed);
         for panel in 0..filters.count() {
@@ -213,6 +212,7 @@ impl Work<'_> {
     unsafe fn write(&self, tiles: Range<usize>, sums: &[i32], requantizer: &Requantizer<'_>) {
         let [_, height, width] = self.conv.axes;
         let step = tiles.len() * WIDTH;
+        debug_assert!(sums.len() >= TILE_ELEMENTS * step);
         let mut tile = tiles.start;
         while tile < tiles.end {
             let (line, x) = self.locate(tile);

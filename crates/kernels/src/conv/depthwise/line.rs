@@ -64,6 +64,9 @@ impl Row<'_> {
     /// # Safety
     /// The lines are as long as the width and the channels tell, and so is the output.
     pub(super) unsafe fn run(&self, masks: &mut [u8]) {
+        debug_assert!(masks.len() == self.width.taps && self.part.end <= self.channels);
+        debug_assert!(self.each.is_power_of_two() && self.each <= MAX_GROUP_CHANNELS);
+        debug_assert!(self.inside.end <= self.width.output && self.width.is_countable());
         // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
             match isa() {
@@ -150,6 +153,7 @@ impl Row<'_> {
         x: usize,
         masks: &mut [u8],
     ) -> usize {
+        debug_assert!(x + P <= self.width.output);
         let are_inside = self.inside.contains(&x) && x + P <= self.inside.end;
         // SAFETY: the caller's promise.
         unsafe {
@@ -176,6 +180,7 @@ impl Row<'_> {
         &self,
         x: usize,
     ) {
+        debug_assert!(x + P <= self.width.output);
         let (mut c, end) = (self.part.start, self.part.end);
         // SAFETY: the caller's promise.
         unsafe {
@@ -345,6 +350,7 @@ impl Row<'_> {
     /// As [`Row::line`].
     #[inline(always)]
     unsafe fn near_of_groups<V: Spread, const S: usize>(&self, x: usize) -> usize {
+        debug_assert!(x + SEVEN <= self.width.output);
         let start = (x * S) as isize + self.width.start;
         for c in self.part.clone().step_by(V::LANES) {
             let count = V::LANES.min(self.part.end - c);
@@ -461,6 +467,7 @@ impl Row<'_> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
     unsafe { row.lines::<crate::base::simd::Avx512, true>(masks) }
 }
@@ -470,6 +477,7 @@ unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe { row.lines::<crate::base::simd::Avx2, true>(masks) }
 }

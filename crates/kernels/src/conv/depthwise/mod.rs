@@ -12,7 +12,7 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::problem::Convolution;
 use crate::conv::tuning::{DEPTHWISE_GRAIN, DEPTHWISE_QUANTIZED_PARTS};
-use crate::gemm::{PostOp, RegisterPostOps};
+use crate::gemm::{PostOp, RegisterPostOps, Window};
 use crate::math::quantize::Output;
 use crate::reduce::{Rows, add_rows};
 use line::Row;
@@ -58,6 +58,7 @@ pub(super) fn depthwise(
     let width = conv.axes[2];
     assert_eq!(conv.outputs, channels);
     let inputs = group_channels(conv).expect("a depthwise convolution");
+    assert!(conv.axes.iter().all(Window::is_countable), "positions cannot be counted");
     assert_eq!(output.len(), conv.batch * conv.positions() * channels);
     assert_eq!(weights.len(), conv.taps() * channels * inputs);
     let positions: usize = conv.axes.iter().map(|a| a.input).product();
@@ -78,7 +79,7 @@ pub(super) fn depthwise(
     let room = |worker: usize| {
         let len = rooms.0 + rooms.1;
         // SAFETY: no two threads are the same worker at a time.
-        let own = unsafe { std::slice::from_raw_parts_mut(space.at(worker * len), len) };
+        let own = unsafe { space.part(worker * len, len) };
         own.split_at_mut(rooms.0)
     };
     let output = To::new(output);
@@ -173,8 +174,7 @@ impl Work<'_> {
                 line.run(&mut masks);
                 self.output.finish(self.rest, first, (width.output, channels), &part, to);
                 if let Some(sums) = self.sums {
-                    let sums = sums.at(row * channels + part.start);
-                    let sums = std::slice::from_raw_parts_mut(sums, part.len());
+                    let sums = sums.part(row * channels + part.start, part.len());
                     add_rows(Rows::new(to, channels, width.output), part.start, sums);
                 }
             }

@@ -155,6 +155,7 @@ impl<'a> To<'a> {
         part: &Range<usize>,
         line: *mut f32,
     ) {
+        debug_assert!(part.start <= part.end && part.end <= channels);
         // SAFETY: the caller's promise.
         unsafe {
             match *self {
@@ -172,8 +173,7 @@ impl<'a> To<'a> {
                         }
                         Quantizers::Columns(_) => {
                             for (i, values) in line.chunks_exact(channels).enumerate() {
-                                let to = to.at(i * channels + part.start);
-                                let to = std::slice::from_raw_parts_mut(to, part.len());
+                                let to = to.part(i * channels + part.start, part.len());
                                 levels.row(part.start, &values[part.clone()], to);
                             }
                         }
@@ -209,6 +209,7 @@ fn run(task: impl Task) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(task: impl Task) {
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
     unsafe { task.run::<Avx512>() }
 }
@@ -218,6 +219,7 @@ unsafe fn avx512(task: impl Task) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(task: impl Task) {
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe { task.run::<Avx2>() }
 }

@@ -108,7 +108,7 @@ pub(super) fn filters(
                 for (element, values) in transform_filter(own, at, each).iter().enumerate() {
                     let at = element * step + panel + k * width;
                     // SAFETY: within the matrix of the element, where each group has its columns.
-                    let to = unsafe { std::slice::from_raw_parts_mut(shared.at(at), HALF) };
+                    let to = unsafe { shared.part(at, HALF) };
                     to.copy_from_slice(values);
                 }
             }
@@ -185,9 +185,7 @@ pub(super) fn run(
         let range = part * most..tiles.min((part + 1) * most);
         let len = range.len() * TILE_ELEMENTS;
         // SAFETY: no two threads are the same worker at a time.
-        let space = unsafe {
-            std::slice::from_raw_parts_mut(spaces.at(worker * room * most), room * range.len())
-        };
+        let space = unsafe { spaces.part(worker * room * most, room * range.len()) };
         let (elements, products) = space.split_at_mut(len * terms);
         work.read(range.clone(), elements);
         work.multiply(range.len(), elements, products);
@@ -295,8 +293,7 @@ impl Work<'_> {
             });
             // SAFETY: the positions are within the output, and belong to these tiles alone.
             let mut lines = rows.clone().map(|rows| unsafe {
-                let len = rows.len() * channels;
-                std::slice::from_raw_parts_mut(self.output.at(rows.start * channels), len)
+                self.output.part(rows.start * channels, rows.len() * channels)
             });
             for i in 0..count {
                 let own = &products[(tile - first + i) * channels..];

@@ -18,6 +18,7 @@ unsafe fn four(bytes: *const u8) -> i32 {
 /// AVX512-VNNI; the rows are within the bytes, the panel is for them, and there are sums of each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn dot4_avx512(tile: &TileRows<'_>, panel: &[i8], sums: &mut [i32]) {
+    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel, sums));
     // SAFETY: the caller's promise.
     unsafe {
         in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
@@ -35,6 +36,7 @@ unsafe fn dot4_rows_avx512<const R: usize>(
     panel: &[i8],
     sums: &mut [i32],
 ) {
+    debug_assert!(row + R <= tile.rows);
     let mut own = [[_mm512_setzero_si512(); 2]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
     let first = tile.bytes.as_ptr().wrapping_add(row * step);
@@ -63,6 +65,7 @@ unsafe fn dot4_rows_avx512<const R: usize>(
 /// AVX-VNNI; otherwise as [`dot4_avx512`].
 #[target_feature(enable = "avx2,avxvnni")]
 pub(super) unsafe fn dot4_avx2(tile: &TileRows<'_>, panel: &[i8], sums: &mut [i32]) {
+    debug_assert!(is_x86_feature_detected!("avxvnni") && tile.suit(panel, sums));
     // SAFETY: the caller's promise.
     unsafe {
         in_blocks!(3: 1 2 3; tile.rows, (row, R) => {
@@ -80,6 +83,7 @@ unsafe fn dot4_rows_avx2<const R: usize>(
     panel: &[i8],
     sums: &mut [i32],
 ) {
+    debug_assert!(row + R <= tile.rows);
     let mut own = [[_mm256_setzero_si256(); 4]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
     let first = tile.bytes.as_ptr().wrapping_add(row * step);

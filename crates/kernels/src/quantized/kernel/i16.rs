@@ -115,6 +115,7 @@ fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use crate::base::isa::Isa;
     use crate::quantized::kernel::rows::in_blocks;
     use crate::quantized::tile::WIDTH;
     use crate::quantized::tuning::I16_CHUNK;
@@ -127,6 +128,7 @@ mod x86 {
     /// AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn i16_avx2(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+        debug_assert!(Isa::Avx2.is_available());
         let count = rows.len() / terms;
         assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
         sums[..count * WIDTH].fill(0);
@@ -156,6 +158,7 @@ mod x86 {
         panel: &[u32],
         sums: *mut i32,
     ) {
+        debug_assert!(panel.len().is_multiple_of(HALF) && 2 * panel.len().div_ceil(WIDTH) <= terms);
         // SAFETY: the caller's promise: a pair of each row, and of all columns.
         unsafe {
             let sum = |i: usize, p: usize| sums.add(i * WIDTH + 8 * p).cast::<__m256i>();

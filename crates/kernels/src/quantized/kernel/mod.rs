@@ -104,6 +104,7 @@ impl Microkernel {
         panel: &[i8],
         sums: &mut [i32; BLOCK_ROWS * WIDTH],
     ) {
+        debug_assert!(has_tiles());
         let WindowLayout { row, step, steps, run, runs } = image.layout;
         let rows = RowBlock {
             row: 0,

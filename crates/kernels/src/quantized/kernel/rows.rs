@@ -1,6 +1,8 @@
 //! The rows of A that a microkernel multiplies.
 
 use crate::quantized::input::WindowLayout;
+#[cfg(target_arch = "x86_64")]
+use crate::quantized::tile::WIDTH;
 
 /// The rows of a tile.
 pub(super) struct TileRows<'a> {
@@ -12,6 +14,15 @@ pub(super) struct TileRows<'a> {
 
 #[cfg(target_arch = "x86_64")]
 impl TileRows<'_> {
+    /// Whether the rows are within the bytes, the panel is for them, and there are sums of each.
+    pub(super) fn suit(&self, panel: &[i8], sums: &[i32]) -> bool {
+        let WindowLayout { row, step, steps, run, runs } = self.layout;
+        let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
+        (self.rows == 0 || last + steps * step <= self.bytes.len())
+            && panel.len() == runs * steps * step * WIDTH
+            && sums.len() >= self.rows * WIDTH
+    }
+
     /// Calls `f` for each four terms along k, in order, with their offset in the first row.
     #[inline(always)]
     pub(super) fn each_dot4(&self, mut f: impl FnMut(usize)) {
