@@ -156,7 +156,8 @@ impl CopyPlan {
     /// strips.
     unsafe fn run_part<T: Pod>(&self, parts: Range<usize>, from: &[T], to: Slice<T>) {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
-        let strips = strips(inner);
+        let (rows, strips) = self.parts();
+        debug_assert!(parts.end <= rows * strips);
         let mut at = Odometer::new(outer, parts.start / strips);
         for part in parts {
             let (source, target) = (self.from + at.from, self.to + at.to);
@@ -182,12 +183,25 @@ impl CopyPlan {
         }
     }
 
+    /// Whether every step writes an element of its own, as far as each stride is beyond all that the
+    /// smaller ones reach.
+    fn writes_once(&self) -> bool {
+        let mut axes: Vec<(usize, usize)> =
+            self.axes.iter().map(|axis| (axis.to.unsigned_abs(), axis.size)).collect();
+        axes.sort_unstable();
+        let beyond = |reach: usize, (stride, size): &(usize, usize)| {
+            (*stride > reach).then(|| stride.saturating_mul(size - 1).saturating_add(reach))
+        };
+        axes.iter().try_fold(0, beyond).is_some()
+    }
+
     fn check(&self, stride: impl Fn(&Axis) -> isize, start: isize, len: usize, what: &str) {
         let (mut low, mut high) = (start, start);
         for axis in &self.axes {
-            let reach = stride(axis) * (axis.size as isize - 1);
-            low += reach.min(0);
-            high += reach.max(0);
+            let last = isize::try_from(axis.size - 1).unwrap_or(isize::MAX);
+            let reach = stride(axis).saturating_mul(last);
+            low = low.saturating_add(reach.min(0));
+            high = high.saturating_add(reach.max(0));
         }
         assert!(low >= 0 && (high as usize) < len, "{low}..={high} of a {what} of {len} elements");
     }
@@ -203,6 +217,7 @@ pub fn run_together<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to:
     for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
         plan.check(|a| a.from, plan.from, from.len(), "source");
         plan.check(|a| a.to, plan.to, to.len(), "destination");
+        debug_assert!(plan.writes_once(), "an element is written twice: {plan:?}");
         let (rows, strips) = plan.parts();
         (count, most) = (count + plan.count(), most.max(rows * strips));
     }
@@ -291,6 +306,7 @@ fn strips(inner: &[Axis]) -> usize {
 unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
     let axis = &mut axes[divided(axes[0], axes[1])];
     let first = strip * TILE;
+    debug_assert!(first < axis.size);
     axis.size = TILE.min(axis.size - first);
     let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
     // SAFETY: the strip is a part of the row.
@@ -344,6 +360,7 @@ unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
 /// # Safety
 /// As [`copy_row`].
 unsafe fn transpose<T: Pod>(outer: Axis, inner: Axis, from: *const T, to: *mut T) {
+    debug_assert!(outer.from == 1 && inner.to == 1);
     for i0 in (0..outer.size).step_by(TILE) {
         let i1 = (i0 + TILE).min(outer.size);
         for j0 in (0..inner.size).step_by(TILE) {
@@ -461,6 +478,22 @@ mod tests {
         assert_eq!(to, [3, 1, 1, 2, 2, 3]);
         CopyPlan::gather(&[2, 0], &[9, 9], 0).run(&threads, &from, &mut to);
         assert!(CopyPlan::transpose(&[4, 1, 5], &[1, 0, 2]).is_identity());
+    }
+
+    /// Three steps of so many elements are two elements, as far as products wrap.
+    #[test]
+    #[should_panic(expected = "of a source of 8 elements")]
+    fn plans_beyond_what_can_be_counted_are_refused() {
+        let stride = (usize::MAX / 3 + 1) as isize;
+        let axis = Axis { size: 4, from: stride, to: 1 };
+        CopyPlan::new([axis], 0, 0).run(&Threads::new(1), &[0u8; 8], &mut [0; 4]);
+    }
+
+    #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "an assertion of development builds")]
+    #[should_panic(expected = "an element is written twice")]
+    fn plans_that_write_an_element_twice_are_noticed() {
+        CopyPlan::scatter(&[2, 3], &[2, 1], 0).run(&Threads::new(1), &[1u8; 6], &mut [0; 6]);
     }
 
     #[test]

@@ -53,9 +53,7 @@ impl GatherPlan {
                 let from = &data[slice * size * inner..][..size * inner];
                 let indices = &indices[slice / outer * count + first..][..some];
                 // SAFETY: entries are disjoint parts of the output.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(shared.at(entry * inner), some * inner)
-                };
+                let to = unsafe { shared.part(entry * inner, some * inner) };
                 take(from, indices, (size, inner), to);
                 entry += some;
             }

@@ -16,7 +16,7 @@ pub fn gather_runs(threads: &Threads, from: &[f32], runs: &[u32], run: usize, to
         for i in range {
             let source = &from[runs[i] as usize * run..][..run];
             // SAFETY: run `i` lies within the output, and no other task writes it.
-            unsafe { source.as_ptr().copy_to_nonoverlapping(out.at(i * run), run) };
+            unsafe { out.part(i * run, run) }.copy_from_slice(source);
         }
     });
 }

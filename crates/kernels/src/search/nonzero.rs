@@ -32,6 +32,9 @@ pub fn positions<T: Pod, I: Stored>(
     let total: usize = counts.iter().sum();
     assert_eq!(data.len(), sizes.iter().product());
     assert_eq!(out.len(), sizes.len() * total);
+    let are_counts =
+        counts.len() == data.len().div_ceil(CHUNK) && counts.iter().all(|n| *n <= CHUNK);
+    assert!(are_counts, "these are not the counts of the data");
     let first = |chunk: usize| counts[..chunk].iter().sum::<usize>();
     let out = Slice::new(out);
     threads.par_ranges(counts.len(), 1, |chunks| {
@@ -41,7 +44,7 @@ pub fn positions<T: Pod, I: Stored>(
             let start = chunk * CHUNK;
             if let [_] = sizes {
                 // SAFETY: the part of this chunk, within the one row.
-                let out = unsafe { std::slice::from_raw_parts_mut(out.at(at), end - at) };
+                let out = unsafe { out.part(at, end - at) };
                 along_one_axis(&data[start..], start, out);
                 continue;
             }
@@ -105,6 +108,15 @@ mod tests {
         let mut out = vec![0i64; counts.iter().sum()];
         positions(&threads, &[data.len()], &data, &counts, &mut out);
         assert_eq!(out, expected);
+    }
+
+    /// A chunk with more would write what belongs to the next.
+    #[test]
+    #[should_panic(expected = "not the counts of the data")]
+    fn counts_that_no_chunk_has_are_refused() {
+        let counts = [CHUNK + 1, 0];
+        let mut out = vec![0i64; CHUNK + 1];
+        positions(Threads::single(), &[CHUNK + 1], &vec![1u8; CHUNK + 1], &counts, &mut out);
     }
 
     #[test]

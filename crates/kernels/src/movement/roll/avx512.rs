@@ -44,6 +44,7 @@ pub(super) unsafe fn roll(
     range: Range<usize>,
     stream: bool,
 ) {
+    debug_assert!(can(plan) && plan.len().is_some_and(|len| range.end <= len));
     // SAFETY: the caller's promise.
     unsafe {
         if stream {
@@ -164,6 +165,7 @@ impl Place {
     /// As [`roll`], for the bytes from here on.
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn part(&mut self, count: usize) {
+        debug_assert!(count < LINE && count <= self.len);
         if count > 0 {
             let tails = self.rows.tails(self.inside);
             let [tail, head] = self.sources();
@@ -183,6 +185,8 @@ impl Place {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_pattern<const STREAM: bool>(&mut self, pattern: &Pattern) {
+        debug_assert!(self.to.addr().is_multiple_of(LINE));
+        debug_assert_eq!(pattern.tails.len() * pattern.unit, self.rows.row);
         let (tails, step) = (pattern.tails.as_slice(), LINE / pattern.unit);
         let mut i = self.inside / pattern.unit;
         let ([tail, head], to) = (self.sources(), self.to);
@@ -232,6 +236,7 @@ impl Place {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_runs<const STREAM: bool>(&mut self) {
+        debug_assert!(self.to.addr().is_multiple_of(LINE));
         let Rows { row, shift } = self.rows;
         while self.len >= LINE {
             let [tail, head] = self.sources();
@@ -332,6 +337,7 @@ unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; TOGETHER]) {
+    debug_assert!(to.addr().is_multiple_of(LINE));
     for j in 0..TOGETHER {
         // SAFETY: the caller's promise.
         unsafe { store::<STREAM>(to.add(j * LINE), lines[j]) };
@@ -345,6 +351,7 @@ unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; TOGETHER])
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!(to.addr().is_multiple_of(LINE) && len.is_multiple_of(LINE));
     let pages = if STREAM { len / (4 * PAGE) * (4 * PAGE) } else { 0 };
     for start in (0..pages).step_by(4 * PAGE) {
         for at in (0..PAGE).step_by(2 * LINE) {

@@ -34,22 +34,21 @@ impl RollPlan {
         if to.is_empty() {
             return;
         }
-        let rows: usize = self.outer.iter().map(|(size, _)| size).product();
-        assert_eq!(rows * self.row, to.len());
+        assert_eq!(self.len(), Some(to.len()), "the roll is of another size");
         let stream = to.len() > STREAM_BYTES;
         #[cfg(target_arch = "x86_64")]
         if !stream && rep_movs::pays(self) {
             return in_lines(threads, to, |to, range| {
                 // SAFETY: the machine has AVX-512, both are of the size of the plan, and the ranges
                 // are disjoint.
-                unsafe { rep_movs::roll(self, from.as_ptr(), to.at(0), range) };
+                unsafe { rep_movs::roll(self, from.as_ptr(), to.start(), range) };
             });
         }
         #[cfg(target_arch = "x86_64")]
         if avx512::can(self) {
             return in_lines(threads, to, |to, range| {
                 // SAFETY: both are of the size of the plan, and the ranges are disjoint.
-                unsafe { avx512::roll(self, from.as_ptr(), to.at(0), range, stream) };
+                unsafe { avx512::roll(self, from.as_ptr(), to.start(), range, stream) };
             });
         }
         self.run_portable(threads, from, to, stream);
@@ -64,7 +63,7 @@ impl RollPlan {
         }
         in_lines(threads, to, |to, range| {
             // SAFETY: the ranges lie within `to` and are disjoint.
-            let part = unsafe { std::slice::from_raw_parts_mut(to.at(range.start), range.len()) };
+            let part = unsafe { to.part(range.start, range.len()) };
             portable::write(self, from, range.start, part, stream);
         });
     }
@@ -152,6 +151,14 @@ mod tests {
             let (sizes, shifts): (Vec<usize>, Vec<i64>) = axes.into_iter().unzip();
             check(&sizes, &shifts, element, &Threads::new(2));
         }
+    }
+
+    /// As many bytes as there are, as far as products wrap.
+    #[test]
+    #[should_panic(expected = "the roll is of another size")]
+    fn sizes_that_cannot_be_counted_are_refused() {
+        let plan = RollPlan { outer: vec![(usize::MAX / 8 + 2, 1)], row: 8, shift: 1 };
+        plan.run(Threads::single(), &[0; 8], &mut [0; 8]);
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl RollPlan {
         RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
     }
 
+    /// Bytes of all rows, if they can be counted.
+    pub(super) fn len(&self) -> Option<usize> {
+        self.outer.iter().try_fold(self.row, |bytes, (size, _)| bytes.checked_mul(*size))
+    }
+
     /// The largest number of bytes such that whole, aligned runs of so many are moved.
     pub fn granularity(&self) -> usize {
         gcd(self.row, self.shift)

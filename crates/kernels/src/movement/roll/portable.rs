@@ -89,6 +89,7 @@ fn rotate_all<const LONG: bool>(from: &[u8], to: &mut [u8], row: usize, shift: u
 /// `len` bytes and a step more are valid, and the two do not overlap.
 #[inline(always)]
 unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= len);
     let mut at = if LONG && len >= ALIGNED {
         // SAFETY: these are among the bytes that are to be copied.
         unsafe { copy_aligned(from, to, len) }
@@ -109,6 +110,7 @@ unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize)
 /// `len` bytes, which are a step or more, are valid, and the two do not overlap.
 #[inline(always)]
 unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) -> usize {
+    debug_assert!(len >= STEP && from.addr().abs_diff(to.addr()) >= len);
     // SAFETY: a step is there, and each step after it is within `len` bytes.
     unsafe {
         to.copy_from_nonoverlapping(from, STEP);

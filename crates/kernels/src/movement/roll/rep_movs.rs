@@ -30,6 +30,7 @@ pub(super) fn pays(plan: &RollPlan) -> bool {
 /// and nobody else uses the bytes of `range`.
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: Range<usize>) {
+    debug_assert!(isa() >= Isa::Avx512 && plan.len().is_some_and(|len| range.end <= len));
     let step = (TOGETHER / plan.row).max(1) * plan.row;
     for batch in plan.batches(range) {
         let rows = Rows::new(plan, &batch, from, to);
@@ -81,6 +82,8 @@ impl Rows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn together(&self, rows: Range<usize>) {
+        debug_assert!(rows.start.is_multiple_of(self.row) && rows.end.is_multiple_of(self.row));
+        debug_assert!(self.few.len() <= LINE);
         // The few at either end have no neighbour in the source where these come from.
         let many = match self.few.start {
             0 => rows.start + self.few.end..rows.end,
@@ -143,6 +146,7 @@ impl Rows {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= len);
     if len >= STRING {
         // SAFETY: the caller's promise; the direction is forwards wherever Rust runs.
         unsafe {
