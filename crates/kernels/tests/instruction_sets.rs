@@ -94,8 +94,8 @@ fn softmaxes() -> Vec<f32> {
     for axis in [0, 1] {
         let slices = Slices::new(&[20, 35], &[axis]);
         let (mut place, mut apart) = (from.clone(), vec![0.0; from.len()]);
-        softmax(Threads::single(), &slices, &InOut::in_place(&mut place));
-        softmax(Threads::single(), &slices, &InOut::separate(&from, &mut apart));
+        softmax(Threads::single(), &slices, &mut InOut::in_place(&mut place));
+        softmax(Threads::single(), &slices, &mut InOut::separate(&from, &mut apart));
         assert_eq!(place, apart);
         all.extend(place);
     }
@@ -116,7 +116,7 @@ fn functions() -> Vec<f32> {
         Unary::HSwish {},
     ] {
         let mut out = vec![0.0; values.len()];
-        unary_f32(Threads::single(), function, &InOut::separate(&values, &mut out));
+        unary_f32(Threads::single(), function, &mut InOut::separate(&values, &mut out));
         all.extend(out);
     }
     all

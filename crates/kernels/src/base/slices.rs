@@ -104,7 +104,7 @@ impl Slices {
     pub fn blocks<T: Pod>(
         &self,
         threads: &Threads,
-        io: &InOut<'_, T>,
+        io: &mut InOut<'_, T>,
         f: impl Fn(&mut Block<'_, T>) + Sync,
     ) {
         let tiles = if self.along { 1 } else { self.last.div_ceil(LANES) };
@@ -116,7 +116,7 @@ impl Slices {
                 let first = block % tiles * LANES;
                 let base = position(&self.outer, block / tiles) + first;
                 let width = if self.along { self.last } else { LANES.min(self.last - first) };
-                // SAFETY: the elements of different blocks are disjoint.
+                // SAFETY: the elements of different blocks are disjoint, and `io` is borrowed exclusively.
                 let io = unsafe { io.part(0..io.len()) };
                 f(&mut Block { io, base, width, inner: &self.inner, along: self.along });
             }
@@ -296,7 +296,7 @@ mod tests {
             let from: Vec<i64> = (0..slice.len()).map(|i| (i * i % 101) as i64).collect();
             let mut to = vec![0; from.len()];
             let slices = Slices::new(&sizes, &chosen);
-            slices.blocks(&Threads::new(2), &InOut::separate(&from, &mut to), |block| {
+            slices.blocks(&Threads::new(2), &mut InOut::separate(&from, &mut to), |block| {
                 let sum = block.fold(0, |sum, x, _| sum + x, |a, b| a + b);
                 block.map(|_, lane| sum[lane]);
             });

@@ -3,12 +3,13 @@
 //! Rows are compiled for the types that networks compute in. Elements of other types are
 //! converted to one of those and back, block by block in the cache.
 
-use crate::base::num::{Bool, Pod, Stored, Wide as _, bytes_mut};
+use crate::base::num::{Bool, Pod, Stored, Wide as _};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 use crate::math::broadcast::Broadcast;
 use crate::math::convert::{Decoder, Element, Encoder};
 use crate::multiversion;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Elements computed together where there are wide vectors: so many that each group stays a loop.
@@ -78,8 +79,11 @@ macro_rules! formulas {
 
 /// A type that rows are computed in.
 pub trait Lane: Stored<Wide: Arithmetic> {
+    /// Computes a row.
+    ///
+    /// # Safety
+    /// The row lies within its operands, which are aligned, and nobody else uses its part of the output.
     #[doc(hidden)]
-    #[allow(clippy::missing_safety_doc)]
     unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>);
 }
 
@@ -108,19 +112,24 @@ pub struct Operands<'a, T, U> {
     a: *const T,
     b: *const T,
     lens: [usize; 2],
-    out: &'a mut [U],
+    out: Slice<U>,
+    borrow: PhantomData<(&'a [T], &'a mut [U])>,
 }
 
 impl<'a, T: Pod, U: Pod> Operands<'a, T, U> {
     /// Inputs and output apart from each other.
     pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
-        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out }
+        Operands::new((a.as_ptr(), a.len()), (b.as_ptr(), b.len()), Slice::new(out))
+    }
+
+    fn new(a: (*const T, usize), b: (*const T, usize), out: Slice<U>) -> Operands<'a, T, U> {
+        Operands { a: a.0, b: b.0, lens: [a.1, b.1], out, borrow: PhantomData }
     }
 
     fn check(&self, plan: &Broadcast<2>) {
         let out = &self.out;
-        assert_eq!(out.len(), plan.count(), "the output is not that of the plan");
-        let same = |p: *const T| p.addr() == out.as_ptr().addr() && !out.is_empty();
+        assert_eq!(out.count(), plan.count(), "the output is not that of the plan");
+        let same = |p: *const T| p.addr() == out.start().addr() && out.count() > 0;
         assert!((!same(self.a) || plan.is_dense(0)) && (!same(self.b) || plan.is_dense(1)));
         let within = (0..2).all(|k| plan.reach(k) <= self.lens[k]);
         assert!(within, "an operand is not that of the plan");
@@ -130,12 +139,15 @@ impl<'a, T: Pod, U: Pod> Operands<'a, T, U> {
 impl<'a, T: Pod> Operands<'a, T, T> {
     /// The output overwrites the first input.
     pub fn over_first(a: &'a mut [T], b: &'a [T]) -> Operands<'a, T, T> {
-        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: a }
+        // Both by one pointer: what is written through it stays valid to be read.
+        let out = Slice::new(a);
+        Operands::new((out.start(), out.count()), (b.as_ptr(), b.len()), out)
     }
 
     /// The output overwrites the second input.
     pub fn over_second(a: &'a [T], b: &'a mut [T]) -> Operands<'a, T, T> {
-        Operands { a: a.as_ptr(), b: b.as_ptr(), lens: [a.len(), b.len()], out: b }
+        let out = Slice::new(b);
+        Operands::new((a.as_ptr(), a.len()), (out.start(), out.count()), out)
     }
 }
 
@@ -145,7 +157,7 @@ impl<T: Element, U: Element> Operands<'_, T, U> {
             inputs: [self.a.cast(), self.b.cast()],
             size: size_of::<T>(),
             decode: T::WAYS.map(|(decode, _)| decode),
-            out: Slice::new(bytes_mut(self.out)),
+            out: self.out.bytes(),
             out_size: size_of::<U>(),
             encode: U::WAYS.map(|(_, encode)| encode),
         }
@@ -248,6 +260,7 @@ fn short_rows<T: Lane, U: Pod>(
 /// There are these elements, and room for as many rows.
 unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
     let (mut done, all) = (len, rows * len);
+    debug_assert!(rows > 0 && all <= SOME);
     // SAFETY: the caller's promise; what is copied again has been written.
     unsafe {
         from.copy_to_nonoverlapping(to, len);
@@ -269,6 +282,7 @@ unsafe fn beside<T: Pod>(
     (rows, stride): (usize, usize),
     to: *mut T,
 ) {
+    debug_assert!(rows * len <= SOME);
     for row in 0..rows {
         // SAFETY: the caller's promise.
         unsafe {
@@ -289,6 +303,7 @@ impl<T: Lane, U: Pod> Untyped<T, U> {
         let (mut a, mut b) = ([T::default(); BLOCK], [T::default(); BLOCK]);
         let mut results = [U::default(); BLOCK];
         let steps = bytes.steps;
+        debug_assert!(steps.iter().all(|step| *step <= 1));
         for start in (0..bytes.len).step_by(BLOCK) {
             let len = BLOCK.min(bytes.len - start);
             // SAFETY: the caller's promise; an operand that does not move has one element.
@@ -324,6 +339,8 @@ multiversion! {
 #[inline(always)]
 unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
+    debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
+    debug_assert!(steps.iter().all(|step| *step <= 1));
     // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
     // is only what is inlined here.
     unsafe {

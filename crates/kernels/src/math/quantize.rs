@@ -172,7 +172,11 @@ impl<'a> ColumnQuantizers<'a> {
     }
 
     /// The quantizers with these [`ColumnQuantizers::parameters`], from 0 to `most`.
+    ///
+    /// # Panics
+    /// When a byte cannot hold `most`.
     pub fn new(parameters: &'a [f32], most: f32) -> ColumnQuantizers<'a> {
+        assert!((0.0..=255.0).contains(&most), "{most} is no byte");
         let mut parts = [&parameters[..0]; 4];
         let columns = parameters.len() / 4;
         for (part, all) in parts.iter_mut().zip(parameters.chunks_exact(columns.max(1))) {
@@ -299,7 +303,7 @@ pub fn fake_quantize<T: StoredReal>(
     plan: &Broadcast<4>,
     levels: usize,
     limits: Limits<'_, T>,
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
 ) {
     let steps = T::Wide::of(levels.saturating_sub(1) as f64);
     let Limits { input: [low, high], output: [to_low, to_high] } = limits;
@@ -403,7 +407,7 @@ pub fn fake_convert<T: StoredReal>(
     plan: &Broadcast<2>,
     to: Float8,
     (scale, shift): (&[T], Option<&[T]>),
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
 ) {
     let params = [scale, shift.unwrap_or(scale)];
     rows(threads, plan, params, io, |[scale, own]| {
@@ -417,7 +421,7 @@ fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
     threads: &Threads,
     plan: &Broadcast<P>,
     params: [&[T]; P],
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
     rounding: impl Fn([T::Wide; P]) -> F + Sync,
 ) {
     assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
@@ -461,7 +465,7 @@ mod tests {
         let plan = Broadcast::new(sizes, [shape; 4]);
         let [a, b, c, d] = limits;
         let limits = Limits { input: [a, b], output: [c, d] };
-        fake_quantize(&Threads::new(2), &plan, 5, limits, &InOut::separate(x, &mut to));
+        fake_quantize(&Threads::new(2), &plan, 5, limits, &mut InOut::separate(x, &mut to));
         to
     }
 
@@ -537,10 +541,10 @@ mod tests {
             (Float8::E4M3, 2.0, Some(1.0), [1.0, 1.0625, 1.0625, 224.5, -223.5, 0.0]),
         ] {
             let mut found = x;
-            let (plan, io) = (Broadcast::new(&[6], [&[1], &[1]]), InOut::in_place(&mut found));
+            let (plan, mut io) = (Broadcast::new(&[6], [&[1], &[1]]), InOut::in_place(&mut found));
             let shift = shift.map(|s| [s]);
             let params = (&[scale][..], shift.as_ref().map(|s| &s[..]));
-            fake_convert(Threads::single(), &plan, to, params, &io);
+            fake_convert(Threads::single(), &plan, to, params, &mut io);
             assert_eq!(found, expected);
         }
     }

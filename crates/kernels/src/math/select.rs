@@ -23,7 +23,7 @@ pub fn select<T: Pod>(
     plan.rows(threads, |first, len, [c, t, o]| {
         let reach = |step: usize| step * (len - 1) + 1;
         // SAFETY: rows are disjoint parts of the output.
-        let out = unsafe { std::slice::from_raw_parts_mut(out.at(first), len) };
+        let out = unsafe { out.part(first, len) };
         let condition = &condition[c..c + reach(steps[0])];
         let then = &then[t..t + reach(steps[1])];
         let other = &other[o..o + reach(steps[2])];

@@ -43,7 +43,7 @@ macro_rules! formulas {
         })*
 
         /// Applies a function to every f32.
-        pub fn unary_f32(threads: &Threads, function: Unary, io: &InOut<'_, f32>) {
+        pub fn unary_f32(threads: &Threads, function: Unary, io: &mut InOut<'_, f32>) {
             match function {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
@@ -54,7 +54,7 @@ macro_rules! formulas {
         }
 
         /// Applies a function to every f64.
-        pub fn unary_f64(threads: &Threads, function: Unary, io: &InOut<'_, f64>) {
+        pub fn unary_f64(threads: &Threads, function: Unary, io: &mut InOut<'_, f64>) {
             match function {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
@@ -244,7 +244,7 @@ pub fn unary_via_f32(
         for to in part.chunks_mut(BLOCK * to_size) {
             let block = &mut block[..to.len() / to_size];
             decode(&from[at..at + block.len() * from_size], block);
-            unary_f32(alone, function, &InOut::in_place(block));
+            unary_f32(alone, function, &mut InOut::in_place(block));
             encode(block, to);
             at += block.len() * from_size;
         }
@@ -262,7 +262,7 @@ pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], 
             for (wide, x) in block.iter_mut().zip(from) {
                 *wide = f64::from_wide(x.widen());
             }
-            unary_f64(alone, function, &InOut::in_place(block));
+            unary_f64(alone, function, &mut InOut::in_place(block));
             for (to, wide) in to.iter_mut().zip(block) {
                 *to = T::from_f64(wide.round());
             }
@@ -351,7 +351,7 @@ mod tests {
 
     fn apply(function: Unary, values: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; values.len()];
-        unary_f32(&Threads::new(2), function, &InOut::separate(values, &mut out));
+        unary_f32(&Threads::new(2), function, &mut InOut::separate(values, &mut out));
         out
     }
 

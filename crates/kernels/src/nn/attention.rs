@@ -83,6 +83,7 @@ impl Attention {
         if self.rows * self.width * heads == 0 {
             return;
         }
+        assert!(self.rows == 1 || self.strides[3] >= self.width, "rows of the output overlap");
         let len = output.len();
         let whole = Slice::new(output);
         let parts = self.parts(heads, threads.count());
@@ -93,7 +94,7 @@ impl Attention {
         let work = size * self.terms * (self.depth + self.width);
         threads.par_ranges_with(heads * parts, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let space = unsafe { std::slice::from_raw_parts_mut(space.at(worker * room), room) };
+            let space = unsafe { space.part(worker * room, room) };
             for task in range {
                 let (i, first) = (task / parts, task % parts * size);
                 let rows = first..(first + size).min(self.rows);
@@ -212,7 +213,10 @@ impl Attention {
                 *to = own.values[i * own.row];
             }
         }
-        softmax_rows(&mut scores[..count * stride], stride);
+        // Without terms there are no weights, and rows of zeros.
+        if stride > 0 {
+            softmax_rows(&mut scores[..count * stride], stride);
+        }
         stride
     }
 
@@ -302,6 +306,23 @@ mod tests {
     #[test]
     fn rounded_operands_stay_close() {
         agrees(Precision::Bf16, 0.05);
+    }
+
+    /// With as many rows as are packed for, and with few.
+    #[test]
+    fn without_terms_rows_are_zeros() {
+        for (rows, sink) in [(1, false), (3, true), (70, false), (70, true)] {
+            let (terms, depth, width, precision) = (0, 20, 33, Precision::F32);
+            let strides = [depth, depth, width, width];
+            let (scale, causal) = (0.3, false);
+            let a = Attention { rows, terms, depth, width, scale, causal, strides, precision };
+            let (q, one) = (numbers(rows * depth, 1), [1.0]);
+            let sink = sink.then_some(Mask { values: &one, row: 0, column: 0 });
+            let head = |_| Head { query: &q, key: &[], value: &[], masks: [None; 2], sink };
+            let mut out = vec![f32::NAN; rows * width];
+            a.run(&Threads::new(2), &ScratchPool::default(), 1, head, |_| 0, &mut out);
+            assert!(out.iter().all(|x| *x == 0.0));
+        }
     }
 
     fn agrees(precision: Precision, bound: f64) {

@@ -206,7 +206,7 @@ impl<W: Real> Resample<W> {
                     std::mem::swap(&mut a, &mut b);
                 }
                 // SAFETY: blocks are disjoint parts of the output.
-                let to = unsafe { std::slice::from_raw_parts_mut(out.at(block * output), output) };
+                let to = unsafe { out.part(block * output, output) };
                 last.run(threads, 1, &a[..last.input_len()], to);
             }
         });

@@ -180,8 +180,7 @@ impl Pool {
             // SAFETY: different rows are different elements, all within the slices.
             let (to, indices) = unsafe {
                 let (at, len) = (range.start * row, range.len() * row);
-                let to = std::slice::from_raw_parts_mut(to.at(at), len);
-                (to, std::slice::from_raw_parts_mut(indices.at(at), len))
+                (to.part(at, len), indices.part(at, len))
             };
             let rows = to.chunks_exact_mut(row).zip(indices.chunks_exact_mut(row));
             for (row, (to, indices)) in range.zip(rows) {

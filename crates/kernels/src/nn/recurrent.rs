@@ -87,7 +87,7 @@ impl Number for f32 {
     }
 
     fn apply(function: Unary, values: &mut [f32]) {
-        unary_f32(Threads::single(), function, &InOut::in_place(values));
+        unary_f32(Threads::single(), function, &mut InOut::in_place(values));
     }
 }
 
@@ -105,7 +105,7 @@ impl Number for f64 {
     }
 
     fn apply(function: Unary, values: &mut [f64]) {
-        unary_f64(Threads::single(), function, &InOut::in_place(values));
+        unary_f64(Threads::single(), function, &mut InOut::in_place(values));
     }
 }
 
@@ -238,7 +238,7 @@ impl Recurrence {
         let space = Slice::new(&mut space);
         threads.run(directions * parts, &|task, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let space = unsafe { std::slice::from_raw_parts_mut(space.at(worker * room), room) };
+            let space = unsafe { space.part(worker * room, room) };
             let first = task / directions * size;
             let rows = first.min(self.batch)..(first + size).min(self.batch);
             let alone = (Threads::single(), &ScratchPool::default());
@@ -364,7 +364,7 @@ impl<R: Number> Walk<'_, '_, R> {
         if let (Some(every), true) = (self.every, last) {
             let to = self.state(row, direction) * steps + time * hidden;
             // SAFETY: as in `end`.
-            unsafe { slice(every, to, hidden) }.copy_from_slice(h);
+            unsafe { every.part(to, hidden) }.copy_from_slice(h);
         }
     }
 
@@ -433,27 +433,18 @@ impl<R: Number> Walk<'_, '_, R> {
             // SAFETY: the runs of a sequence and direction belong to this task alone, and `check`
             // has shown that the outputs hold those of all.
             unsafe {
-                slice(self.hidden, to, hidden).copy_from_slice(&state.h[run.clone()]);
+                self.hidden.part(to, hidden).copy_from_slice(&state.h[run.clone()]);
                 if self.of.cell == Cell::Lstm {
-                    slice(self.cell, to, hidden).copy_from_slice(&state.c[run]);
+                    self.cell.part(to, hidden).copy_from_slice(&state.c[run]);
                 }
                 if let Some(every) = self.every {
                     let length = self.operands.lengths[row];
                     let rest = (steps - length) * hidden;
-                    slice(every, to * steps + length * hidden, rest).fill(R::default());
+                    every.part(to * steps + length * hidden, rest).fill(R::default());
                 }
             }
         }
     }
-}
-
-/// A run of a shared slice.
-///
-/// # Safety
-/// The run lies within the slice, and nobody else uses it.
-unsafe fn slice<'a, R>(shared: Slice<R>, at: usize, len: usize) -> &'a mut [R] {
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(shared.at(at), len) }
 }
 
 multiversion! {

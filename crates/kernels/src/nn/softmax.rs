@@ -9,7 +9,7 @@ use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 
 /// Softmax of every slice.
-pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut<'_, T>) {
     if let Some((count, width @ 1..=NARROW)) = slices.rows() {
         return threads.par_ranges(count, GRAIN / width, |rows| {
             // SAFETY: no two ranges have a row in common.
@@ -21,7 +21,7 @@ pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_,
 }
 
 /// The logarithm of the softmax of every slice.
-pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &InOut<'_, T>) {
+pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut<'_, T>) {
     slices.blocks(threads, io, |block| log_softmax_block(block));
 }
 
@@ -159,11 +159,11 @@ mod tests {
 
     fn run<T: StoredReal>(sizes: &[usize], axis: usize, from: &[T], log: bool) -> Vec<T> {
         let mut to = vec![T::default(); from.len()];
-        let (slices, io) = (Slices::new(sizes, &[axis]), InOut::separate(from, &mut to));
+        let (slices, mut io) = (Slices::new(sizes, &[axis]), InOut::separate(from, &mut to));
         if log {
-            log_softmax(&Threads::new(2), &slices, &io)
+            log_softmax(&Threads::new(2), &slices, &mut io)
         } else {
-            softmax(&Threads::new(2), &slices, &io)
+            softmax(&Threads::new(2), &slices, &mut io)
         }
         to
     }

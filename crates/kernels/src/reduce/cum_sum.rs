@@ -43,7 +43,7 @@ impl CumSum {
                     let row = if self.reverse { size - 1 - step } else { step };
                     let at = (line + row) * inner + first;
                     // SAFETY: tiles are disjoint parts of the output.
-                    let to = unsafe { std::slice::from_raw_parts_mut(to.at(at), width) };
+                    let to = unsafe { to.part(at, width) };
                     self.step(&from[at..at + width], &mut sums, to);
                 }
             }

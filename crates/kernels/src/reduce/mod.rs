@@ -258,6 +258,7 @@ impl<'a, T> Rows<'a, T> {
     /// # Safety
     /// The columns that are asked for are valid and not written while these rows are there.
     pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> Rows<'a, T> {
+        debug_assert!(first.is_aligned() && !first.is_null());
         Rows { first, stride, count, borrow: PhantomData }
     }
 

@@ -23,10 +23,10 @@ impl FusedOp for NormalizeMaps {
 
 impl Kernel for NormalizeMaps {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let io = cx.in_out::<f32>(0, 0);
+        let mut io = cx.in_out::<f32>(0, 0);
         let affine = self.is_affine.then(|| (cx.input(1), cx.input(2)));
         let post_ops = bound(&self.post_ops, cx, self.maps.channels);
-        self.maps.run(cx.threads(), cx.scratch_pool(), affine, &post_ops, &io);
+        self.maps.run(cx.threads(), cx.scratch_pool(), affine, &post_ops, &mut io);
         Ok(())
     }
 

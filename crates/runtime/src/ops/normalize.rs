@@ -80,9 +80,9 @@ impl FusedOp for NormalizeRows {
 
 impl Kernel for NormalizeRows {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let io = cx.in_out::<f32>(0, 0);
+        let mut io = cx.in_out::<f32>(0, 0);
         let post_ops = bound(&self.post_ops, cx, self.columns);
-        normalize_rows(cx.threads(), self.columns, self.form, &post_ops, &io);
+        normalize_rows(cx.threads(), self.columns, self.form, &post_ops, &mut io);
         Ok(())
     }
 

@@ -407,7 +407,7 @@ impl Kernel for Double {
                 }
             }
             let slices = Slices::new(&[rows, columns], &[1]);
-            softmax(threads, &slices, &InOut::in_place(&mut weights));
+            softmax(threads, &slices, &mut InOut::in_place(&mut weights));
             for (r, line) in weights.chunks(columns.max(1)).enumerate() {
                 scores[r * terms..][..terms].copy_from_slice(&line[..terms]);
             }

@@ -172,7 +172,7 @@ struct Float32 {
 
 impl Kernel for Float32 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        k::unary_f32(cx.threads(), self.function, &cx.in_out(0, 0));
+        k::unary_f32(cx.threads(), self.function, &mut cx.in_out(0, 0));
         Ok(())
     }
 
@@ -191,7 +191,7 @@ struct Float64 {
 
 impl Kernel for Float64 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        k::unary_f64(cx.threads(), self.function, &cx.in_out(0, 0));
+        k::unary_f64(cx.threads(), self.function, &mut cx.in_out(0, 0));
         Ok(())
     }
 

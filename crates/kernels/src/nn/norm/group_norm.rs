@@ -46,7 +46,7 @@ impl Maps {
         scratch: &ScratchPool,
         affine: Option<(&[f32], &[f32])>,
         post_ops: &[PostOp<'_>],
-        io: &InOut<'_, f32>,
+        io: &mut InOut<'_, f32>,
     ) {
         let Maps { batch, positions, channels, groups, form } = *self;
         assert!(io.len() == batch * positions * channels && groups > 0 && channels % groups == 0);
@@ -226,13 +226,19 @@ mod tests {
             let run = |threads: usize, in_place: bool| {
                 let mut to = from.clone();
                 let scratch = ScratchPool::default();
-                let io = if in_place {
+                let mut io = if in_place {
                     InOut::in_place(&mut to)
                 } else {
                     to.fill(f32::NAN);
                     InOut::separate(&from, &mut to)
                 };
-                maps.run(&Threads::new(threads), &scratch, Some((&scale, &shift)), &post_ops, &io);
+                maps.run(
+                    &Threads::new(threads),
+                    &scratch,
+                    Some((&scale, &shift)),
+                    &post_ops,
+                    &mut io,
+                );
                 to
             };
             let found = run(1, false);
@@ -251,7 +257,7 @@ mod tests {
         let maps = Maps { batch: 1, positions: 2, channels: 3, groups: 3, form };
         let mut data = [1.0, 2.0, 3.0, 3.0, 4.0, 9.0];
         let scratch = ScratchPool::default();
-        maps.run(Threads::single(), &scratch, None, &[], &InOut::in_place(&mut data));
+        maps.run(Threads::single(), &scratch, None, &[], &mut InOut::in_place(&mut data));
         assert_eq!(data, [-1.0, -1.0, -3.0, 1.0, 1.0, 3.0]);
     }
 }

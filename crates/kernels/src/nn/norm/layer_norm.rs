@@ -55,7 +55,7 @@ pub fn normalize<T: StoredReal>(
     threads: &Threads,
     slices: &Slices,
     form: Normalization,
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
 ) {
     slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
 }
@@ -69,7 +69,7 @@ pub fn normalize_rows(
     columns: usize,
     form: Normalization,
     post_ops: &[PostOp<'_>],
-    io: &InOut<'_, f32>,
+    io: &mut InOut<'_, f32>,
 ) {
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
@@ -268,7 +268,7 @@ pub fn normalize_groups<T: StoredReal>(
     Channels { outer, channels, inner }: Channels,
     (groups, eps): (usize, f64),
     (scale, shift): (&[T], &[T]),
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
 ) {
     assert!(scale.len() == channels && shift.len() == channels && channels % groups == 0);
     let size = channels / groups;
@@ -319,7 +319,7 @@ pub fn normalize_batch<T: StoredReal>(
     Channels { outer, channels, inner }: Channels,
     batch: Batch<'_, T>,
     eps: f64,
-    io: &InOut<'_, T>,
+    io: &mut InOut<'_, T>,
 ) {
     let lists = [batch.gamma, batch.beta, batch.mean, batch.variance];
     assert!(lists.iter().all(|list| list.len() == channels));
@@ -354,7 +354,7 @@ mod tests {
     fn run(sizes: &[usize], axes: &[usize], form: Normalization, from: &[f32]) -> Vec<f32> {
         let mut to = vec![0.0; from.len()];
         let slices = Slices::new(sizes, axes);
-        normalize(&Threads::new(2), &slices, form, &InOut::separate(from, &mut to));
+        normalize(&Threads::new(2), &slices, form, &mut InOut::separate(from, &mut to));
         to
     }
 
@@ -374,7 +374,7 @@ mod tests {
             let squares: Vec<f32> = to.iter().map(|y| y * y).collect();
             for (moment, expected) in [(to, 0.0), (squares, 1.0)] {
                 let mut sums = moment.clone();
-                slices.blocks(Threads::single(), &InOut::separate(&moment, &mut sums), |b| {
+                slices.blocks(Threads::single(), &mut InOut::separate(&moment, &mut sums), |b| {
                     let sum = b.fold(0.0, |sum, x, _| sum + x, |a, b| a + b);
                     b.map(|_, i| sum[i] / slices.len() as f32);
                 });
@@ -390,7 +390,7 @@ mod tests {
             for center in [true, false] {
                 let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
                 let mut to = from.clone();
-                normalize_rows(&Threads::new(2), columns, form, &[], &InOut::in_place(&mut to));
+                normalize_rows(&Threads::new(2), columns, form, &[], &mut InOut::in_place(&mut to));
                 assert_eq!(to, run(&[rows, columns], &[1], form, &from), "{rows} {columns}");
             }
         }
@@ -422,9 +422,9 @@ mod tests {
         let from = [1.0, 3.0, 5.0, 7.0, -2.0, -2.0, 2.0, 2.0f64];
         let mut to = [0.0; 8];
         let shape = Channels { outer: 1, channels: 4, inner: 2 };
-        let io = InOut::separate(&from, &mut to);
+        let mut io = InOut::separate(&from, &mut to);
         let (scale, shift) = ([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 1.0, 0.0]);
-        normalize_groups(&threads, shape, (2, 4.0), (&scale, &shift), &io);
+        normalize_groups(&threads, shape, (2, 4.0), (&scale, &shift), &mut io);
         let (third, root) = (1.0 / 3.0, 8f64.sqrt());
         let low = 1.0 - 6.0 / root;
         let expected = [-1.0, -third, 2.0 * third, 2.0, low, low, root, root];
@@ -438,7 +438,7 @@ mod tests {
             shape,
             (4, 4.0),
             (&scale, &shift),
-            &InOut::separate(&from, &mut to),
+            &mut InOut::separate(&from, &mut to),
         );
         assert_eq!(to, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
 
@@ -450,7 +450,7 @@ mod tests {
             let (mean, beta) = ([b(1.0), b(2.0)], [b(0.0), b(3.0)]);
             let batch =
                 Batch { gamma: &[b(2.0); 2], beta: &beta, mean: &mean, variance: &[b(3.0); 2] };
-            normalize_batch(&threads, shape, batch, 1.0, &InOut::separate(&from, &mut to));
+            normalize_batch(&threads, shape, batch, 1.0, &mut InOut::separate(&from, &mut to));
             for (i, y) in to.iter().enumerate() {
                 let c = i / inner % 2;
                 let expected = i as f32 - [1.0, 2.0][c] + [0.0, 3.0][c];

@@ -190,6 +190,7 @@ impl AxisTransform {
         let AxisTransform { input, output, inner, ref fft, .. } = *self;
         let start = |line: usize, size: usize| line / inner * size * inner + line % inner;
         let count = lines.len();
+        debug_assert!(count <= Beside::LANES && lines.end <= self.outer * inner);
         let [mut before, mut after] = [[0; Beside::LANES]; 2];
         for (i, line) in lines.enumerate() {
             (before[i], after[i]) = (start(line, input), start(line, output));

@@ -42,7 +42,7 @@ impl Region {
             sigmoid(objectness);
             if self.softmax {
                 let slices = Slices::new(&[self.classes, area], &[0]);
-                softmax(threads, &slices, &InOut::in_place(classes));
+                softmax(threads, &slices, &mut InOut::in_place(classes));
             } else {
                 sigmoid(classes)
             }
