@@ -190,7 +190,9 @@ impl<'r> RunCx<'r> {
         self.access.input_bytes(input)
     }
 
-    /// An input as a tensor, to be kept or passed on.
+    /// An input as a tensor. Only a kernel that [`Reuse::Provides`] may keep it beyond its run: the
+    /// memory of others becomes that of later steps. One that computes in place reads it through
+    /// [`RunCx::in_out`] alone.
     pub fn tensor(&self, input: usize) -> &'r Tensor {
         self.access.input_tensor(input)
     }

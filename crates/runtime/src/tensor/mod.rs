@@ -479,7 +479,8 @@ pub(crate) struct Access<'r> {
     inputs: SmallVec<[&'r Tensor; 4]>,
     outputs: SmallVec<[Option<&'r Tensor>; 2]>,
     in_place: Option<(usize, usize)>,
-    taken: u64,
+    /// Which outputs have been handed out.
+    taken: SmallVec<[bool; 2]>,
 }
 
 impl<'r> Access<'r> {
@@ -493,25 +494,27 @@ impl<'r> Access<'r> {
         outputs: SmallVec<[Option<&'r Tensor>; 2]>,
         in_place: Option<(usize, usize)>,
     ) -> Access<'r> {
-        for (o, output) in outputs.iter().enumerate() {
-            let Some(output) = output else { continue };
-            if output.bytes().is_empty() {
-                continue;
-            }
-            assert!(output.is_writable(), "output {o} lies in memory that is not ours");
-            let range = output.address_range();
-            let apart = |other: &Tensor| {
-                let other = other.address_range();
-                other.is_empty() || other.end <= range.start || range.end <= other.start
-            };
-            for (i, input) in inputs.iter().enumerate() {
-                let declared = in_place == Some((i, o)) && input.address_range() == range;
-                assert!(declared || apart(input), "output {o} overlaps input {i}");
-            }
-            let mut others = outputs.iter().enumerate().filter(|(k, _)| *k != o);
-            assert!(others.all(|(_, t)| t.is_none_or(apart)), "output {o} overlaps another");
+        let taken = SmallVec::from_elem(false, outputs.len());
+        let access = Access { inputs, outputs, in_place, taken };
+        (0..access.outputs.len()).for_each(|output| access.check(output));
+        access
+    }
+
+    /// Panics when an output that is there overlaps anything else.
+    fn check(&self, o: usize) {
+        let Some(output) = self.outputs[o].filter(|t| !t.bytes().is_empty()) else { return };
+        assert!(output.is_writable(), "output {o} lies in memory that is not ours");
+        let range = output.address_range();
+        let apart = |other: &Tensor| {
+            let other = other.address_range();
+            other.is_empty() || other.end <= range.start || range.end <= other.start
+        };
+        for (i, input) in self.inputs.iter().enumerate() {
+            let declared = self.in_place == Some((i, o)) && input.address_range() == range;
+            assert!(declared || apart(input), "output {o} overlaps input {i}");
         }
-        Access { inputs, outputs, in_place, taken: 0 }
+        let mut others = self.outputs.iter().enumerate().filter(|(k, _)| *k != o);
+        assert!(others.all(|(_, t)| t.is_none_or(apart)), "output {o} overlaps another");
     }
 
     pub(crate) fn input_tensor(&self, input: usize) -> &'r Tensor {
@@ -529,10 +532,11 @@ impl<'r> Access<'r> {
     /// Sets an output that was allocated while the step runs.
     ///
     /// # Panics
-    /// When the tensor shares its memory with any other.
+    /// When the tensor shares its memory with any other, or is an output already.
     pub(crate) fn set_output(&mut self, output: usize, tensor: &'r Tensor) {
         assert!(tensor.is_unique() || tensor.bytes().is_empty(), "output {output} is shared");
         self.outputs[output] = Some(tensor);
+        self.check(output);
     }
 
     /// Input and output that share memory.
@@ -581,13 +585,12 @@ impl<'r> Access<'r> {
     /// # Panics
     /// When asked twice.
     pub(crate) fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
-        let bit = 1u64 << output;
-        assert!(self.taken & bit == 0, "output {output} is taken twice");
-        self.taken |= bit;
+        let is_taken = std::mem::replace(&mut self.taken[output], true);
+        assert!(!is_taken, "output {output} is taken twice");
         let tensor = self.outputs[output].expect("the output has been allocated");
         let bytes = tensor.bytes();
-        // SAFETY: `new` has checked that the bytes are heap memory of this session and overlap
-        // nothing that this access hands out; the bit makes sure that it is handed out once.
+        // SAFETY: `check` has shown that the bytes are heap memory of this session and overlap
+        // nothing else that this access hands out; `taken` makes sure that it does so once.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len()) }
     }
 }

@@ -59,3 +59,25 @@ fn outputs_are_written_in_place_when_declared() {
     access.output::<f32>(0).fill(2.0);
     assert_eq!(a.as_slice::<f32>().unwrap(), [2.0; 4]);
 }
+
+/// More of them than a word has bits.
+#[test]
+fn a_step_may_have_any_number_of_outputs() {
+    let tensors: Vec<Tensor> = (0..70).map(|_| Tensor::zeros(U8, &[1]).unwrap()).collect();
+    let outputs = tensors.iter().map(Some).collect();
+    let mut access = Access::new(smallvec::smallvec![], outputs, None);
+    for output in 0..70 {
+        access.output::<u8>(output).fill(output as u8);
+    }
+    assert!(tensors.iter().zip(0..).all(|(t, i)| t.bytes() == [i]));
+}
+
+#[test]
+#[should_panic(expected = "output 1 overlaps another")]
+fn one_tensor_is_not_two_outputs() {
+    let t = Tensor::zeros(U8, &[8]).unwrap();
+    let outputs = smallvec::smallvec![None, None];
+    let mut access = Access::new(smallvec::smallvec![], outputs, None);
+    access.set_output(0, &t);
+    access.set_output(1, &t);
+}
