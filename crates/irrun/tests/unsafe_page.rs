@@ -58,6 +58,29 @@ fn comment(lines: &[&str], at: usize, marker: &str, start: &str) -> String {
     without_targets(&all.join(" "))
 }
 
+/// How many unsafe functions with a body there are, and how many of them assert something.
+fn functions(text: &str) -> (usize, usize) {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_head = |i: &usize| {
+        let is_unsafe = code(lines[*i]).split("fn ").next().is_some_and(|l| l.contains("unsafe "));
+        is_unsafe && lines[*i].contains("unsafe fn ")
+    };
+    let body = |i: usize| {
+        let indent = lines[i].len() - lines[i].trim_start().len();
+        let rest = lines[i..].iter().enumerate();
+        let ends = |(n, line): &(usize, &&str)| {
+            let own = line.len() - line.trim_start().len();
+            own == indent
+                && (line.trim() == "}" || line.ends_with(';') || *n == 0 && line.ends_with('}'))
+        };
+        let end = rest.clone().find(ends).map_or(0, |(n, _)| n);
+        lines[i..=i + end].join("\n")
+    };
+    let bodies: Vec<String> =
+        (0..lines.len()).filter(is_head).map(body).filter(|b| b.contains('{')).collect();
+    (bodies.len(), bodies.iter().filter(|b| b.contains("assert")).count())
+}
+
 /// The implementation that a comment stands above, if it is one.
 fn implemented(lines: &[&str]) -> Option<String> {
     let line =
@@ -102,11 +125,14 @@ fn every_argument_of_unsafe_code_is_on_the_page() {
         sources(&crates.join(name).join("src"), &mut files);
     }
     let mut pages: BTreeMap<String, (usize, Arguments)> = BTreeMap::new();
+    let mut asserting = (0, 0);
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let name = file.strip_prefix(&crates).unwrap().to_str().unwrap().replace('\\', "/");
         let count = text.lines().filter(|line| has_unsafe(line)).count();
         let found = arguments(&text);
+        let (all, some) = functions(&text);
+        asserting = (asserting.0 + all, asserting.1 + some);
         let may = name.starts_with("kernels/") || ALLOWED.contains(&&*name);
         assert!(
             may || count == 0,
@@ -118,7 +144,7 @@ fn every_argument_of_unsafe_code_is_on_the_page() {
         }
     }
     let path = crates.join("../docs/unsafe.md");
-    let page = page(&pages);
+    let page = page(&pages, asserting);
     if std::env::var_os("IRRUN_UPDATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
@@ -126,11 +152,15 @@ fn every_argument_of_unsafe_code_is_on_the_page() {
     assert!(there == page, "docs/unsafe.md is out of date; IRRUN_UPDATE=1 writes it anew");
 }
 
-fn page(pages: &BTreeMap<String, (usize, Arguments)>) -> String {
+fn page(
+    pages: &BTreeMap<String, (usize, Arguments)>,
+    (functions, asserting): (usize, usize),
+) -> String {
     let (lines, all) = pages.values().fold((0, 0), |(n, m), (count, a)| (n + count, m + a.len()));
     let mut text = format!(
         "# Unsafe code\n\nWritten by `IRRUN_UPDATE=1 cargo test --workspace --test unsafe_page`, which checks it: {} files, \
-         {lines} lines with `unsafe`, {all} arguments. \"asks\" marks what a caller promises; the others say why it holds.\n",
+         {lines} lines with `unsafe`, {all} arguments. \"asks\" marks what a caller promises; the others say why it holds. \
+         Of {functions} unsafe functions {asserting} assert what they ask, as far as it is their arguments.\n",
         pages.len()
     );
     for (file, (count, arguments)) in pages {
