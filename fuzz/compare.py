@@ -62,7 +62,7 @@ def near(a, b, absolute, relative):
     return wrong is not None and not wrong.any()
 
 
-def all_near(some, others):
+def all_near(some, others, part=1e-3):
     """Whether the outputs of whole graphs are: errors have grown on the way."""
     return len(some) == len(others) and all(
-        near(a, b, 1e-3 * min(max(largest([b]), 1e-6), 1e6), 1e-3) for a, b in zip(some, others))
+        near(a, b, part * min(max(largest([b]), 1e-6), 1e6), part) for a, b in zip(some, others))

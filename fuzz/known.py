@@ -15,7 +15,8 @@ NAN = {"Relu", "Maximum", "Minimum", "Clamp", "Greater", "GreaterEqual", "HardSi
 # Sums and products of infinities, in another order or padded: any of NaN and ±∞.
 INFINITE = {"DFT", "IDFT", "RDFT", "IRDFT", "STFT", "Convolution", "GroupConvolution", "ConvolutionBackpropData",
             "GroupConvolutionBackpropData", "DeformableConvolution", "Interpolate", "MVN", "MatMul", "Einsum",
-            "GridSample", "ROIAlign", "ROIAlignRotated", "ROIPooling", "NormalizeL2", "GroupNormalization", "CumSum"}
+            "GridSample", "ROIAlign", "ROIAlignRotated", "ROIPooling", "NormalizeL2", "GroupNormalization", "CumSum",
+            "ScaledDotProductAttention"}
 # Rows that need nothing but the operation; with the name of the row.
 ALWAYS = {
     "BinaryConvolution": "BinaryConvolution, input channels that are no multiple of 8",
@@ -23,6 +24,9 @@ ALWAYS = {
     "GatherTree": "GatherTree of real numbers",
     "IsFinite": "IsFinite of subnormal numbers",
     "SearchSorted": "SearchSorted of a row that is not sorted",
+    "BitwiseLeftShift": "BitwiseLeftShift, BitwiseRightShift, a shift below 0 or beyond the width",
+    "BitwiseRightShift": "BitwiseLeftShift, BitwiseRightShift, a shift below 0 or beyond the width",
+    "FakeConvert": "FakeConvert of f32",
     "SquaredDifference": "SquaredDifference of i8 and u8",
     "ROIAlign": "ROIAlign, a region that is not in order",
     "ROIAlignRotated": "ROIAlign, a region that is not in order",
@@ -52,6 +56,12 @@ def rule_of(finding):
     last = kinds[-1]
     if last in ALWAYS:
         return ALWAYS[last]
+    if last in ("AvgPool", "MaxPool") and len(kinds) == 1:
+        return "AvgPool, MaxPool: a window without taps"
+    if last == "MatMul" and not types & {"f32", "f16", "bf16", "f64"}:
+        return "MatMul of integers: in f32"
+    if last == "Convert" and traits:
+        return "Convert, real to integer"
     if "special" in traits and last in NAN:
         return "NaN in vector code"
     if "special" in traits and last in INFINITE:

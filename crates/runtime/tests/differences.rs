@@ -2,7 +2,7 @@
 //! values can be a golden: rows of the table in `docs/numerics.md`.
 
 use infer::Inputs;
-use ir::ElementType::F32;
+use ir::ElementType::{self, F32};
 use ir::GraphBuilder;
 use irrun_runtime::Tensor;
 
@@ -83,4 +83,30 @@ fn refined_boxes_are_divided_by_the_image_once() {
     let pixels = [("normalized", "false"), ("input_width", "64"), ("input_height", "32")];
     assert_eq!(relative, detect((&[1, 1, 5], &[0.0, 16.0, 8.0, 32.0, 24.0]), &pixels));
     assert_eq!(relative[..3], [0.0, 1.0, 0.9]);
+}
+
+/// The largest and the smallest of no integers, as folds have them that begin with the limits of the
+/// type.
+#[test]
+fn the_largest_of_no_integers_is_the_lowest_of_their_type() {
+    let reduced = |kind: &str, element_type: ElementType| {
+        let mut g = GraphBuilder::new(kind);
+        let x = g.parameter("x", element_type, "2,0");
+        let axis = g.constant(ElementType::I64, &[1], &1i64.to_le_bytes());
+        let y = g.layer(kind, "opset1").attribute("keep_dims", "false").inputs(&[x, axis]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let input = Tensor::from_vec_as(element_type, &[2, 0], Vec::<u8>::new()).unwrap();
+        let outputs = irrun_runtime::compile(&graph, &facts).unwrap().session().run(&[input]);
+        outputs.unwrap()[0].bytes().to_vec()
+    };
+    macro_rules! limits {
+        ($($name:ident $t:ty),*) => {$(
+            let (low, high) = (<$t>::MIN.to_le_bytes(), <$t>::MAX.to_le_bytes());
+            assert_eq!(reduced("ReduceMax", ElementType::$name), [low, low].concat());
+            assert_eq!(reduced("ReduceMin", ElementType::$name), [high, high].concat());
+        )*};
+    }
+    limits!(I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64);
 }

@@ -30,11 +30,43 @@ impl Lower for Reduce {
             return Ok(Box::new(SameBytes));
         }
         let element_type = cx.element_type(0);
+        if let (0, Some(limit)) = (plan.reduced(), limit_of_none(reduction, element_type)) {
+            return Ok(Box::new(Limit(limit)));
+        }
         if element_type == ElementType::Boolean {
             return Ok(lower_as::<Bool>(plan, reduction));
         }
         with_type!(element_type, number T => lower_as::<T>(plan, reduction))
             .ok_or_else(|| LowerError::element_type(0, element_type))
+    }
+}
+
+/// The bytes of the largest or the smallest of no integers: the limit of their type at the other
+/// end. `None` for others than whole bytes, and for other reductions.
+fn limit_of_none(reduction: Reduction, element_type: ElementType) -> Option<Vec<u8>> {
+    let (low, high) = element_type.integer_range()?;
+    let limit = match reduction {
+        Reduction::Max => low,
+        Reduction::Min => high,
+        _ => return None,
+    };
+    let bits = usize::try_from(element_type.bits()?).ok()?;
+    let bytes = limit.to_le_bytes().get(..bits / 8)?.to_vec();
+    (bits.is_multiple_of(8) && element_type != ElementType::Boolean).then_some(bytes)
+}
+
+/// The same number in each element, of these bytes.
+struct Limit(Vec<u8>);
+
+impl Kernel for Limit {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let elements = cx.output_bytes(0).chunks_exact_mut(self.0.len());
+        elements.for_each(|element| element.copy_from_slice(&self.0));
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "reduce"
     }
 }
 
