@@ -123,7 +123,7 @@ def main():
             log.flush()
             if not args.keep:
                 shutil.rmtree(folder)
-            print(f"{first + BATCH - args.seed} graphs, {dict(states)}", file=sys.stderr, flush=True)
+            print(f"{sum(states.values())} graphs, {dict(states)}", file=sys.stderr, flush=True)
     tally.print(args.least)
     print(f"graphs: {dict(states)}; with findings of a kind: {dict(tally.graphs)}")
 
