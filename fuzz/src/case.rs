@@ -19,7 +19,7 @@ pub fn case(data: &[u8]) {
 
 /// Every model of a suite that has been read has tolerances.
 fn tolerances(suite: &SuiteFile) {
-    for index in 0..suite.len() {
-        suite.tolerance(suite.entry(index)).unwrap_or_else(|e| panic!("model {index}: {e:#}"));
+    for model in suite.models() {
+        suite.tolerance(model).unwrap_or_else(|e| panic!("{}: {e:#}", model.name));
     }
 }

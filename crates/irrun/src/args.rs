@@ -105,9 +105,9 @@ pub struct RunArgs {
     /// The model: an .xml with its .bin beside it, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml", required = true)]
     pub model: Option<PathBuf>,
-    /// An input: a tensor or layer name or an index, and a file: an .npy, a picture as .png or .jpg,
-    /// or sound as .wav. Without a name, the next input in order, or for an .npz or .safetensors every array by
-    /// its name.
+    /// An input: a tensor or layer name or an index, and a file: an .npy, a picture as .png or
+    /// .jpg, or sound as .wav. Without a name, the next input in order, or for an .npz or
+    /// .safetensors every array by its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
     /// An input of strings: one string, or the lines of a file. Without a name, the next input.

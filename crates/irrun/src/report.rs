@@ -59,7 +59,7 @@ pub struct Report {
     pub steps: Option<steps::Found>,
     /// With `--draw`: what was drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub boxes: Option<Vec<boxes::Found>>,
+    pub boxes: Option<Vec<boxes::Detection>>,
 }
 
 /// An output at a glance.

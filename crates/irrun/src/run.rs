@@ -76,7 +76,7 @@ struct Written {
     /// The values of layers.
     dump: Option<Dump>,
     /// What was drawn.
-    boxes: Option<Vec<boxes::Found>>,
+    boxes: Option<Vec<boxes::Detection>>,
 }
 
 impl Written {
@@ -128,10 +128,10 @@ impl<'a> Job<'a> {
     /// The inputs, given or random.
     fn inputs(&self) -> Result<Vec<Tensor>, Failure> {
         let mut given = bind::given_inputs(&self.args.given(), &self.declared)?;
-        random::fill(&self.args.random, &mut given, &self.declared)?;
-        let inputs = bind::complete(given, &self.declared).or_exit(Exit::Usage)?;
+        // It writes --save-inputs.
         self.files_are_apart().or_exit(Exit::Usage)?;
-        Ok(inputs)
+        random::fill(&self.args.random, &mut given, &self.declared)?;
+        bind::complete(given, &self.declared).or_exit(Exit::Usage)
     }
 
     /// Whether no file is written twice or is one of those that are read. Only `--save-state` may
@@ -197,7 +197,7 @@ impl<'a> Job<'a> {
         Ok(written)
     }
 
-    /// The terms that are added up on the longest way to each output, if `--tol auto` asks for them.
+    /// The terms that are added up on the longest way to each output, for `--tol auto`.
     fn sums(&self, inputs: &[Tensor]) -> Result<Vec<u64>, Failure> {
         if self.args.expect.tol.is_none() {
             return Ok(Vec::new());

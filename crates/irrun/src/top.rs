@@ -28,7 +28,7 @@ pub struct TopArgs {
 }
 
 impl TopArgs {
-    /// Whether nothing is asked for.
+    /// Whether no flag is given.
     pub fn is_empty(&self) -> bool {
         self.top.is_none()
     }
@@ -63,7 +63,7 @@ pub struct Ranked {
     label: Option<String>,
 }
 
-/// What is asked for.
+/// Which values are listed, and what their indices stand for.
 pub struct Top {
     /// How many values; none without the flag.
     count: usize,
@@ -89,7 +89,7 @@ impl Top {
         Ok(Top { count: args.top.unwrap_or(0), labels })
     }
 
-    /// Whether the largest values are asked for.
+    /// Whether the largest values are listed.
     pub fn is_wanted(&self) -> bool {
         self.count > 0
     }
@@ -103,8 +103,10 @@ impl Top {
             value: own_digits(value, tensor.element_type()).and_then(finite),
             label: self.label(index).map(str::to_owned),
         };
-        let row =
-            |(at, values): Found| TopRow { at, values: values.into_iter().map(ranked).collect() };
+        let row = |(at, values): RankedRow| TopRow {
+            at,
+            values: values.into_iter().map(ranked).collect(),
+        };
         found.into_iter().map(row).collect()
     }
 
@@ -134,7 +136,7 @@ impl Top {
     }
 
     /// The lines of an output: position, name, row, value, index, label.
-    fn lines(&self, (i, name): (usize, &str), found: Vec<Found>) -> Vec<Vec<String>> {
+    fn lines(&self, (i, name): (usize, &str), found: Vec<RankedRow>) -> Vec<Vec<String>> {
         let (count, is_one) = (found.len(), found.len() == 1);
         let mut lines = Vec::new();
         for (at, values) in found.into_iter().take(MOST_ROWS) {
@@ -167,7 +169,7 @@ impl Top {
     }
 
     /// The largest values of each row; nothing where rows have one value.
-    fn ranked(&self, tensor: &Tensor) -> Vec<Found> {
+    fn ranked(&self, tensor: &Tensor) -> Vec<RankedRow> {
         let Some((size, leading)) = tensor.sizes().split_last() else { return Vec::new() };
         let is_listed = self.count > 0 && *size > 1 && tensor.as_strings().is_none();
         let wide = is_listed.then(|| runtime::convert(tensor, ir::ElementType::F64));
@@ -179,7 +181,7 @@ impl Top {
 }
 
 /// Where a row is, and its largest values with their indices.
-type Found = (Vec<usize>, Vec<(usize, f64)>);
+type RankedRow = (Vec<usize>, Vec<(usize, f64)>);
 
 /// The place of a row along the leading axes.
 fn place(mut row: usize, leading: &[usize]) -> Vec<usize> {

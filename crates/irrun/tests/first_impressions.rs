@@ -179,3 +179,13 @@ fn findings_as_sarif() {
     assert_eq!(room.irrun("check model.xml --sarif out.sarif").code, 1);
     assert!(String::from_utf8(room.read("out.sarif")).unwrap().contains("IR0203"));
 }
+
+#[test]
+fn inputs_are_not_saved_over_what_is_read() {
+    let room = Room::new();
+    room.irrun("model.xml -i x.npy --random --save-inputs in.npz").good();
+    let before = room.read("in.npz");
+    let refused = ["in.npz is an input, which would be overwritten"];
+    says(&room, "model.xml -i in.npz --random --save-inputs in.npz", 2, &refused);
+    assert_eq!(room.read("in.npz"), before);
+}

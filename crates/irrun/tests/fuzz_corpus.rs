@@ -6,30 +6,12 @@
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
+mod support;
 
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
-
-/// SplitMix64: small, seeded, and the same everywhere.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most)).map(|_| self.next().to_le_bytes()[0]).collect()
-    }
-}
+use support::rng::Rng;
 
 /// Some bytes of one input are flipped, cut, doubled, or replaced by those of another.
 fn change(inputs: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {

@@ -245,3 +245,14 @@ fn pictures_of_suites_and_cases() {
     assert!(room.read("case/input_0.npy").ends_with(&f32s(&[7.25, 4.5, 2.0])));
     says(&room, "test case --mean 1", 2, &["are for --record; a suite file has keys for them"]);
 }
+
+#[test]
+fn a_golden_overwrites_nothing_that_is_read() {
+    let room = suite();
+    let before = room.read("s/x.npy");
+    let suite = "[[model]]\npath = \"model.xml\"\ninput = [\"x.npy\"]\nexpect = \"x.npy\"\n";
+    room.write("s/irrun.toml", suite.as_bytes());
+    let refused = "FAILED s/irrun.toml/model: s/x.npy is an input, which would be overwritten";
+    says(&room, "test s --update", 1, &[refused]);
+    assert_eq!(room.read("s/x.npy"), before);
+}

@@ -2,19 +2,23 @@
 
 use infer::Inputs;
 use ir::ElementType::F32;
-use irrun_runtime::Tensor;
+use irrun_runtime::{Session, Tensor};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Layer 3 of the model is a Loop of five iterations, layer 3 of its body a Multiply.
-#[test]
-fn layers_of_bodies_have_times_of_their_own() {
+/// A Loop of five iterations with a Multiply in its body, and its input.
+fn looping() -> (Session, [Tensor; 1]) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/loop_with_scan/model.xml");
     let graph = ir::read(&path).unwrap();
     let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
-    let input = [Tensor::zeros(F32, &[1, 3]).unwrap()];
+    let session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+    (session, [Tensor::zeros(F32, &[1, 3]).unwrap()])
+}
+
+#[test]
+fn layers_of_bodies_have_times_of_their_own() {
+    let (mut session, input) = looping();
     session.run(&input).unwrap();
     session.start_profile();
     let start = Instant::now();
@@ -36,12 +40,7 @@ fn layers_of_bodies_have_times_of_their_own() {
 /// The steps of a body lie within those of the layer around it, one behind the other.
 #[test]
 fn a_trace_says_when_each_step_ran() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/loop_with_scan/model.xml");
-    let graph = ir::read(&path).unwrap();
-    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
-    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
-    let input = [Tensor::zeros(F32, &[1, 3]).unwrap()];
+    let (mut session, input) = looping();
     session.start_profile();
     session.run(&input).unwrap();
     assert!(session.trace().is_empty(), "a profile keeps no trace");

@@ -155,7 +155,7 @@ impl Bpe {
     fn merge(&self, Scratch { symbols, queue }: &mut Scratch) {
         match symbols.len() {
             0..LONG_WORD => self.merge_by(queue, symbols),
-            _ => self.merge_by(&mut Ranks::default(), symbols),
+            _ => self.merge_by(&mut BucketQueue::default(), symbols),
         }
     }
 
@@ -247,12 +247,12 @@ trait Queue {
     fn pop(&mut self) -> Option<Pair>;
 }
 
-/// Symbols of a word from which on pairs of one rank are kept together: there are few ranks in runs.
+/// Symbols of a word from which on pairs are kept in a bucket for each rank: runs have few ranks.
 const LONG_WORD: usize = 512;
 
-/// For short words.
+/// For short words: a binary heap.
 #[derive(Debug, Default)]
-struct Heap {
+struct HeapQueue {
     pairs: BinaryHeap<Ranked>,
     pushed: u32,
 }
@@ -263,7 +263,7 @@ struct Ranked {
     pair: Pair,
 }
 
-impl Queue for Heap {
+impl Queue for HeapQueue {
     fn push(&mut self, rank: u32, pair: Pair) {
         self.pairs.push(Ranked { key: Reverse((rank, self.pushed)), pair });
         self.pushed += 1;
@@ -294,11 +294,11 @@ impl Ord for Ranked {
     }
 }
 
-/// For long words: the pairs of each rank.
+/// For long words: a bucket for each rank.
 #[derive(Default)]
-struct Ranks(BTreeMap<u32, VecDeque<Pair>>);
+struct BucketQueue(BTreeMap<u32, VecDeque<Pair>>);
 
-impl Queue for Ranks {
+impl Queue for BucketQueue {
     fn push(&mut self, rank: u32, pair: Pair) {
         self.0.entry(rank).or_default().push_back(pair);
     }
@@ -317,7 +317,7 @@ impl Queue for Ranks {
 #[derive(Debug, Default)]
 pub struct Scratch {
     symbols: Vec<Symbol>,
-    queue: Heap,
+    queue: HeapQueue,
 }
 
 impl Scratch {

@@ -57,7 +57,7 @@ pub struct Normalizer {
     rules: Rules,
     spaces: Spaces,
     /// For each byte of ASCII what it becomes unless something else than ASCII follows, or 0.
-    alone: Box<[u8; 256]>,
+    ascii: Box<[u8; 256]>,
     /// Symbols that no rule changes.
     kept: Option<Trie>,
 }
@@ -86,7 +86,7 @@ impl Normalizer {
 
     fn new(rules: Rules, spaces: Spaces) -> Normalizer {
         let keeps_spaces = !spaces.remove_extra && !spaces.escape;
-        let alone = |byte: usize| {
+        let ascii = |byte: usize| {
             let byte = u8::try_from(byte).ok().filter(u8::is_ascii)?;
             let goes_on = (0..128).any(|next| rules.has_prefix(&[byte, next]));
             let to = match rules.longest(&[byte]) {
@@ -97,13 +97,13 @@ impl Normalizer {
             let is_plain = to.is_ascii() && (keeps_spaces || to != b' ');
             (is_plain && !goes_on).then_some(to)
         };
-        let alone = Box::new(std::array::from_fn(|byte| alone(byte).unwrap_or(0)));
-        Normalizer { rules, spaces, alone, kept: None }
+        let ascii = Box::new(std::array::from_fn(|byte| ascii(byte).unwrap_or(0)));
+        Normalizer { rules, spaces, ascii, kept: None }
     }
 
     pub(crate) fn keeping(self, kept: Option<Trie>) -> Normalizer {
-        let alone = if kept.is_some() { Box::new([0; 256]) } else { self.alone };
-        Normalizer { kept, alone, ..self }
+        let ascii = if kept.is_some() { Box::new([0; 256]) } else { self.ascii };
+        Normalizer { kept, ascii, ..self }
     }
 
     /// Appends a text as it is rewritten.
@@ -124,10 +124,10 @@ impl Normalizer {
         }
         let mut after_space = remove_extra;
         while !rest.is_empty() {
-            let plain = self.plain(rest);
-            if plain > 0 {
-                out.extend(rest[..plain].iter().map(|byte| self.alone[usize::from(*byte)]));
-                rest = &rest[plain..];
+            let run = self.ascii_run(rest);
+            if run > 0 {
+                out.extend(rest[..run].iter().map(|byte| self.ascii[usize::from(*byte)]));
+                rest = &rest[run..];
                 after_space = false;
                 continue;
             }
@@ -155,8 +155,8 @@ impl Normalizer {
     }
 
     /// Bytes at the start of a text that are rewritten one by one.
-    fn plain(&self, text: &[u8]) -> usize {
-        let is_plain = |byte: &&u8| self.alone[usize::from(**byte)] != 0;
+    fn ascii_run(&self, text: &[u8]) -> usize {
+        let is_plain = |byte: &&u8| self.ascii[usize::from(**byte)] != 0;
         let len = text.iter().take_while(is_plain).count();
         // What follows may be composed with the last.
         len - usize::from(len > 0 && text.get(len).is_some_and(|byte| !byte.is_ascii()))

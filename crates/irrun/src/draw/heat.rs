@@ -29,7 +29,7 @@ impl Times {
     }
 }
 
-/// Colours layers by their times. Returns what the colours stand for; nothing if no layer has a time.
+/// Colours layers by their times. Returns what the colours stand for; nothing without times.
 pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
     let total: f64 = times.0.values().sum();
     let slowest = times.0.values().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -49,14 +49,14 @@ pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
 pub fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let read = read_differences(file).with_context(|| file.display().to_string());
     let scale = "difference of a layer from the reference: from none to as large as its values";
-    match color(picture, &read.or_exit(Exit::Input)?, Difference::heat) {
+    match color(picture, &read.or_exit(Exit::Input)?, RelativeError::heat) {
         true => Ok(scale.to_owned()),
         false => Err(of_another(file)),
     }
 }
 
 /// How much a layer differs.
-struct Difference {
+struct RelativeError {
     ok: bool,
     /// As a part of the largest value; infinite where that cannot be said.
     relative: f64,
@@ -65,7 +65,7 @@ struct Difference {
 /// What rounding alone makes of values, as a power of ten: it has no colour.
 const ROUNDING: f64 = -7.0;
 
-impl Difference {
+impl RelativeError {
     /// Its colour by the power of ten, and its text.
     fn heat(&self) -> (f64, String) {
         let heat = (1.0 - self.relative.log10() / ROUNDING).clamp(0.0, 1.0);
@@ -125,15 +125,15 @@ fn read_times(file: &Path) -> Result<Times> {
 }
 
 /// The output of each layer that differs most.
-fn read_differences(file: &Path) -> Result<HashMap<String, Difference>> {
+fn read_differences(file: &Path) -> Result<HashMap<String, RelativeError>> {
     let report = read(file)?;
-    let mut differences: HashMap<String, Difference> = HashMap::new();
+    let mut differences: HashMap<String, RelativeError> = HashMap::new();
     for layer in report["steps"]["layers"].as_array().into_iter().flatten() {
         let (Some(title), Some(ok)) = (layer["layer"].as_str(), layer["ok"].as_bool()) else {
             continue;
         };
         let relative = layer["relative"].as_f64().unwrap_or(f64::INFINITY);
-        let most = differences.entry(key(title)).or_insert(Difference { ok, relative });
+        let most = differences.entry(key(title)).or_insert(RelativeError { ok, relative });
         most.ok &= ok;
         most.relative = most.relative.max(relative);
     }

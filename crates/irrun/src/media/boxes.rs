@@ -35,9 +35,9 @@ pub struct Canvas {
     threshold: f64,
 }
 
-/// Something that was found.
+/// A box with its class, as a detector gives it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Found {
+pub struct Detection {
     /// Its class.
     label: i64,
     /// What the class stands for.
@@ -80,9 +80,9 @@ impl Canvas {
         &self,
         outputs: &[Tensor],
         name: impl Fn(usize) -> Option<String>,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<Detection>> {
         let detections = outputs.iter().filter(|tensor| is_detection(tensor));
-        let found: Vec<Found> =
+        let found: Vec<Detection> =
             detections.flat_map(|tensor| boxes(tensor, self.threshold, &name)).collect();
         if !outputs.iter().any(is_detection) {
             let shape =
@@ -111,7 +111,11 @@ fn is_detection(tensor: &Tensor) -> bool {
 }
 
 /// The boxes of an output up to the row that ends it, an image below 0.
-fn boxes(tensor: &Tensor, threshold: f64, name: impl Fn(usize) -> Option<String>) -> Vec<Found> {
+fn boxes(
+    tensor: &Tensor,
+    threshold: f64,
+    name: impl Fn(usize) -> Option<String>,
+) -> Vec<Detection> {
     let wide = runtime::convert(tensor, ElementType::F64);
     let values = wide.as_ref().ok().and_then(|wide| wide.as_slice::<f64>()).unwrap_or_default();
     let found = |row: &[f64]| match *row {
@@ -121,7 +125,7 @@ fn boxes(tensor: &Tensor, threshold: f64, name: impl Fn(usize) -> Option<String>
             // A class that is no number is 0.
             let label = label as i64;
             let name = usize::try_from(label).ok().and_then(&name);
-            is_box.then_some(Found { label, name, confidence, edges })
+            is_box.then_some(Detection { label, name, confidence, edges })
         }
         _ => None,
     };
@@ -143,7 +147,7 @@ const COLOURS: [[u8; 3]; 8] = [
     [240, 50, 230],
 ];
 
-impl Found {
+impl Detection {
     /// The columns and rows of a picture that the box covers, from first to last; nothing where it
     /// lies outside.
     fn pixels(&self, (width, height): (u32, u32)) -> Option<[u32; 4]> {
@@ -181,13 +185,13 @@ impl Found {
 }
 
 /// A table of what was found.
-pub fn text(found: &[Found]) -> String {
+pub fn text(found: &[Detection]) -> String {
     if found.is_empty() {
         return "nothing is found with that confidence\n".to_owned();
     }
     let has_names = found.iter().any(|found| found.name.is_some());
     let mut head = vec!["label", "name", "confidence", "left", "upper", "right", "lower"];
-    let row = |found: &Found| {
+    let row = |found: &Detection| {
         let mut cells = vec![found.label.to_string(), found.name.clone().unwrap_or_default()];
         cells.push(format!("{:.4}", found.confidence));
         cells.extend(found.edges.map(|edge| format!("{edge:.4}")));
@@ -206,8 +210,8 @@ pub fn text(found: &[Found]) -> String {
 mod tests {
     use super::*;
 
-    fn at(edges: [f64; 4]) -> Found {
-        Found { label: 1, name: None, confidence: 1.0, edges }
+    fn at(edges: [f64; 4]) -> Detection {
+        Detection { label: 1, name: None, confidence: 1.0, edges }
     }
 
     #[test]

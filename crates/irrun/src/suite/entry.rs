@@ -9,12 +9,11 @@ use crate::compare::compare;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::{ExpectArgs, Expected};
 use crate::random::{self, RandomArgs};
-use crate::{locate, run};
+use crate::{locate, out, run};
 use anyhow::{Context, Result, anyhow, ensure};
-use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A model and the file that lists it.
@@ -28,38 +27,44 @@ pub struct Entry<'a> {
 /// A model that is ready to run.
 struct Ready {
     inputs: Vec<Tensor>,
+    /// The files that it was made of, which no golden may overwrite.
+    read: Vec<(&'static str, PathBuf)>,
     ports: Vec<Port>,
     session: Session,
 }
 
 impl Entry<'_> {
-    fn read(&self) -> Result<Graph> {
-        Ok(ir::read(locate::model_file(&self.file.resolve(&self.entry.path)))?)
+    fn model(&self) -> PathBuf {
+        locate::model_file(&self.file.resolve(&self.entry.path))
     }
 
     fn ready(&self, options: &Options, threads: &Arc<Threads>) -> Result<Ready> {
-        let graph = self.read()?;
-        let inputs = self.inputs(&graph).map_err(|failure| failure.error)?;
+        let model = self.model();
+        let graph = ir::read(&model)?;
+        let declared = Declared::new(&graph, &self.entry.shape).map_err(|failure| failure.error)?;
+        let argument = |arg: &String| self.argument(arg, &declared.ports);
+        let files: Vec<OsString> = self.entry.input.iter().map(argument).collect();
+        let mut read = out::of_model(&model).to_vec();
+        read.extend(bind::input_files(&files, &declared).map(|file| ("an input", file)));
+        let inputs = self.inputs(&files, &declared).map_err(|failure| failure.error)?;
         let plan = run::plan(&graph, &inputs, &[], options).map_err(|failure| failure.error)?;
         let session = plan.session_on(Arc::clone(threads));
-        Ok(Ready { inputs, ports: bind::outputs(&graph), session })
+        Ok(Ready { inputs, read, ports: bind::outputs(&graph), session })
     }
 
-    fn inputs(&self, graph: &Graph) -> Result<Vec<Tensor>, Failure> {
-        let Model { input, text, shape, seed, range, cast, .. } = self.entry;
-        let declared = Declared::new(graph, shape)?;
-        let files: Vec<_> = input.iter().map(|arg| self.argument(arg, &declared.ports)).collect();
+    fn inputs(&self, files: &[OsString], declared: &Declared) -> Result<Vec<Tensor>, Failure> {
+        let Model { text, seed, range, cast, .. } = self.entry;
         let media = self.entry.pictures().or_exit(Exit::Usage)?;
-        let given = Given { files: &files, texts: text, cast: *cast, media: &media };
-        let mut given = bind::given_inputs(&given, &declared)?;
+        let given = Given { files, texts: text, cast: *cast, media: &media };
+        let mut given = bind::given_inputs(&given, declared)?;
         if let Some(seed) = *seed {
             let range = range.iter().map(|text| text.parse()).collect::<Result<_, String>>();
             let range =
                 range.map_err(|message| anyhow!("range: {message}")).or_exit(Exit::Usage)?;
             let args = RandomArgs { random: true, seed, range, save_inputs: None };
-            random::fill(&args, &mut given, &declared)?;
+            random::fill(&args, &mut given, declared)?;
         }
-        bind::complete(given, &declared).or_exit(Exit::Usage)
+        bind::complete(given, declared).or_exit(Exit::Usage)
     }
 
     /// `NAME=FILE` with the file as it is from here.
@@ -107,7 +112,7 @@ impl Entry<'_> {
 
 impl Test for Entry<'_> {
     fn is_unsupported(&self) -> Result<bool> {
-        Ok(has_unknown_operation(&self.read()?))
+        Ok(has_unknown_operation(&ir::read(self.model())?))
     }
 
     fn compare(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
@@ -144,6 +149,8 @@ impl Test for Entry<'_> {
             Err(error) => vec![format!("{error:#}")],
         };
         let targets = bind::targets(&[golden], &ready.ports)?;
+        let written: Vec<&Path> = targets.iter().map(|t| t.path().as_path()).collect();
+        out::keep_apart(&written, &ready.read)?;
         run::write(&targets, &ready.ports, &outputs).map_err(|failure| failure.error)?;
         Ok(changes)
     }

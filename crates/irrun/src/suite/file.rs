@@ -137,19 +137,9 @@ impl SuiteFile {
         Ok(SuiteFile { path: path.to_owned(), content })
     }
 
-    /// Models in it.
-    pub fn len(&self) -> usize {
-        self.content.models.len()
-    }
-
-    /// Whether it lists no model, which no file does that has been read.
-    pub fn is_empty(&self) -> bool {
-        self.content.models.is_empty()
-    }
-
-    /// A model.
-    pub fn entry(&self, index: usize) -> &Model {
-        &self.content.models[index]
+    /// The models in it.
+    pub fn models(&self) -> &[Model] {
+        &self.content.models
     }
 
     /// A path of the file as it is from here.
@@ -260,7 +250,7 @@ mod tests {
         let text = "rtol = 1e-3\natol = 2\n[[model]]\npath = \"m/a.xml\"\nrtol = [\"y:1e-5\"]\n";
         let file =
             SuiteFile { path: "s/irrun.toml".into(), content: Content::parse(text).unwrap() };
-        let model = file.entry(0);
+        let model = &file.models()[0];
         assert_eq!(model.name, Path::new("m/a").display().to_string());
         let tolerance = file.tolerance(model).unwrap();
         assert_eq!(tolerance.rtol, ["y:1e-5".parse::<Bound>().unwrap()]);

@@ -6,10 +6,11 @@ pub mod digests;
 pub mod entry;
 pub mod file;
 pub mod formats;
+pub mod item;
 pub mod outcome;
 pub mod property;
 pub mod record;
-pub mod target;
+
 pub mod test;
 
 use crate::args::TestArgs;
@@ -17,6 +18,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::{hint, json, limits, out, print};
 use anyhow::{Result, anyhow};
 use digests::DigestFiles;
+use item::TestItem;
 use outcome::{Outcome, Report, Tested};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
@@ -25,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use target::Target;
+
 use test::Test;
 
 /// Runs the cases, or records one.
@@ -49,11 +51,11 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
         );
         return Err(Failure { exit: Exit::Usage, error });
     }
-    let targets = target::all(args).or_exit(Exit::Usage)?;
+    let items = item::all(args).or_exit(Exit::Usage)?;
     let suite = Suite { args, options };
-    let files = targets.iter().filter_map(|target| suite.digests_of(target)).map(|(file, _)| file);
+    let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
     let mut known = DigestFiles::read(files, args.update).or_exit(Exit::Usage)?;
-    let tested = suite.run_all(&targets, &known)?;
+    let tested = suite.run_all(&items, &known)?;
     if args.update {
         for (file, name, lines) in tested.iter().filter_map(|tested| tested.digests.as_ref()) {
             known.set(file, name, lines);
@@ -64,7 +66,7 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     if args.json {
         json::print(&report)?;
     } else {
-        tell(args, &tested, &report, targets.len() - tested.len())?;
+        tell(args, &tested, &report, items.len() - tested.len())?;
     }
     if let Some(path) = &args.junit {
         let write = |out: &mut dyn Write| formats::junit(&tested, out);
@@ -106,28 +108,28 @@ fn tell(args: &TestArgs, tested: &[Tested], report: &Report, left: usize) -> Res
 
 impl Suite<'_> {
     /// Runs cases on the threads that flags ask for, a case on one thread: there are more cases.
-    fn run_all(&self, targets: &[Target], known: &DigestFiles) -> Result<Vec<Tested>, Failure> {
+    fn run_all(&self, items: &[TestItem], known: &DigestFiles) -> Result<Vec<Tested>, Failure> {
         let threads = self.args.threads.unwrap_or(0);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.or_exit(Exit::Running)?;
         let stop = AtomicBool::new(false);
-        let one = |target: &Target| {
+        let one = |item: &TestItem| {
             if self.args.fail_fast && stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let tested = self.run(target, known);
+            let tested = self.run(item, known);
             stop.fetch_or(matches!(tested.outcome, Outcome::Failed(_)), Ordering::Relaxed);
             Some(tested)
         };
-        Ok(pool.install(|| targets.par_iter().filter_map(one).collect()))
+        Ok(pool.install(|| items.par_iter().filter_map(one).collect()))
     }
 
-    fn run(&self, target: &Target, known: &DigestFiles) -> Tested {
+    fn run(&self, item: &TestItem, known: &DigestFiles) -> Tested {
         let begin = Instant::now();
         let mut digests = None;
-        let result = target.open();
-        let result = result.and_then(|test| self.result(target, &*test, known, &mut digests));
-        let must_fail = self.args.expect_failure.iter().any(|pattern| target.is_called(pattern));
+        let result = item.open();
+        let result = result.and_then(|test| self.result(item, &*test, known, &mut digests));
+        let must_fail = self.args.expect_failure.iter().any(|pattern| item.is_called(pattern));
         let outcome = match result {
             Ok(Outcome::Passed) if must_fail => Outcome::Failed("passes, but must fail".to_owned()),
             Err(_) if must_fail => Outcome::FailedAsExpected,
@@ -137,13 +139,13 @@ impl Suite<'_> {
                 Outcome::Failed(format!("{error:#}{hint}"))
             }
         };
-        let (path, described_in) = (target.path(), target.described_in());
+        let (path, described_in) = (item.path(), item.described_in());
         Tested { path, described_in, outcome, time: begin.elapsed(), digests }
     }
 
     fn result(
         &self,
-        target: &Target,
+        item: &TestItem,
         test: &dyn Test,
         known: &DigestFiles,
         digests: &mut Option<(PathBuf, String, Vec<String>)>,
@@ -154,7 +156,7 @@ impl Suite<'_> {
         }
         // Each case on one thread: there are more cases than threads.
         let threads = Arc::new(Threads::new(1));
-        if let Some((file, name)) = self.digests_of(target) {
+        if let Some((file, name)) = self.digests_of(item) {
             let lines = test.digests(options, &threads, args.layers)?;
             let same = known.compare(&file, &name, &lines);
             *digests = Some((file, name, lines));
@@ -173,10 +175,10 @@ impl Suite<'_> {
         test.compare(options, &threads).map(|_| Outcome::Passed)
     }
 
-    /// The digest file a target is compared with, and its name there; none if it has goldens.
-    fn digests_of(&self, target: &Target) -> Option<(PathBuf, String)> {
-        let by_flag = |file: &PathBuf| (file.clone(), digest_name(&target.path()));
-        self.args.digests.as_ref().map(by_flag).or_else(|| target.digests())
+    /// The digest file an item is compared with, and its name there; none if it has goldens.
+    fn digests_of(&self, item: &TestItem) -> Option<(PathBuf, String)> {
+        let by_flag = |file: &PathBuf| (file.clone(), digest_name(&item.path()));
+        self.args.digests.as_ref().map(by_flag).or_else(|| item.digests())
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use runtime::{Options, Tensor, Threads};
 use std::sync::Arc;
 
-/// What `irrun test` does with a target.
+/// What `irrun test` does with an item.
 pub trait Test {
     /// Whether the model has an operation that irrun does not know.
     ///

@@ -1,6 +1,8 @@
 //! A temporary directory with a small model, and the `irrun` binary run in it.
 #![allow(dead_code)]
 
+pub mod rng;
+
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,13 +1,13 @@
-//! A pattern that is one class of characters, or a run of them: bytes of ASCII are looked up, and no
-//! automaton is asked for each of them.
+//! A pattern that is one class of characters, or a run of them: bytes of ASCII are looked up in a
+//! table, without an automaton.
 
 use regex_syntax::hir::{Class as Set, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
 /// A class of characters.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// By each byte: of ASCII whether it is in the class, of others true, since it takes a look.
-    is_worth_a_look: [bool; 256],
+    /// For each byte whether a match may begin there; of ASCII whether it does.
+    may_match: [bool; 256],
     /// Its characters in ranges that include both ends, sorted.
     ranges: Vec<(char, char)>,
     /// Whether a match goes on while characters are of the class.
@@ -32,11 +32,11 @@ impl Class {
         let ranges: Vec<_> = set.ranges().iter().map(|r| (r.start(), r.end())).collect();
         let is_in =
             |byte: u8| ranges.iter().any(|(low, high)| (*low..=*high).contains(&(byte as char)));
-        let is_worth_a_look = std::array::from_fn(|byte| match u8::try_from(byte) {
+        let may_match = std::array::from_fn(|byte| match u8::try_from(byte) {
             Ok(byte) if byte.is_ascii() => is_in(byte),
             _ => true,
         });
-        Some(Class { is_worth_a_look, ranges, is_run })
+        Some(Class { may_match, ranges, is_run })
     }
 
     /// The first match that begins at `from` or behind it.
@@ -44,7 +44,7 @@ impl Class {
         let mut at = from;
         loop {
             let rest = text.get(at..)?;
-            at += rest.bytes().position(|byte| self.is_worth_a_look[usize::from(byte)])?;
+            at += rest.bytes().position(|byte| self.may_match[usize::from(byte)])?;
             let first = text.get(at..)?.chars().next()?;
             let end = at + first.len_utf8();
             if self.contains(first) {
@@ -63,7 +63,7 @@ impl Class {
 
     fn contains(&self, c: char) -> bool {
         if c.is_ascii() {
-            return self.is_worth_a_look[c as usize];
+            return self.may_match[c as usize];
         }
         let behind = self.ranges.partition_point(|(low, _)| *low <= c);
         behind.checked_sub(1).is_some_and(|at| c <= self.ranges[at].1)

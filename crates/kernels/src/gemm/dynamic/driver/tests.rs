@@ -133,8 +133,8 @@ impl Case {
     }
 }
 
-/// Every format in both orders, few rows and so many that 4 bits are widened, columns that fill no panel, a group that is the
-/// whole column. The bias is added and taken away, so the bits of small sums may differ by its own.
+/// Every format in both orders, few rows and so many that 4 bits are widened, columns that fill no
+/// panel, a group that is the whole column. The bias is added and taken away, so the bits of small sums may differ by its own.
 #[test]
 fn products_follow_the_definition() {
     let sizes = [

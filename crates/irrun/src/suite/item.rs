@@ -14,36 +14,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Something to run and to compare.
-pub enum Target {
+pub enum TestItem {
     /// A folder with `case.json`.
     Folder(PathBuf),
     /// A model that a suite file lists, by its position there.
     Entry(Arc<SuiteFile>, usize),
 }
 
-impl Target {
+impl TestItem {
     /// Its path in reports and for patterns: the folder, or the suite file and the name in it.
     pub fn path(&self) -> PathBuf {
         match self {
-            Target::Folder(dir) => dir.clone(),
-            Target::Entry(file, index) => file.path.join(&file.entry(*index).name),
+            TestItem::Folder(dir) => dir.clone(),
+            TestItem::Entry(file, index) => file.path.join(&file.models()[*index].name),
         }
     }
 
     /// The file that describes it.
     pub fn described_in(&self) -> PathBuf {
         match self {
-            Target::Folder(dir) => dir.join("case.json"),
-            Target::Entry(file, _) => file.path.clone(),
+            TestItem::Folder(dir) => dir.join("case.json"),
+            TestItem::Entry(file, _) => file.path.clone(),
         }
     }
 
     /// The digest file it is compared with, unless a flag names one, and its name there.
     pub fn digests(&self) -> Option<(PathBuf, String)> {
         match self {
-            Target::Folder(_) => None,
-            Target::Entry(file, index) => {
-                let entry = file.entry(*index);
+            TestItem::Folder(_) => None,
+            TestItem::Entry(file, index) => {
+                let entry = &file.models()[*index];
                 let path = file.digests().filter(|_| !entry.has_goldens())?;
                 Some((path, entry.name.clone()))
             }
@@ -56,16 +56,16 @@ impl Target {
     /// When `case.json` is not of its form.
     pub fn open(&self) -> Result<Box<dyn Test + '_>> {
         Ok(match self {
-            Target::Folder(dir) => Box::new(Case::open(dir)?),
-            Target::Entry(file, index) => Box::new(Entry { file, entry: file.entry(*index) }),
+            TestItem::Folder(dir) => Box::new(Case::open(dir)?),
+            TestItem::Entry(file, index) => Box::new(Entry { file, entry: &file.models()[*index] }),
         })
     }
 
     fn has_one_of(&self, tags: &[String]) -> bool {
         match self {
-            Target::Folder(_) => false,
-            Target::Entry(file, index) => {
-                file.entry(*index).tags.iter().any(|tag| tags.contains(tag))
+            TestItem::Folder(_) => false,
+            TestItem::Entry(file, index) => {
+                file.models()[*index].tags.iter().any(|tag| tags.contains(tag))
             }
         }
     }
@@ -81,27 +81,27 @@ impl Target {
 ///
 /// # Errors
 /// When there is nothing of a name, or a pattern or tag is for nothing.
-pub fn all(args: &TestArgs) -> Result<Vec<Target>> {
-    let targets = below(&args.dirs)?;
-    all_name_one("--expect-failure", &args.expect_failure, &targets)?;
-    all_name_one("--filter", &args.filter, &targets)?;
+pub fn all(args: &TestArgs) -> Result<Vec<TestItem>> {
+    let items = below(&args.dirs)?;
+    all_name_one("--expect-failure", &args.expect_failure, &items)?;
+    all_name_one("--filter", &args.filter, &items)?;
     for tag in &args.tag {
-        let is_there = targets.iter().any(|t| t.has_one_of(std::slice::from_ref(tag)));
-        ensure!(is_there, "--tag {tag}: no model of a suite file has it{}", known_tags(&targets));
+        let is_there = items.iter().any(|t| t.has_one_of(std::slice::from_ref(tag)));
+        ensure!(is_there, "--tag {tag}: no model of a suite file has it{}", known_tags(&items));
     }
-    let is_wanted = |target: &Target| {
-        (args.filter.is_empty() || args.filter.iter().any(|pattern| target.is_called(pattern)))
-            && (args.tag.is_empty() || target.has_one_of(&args.tag))
+    let is_wanted = |item: &TestItem| {
+        (args.filter.is_empty() || args.filter.iter().any(|pattern| item.is_called(pattern)))
+            && (args.tag.is_empty() || item.has_one_of(&args.tag))
     };
     let is_in_shard = |i: usize| args.shard.is_none_or(|shard| i % shard.count == shard.index);
-    let wanted = targets.into_iter().filter(is_wanted).enumerate();
-    Ok(wanted.filter(|(i, _)| is_in_shard(*i)).map(|(_, target)| target).collect())
+    let wanted = items.into_iter().filter(is_wanted).enumerate();
+    Ok(wanted.filter(|(i, _)| is_in_shard(*i)).map(|(_, item)| item).collect())
 }
 
-fn known_tags(targets: &[Target]) -> String {
-    let tags = targets.iter().flat_map(|target| match target {
-        Target::Folder(_) => &[][..],
-        Target::Entry(file, index) => &file.entry(*index).tags,
+fn known_tags(items: &[TestItem]) -> String {
+    let tags = items.iter().flat_map(|item| match item {
+        TestItem::Folder(_) => &[][..],
+        TestItem::Entry(file, index) => &file.models()[*index].tags,
     });
     let tags: BTreeSet<_> = tags.map(String::as_str).collect();
     let tags: Vec<_> = tags.into_iter().collect();
@@ -110,8 +110,8 @@ fn known_tags(targets: &[Target]) -> String {
 
 /// The case folders and suite files below some directories, and suite files by name. What two of
 /// them lead to counts once.
-fn below(paths: &[PathBuf]) -> Result<Vec<Target>> {
-    let mut targets = Vec::new();
+fn below(paths: &[PathBuf]) -> Result<Vec<TestItem>> {
+    let mut items = Vec::new();
     let mut seen = HashSet::new();
     let mut is_new =
         |path: &Path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
@@ -126,7 +126,7 @@ fn below(paths: &[PathBuf]) -> Result<Vec<Target>> {
                 SuiteFile::NAME
             );
             if is_new(path) {
-                targets.extend(entries(path)?);
+                items.extend(entries(path)?);
             }
             continue;
         }
@@ -138,20 +138,21 @@ fn below(paths: &[PathBuf]) -> Result<Vec<Target>> {
             SuiteFile::NAME
         );
         let folders = folders.into_iter().filter(|dir| is_new(dir));
-        targets.extend(folders.map(Target::Folder));
+        items.extend(folders.map(TestItem::Folder));
         for dir in suites {
             let file = dir.join(SuiteFile::NAME);
             if is_new(&file) {
-                targets.extend(entries(&file)?);
+                items.extend(entries(&file)?);
             }
         }
     }
-    Ok(targets)
+    Ok(items)
 }
 
-fn entries(path: &Path) -> Result<impl Iterator<Item = Target> + use<>> {
+fn entries(path: &Path) -> Result<impl Iterator<Item = TestItem> + use<>> {
     let file = Arc::new(SuiteFile::read(path)?);
-    Ok((0..file.len()).map(move |index| Target::Entry(Arc::clone(&file), index)))
+    let count = file.models().len();
+    Ok((0..count).map(move |index| TestItem::Entry(Arc::clone(&file), index)))
 }
 
 /// A folder with a model and goldens is meant as a case; without `case.json` it is none.
@@ -166,10 +167,10 @@ fn tell_of_folders_without_case(below: &Path) -> Result<()> {
 }
 
 /// A pattern that no case has is mistyped, or its case is gone: what it was to watch, it does not.
-fn all_name_one(flag: &str, patterns: &[Glob], targets: &[Target]) -> Result<()> {
-    let paths: Vec<_> = targets.iter().map(Target::path).collect();
+fn all_name_one(flag: &str, patterns: &[Glob], items: &[TestItem]) -> Result<()> {
+    let paths: Vec<_> = items.iter().map(TestItem::path).collect();
     let names: Vec<_> = paths.iter().map(|path| name(path)).collect();
-    let idle = patterns.iter().filter(|pattern| !targets.iter().any(|t| t.is_called(pattern)));
+    let idle = patterns.iter().filter(|pattern| !items.iter().any(|t| t.is_called(pattern)));
     let described: Vec<String> = idle
         .map(|pattern| match nearest(pattern.as_str(), names.iter().map(|name| &**name)) {
             Some(near) => format!("{pattern} (did you mean \"{near}\"?)"),
