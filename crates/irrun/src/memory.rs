@@ -9,9 +9,9 @@ use runtime::{Options, PlanMemory};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory` limits.
-/// Weights stay in their file. What kernels pack of them, and scratchpads, come on top: some megabytes
-/// with convolutions.
+/// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory`
+/// limits. Weights stay in their file. What kernels pack of them, and scratchpads, come on top:
+/// some megabytes with convolutions.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Needed {
     /// All of it.
@@ -40,7 +40,7 @@ pub fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
     }
     let options = Options { runs_once: true, limits: limits::of_run(), ..Options::default() };
     let plan = runtime::compile_with(graph, &facts, &options).or_exit(Exit::Model)?;
-    let PlanMemory { arena, outputs, is_open } = plan.memory();
+    let PlanMemory { arena, outputs, is_open, .. } = plan.memory();
     // The model and its plan are here as they will be there.
     let process = own_memory().unwrap_or(0);
     Ok(Needed { bytes: arena + outputs + process, arena, outputs, process, is_open })

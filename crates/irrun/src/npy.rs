@@ -277,7 +277,7 @@ fn decode(file: &WeightsSlice, header: &Header, element_type: ElementType) -> Re
     if !moved && element_type.byte_size() == Some(item) {
         let rest = file.part(header.data, len).context("the file is cut short")?;
         let tensor = Tensor::from_weights(element_type, sizes, rest)?;
-        return Ok(if tensor.is_aligned() { tensor } else { tensor.to_owned() });
+        return Ok(if tensor.is_aligned() { tensor } else { tensor.to_owned()? });
     }
     let mut values = data.to_vec();
     if header.big_endian {
@@ -319,9 +319,12 @@ fn strings(header: &Header, data: &[u8], item: usize) -> Result<Tensor> {
     let unicode = header.descr.starts_with('U');
     let one = |bytes: &[u8]| -> Result<Box<str>> {
         let text = if unicode {
-            let word = |w: &[u8]| match header.big_endian {
-                true => u32::from_be_bytes([w[0], w[1], w[2], w[3]]),
-                false => u32::from_le_bytes([w[0], w[1], w[2], w[3]]),
+            let word = |w: &[u8]| {
+                if header.big_endian {
+                    u32::from_be_bytes([w[0], w[1], w[2], w[3]])
+                } else {
+                    u32::from_le_bytes([w[0], w[1], w[2], w[3]])
+                }
             };
             let chars = bytes.chunks_exact(4).map(|w| char::from_u32(word(w)));
             chars.collect::<Option<String>>().context("a string holds no character")?

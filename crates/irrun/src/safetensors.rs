@@ -62,7 +62,7 @@ impl SafetensorsFile {
         let len = u64::try_from(end.saturating_sub(begin))?;
         let bytes = WeightsSlice::new(&self.file, offset, len)?;
         let tensor = Tensor::from_weights(element_type, &info.shape, bytes)?;
-        let tensor = if tensor.is_aligned() { tensor } else { tensor.to_owned() };
+        let tensor = if tensor.is_aligned() { tensor } else { tensor.to_owned()? };
         npy::as_wanted(tensor, wanted, cast).with_context(|| format!("\"{name}\""))
     }
 }

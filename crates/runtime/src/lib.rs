@@ -49,7 +49,7 @@ pub use plan::{Plan, compile, compile_beside, compile_with};
 pub use rayon;
 pub use session::Session;
 pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};
-pub use tensor::memory_limit::{memory_left, set_memory_limit};
+pub use tensor::memory_limit::{memory_left, memory_refusals, set_memory_limit};
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
 /// The program in the README is compiled with the tests.

@@ -343,7 +343,7 @@ fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {
     let tensor = Tensor::from_weights(element_type, sizes, bytes).map_err(|e| e.to_string())?;
     // Large constants of f32 stay where they are until the plan tells who reads them.
     let waits = element_type == ElementType::F32 && tensor.bytes().len() > COPIED;
-    Ok(if tensor.is_aligned() || waits { tensor } else { tensor.to_owned() })
+    if waits { Ok(tensor) } else { tensor.aligned().map_err(|e| e.to_string()) }
 }
 
 /// Strings as constants hold them: a count, offsets, and the UTF-8 bytes.

@@ -14,7 +14,6 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// An operation whose kernel is chosen when its inputs are there.
@@ -117,11 +116,12 @@ impl Deferred {
             let part = |(view, fact): (&View, &Fact)| {
                 let sizes = fact.shape.sizes().unwrap_or_default();
                 let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
-                part.map(|part| Some(part.aligned())).map_err(|e| KernelError::new(e.to_string()))
+                let part = part.and_then(|part| part.aligned());
+                part.map(Some).map_err(|e| KernelError::new(e.to_string()))
             };
             return views.iter().zip(&cached.outputs).map(part).collect();
         }
-        let copies = self.aligned(&*cached.kernel, inputs, site.resources);
+        let copies = self.aligned(&*cached.kernel, inputs, site.resources)?;
         let mut inputs: Operands<'_> = inputs.iter().copied().collect();
         copies.iter().for_each(|(input, copy)| inputs[*input] = copy);
         let facts: SmallVec<[&Fact; 2]> = cached.outputs.iter().collect();
@@ -135,18 +135,18 @@ impl Deferred {
         kernel: &dyn Kernel,
         inputs: &[&Tensor],
         resources: &Resources,
-    ) -> SmallVec<[(usize, Tensor); 1]> {
+    ) -> Result<SmallVec<[(usize, Tensor); 1]>, KernelError> {
         let is_unaligned = |(i, tensor): &(usize, &&Tensor)| {
             !tensor.is_aligned() && !kernel.accepts_unaligned().contains(*i)
         };
         let copy = |(i, tensor): (usize, &&Tensor)| {
             if !self.invariant.contains(i) {
-                return (i, Tensor::to_owned(tensor));
+                return Tensor::to_owned(tensor).map(|copy| (i, copy));
             }
             let slot = resources.store.slot::<Tensor>(&[tensor], "aligned".to_owned());
-            let made = slot.made_or(|| Ok::<_, Infallible>(Tensor::to_owned(tensor)));
-            (i, made.map_or_else(|never| match never {}, Tensor::clone))
+            slot.made_or(|| Tensor::to_owned(tensor)).map(|made| (i, made.clone()))
         };
+        let copy = |pair| copy(pair).map_err(|e| KernelError::new(e.to_string()));
         inputs.iter().enumerate().filter(is_unaligned).map(copy).collect()
     }
 

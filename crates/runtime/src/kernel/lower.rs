@@ -173,11 +173,14 @@ impl<'a> LowerCx<'a> {
         let tensor = self.value(input)?;
         let element_type = tensor.element_type();
         let is_whole = element_type.is_integral() || element_type == ElementType::Boolean;
-        let wide = (is_whole || element_type.is_real())
-            .then(|| convert_tensor(tensor, ElementType::I64).ok())
-            .flatten();
-        let values = wide.and_then(|wide| wide.as_slice().map(<[i64]>::to_vec));
-        values.ok_or_else(|| LowerError::element_type(input, element_type))
+        if !is_whole && !element_type.is_real() {
+            return Err(LowerError::element_type(input, element_type));
+        }
+        let wide = convert_tensor(tensor, ElementType::I64);
+        let wide = wide.map_err(|e| LowerError::Unsupported(e.to_string()))?;
+        wide.as_slice()
+            .map(<[i64]>::to_vec)
+            .ok_or_else(|| LowerError::element_type(input, element_type))
     }
 
     /// The one value of an input of any integral type.
@@ -197,9 +200,15 @@ impl<'a> LowerCx<'a> {
     /// As [`LowerCx::value`], and for inputs that are not numbers.
     pub fn floats(&self, input: usize) -> Result<Vec<f64>, LowerError> {
         let tensor = self.value(input)?;
-        let wide = convert_tensor(tensor, ElementType::F64).ok();
-        let values = wide.and_then(|wide| wide.as_slice().map(<[f64]>::to_vec));
-        values.ok_or_else(|| LowerError::element_type(input, tensor.element_type()))
+        let element_type = tensor.element_type();
+        if element_type == ElementType::String {
+            return Err(LowerError::element_type(input, element_type));
+        }
+        let wide = convert_tensor(tensor, ElementType::F64);
+        let wide = wide.map_err(|e| LowerError::Unsupported(e.to_string()))?;
+        wide.as_slice()
+            .map(<[f64]>::to_vec)
+            .ok_or_else(|| LowerError::element_type(input, element_type))
     }
 
     /// The bodies of the layer.

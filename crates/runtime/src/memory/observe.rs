@@ -75,7 +75,7 @@ impl Observed<'_> {
     /// When there is no memory for it.
     pub fn tensor(&self) -> Result<Tensor, TensorError> {
         if self.tensor.element_type() == self.element_type {
-            return Ok(self.tensor.to_owned());
+            return self.tensor.to_owned();
         }
         convert_tensor(self.tensor, self.element_type)
     }

@@ -3,7 +3,7 @@
 use crate::error::KernelError;
 use crate::memory::kv_cache::KvCache;
 use crate::memory::pool::Pool;
-use crate::tensor::{Sizes, Tensor};
+use crate::tensor::{Sizes, Tensor, TensorError};
 use infer::{Fact, PartialShape};
 use ir::{ElementType, Graph};
 use std::collections::HashMap;
@@ -51,11 +51,22 @@ impl Variables {
     }
 
     /// Copies of the variables of another session, in place of what there was.
-    pub(crate) fn begin_with(&mut self, values: Vec<(String, Tensor)>, graph: &Graph, pool: &Pool) {
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(crate) fn begin_with(
+        &mut self,
+        values: Vec<(String, Tensor)>,
+        graph: &Graph,
+        pool: &Pool,
+    ) -> Result<(), TensorError> {
         self.discard();
         self.clear(pool);
         self.declare(infer::declared_variables(graph));
-        values.into_iter().for_each(|(id, value)| self.set(&id, value.to_owned()));
+        for (id, value) in values {
+            self.set(&id, value.to_owned()?);
+        }
+        Ok(())
     }
 
     /// A variable as a cache; `first` is what it begins with if it has no value.

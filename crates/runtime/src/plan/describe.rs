@@ -54,6 +54,8 @@ pub struct PlanMemory {
     pub arena: u64,
     /// Bytes of the outputs that are handed to the caller.
     pub outputs: u64,
+    /// Bytes of the constants that do not lie in the file of the weights.
+    pub constants: u64,
     /// Whether there are values besides whose size is known only while running.
     pub is_open: bool,
 }
@@ -124,10 +126,12 @@ impl Plan {
         };
         let outputs = values().filter(|(_, storage)| **storage == Storage::External);
         let outputs: Vec<Option<u64>> = outputs.map(|(fact, _)| bytes(fact)).collect();
+        let owned = self.constants.iter().flatten().filter(|constant| constant.is_heap());
         let is_pooled = values().any(|(_, storage)| *storage == Storage::Pool);
         PlanMemory {
             arena: self.arena as u64,
             outputs: outputs.iter().flatten().sum(),
+            constants: owned.map(|constant| constant.bytes().len() as u64).sum(),
             is_open: is_pooled || outputs.contains(&None),
         }
     }

@@ -11,7 +11,7 @@ use crate::memory::prepack::Store;
 use crate::options::Options;
 use crate::passes::rewrite;
 use crate::plan::memory_planner::{Placement, Storage, Use, place};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorError};
 use infer::{Extensions, Fact, Facts, Op, port_name};
 use ir::{Code, Diagnostic, Diagnostics, Graph};
 use kernels::gemm::Precision;
@@ -147,7 +147,7 @@ impl Plan {
         if !diagnostics.is_empty() {
             return Err(diagnostics);
         }
-        let mut net = aligned(net, &works);
+        let mut net = aligned(net, &works).map_err(|e| vec![no_memory(&e)])?;
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let origins = origins(&net, &uses);
         let Placement { storage, inside, in_place, arena, last_use } =
@@ -226,7 +226,7 @@ impl Plan {
 
 /// Copies constants that do not lie as the kernels which read them need it. Those that are chosen
 /// later get what they need then: a copy would be another matrix to pack.
-fn aligned(mut net: Net, works: &[Work]) -> Net {
+fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let Work::Kernel(kernel) = work else { continue };
@@ -235,13 +235,15 @@ fn aligned(mut net: Net, works: &[Work]) -> Net {
         needed.extend(strict.map(|(_, v)| *v));
     }
     for value in needed {
-        if let Some(constant) = &mut net.values[value].constant
-            && !constant.is_aligned()
-        {
-            *constant = constant.to_owned();
+        if let Some(constant) = &mut net.values[value].constant {
+            *constant = constant.aligned()?;
         }
     }
-    net
+    Ok(net)
+}
+
+fn no_memory(error: &TensorError) -> Diagnostic {
+    Diagnostic::error(Code::Execution, ir::ByteOffset(0), error.to_string())
 }
 
 /// The constants that are still read, those that other plans of the session have made too in one

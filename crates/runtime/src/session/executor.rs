@@ -208,7 +208,7 @@ impl LoadedPlan {
     /// Binds the inputs and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
-            self.values[*v] = Some(tensor.aligned());
+            self.values[*v] = Some(tensor.aligned().map_err(|e| failed(e.to_string()))?);
         }
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
@@ -216,11 +216,7 @@ impl LoadedPlan {
                 let reason = reason(bytes);
                 let message =
                     format!("there is no memory for {bytes} bytes between the layers{reason}");
-                return Err(Box::new(Diagnostic::error(
-                    Code::Execution,
-                    ir::ByteOffset(0),
-                    message,
-                )));
+                return Err(failed(message));
             }
             if *place != Storage::External {
                 continue;
@@ -437,4 +433,9 @@ impl Host for LayerState {
         resources.observation.leave_body();
         outputs.map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
     }
+}
+
+/// A run that cannot begin.
+fn failed(message: String) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message))
 }

@@ -12,7 +12,7 @@ use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find, input_type};
-use ir::{Code, Diagnostic, Diagnostics, ElementType};
+use ir::{Code, Diagnostic, Diagnostics, ElementType, Graph};
 use kernels::par::Threads;
 use std::any::Any;
 use std::cell::OnceCell;
@@ -169,7 +169,7 @@ impl Session {
     ) -> (Result<(), Diagnostics>, Box<dyn Observer>) {
         let variables = match self.variables() {
             Ok(variables) => variables,
-            Err(error) => return (Err(self.failed(error.to_string())), observer),
+            Err(error) => return (Err(failed(self.engine.graph(), error.to_string())), observer),
         };
         let (own, graph) = (&self.resources, self.engine.graph());
         let (engine, resources) = self.written.get_or_insert_with(|| {
@@ -179,15 +179,13 @@ impl Session {
             let extensions = own.extensions.clone();
             (engine, Resources { extensions, ..Resources::new(plain, threads, store) })
         });
-        resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
+        let begun = resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
+        if let Err(error) = begun {
+            return (Err(failed(graph, error.to_string())), observer);
+        }
         resources.limits.start();
         let run = || engine.run(inputs, resources).map(drop);
         resources.observation.observed(observer, Origin::AsWritten, run)
-    }
-
-    fn failed(&self, message: String) -> Diagnostics {
-        let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
-        Diagnostics::new(Arc::clone(self.engine.graph().source()), vec![diagnostic])
     }
 
     fn check(&self, inputs: &[Tensor]) -> Result<(), Diagnostics> {
@@ -257,7 +255,7 @@ impl Session {
             let message = format!("variable \"{id}\" is {fact}, but is given {given}");
             return Err(TensorError::new(message));
         }
-        self.resources.variables.borrow_mut().set(id, value.aligned());
+        self.resources.variables.borrow_mut().set(id, value.aligned()?);
         Ok(())
     }
 
@@ -300,4 +298,9 @@ impl Session {
     pub fn profile(&self) -> Vec<StepTime> {
         self.resources.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()
     }
+}
+
+fn failed(graph: &Graph, message: String) -> Diagnostics {
+    let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
+    Diagnostics::new(Arc::clone(graph.source()), vec![diagnostic])
 }

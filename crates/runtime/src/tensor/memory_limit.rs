@@ -5,6 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
 static USED: AtomicU64 = AtomicU64::new(0);
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// What takes no more is counted, but never refused: shapes and axes, which planning asks for where no
+/// layer can be named.
+const SMALL: u64 = 4096;
 
 /// Limits the bytes of all tensors of this process together; `None` takes the limit away.
 ///
@@ -20,15 +25,25 @@ pub fn memory_left() -> u64 {
     LIMIT.load(Relaxed).saturating_sub(USED.load(Relaxed))
 }
 
+/// How often the limit has refused a tensor, in all sessions of the process.
+pub fn memory_refusals() -> u64 {
+    REFUSED.load(Relaxed)
+}
+
 /// Bytes counted against the limit, until it is dropped.
 pub(super) struct Charge(u64);
 
 impl Charge {
     /// Counts so many bytes, if they fit the limit.
     pub(super) fn new(bytes: usize) -> Option<Charge> {
-        let charge = Charge(bytes as u64);
-        let before = USED.fetch_add(charge.0, Relaxed);
-        (before.saturating_add(charge.0) <= LIMIT.load(Relaxed)).then_some(charge)
+        let (bytes, limit) = (bytes as u64, LIMIT.load(Relaxed));
+        let with =
+            |used: u64| used.checked_add(bytes).filter(|sum| bytes <= SMALL || *sum <= limit);
+        let counted = USED.fetch_update(Relaxed, Relaxed, with);
+        if counted.is_err() {
+            REFUSED.fetch_add(1, Relaxed);
+        }
+        counted.ok().map(|_| Charge(bytes))
     }
 }
 

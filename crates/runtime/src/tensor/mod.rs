@@ -363,16 +363,21 @@ impl Tensor {
 
     /// The same tensor, in memory of its own unless it is aligned: what programs give may lie
     /// anywhere.
-    pub(crate) fn aligned(&self) -> Tensor {
-        if self.is_aligned() { self.clone() } else { self.to_owned() }
+    ///
+    /// # Errors
+    /// When there is no memory for a copy.
+    pub(crate) fn aligned(&self) -> Result<Tensor, TensorError> {
+        if self.is_aligned() { Ok(self.clone()) } else { self.to_owned() }
     }
 
     /// A copy in memory of its own, aligned for every type.
-    pub fn to_owned(&self) -> Tensor {
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn to_owned(&self) -> Result<Tensor, TensorError> {
         match &self.storage {
-            Storage::Strings(_) => self.clone(),
-            Storage::Bytes(_) => Tensor::from_bytes(self.element_type, &self.sizes, self.bytes())
-                .expect("a tensor has as many bytes as its shape"),
+            Storage::Strings(_) => Ok(self.clone()),
+            Storage::Bytes(_) => Tensor::from_bytes(self.element_type, &self.sizes, self.bytes()),
         }
     }
 
@@ -414,6 +419,11 @@ impl Tensor {
                 Err(TensorError::new(format!("a part of {wanted} bytes at {offset} lies outside")))
             }
         }
+    }
+
+    /// Whether its bytes were allocated here, and do not lie in a file or in memory of a program.
+    pub(crate) fn is_heap(&self) -> bool {
+        matches!(&self.storage, Storage::Bytes(part) if part.is_heap)
     }
 
     /// Whether nothing but this tensor refers to its memory.

@@ -28,7 +28,7 @@ fn unaligned_bytes_are_noticed() {
     let start = (bytes.as_ptr() as usize).next_multiple_of(4) - bytes.as_ptr() as usize + 1;
     let t = Tensor::from_shared(F32, &[4], &bytes[start..]).unwrap();
     assert!(!t.is_aligned() && t.as_slice::<f32>().is_none());
-    assert_eq!(t.to_owned().as_slice::<f32>().unwrap(), [0.0; 4]);
+    assert_eq!(t.to_owned().unwrap().as_slice::<f32>().unwrap(), [0.0; 4]);
 }
 
 #[test]
