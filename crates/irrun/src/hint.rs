@@ -1,13 +1,18 @@
 //! What was probably meant: files with a name like the one given, models of another format.
 
+use crate::locate;
 use crate::text::nearest;
 use ir::{Code, Diagnostics};
 use std::path::Path;
 
+/// The path that was probably meant by one that is not there.
+pub fn path(path: &Path) -> Option<String> {
+    if path.exists() { None } else { near(path) }
+}
+
 /// ` (did you mean "x.npy"?)`, if a file that is not there has a name like one that is.
 pub fn file(path: &Path) -> String {
-    let near = if path.exists() { None } else { near(path) };
-    near.map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
+    self::path(path).map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
 }
 
 /// The path with the first part of it that is not there corrected.
@@ -17,7 +22,7 @@ fn near(path: &Path) -> Option<String> {
     let rest = path.strip_prefix(missing).ok()?;
     let found = missing.with_file_name(beside(missing)?);
     let whole = if rest.as_os_str().is_empty() { found } else { found.join(rest) };
-    Some(whole.display().to_string())
+    whole.exists().then(|| whole.display().to_string())
 }
 
 /// The name of a file or directory beside it with the same ending and a name like its own, or the
@@ -53,16 +58,23 @@ const CONVERTED: &[(&str, &str)] = &[
     ("pt2", "a PyTorch program"),
 ];
 
+/// Endings of what PyTorch saves, which only a program can convert.
+const SAVED: &[&str] = &["pt", "pth", "ckpt"];
+
 /// What to do about a model that cannot be read, a line of its own; nothing if nobody can tell.
 pub fn model(problems: &Diagnostics) -> String {
     let path = problems.source_file().path();
     let has = |code| problems.list().iter().any(|problem| problem.code == code);
     if has(Code::Unreadable) {
-        let near = if path.exists() { None } else { near(path) };
-        return near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        let near = self::path(path).map(|near| format!("; did you mean \"{near}\"?"));
+        return models_beside(path).or(near).unwrap_or_default();
     }
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let ending = ending.to_ascii_lowercase();
+    if SAVED.contains(&&*ending) && (has(Code::NotIr) || has(Code::Syntax)) {
+        let how = "`openvino.convert_model` in Python makes an .xml and a .bin of the module";
+        return format!("\n  it is called like what PyTorch saves: {how}");
+    }
     let format = CONVERTED.iter().find(|(known, _)| *known == ending);
     match format.filter(|_| has(Code::NotIr) || has(Code::Syntax)) {
         Some((_, format)) => {
@@ -70,5 +82,18 @@ pub fn model(problems: &Diagnostics) -> String {
             format!("\n  it is called like {format}: `ovc {name}` makes an .xml and a .bin of it")
         }
         None => String::new(),
+    }
+}
+
+/// What a directory that was given for a model holds in place of `model.xml`.
+fn models_beside(path: &Path) -> Option<String> {
+    let dir = path.parent().filter(|dir| dir.is_dir() && path.ends_with("model.xml"))?;
+    let models = locate::models_in(dir);
+    let names: Vec<_> = models.iter().filter_map(|model| model.file_name()?.to_str()).collect();
+    let shown = dir.display();
+    match names.len() {
+        _ if dir.as_os_str().is_empty() => None,
+        0 => Some(format!("; {shown} holds no .xml")),
+        _ => Some(format!("; {shown} holds {}: name one of them", names.join(", "))),
     }
 }

@@ -6,7 +6,8 @@ use crate::print;
 use clap::Args;
 use runtime::{CancellationToken, Limits};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,13 @@ pub struct LimitArgs {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true, help_heading = "Limits")]
     pub timeout: Option<Duration>,
-    /// End when more memory is needed, with exit code 5: bytes, or a number with K, M or G (of 1024).
+    /// End when more memory is needed, with exit code 5: bytes, or a number with K, M or G (of
+    /// 1024).
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     #[arg(allow_negative_numbers = true, help_heading = "Limits")]
     pub max_memory: Option<u64>,
-    /// Read weights and arrays instead of mapping them, so that a file that another process cuts short
-    /// cannot stop the command.
+    /// Read weights and arrays instead of mapping them, so that a file that another process cuts
+    /// short cannot stop the command.
     #[arg(long, global = true, help_heading = "Limits")]
     pub no_mmap: bool,
 }
@@ -53,9 +55,16 @@ struct Stop {
 static TOKEN: OnceLock<CancellationToken> = OnceLock::new();
 static STOP: OnceLock<Stop> = OnceLock::new();
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static MAX_MEMORY: OnceLock<u64> = OnceLock::new();
+/// The runs that end one by one when memory is exceeded, in place of the command.
+static ITEMS: Mutex<Vec<(u64, CancellationToken)>> = Mutex::new(Vec::new());
+static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// How long a run may take to stop by itself: it then names the layer with its shapes.
 const GRACE: Duration = Duration::from_millis(50);
+
+/// How long items may take to give memory back: a layer is not interrupted.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often time and memory are looked at.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -70,6 +79,46 @@ pub fn of_run() -> Limits {
     Limits { cancellation: Some(token()), ..Limits::default() }
 }
 
+/// The bytes that `--max-memory` allows.
+pub fn max_memory() -> Option<u64> {
+    MAX_MEMORY.get().copied()
+}
+
+/// One of several runs of a command, which a limit of memory ends by itself.
+pub struct Item {
+    number: u64,
+    token: CancellationToken,
+}
+
+/// A run that begins beside others.
+pub fn item() -> Item {
+    let item = Item { number: BEGUN.fetch_add(1, Relaxed), token: CancellationToken::default() };
+    items().push((item.number, item.token()));
+    item
+}
+
+impl Item {
+    /// What ends it.
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Whether it was to end early.
+    pub fn was_ended(&self) -> bool {
+        self.token.reason().is_some()
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        items().retain(|(number, _)| *number != self.number);
+    }
+}
+
+fn items() -> MutexGuard<'static, Vec<(u64, CancellationToken)>> {
+    ITEMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The exit code of a command that a limit or a signal has ended.
 pub fn exit_code() -> Option<u8> {
     STOP.get().map(|stop| stop.code)
@@ -78,6 +127,9 @@ pub fn exit_code() -> Option<u8> {
 /// Begins to watch the limits, and to wait for signals.
 pub fn watch(limits: &LimitArgs) {
     runtime::set_memory_limit(limits.max_memory);
+    if let Some(limit) = limits.max_memory {
+        MAX_MEMORY.get_or_init(|| limit);
+    }
     if limits.no_mmap {
         ir::disable_mmap();
     }
@@ -88,13 +140,21 @@ pub fn watch(limits: &LimitArgs) {
         return;
     }
     let watch = move || {
+        let mut exceeded = None;
         loop {
             if let Some(limit) = timeout.filter(|limit| start.elapsed() >= *limit) {
                 let seconds = limit.as_secs_f64();
                 stop(format!("the time limit of {seconds} s is over"), 5);
             }
-            if let Some(limit) = max_memory.filter(|limit| own_memory() > Some(*limit)) {
-                stop(format!("the memory limit of {limit} bytes is exceeded"), 5);
+            match max_memory.filter(|limit| own_memory() > Some(*limit)) {
+                Some(limit) => {
+                    let since = *exceeded.get_or_insert_with(Instant::now);
+                    let reason = format!("the memory limit of {limit} bytes is exceeded");
+                    if !end_items(&reason, since) {
+                        stop(reason, 5);
+                    }
+                }
+                None => exceeded = None,
             }
             thread::sleep(INTERVAL);
         }
@@ -103,12 +163,21 @@ pub fn watch(limits: &LimitArgs) {
     let _ = thread::Builder::new().name("irrun-limits".to_owned()).spawn(watch);
 }
 
+/// Ends the items that run, unless there are none or they have not given memory back.
+fn end_items(reason: &str, since: Instant) -> bool {
+    let items = items();
+    items.iter().for_each(|(_, token)| token.cancel(reason));
+    !items.is_empty() && since.elapsed() < PATIENCE
+}
+
 /// Ends the command: first the run itself may do it, then it is ended.
 fn stop(reason: String, code: u8) {
     let stop = STOP.get_or_init(|| Stop { reason, code });
     token().cancel(stop.reason.clone());
     thread::sleep(GRACE);
-    let during = token().layer().map_or_else(String::new, |layer| format!(" at {layer}"));
+    let layer = || items().iter().find_map(|(_, token)| token.layer());
+    let during = token().layer().or_else(layer);
+    let during = during.map_or_else(String::new, |layer| format!(" at {layer}"));
     print::note(format!("error: {}{during}", stop.reason));
     for file in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // It may be gone.

@@ -18,11 +18,13 @@ pub fn model_file(path: &Path) -> PathBuf {
     }
 }
 
-/// The `.xml` files of a directory; none if it cannot be read.
-fn models_in(dir: &Path) -> Vec<PathBuf> {
+/// The `.xml` files of a directory in the order of their names; none if it cannot be read.
+pub fn models_in(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_xml = |path: &PathBuf| path.extension().is_some_and(|e| e == "xml");
-    entries.map(|entry| entry.path()).filter(is_xml).collect()
+    let mut models: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_xml).collect();
+    models.sort_unstable();
+    models
 }
 
 /// The layer that a name or an id means; a name goes before an id, and the tensor names of its

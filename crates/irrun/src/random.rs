@@ -3,7 +3,7 @@
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::npz;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use ir::ElementType;
 use runtime::Tensor;
@@ -151,6 +151,11 @@ fn make(seed: u64, port: usize, range: Option<Fill>, declared: &Declared) -> Res
     };
     let whole = element_type.is_integral() || element_type == ElementType::Boolean;
     let fill = range.unwrap_or_else(|| Fill::of(name, element_type));
+    let bytes = sizes.iter().fold(8u64, |n, size| n.saturating_mul(*size as u64));
+    ensure!(
+        bytes <= runtime::memory_left(),
+        "it takes {bytes} bytes while it is made, more than the memory limit leaves"
+    );
     let values = fill.values(&sizes, whole, Generator::new(seed, name))?;
     let values = Tensor::from_vec(&sizes, values)?;
     let made = runtime::convert(&values, element_type);

@@ -5,6 +5,7 @@
 mod support;
 
 use irrun::suite::case::{self, Case};
+use irrun::suite::schedule::Runner;
 use irrun::suite::test::Test;
 use runtime::{Options, Tensor, Threads};
 use std::collections::{BTreeSet, HashSet};
@@ -39,7 +40,8 @@ fn goldens_and_the_same_bits_for_any_number_of_threads() {
     for (dir, case) in cases {
         for optimize in [false, true] {
             let run = |threads| {
-                let outputs = case.compare(&Options { optimize, ..Options::default() }, threads);
+                let options = Options { optimize, ..Options::default() };
+                let outputs = case.compare(&Runner::new(options, Arc::clone(threads)));
                 outputs.unwrap_or_else(|e| panic!("{}, {optimize}: {e:#}", dir.display()))
             };
             assert_same(&dir, &run(&threads[0]), &run(&threads[1]));

@@ -141,3 +141,54 @@ fn limits_must_be_numbers() {
         assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
     }
 }
+
+/// A limit below what any model takes is a message too, and not the end of the process.
+#[test]
+fn the_smallest_limits_are_refused_with_a_message() {
+    let room = Room::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/swin_block");
+    for limit in ["1K", "4K", "16K", "100K"] {
+        let input = format!("{model}/input_0.npy");
+        let outcome = room.irrun(&format!("{model} -i {input} --max-memory {limit}"));
+        assert_eq!(outcome.code, 5, "{limit}: {}", outcome.report());
+        assert!(outcome.stderr.contains("the memory limit"), "{}", outcome.stderr);
+    }
+}
+
+/// A sum over inputs of some rows of 4 MiB.
+const SUM: &str = r#"<net name="sum" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="?,1024,1024" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="1" name="sine" type="Sin" version="opset1"><input><port id="0"/></input><output><port id="1" precision="FP32"/></output></layer>
+<layer id="2" name="axes" type="Const" version="opset1"><data element_type="i64" shape="2" offset="0" size="16"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="3" name="all" type="ReduceSum" version="opset1"><data keep_dims="false"/><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"/></output></layer>
+<layer id="4" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="1" from-port="1" to-layer="3" to-port="0"/><edge from-layer="2" from-port="0" to-layer="3" to-port="1"/><edge from-layer="3" from-port="2" to-layer="4" to-port="0"/></edges></net>"#;
+
+/// Eight at a time would need 256 MiB: they wait for one another. One that alone needs more than there
+/// is fails by itself, and says so.
+#[test]
+fn models_of_a_suite_share_the_memory_there_is() {
+    let room = Room::new();
+    room.write("sum.xml", SUM.as_bytes());
+    room.write("sum.bin", &i64s(&[1, 2]));
+    let model = |i: usize, rows: usize| {
+        let (path, shape) = ("path = \"sum.xml\"", format!("shape = [\"x[{rows},1024,1024]\"]"));
+        format!("[[model]]\nname = \"m{i}\"\n{path}\nseed = {i}\n{shape}\n")
+    };
+    let many: String = (0..24).map(|i| model(i, 4)).collect();
+    let head = "digests = \"m.digests\"\n";
+    room.write("irrun.toml", format!("{head}{many}").as_bytes());
+    let update = "test irrun.toml --update --threads 8 --max-memory 120M";
+    let outcome = room.irrun(update);
+    assert_eq!(outcome.code, 0, "{}", outcome.report());
+    assert!(outcome.stdout.contains("24 updated"), "{}", outcome.stdout);
+    let same = room.irrun("test irrun.toml --threads 8 --max-memory 120M").good();
+    assert!(same.contains("24 passed, 0 failed"), "{same}");
+    let large = model(24, 100);
+    room.write("irrun.toml", format!("{head}{many}{large}").as_bytes());
+    let outcome = room.irrun("test irrun.toml --threads 8 --max-memory 120M");
+    assert_eq!(outcome.code, 1, "{}", outcome.report());
+    let said = &outcome.stdout;
+    assert!(said.contains("24 passed, 1 failed"), "{said}");
+    assert!(said.contains("FAILED irrun.toml/m24: ") && said.contains("memory limit"), "{said}");
+}

@@ -3,15 +3,16 @@
 use super::case_file::{self, CaseFile, Check, Output, Property, Run, StepFile};
 use super::digests::{self, LayerDigests};
 use super::property;
+use super::schedule::Runner;
 use super::test::Test;
 use crate::bind::Declared;
 use crate::compare::{Tolerance, compare};
 use crate::npy::{self, Cast};
+use crate::out;
 use crate::text::plural;
-use crate::{out, run};
 use anyhow::{Context, Result, ensure};
 use ir::Graph;
-use runtime::{Options, Session, Tensor, Threads};
+use runtime::{Session, Tensor};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,8 +87,7 @@ impl Case {
     /// Prepares each step of each run, and hands it out with the session and the inputs.
     fn each_step(
         &self,
-        options: &Options,
-        threads: &Arc<Threads>,
+        runner: &Runner<'_>,
         mut run_step: impl FnMut(&Step, &mut Session, &[Tensor]) -> Result<()>,
     ) -> Result<()> {
         let graph = ir::read(self.dir.join("model.xml"))?;
@@ -103,17 +103,17 @@ impl Case {
                     let session = match &mut session {
                         Some(session) => session,
                         None => {
-                            let plan = run::plan(&graph, &inputs, &[], options);
-                            let plan = plan.map_err(|f| f.error)?;
-                            session.insert(plan.session_on(Arc::clone(threads)))
+                            let runs_once = self.is_single_step();
+                            session.insert(runner.session(&graph, &inputs, runs_once)?)
                         }
                     };
                     run_step(step, session, &inputs)
                 };
                 // A place among others is worth telling.
-                match self.is_single_step() {
-                    true => run_one()?,
-                    false => run_one().with_context(|| format!("run {r}, step {s}"))?,
+                if self.is_single_step() {
+                    run_one()?
+                } else {
+                    run_one().with_context(|| format!("run {r}, step {s}"))?
                 }
             }
         }
@@ -147,9 +147,9 @@ impl Test for Case {
         Ok(has_unknown_operation(&ir::read(self.dir.join("model.xml"))?))
     }
 
-    fn compare(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
+    fn compare(&self, runner: &Runner<'_>) -> Result<Vec<Tensor>> {
         let mut all = Vec::new();
-        self.each_step(options, threads, |step, session, inputs| {
+        self.each_step(runner, |step, session, inputs| {
             let outputs = session.run(inputs)?;
             step.compares_every_output(outputs.len())?;
             self.judge(step, &outputs)?;
@@ -159,14 +159,9 @@ impl Test for Case {
         Ok(all)
     }
 
-    fn digests(
-        &self,
-        options: &Options,
-        threads: &Arc<Threads>,
-        of_layers: bool,
-    ) -> Result<Vec<String>> {
+    fn digests(&self, runner: &Runner<'_>, of_layers: bool) -> Result<Vec<String>> {
         let (mut outputs, mut lines, mut step) = (Vec::new(), Vec::new(), 0);
-        self.each_step(options, threads, |_, session, inputs| {
+        self.each_step(runner, |_, session, inputs| {
             if !of_layers {
                 outputs.extend(session.run(inputs)?);
                 return Ok(());
@@ -180,9 +175,9 @@ impl Test for Case {
         if of_layers { Ok(lines) } else { Ok(digests::of(&outputs)) }
     }
 
-    fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>> {
+    fn update(&self, runner: &Runner<'_>) -> Result<Vec<String>> {
         let mut changes = Vec::new();
-        self.each_step(options, threads, |step, session, inputs| {
+        self.each_step(runner, |step, session, inputs| {
             let outputs = session.run(inputs)?;
             step.compares_every_output(outputs.len())?;
             if self.property.is_some() {

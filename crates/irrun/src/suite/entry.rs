@@ -3,6 +3,7 @@
 use super::case::has_unknown_operation;
 use super::digests::{self, LayerDigests};
 use super::file::{Model, SuiteFile};
+use super::schedule::Runner;
 use super::test::Test;
 use crate::bind::{self, Declared, Given, Port};
 use crate::compare::compare;
@@ -11,10 +12,9 @@ use crate::expect::{ExpectArgs, Expected};
 use crate::random::{self, RandomArgs};
 use crate::{locate, out, run};
 use anyhow::{Context, Result, anyhow, ensure};
-use runtime::{Options, Session, Tensor, Threads};
+use runtime::{Session, Tensor};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A model and the file that lists it.
 pub struct Entry<'a> {
@@ -38,7 +38,7 @@ impl Entry<'_> {
         locate::model_file(&self.file.resolve(&self.entry.path))
     }
 
-    fn ready(&self, options: &Options, threads: &Arc<Threads>) -> Result<Ready> {
+    fn ready(&self, runner: &Runner<'_>) -> Result<Ready> {
         let model = self.model();
         let graph = ir::read(&model)?;
         let declared = Declared::new(&graph, &self.entry.shape).map_err(|failure| failure.error)?;
@@ -47,8 +47,7 @@ impl Entry<'_> {
         let mut read = out::of_model(&model).to_vec();
         read.extend(bind::input_files(&files, &declared).map(|file| ("an input", file)));
         let inputs = self.inputs(&files, &declared).map_err(|failure| failure.error)?;
-        let plan = run::plan(&graph, &inputs, &[], options).map_err(|failure| failure.error)?;
-        let session = plan.session_on(Arc::clone(threads));
+        let session = runner.session(&graph, &inputs, true)?;
         Ok(Ready { inputs, read, ports: bind::outputs(&graph), session })
     }
 
@@ -115,21 +114,16 @@ impl Test for Entry<'_> {
         Ok(has_unknown_operation(&ir::read(self.model())?))
     }
 
-    fn compare(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>> {
-        let mut ready = self.ready(options, threads)?;
+    fn compare(&self, runner: &Runner<'_>) -> Result<Vec<Tensor>> {
+        let mut ready = self.ready(runner)?;
         let outputs = ready.session.run(&ready.inputs)?;
         let differences = self.differences(&outputs, &ready.ports)?;
         ensure!(differences.is_empty(), "{}", differences.join("; "));
         Ok(outputs)
     }
 
-    fn digests(
-        &self,
-        options: &Options,
-        threads: &Arc<Threads>,
-        of_layers: bool,
-    ) -> Result<Vec<String>> {
-        let Ready { inputs, mut session, .. } = self.ready(options, threads)?;
+    fn digests(&self, runner: &Runner<'_>, of_layers: bool) -> Result<Vec<String>> {
+        let Ready { inputs, mut session, .. } = self.ready(runner)?;
         if !of_layers {
             return Ok(digests::of(&session.run(&inputs)?));
         }
@@ -138,8 +132,8 @@ impl Test for Entry<'_> {
         Ok(seen.into_lines())
     }
 
-    fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>> {
-        let mut ready = self.ready(options, threads)?;
+    fn update(&self, runner: &Runner<'_>) -> Result<Vec<String>> {
+        let mut ready = self.ready(runner)?;
         let outputs = ready.session.run(&ready.inputs)?;
         let golden = self.goldens()?;
         let changes = match self.differences(&outputs, &ready.ports) {

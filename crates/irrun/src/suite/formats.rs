@@ -17,7 +17,8 @@ pub fn junit(tested: &[Tested], out: &mut dyn Write) -> Result<()> {
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(
         out,
-        r#"<testsuite name="irrun" tests="{}" failures="{failures}" skipped="{skipped}" time="{seconds:.3}">"#,
+        "<testsuite name=\"irrun\" tests=\"{}\" failures=\"{failures}\" skipped=\"{skipped}\" \
+         time=\"{seconds:.3}\">",
         tested.len()
     )?;
     for Tested { path, outcome, time, .. } in tested {

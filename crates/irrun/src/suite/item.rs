@@ -5,6 +5,7 @@ use super::entry::Entry;
 use super::file::SuiteFile;
 use super::test::Test;
 use crate::args::TestArgs;
+use crate::hint;
 use crate::print;
 use crate::text::{Glob, nearest};
 use anyhow::{Result, ensure};
@@ -117,12 +118,15 @@ fn below(paths: &[PathBuf]) -> Result<Vec<TestItem>> {
         |path: &Path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     for path in paths {
         let shown = path.display();
-        ensure!(path.exists(), "there is no directory {shown}");
+        ensure!(path.exists(), "there is no directory {shown}{}", hint::file(path));
         if path.is_file() {
             let is_suite = path.extension().is_some_and(|ending| ending == "toml");
+            let folder = path.parent().filter(|dir| dir.join("case.json").is_file());
+            let meant = folder.map(|dir| format!(", here {}", dir.display())).unwrap_or_default();
             ensure!(
                 is_suite,
-                "{shown} is a file; give a directory of case folders, or a suite file such as {}",
+                "{shown} is a file; give a directory of case folders{meant}, or a suite file such \
+                 as {}",
                 SuiteFile::NAME
             );
             if is_new(path) {

@@ -10,6 +10,7 @@ pub mod item;
 pub mod outcome;
 pub mod property;
 pub mod record;
+pub mod schedule;
 
 pub mod test;
 
@@ -19,13 +20,14 @@ use crate::{hint, json, limits, out, print};
 use anyhow::{Result, anyhow};
 use digests::DigestFiles;
 use item::TestItem;
-use outcome::{Outcome, Report, Tested};
-use rayon::prelude::*;
+use outcome::{ItemDigests, Outcome, Report, Tested};
 use runtime::{Options, Threads};
+use schedule::{Memory, Runner};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use test::Test;
@@ -52,10 +54,11 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let items = item::all(args).or_exit(Exit::Usage)?;
-    let suite = Suite { args, options };
+    let memory = limits::max_memory().map(Memory::new);
+    let suite = Suite { args, options, memory };
     let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
     let mut known = DigestFiles::read(files, args.update).or_exit(Exit::Usage)?;
-    let tested = suite.run_all(&items, &known)?;
+    let tested = suite.run_all(&items, &known);
     if args.update {
         for (file, name, lines) in tested.iter().filter_map(|tested| tested.digests.as_ref()) {
             known.set(file, name, lines);
@@ -79,6 +82,14 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
 struct Suite<'a> {
     args: &'a TestArgs,
     options: Options,
+    /// What the items share, where it is limited.
+    memory: Option<Memory>,
+}
+
+/// The item that none has begun yet, with its position.
+fn next_of<'a>(items: &'a [TestItem], next: &AtomicUsize) -> Option<(usize, &'a TestItem)> {
+    let i = next.fetch_add(1, Ordering::Relaxed);
+    items.get(i).map(|item| (i, item))
 }
 
 /// Tells people what became of the cases, of which some may not have been run.
@@ -107,28 +118,38 @@ fn tell(args: &TestArgs, tested: &[Tested], report: &Report, left: usize) -> Res
 }
 
 impl Suite<'_> {
-    /// Runs cases on the threads that flags ask for, a case on one thread: there are more cases.
-    fn run_all(&self, items: &[TestItem], known: &DigestFiles) -> Result<Vec<Tested>, Failure> {
-        let threads = self.args.threads.unwrap_or(0);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.or_exit(Exit::Running)?;
-        let stop = AtomicBool::new(false);
-        let one = |item: &TestItem| {
-            if self.args.fail_fast && stop.load(Ordering::Relaxed) {
-                return None;
+    /// Runs the items on as many threads as flags ask for, each on one thread: there are more
+    /// items.
+    fn run_all(&self, items: &[TestItem], known: &DigestFiles) -> Vec<Tested> {
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.args.threads.unwrap_or_else(processors).min(items.len());
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let tested = Mutex::new(Vec::with_capacity(items.len()));
+        let work = || {
+            while let Some((i, item)) = next_of(items, &next)
+                && !stop.load(Ordering::Relaxed)
+            {
+                let one = self.run(item, known);
+                let is_last = self.args.fail_fast && matches!(one.outcome, Outcome::Failed(_));
+                stop.fetch_or(is_last, Ordering::Relaxed);
+                tested.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
             }
-            let tested = self.run(item, known);
-            stop.fetch_or(matches!(tested.outcome, Outcome::Failed(_)), Ordering::Relaxed);
-            Some(tested)
         };
-        Ok(pool.install(|| items.par_iter().filter_map(one).collect()))
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Where the system has no further thread, there are fewer.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let mut tested = tested.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tested.sort_by_key(|(i, _)| *i);
+        tested.into_iter().map(|(_, tested)| tested).collect()
     }
 
     fn run(&self, item: &TestItem, known: &DigestFiles) -> Tested {
         let begin = Instant::now();
-        let mut digests = None;
-        let result = item.open();
-        let result = result.and_then(|test| self.result(item, &*test, known, &mut digests));
+        let (result, digests) = self.attempt(item, known);
         let must_fail = self.args.expect_failure.iter().any(|pattern| item.is_called(pattern));
         let outcome = match result {
             Ok(Outcome::Passed) if must_fail => Outcome::Failed("passes, but must fail".to_owned()),
@@ -143,21 +164,54 @@ impl Suite<'_> {
         Tested { path, described_in, outcome, time: begin.elapsed(), digests }
     }
 
+    /// Runs an item, and again alone if it failed for want of memory that others had.
+    fn attempt(
+        &self,
+        item: &TestItem,
+        known: &DigestFiles,
+    ) -> (Result<Outcome>, Option<ItemDigests>) {
+        // Each on one thread: there are more items than threads.
+        let (options, threads) = (self.options.clone(), Arc::new(Threads::new(1)));
+        let Some(memory) = &self.memory else {
+            return self.once(item, known, &Runner::new(options, threads));
+        };
+        let runner = Runner::with_turn(options.clone(), Arc::clone(&threads), memory.turn());
+        let (result, digests) = self.once(item, known, &runner);
+        if result.is_ok() || !runner.was_crowded() {
+            return (result, digests);
+        }
+        // It makes room for itself.
+        drop(runner);
+        let runner = Runner::with_turn(options, threads, memory.turn_alone());
+        self.once(item, known, &runner)
+    }
+
+    fn once(
+        &self,
+        item: &TestItem,
+        known: &DigestFiles,
+        runner: &Runner<'_>,
+    ) -> (Result<Outcome>, Option<ItemDigests>) {
+        let mut digests = None;
+        let result = item.open();
+        let result = result.and_then(|test| self.result(item, &*test, known, runner, &mut digests));
+        (result, digests)
+    }
+
     fn result(
         &self,
         item: &TestItem,
         test: &dyn Test,
         known: &DigestFiles,
-        digests: &mut Option<(PathBuf, String, Vec<String>)>,
+        runner: &Runner<'_>,
+        digests: &mut Option<ItemDigests>,
     ) -> Result<Outcome> {
-        let (options, args) = (&self.options, self.args);
+        let args = self.args;
         if args.skip_unsupported && test.is_unsupported()? {
             return Ok(Outcome::Skipped);
         }
-        // Each case on one thread: there are more cases than threads.
-        let threads = Arc::new(Threads::new(1));
         if let Some((file, name)) = self.digests_of(item) {
-            let lines = test.digests(options, &threads, args.layers)?;
+            let lines = test.digests(runner, args.layers)?;
             let same = known.compare(&file, &name, &lines);
             *digests = Some((file, name, lines));
             return match (same, args.update) {
@@ -165,14 +219,11 @@ impl Suite<'_> {
                 (same, _) => same.map(|()| Outcome::Passed),
             };
         }
-        if args.update {
-            let changes = test.update(options, &threads)?;
-            return Ok(match changes.is_empty() {
-                true => Outcome::Passed,
-                false => Outcome::Updated(changes.join("; ")),
-            });
+        if !args.update {
+            return test.compare(runner).map(|_| Outcome::Passed);
         }
-        test.compare(options, &threads).map(|_| Outcome::Passed)
+        let changes = test.update(runner)?;
+        Ok(if changes.is_empty() { Outcome::Passed } else { Outcome::Updated(changes.join("; ")) })
     }
 
     /// The digest file an item is compared with, and its name there; none if it has goldens.

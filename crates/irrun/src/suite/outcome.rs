@@ -15,9 +15,12 @@ pub struct Tested {
     pub outcome: Outcome,
     /// What it took.
     pub time: Duration,
-    /// Its digests, where they are asked for: their file, its name there, and the lines.
-    pub digests: Option<(PathBuf, String, Vec<String>)>,
+    /// Its digests, where they are asked for.
+    pub digests: Option<ItemDigests>,
 }
+
+/// Digests of an item: their file, its name there, and the lines.
+pub type ItemDigests = (PathBuf, String, Vec<String>);
 
 /// What became of a case.
 pub enum Outcome {

@@ -1,8 +1,8 @@
 //! What can be run and compared: a case folder, or a model of a suite file.
 
+use super::schedule::Runner;
 use anyhow::Result;
-use runtime::{Options, Tensor, Threads};
-use std::sync::Arc;
+use runtime::Tensor;
 
 /// What `irrun test` does with an item.
 pub trait Test {
@@ -16,22 +16,17 @@ pub trait Test {
     ///
     /// # Errors
     /// What went wrong or differs.
-    fn compare(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<Tensor>>;
+    fn compare(&self, runner: &Runner<'_>) -> Result<Vec<Tensor>>;
 
     /// The digests of the outputs, or of all layers.
     ///
     /// # Errors
     /// What went wrong.
-    fn digests(
-        &self,
-        options: &Options,
-        threads: &Arc<Threads>,
-        of_layers: bool,
-    ) -> Result<Vec<String>>;
+    fn digests(&self, runner: &Runner<'_>, of_layers: bool) -> Result<Vec<String>>;
 
     /// Writes goldens that are missing or differ anew. Returns what has changed.
     ///
     /// # Errors
     /// What went wrong, or when a golden cannot be written.
-    fn update(&self, options: &Options, threads: &Arc<Threads>) -> Result<Vec<String>>;
+    fn update(&self, runner: &Runner<'_>) -> Result<Vec<String>>;
 }
