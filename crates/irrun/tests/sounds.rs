@@ -164,3 +164,27 @@ fn headers_of_every_kind() {
         }
     }
 }
+
+/// Where programs write into a pipe the header has no length, or one that no file has.
+#[test]
+fn a_sound_without_a_length_goes_to_the_end_of_its_file() {
+    let file = plain(&[0, 16384, -32768]);
+    for length in [0, u32::MAX, 0x7fff_f000, 0x8000_0000] {
+        let mut streamed = file.clone();
+        streamed[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        streamed[40..44].copy_from_slice(&length.to_le_bytes());
+        // A byte of a sample that was cut off.
+        streamed.push(1);
+        let (got, _) = read("f32", "?,?", &streamed);
+        assert_eq!(got, (header("<f4", "(1, 3)"), f32s(&[0.0, 0.5, -1.0])), "{length}");
+    }
+    let mut empty = plain(&[]);
+    empty.extend(b"LIST\x04\0\0\0INFO");
+    let room = Room::identity("f32", "?,?");
+    room.write("x.wav", &empty);
+    room.irrun("model.xml -i x.wav -o y.npy").good();
+    assert_eq!(written(&room, "y.npy"), (header("<f4", "(1, 0)"), Vec::new()));
+    // A file that says how long it is and ends before is damaged.
+    room.write("x.wav", &file[..file.len() - 2]);
+    assert_eq!(room.irrun("model.xml -i x.wav").code, 4);
+}

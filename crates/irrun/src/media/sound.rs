@@ -7,7 +7,7 @@ use hound::{SampleFormat, WavReader};
 use infer::PartialShape;
 use ir::ElementType;
 use runtime::Tensor;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What a file holds.
@@ -61,7 +61,8 @@ fn tell_rate(sound: &Sound, channels: usize, wanted: &Wanted<'_>) {
 impl Sound {
     fn decode(file: &[u8]) -> Result<Sound> {
         let broken = "the sound is damaged, or of a kind of WAV that is not read";
-        let mut reader = WavReader::new(Cursor::new(file)).context(broken)?;
+        let (head, rest) = with_length(file);
+        let mut reader = WavReader::new(head.chain(rest)).context(broken)?;
         let spec = reader.spec();
         let bits = spec.bits_per_sample;
         let samples: Result<Vec<f64>, hound::Error> = match spec.sample_format {
@@ -96,6 +97,70 @@ impl Sound {
             _ => (0..channels).flat_map(|c| frames().map(move |frame| value(frame, c))).collect(),
         }
     }
+}
+
+/// What programs write for the length of samples that come through a pipe, or more: no file has so
+/// many.
+const NO_LENGTH: u32 = 0x7fff_f000;
+
+/// A file whose header tells its length, up to the samples and from there on. Where programs write
+/// into a pipe they cannot come back to say how much it was; then it is all there is.
+fn with_length(file: &[u8]) -> (Cursor<Vec<u8>>, &[u8]) {
+    let begin = samples(file).unwrap_or(0);
+    let (head, rest) = file.split_at_checked(begin).unwrap_or((file, &[]));
+    let mut head = head.to_vec();
+    if let Some((_, length)) = head.split_last_chunk_mut::<4>() {
+        let told = u32::from_le_bytes(*length);
+        let has = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let has_no_length = told == 0 && !are_chunks(rest) || told >= NO_LENGTH && told > has;
+        if has_no_length {
+            *length = (has - has % block(file)).to_le_bytes();
+        }
+    }
+    (Cursor::new(head), rest)
+}
+
+/// Where the samples of a file begin: behind the head of its chunk `data`.
+fn samples(file: &[u8]) -> Option<usize> {
+    let mut at = 12usize;
+    loop {
+        let (id, size) = chunk(file.get(at..)?)?;
+        at = at.checked_add(8)?;
+        if id == *b"data" {
+            return Some(at);
+        }
+        at = at.checked_add(size)?;
+    }
+}
+
+/// The name of the chunk that bytes begin with, and how many bytes its content has, with padding.
+fn chunk(bytes: &[u8]) -> Option<([u8; 4], usize)> {
+    let (id, rest) = bytes.split_first_chunk::<4>()?;
+    let size = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
+    Some((*id, size.checked_add(size % 2)?))
+}
+
+/// Whether bytes are chunks from the first to the last: what follows a file of no samples.
+fn are_chunks(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let rest = chunk(bytes).and_then(|(_, size)| bytes.get(8..)?.get(size..));
+        let Some(rest) = rest else { return false };
+        bytes = rest;
+    }
+    true
+}
+
+/// Bytes of a sample in all channels, as the chunk `fmt ` tells.
+fn block(file: &[u8]) -> u32 {
+    let mut at = 12usize;
+    while let Some((id, size)) = file.get(at..).and_then(chunk) {
+        if id == *b"fmt " {
+            let align = file.get(at.saturating_add(20)..).and_then(|bytes| bytes.first_chunk());
+            return align.map_or(1, |bytes| u32::from(u16::from_le_bytes(*bytes)).max(1));
+        }
+        at = at.saturating_add(8).saturating_add(size);
+    }
+    1
 }
 
 /// Channels that one is repeated for at most: an axis of more is none of channels.
