@@ -1,6 +1,7 @@
 //! Named arrays: an `.npz` or `.safetensors`, a directory of `.npy` files, or one `.npy`.
 
 use crate::bind::in_file_name;
+use crate::hint;
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
 use crate::text::nearest;
@@ -38,7 +39,11 @@ impl Arrays {
             let archive = Npz::open(path)?;
             (archive.names(), Source::Archive(archive))
         } else {
-            ensure!(path.exists(), "{shown} does not exist; give an .npy, an .npz or a directory");
+            ensure!(
+                path.exists(),
+                "{shown} does not exist{}; give an .npy, an .npz or a directory",
+                hint::file(path)
+            );
             (vec![stem(path)], Source::Files(vec![path.to_owned()]))
         };
         ensure!(!names.is_empty(), "{shown} holds no array");

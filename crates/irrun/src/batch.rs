@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::bind::{self, Declared, Given, Port, Target};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::hint;
 use crate::media::Kind;
 use crate::media::picture::PictureArgs;
 use crate::report::{self, OutputReport};
@@ -26,8 +27,8 @@ use std::sync::Arc;
 /// The flags.
 #[derive(Debug, Default, Args)]
 pub struct BatchArgs {
-    /// Run once for each array, picture and sound in a directory, in the order of their names, for a
-    /// model with one input. With -o DIR/ each run writes a file there, called like its input: an
+    /// Run once for each array, picture and sound in a directory, in the order of their names, for
+    /// a model with one input. With -o DIR/ each run writes a file there, called like its input: an
     /// .npy, or an .npz if there are several outputs. A file that fails is named, and the others
     /// are run.
     #[arg(long, value_name = "DIR")]
@@ -130,10 +131,8 @@ fn bar(files: usize) -> ProgressBar {
 fn failed_with(file: &Path, failure: &Failure) -> FileError {
     let (message, name) = (failure.to_string(), file.display().to_string());
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let message = match message.contains(&name) {
-        true => message.to_owned(),
-        false => format!("{name}: {message}"),
-    };
+    let message =
+        if message.contains(&name) { message.to_owned() } else { format!("{name}: {message}") };
     FileError { exit_code: failure.exit.code(), message }
 }
 
@@ -142,7 +141,8 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let failed = || format!("--batch-dir {}", dir.display());
     let mut files = Vec::new();
     let mut others = 0;
-    for entry in std::fs::read_dir(dir).with_context(failed)? {
+    let entries = std::fs::read_dir(dir);
+    for entry in entries.with_context(|| format!("{}{}", failed(), hint::file(dir)))? {
         let path = entry.with_context(failed)?.path();
         let is_hidden = path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
         if is_hidden || path.is_dir() {
@@ -150,11 +150,17 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
         }
         // What is called like a picture of another kind is named as one that fails.
         let is_media = !matches!(Kind::of_name(&path), Ok(None));
-        match is_media || npy::is_named(&path) || npz::is_named(&path) {
-            true => files.push(path),
-            false => others += 1,
+        if is_media || npy::is_named(&path) || npz::is_named(&path) {
+            files.push(path)
+        } else {
+            others += 1
         }
     }
+    ensure!(
+        !files.is_empty() || others > 0,
+        "{} is empty; put arrays, pictures or sounds in it",
+        dir.display()
+    );
     let others = plural(others, "other file");
     let no_input = "which is no .npy, .npz, picture or sound";
     ensure!(

@@ -2,6 +2,7 @@
 
 use crate::args::Cli;
 use crate::exit::Exit;
+use crate::hint;
 use crate::media::Kind;
 use crate::print;
 use crate::text::nearest;
@@ -42,7 +43,7 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
             Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
             _ => return error,
         };
-        if let Some(tip) = known_elsewhere(flag) {
+        if let Some(tip) = known_elsewhere(flag, args) {
             let tips = vec![StyledStr::from(tip.to_owned())];
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
             error.remove(ContextKind::SuggestedArg);
@@ -68,6 +69,10 @@ pub fn tell(error: &clap::Error) -> Exit {
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["-m", "--model"], "the model is given by itself: irrun MODEL.xml"),
     (&["-n", "--niter", "--iterations"], "the number of timed runs is --runs N"),
+    (&["--nstreams", "--num-streams"], "sessions at the same time are --streams N"),
+    (&["--nireq", "--api"], "as many runs at the same time as there are --streams N"),
+    (&["-b", "--batch"], "the batch is part of the shape: --shape 'NAME[8,3,224,224]'"),
+    (&["-p", "--report-type", "--report_type"], "the report for programs is --json"),
     (&["-w", "--warm-up", "--warmUp"], "runs before those that are timed are --warmup N"),
     (&["-d", "--device", "-hint"], "irrun runs on the CPU alone"),
     (&["--nthreads", "--num-threads", "--numThreads"], "threads are --threads N"),
@@ -81,10 +86,19 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--input-shapes", "--shapes", "--data_shape"], "shapes are --shape 'NAME[1,3,224,224]'"),
 ];
 
-fn known_elsewhere(flag: &str) -> Option<&'static str> {
-    let flag = flag.split('=').next().unwrap_or(flag);
-    let row = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag));
-    row.map(|(_, tip)| *tip)
+/// What a flag is called here. benchmark_app writes long flags with one dash, which clap reads as
+/// the first letter.
+fn known_elsewhere(flag: &str, args: &[OsString]) -> Option<&'static str> {
+    let bare = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+    let tip = |flag: &str| {
+        let row = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag));
+        row.map(|(_, tip)| *tip)
+    };
+    let words = args.iter().filter_map(|arg| arg.to_str());
+    let is_meant =
+        |word: &&str| word.len() > 2 && word.starts_with(flag) && !flag.starts_with("--");
+    let whole = words.filter(is_meant).find_map(|word| tip(&format!("-{}", bare(word))));
+    whole.or_else(|| tip(&bare(flag)))
 }
 
 /// Whether a command line, understood or not, asks for a report for programs.
@@ -110,8 +124,9 @@ fn no_such_command(word: &str) -> Option<String> {
         return None;
     }
     let model = format!("{word}.xml");
-    let near = nearest(word, commands.iter().map(String::as_str));
-    let hint = match near.or(Path::new(&model).exists().then_some(&*model)) {
+    let near = nearest(word, commands.iter().map(String::as_str)).map(str::to_owned);
+    let near = near.or_else(|| Path::new(&model).exists().then_some(model));
+    let hint = match near.or_else(|| hint::path(Path::new(word))) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => format!("a model runs without a command; there are {}", commands.join(", ")),
     };

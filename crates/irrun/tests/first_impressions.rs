@@ -189,3 +189,39 @@ fn inputs_are_not_saved_over_what_is_read() {
     says(&room, "model.xml -i in.npz --random --save-inputs in.npz", 2, &refused);
     assert_eq!(room.read("in.npz"), before);
 }
+
+/// Whatever is mistyped or of another kind, the message says what was probably meant.
+#[test]
+fn what_was_meant_is_told() {
+    let room = Room::new();
+    room.write("cases/one/model.xml", &room.read("model.xml"));
+    room.write("cases/one/case.json", b"{}");
+    room.write("two/b.xml", &room.read("model.xml"));
+    room.write("two/a.xml", &room.read("model.xml"));
+    std::fs::create_dir(room.path("none")).unwrap();
+    room.write("net.pth", b"");
+    let both = "two/model.xml cannot be read";
+    says(&room, "check two", 3, &[both, "; two holds a.xml, b.xml: name one of them"]);
+    says(&room, "check none", 3, &["; none holds no .xml"]);
+    says(&room, "check net.pth", 1, &["what PyTorch saves: `openvino.convert_model`"]);
+    says(
+        &room,
+        "casse",
+        2,
+        &["there is no command and no file \"casse\"; did you mean \"cases\"?"],
+    );
+    says(&room, "test casse", 2, &["there is no directory casse (did you mean \"cases\"?)"]);
+    says(&room, "test cases/one/case.json", 2, &["a directory of case folders, here cases/one,"]);
+    room.write("first.npy", &room.read("x.npy"));
+    says(&room, "diff frist.npy x.npy", 4, &["does not exist (did you mean \"first.npy\"?)"]);
+    says(&room, "model.xml --batch-dir none", 4, &["none is empty; put arrays"]);
+    for (flag, tip) in [
+        ("-nstreams 2", "sessions at the same time are --streams N"),
+        ("-niter 5", "the number of timed runs is --runs N"),
+        ("-nthreads 2", "threads are --threads N"),
+        ("-b 8", "the batch is part of the shape"),
+        ("-n 5", "the number of timed runs is --runs N"),
+    ] {
+        says(&room, &format!("bench model.xml {flag}"), 2, &[tip]);
+    }
+}
