@@ -1,5 +1,5 @@
-//! Ranges that `--shape` gives: `1..64` says that each of 64 sizes works. A rule that holds for some
-//! of them lets the range pass, so sizes are tried one by one.
+//! Ranges that `--shape` gives: `1..64` says that each of 64 sizes works. A rule that holds for
+//! some of them lets the range pass, so sizes are tried one by one.
 
 use crate::bind::Declared;
 use infer::{Dim, Inputs, PartialShape};
@@ -29,14 +29,12 @@ pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Vec<Diagnostic>
     let total = ranges.iter().fold(1usize, |n, r| n.saturating_mul(r.count));
     let most = if asked { TRIED_WHEN_ASKED } else { TRIED };
     let (tried, flag) = (total.min(most), if asked { "--range" } else { "--shape" });
-    let mut failed = 0;
-    let mut first = None;
-    for k in 0..tried {
-        let shapes = sizes(declared, &ranges, k, (total, most));
-        let error = fails(graph, declared, &shapes);
-        failed += usize::from(error.is_some());
-        first = first.or(error.map(|problem| (shapes, problem)));
-    }
+    let failing = |at: &Vec<i64>| fails(graph, declared, &shapes(declared, &ranges, at));
+    let chosen = (0..tried).map(|k| sizes(&ranges, k, (total, most)));
+    let failed: Vec<Vec<i64>> = chosen.filter(|at| failing(at).is_some()).collect();
+    let first = failed.iter().min().map(|at| least(at, &ranges, |at| failing(at).is_some()));
+    let first = first.and_then(|at| Some((shapes(declared, &ranges, &at), failing(&at)?)));
+    let failed = failed.len();
     let given = |shapes: &[PartialShape]| {
         let shape = |&i: &usize| format!("{}{}", declared.ports[i].shown(), shapes[i]);
         declared.overridden.iter().map(shape).collect::<Vec<_>>().join(",")
@@ -76,17 +74,11 @@ fn ranges(declared: &Declared) -> Vec<Range> {
     found
 }
 
-/// The shapes of all inputs at one of the sizes that are tried: each in turn, or, of too many, the
-/// least, the greatest, and others that are spread over all ranges.
-fn sizes(
-    declared: &Declared,
-    ranges: &[Range],
-    k: usize,
-    (total, most): (usize, usize),
-) -> Vec<PartialShape> {
-    let mut shapes = declared.shapes.clone();
+/// One of the sizes that are tried, for each range: each in turn, or, of too many, the least, the
+/// greatest, and others that are spread over all ranges.
+fn sizes(ranges: &[Range], k: usize, (total, most): (usize, usize)) -> Vec<i64> {
     let mut rest = k;
-    for (i, range) in ranges.iter().enumerate() {
+    let size = |(i, range): (usize, &Range)| {
         let step = if total <= most {
             let step = rest % range.count;
             rest /= range.count;
@@ -94,13 +86,36 @@ fn sizes(
         } else if k < 2 {
             k * (range.count - 1)
         } else {
-            // Multiples of one number, an odd one for each range, meet all residues. Of ranges beyond
-            // all memory they wrap, to other sizes.
+            // Multiples of one number, an odd one for each range, meet all residues. Of ranges
+            // beyond all memory they wrap, to other sizes.
             (k * (2 * i + 1)).wrapping_mul(range.count.div_ceil(most)) % range.count
         };
-        let size = range.min.saturating_add(i64::try_from(step).unwrap_or(i64::MAX));
+        range.min.saturating_add(i64::try_from(step).unwrap_or(i64::MAX))
+    };
+    ranges.iter().enumerate().map(size).collect()
+}
+
+/// Sizes that fail, each as small as it can be while the others stay, among the first of its range.
+fn least(at: &[i64], ranges: &[Range], fails: impl Fn(&Vec<i64>) -> bool) -> Vec<i64> {
+    let mut at = at.to_vec();
+    for (i, range) in ranges.iter().enumerate() {
+        let smaller = (range.min..at[i]).take(TRIED).map(|size| {
+            let mut other = at.clone();
+            other[i] = size;
+            other
+        });
+        let found = smaller.into_iter().find(&fails);
+        at = found.unwrap_or(at);
+    }
+    at
+}
+
+/// The shapes of all inputs with some sizes, one for each range.
+fn shapes(declared: &Declared, ranges: &[Range], at: &[i64]) -> Vec<PartialShape> {
+    let mut shapes = declared.shapes.clone();
+    for (range, size) in ranges.iter().zip(at) {
         let shape = std::mem::replace(&mut shapes[range.input], PartialShape::scalar());
-        shapes[range.input] = shape.with_dim(range.axis, Dim::fixed(size));
+        shapes[range.input] = shape.with_dim(range.axis, Dim::fixed(*size));
     }
     shapes
 }
