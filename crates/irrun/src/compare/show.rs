@@ -122,9 +122,8 @@ fn histogram(bins: &[Bin], incomparable: usize) -> String {
         );
         bar
     };
-    let label = |bin: &Bin| match bin.up_to == 0.0 {
-        true => "equal".to_owned(),
-        false => format!("to {:e}", bin.up_to),
+    let label = |bin: &Bin| {
+        if bin.up_to == 0.0 { "equal".to_owned() } else { format!("to {:e}", bin.up_to) }
     };
     let row = |label: String, count: usize| vec![label, thousands(count as u64), bar(count)];
     let mut rows = vec![vec!["|a − b|".to_owned(), "elements".to_owned()]];
@@ -141,13 +140,11 @@ pub fn short(value: f64) -> String {
 }
 
 /// Six digits behind the point, of a number that is mostly near 1: what is not 1 is not shown as
-/// such.
+/// such, but for the rounding of the computation itself.
 fn near_one(value: f64) -> String {
     let text = format!("{value:.6}");
-    match text == "1.000000" && value != 1.0 {
-        true => format!("1{:+.0e}", value - 1.0),
-        false => text,
-    }
+    let is_one = (value - 1.0).abs() < 1e-15;
+    if text == "1.000000" && !is_one { format!("1{:+.0e}", value - 1.0) } else { text }
 }
 
 /// `12,345`.

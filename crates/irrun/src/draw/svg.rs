@@ -115,10 +115,11 @@ impl Drawing<'_> {
         let (x, y) = (center.x - width / 2.0, center.y - height / 2.0);
         self.areas.push(Area { x, y, width, height });
         let heat = node.heat.as_ref().map(|(heat, _)| heat_style(*heat)).unwrap_or_default();
+        let hot = if node.heat.is_some() { " hot" } else { "" };
         let out = &mut self.boxes;
         let _ = write!(
             out,
-            "<g class=\"node {}\"><title>{} {}</title>\
+            "<g class=\"node {}{hot}\"><title>{} {}</title>\
              <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{height}\" rx=\"5\"{heat}/>\
              <text class=\"type\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             node.kind.name(),

@@ -159,10 +159,9 @@ function node(n, x, y, out) {
   take(out.taken, [left, top, node.w, node.h]);
   const lines = node.lines.map((line, i) => `<text class="line" x="${r(x)}" y="${r(top + 33 + 15 * i)}">${esc(line)}</text>`);
   const hot = node.heat ? ` style="fill:hsl(${r(55 * (1 - node.heat[0]))} 90% ${r(85 - 25 * node.heat[0])}%)"` : '';
-  const dark = node.heat ? ' style="fill:#1c2430"' : '';
-  out.boxes.push(`<g class="node ${node.c}" data-k="n${n}"><title>${esc(node.t + ' ' + node.n + (node.heat ? ' ' + node.heat[1] : ''))}</title>` +
+  out.boxes.push(`<g class="node ${node.c}${node.heat ? ' hot' : ''}" data-k="n${n}"><title>${esc(node.t + ' ' + node.n + (node.heat ? ' ' + node.heat[1] : ''))}</title>` +
     `<rect x="${r(left)}" y="${r(top)}" width="${node.w}" height="${node.h}" rx="5"${hot}/>` +
-    `<text class="type" x="${r(x)}" y="${r(top + 17)}"${dark}>${esc(node.t)}</text>${lines.join('')}</g>`);
+    `<text class="type" x="${r(x)}" y="${r(top + 17)}">${esc(node.t)}</text>${lines.join('')}</g>`);
 }
 
 function box(b, at, x, y, out) {
@@ -175,7 +174,7 @@ function box(b, at, x, y, out) {
     : `<text class="title" x="${r(x)}" y="${r(top + 20)}">${esc(block.t)}</text><text class="toggle" x="${r(left + 9)}" y="${r(top + 20)}">▸</text>` +
       `<text class="line" x="${r(x)}" y="${r(top + 36)}">${block.layers} layers</text>`;
   const heat = !open && block.heat ? ` style="fill:hsl(${r(55 * (1 - block.heat[0]))} 90% ${r(85 - 25 * block.heat[0])}%)"` : '';
-  out.boxes.push(`<g class="block ${open ? 'open' : 'closed'} ${kind}" data-k="b${b}"><rect x="${r(left)}" y="${r(top)}" width="${r(at.w)}" height="${r(at.h)}" rx="8"${heat}/>${text}</g>`);
+  out.boxes.push(`<g class="block ${open ? 'open' : 'closed'} ${kind}${heat ? ' hot' : ''}" data-k="b${b}"><rect x="${r(left)}" y="${r(top)}" width="${r(at.w)}" height="${r(at.h)}" rx="8"${heat}/>${text}</g>`);
   if (open) inside(at.child, x - at.child.w / 2, top + TITLE + MARGIN, out);
 }
 
