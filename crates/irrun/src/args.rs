@@ -195,13 +195,14 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME[1..8,3,224..640,?]")]
     pub range: Vec<String>,
     /// Write shapes as expressions of the open sizes of the inputs, or of the names in --shape.
-    #[arg(long, conflicts_with_all = ["set", "range", "json"])]
+    #[arg(long, conflicts_with_all = ["set", "range"])]
     pub symbolic: bool,
     /// Say what is odd as well: dead layers, constants that are there twice, ranges of the .bin
     /// that none has or two share, conversions that lose precision.
     #[arg(long)]
     pub lint: bool,
-    /// Say where OpenVINO's CPU plugin is known to compute something else than the specification says.
+    /// Say where OpenVINO's CPU plugin is known to compute something else than the specification
+    /// says.
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t, conflicts_with = "symbolic")]
     pub semantics: Semantics,
     /// Plan a run, and say what memory it will need.
@@ -410,8 +411,9 @@ pub struct Common {
     /// less accurate, and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
-    /// What rows are rounded to before they are multiplied by weights of 8 or 4 bits; int8 is faster,
-    /// and wrong by up to 1/254 of the largest of each 32 values. OpenVINO does it by default.
+    /// What rows are rounded to before they are multiplied by weights of 8 or 4 bits; int8 is
+    /// faster, and wrong by up to 1/254 of the largest of each 32 values. OpenVINO does it by
+    /// default.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub activations: Activations,
     /// Threads; the results do not depend on it.

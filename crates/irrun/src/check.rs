@@ -111,22 +111,28 @@ fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
         );
         return Err(Failure { exit: Exit::Failed, error });
     }
-    let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
+    let mut layers = Vec::new();
     for position in live(graph) {
         let Some(layer) = graph.layers().get(position).filter(|l| chosen(args, l)) else {
             continue;
         };
-        let tensors: Vec<OutputRef> = match layer.is("Result") {
-            true => graph.inputs_of(position).to_vec(),
-            false => {
-                (0..layer.outputs.len()).map(|port| OutputRef { layer: position, port }).collect()
-            }
-        };
+        let all = (0..layer.outputs.len()).map(|port| OutputRef { layer: position, port });
+        let sources = graph.inputs_of(position);
+        let tensors = if layer.is("Result") { sources.to_vec() } else { all.collect() };
         let shape = |t: &OutputRef| symbolic::shape(&runs, *t, &symbols.names);
-        let shapes: Vec<String> = tensors.iter().map(shape).collect();
-        let op_type = format!("{}-{}", layer.op_type, layer.version);
-        rows.push(vec![layer.id.to_string(), op_type, layer.name.clone(), shapes.join("  ")]);
+        layers.push(symbolic::LayerReport {
+            layer: layer.id,
+            op_type: format!("{}-{}", layer.op_type, layer.version),
+            name: layer.name.clone(),
+            outputs: tensors.iter().map(shape).collect(),
+        });
     }
+    if args.json {
+        json::print(&symbolic::Report { layers, tested: runs.len() })?;
+        return Ok(Exit::Good);
+    }
+    let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
+    rows.extend(layers.into_iter().map(symbolic::LayerReport::row));
     let sizes = plural(runs.len(), "choice");
     print::text(format!("{}\nfound and tested with {sizes} of sizes\n", table(&rows)))?;
     Ok(Exit::Good)

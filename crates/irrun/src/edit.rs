@@ -2,9 +2,11 @@
 
 use crate::bind::{self, Port};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::json;
 use crate::locate;
 use crate::print;
 use crate::surgery::compress::{Compressed, compressed, weight_bytes};
+use crate::surgery::written::Report;
 use crate::surgery::{self, declare};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
@@ -37,6 +39,9 @@ pub struct EditArgs {
     /// Store f32 weights in another type.
     #[arg(long, value_name = "TYPE", value_enum)]
     pub weights: Option<WeightType>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What weights may be stored as.
@@ -78,6 +83,9 @@ pub fn edit(args: &EditArgs) -> Result<Exit, Failure> {
     }
     let changed = declared_anew(&changed)?;
     surgery::write(&changed, &model, &args.output)?;
+    if args.json {
+        json::print(&Report::new(&args.output, &changed, &graph))?;
+    }
     Ok(Exit::Good)
 }
 

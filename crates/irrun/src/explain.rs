@@ -4,6 +4,7 @@
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expression::Term;
+use crate::json;
 use crate::locate;
 use crate::print;
 use crate::surgery::induced;
@@ -12,6 +13,8 @@ use anyhow::{bail, ensure};
 use clap::Args;
 use infer::{Dim, Elements, Extensions, Fact, Facts, Interval};
 use ir::{Graph, OutputRef};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -41,6 +44,58 @@ pub struct ExplainArgs {
     /// A size for a name in --shape.
     #[arg(long, value_name = "N=4")]
     pub set: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `irrun explain --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// The code, or the tensor with its type and shape.
+    subject: String,
+    /// What people read of a code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
+    /// Each number of a shape with those that it follows from behind it.
+    steps: Vec<Step>,
+}
+
+/// Where a number comes from.
+#[derive(Serialize, JsonSchema)]
+struct Step {
+    /// How deep it lies: what a number follows from stands behind it, one deeper.
+    depth: usize,
+    /// The layers that have passed the number on unchanged, by type.
+    unchanged_by: Vec<String>,
+    /// `dim 1`, or `element 1` of a small tensor.
+    number: String,
+    /// The number, if it is known.
+    value: Option<i64>,
+    /// The layer, and where it stands in the file.
+    layer: String,
+    /// The arithmetic, or what it is: an input, a constant.
+    how: String,
+}
+
+impl Step {
+    /// A line for people, and one before it where layers have passed the number on.
+    fn text(&self) -> String {
+        let indent = "  ".repeat(self.depth + 1);
+        let value = self.value.map_or("?".to_owned(), |n| n.to_string());
+        let mut text = String::new();
+        if !self.unchanged_by.is_empty() {
+            let mut types: Vec<&str> = self.unchanged_by.iter().map(String::as_str).collect();
+            types.dedup();
+            let shown = types.iter().take(6).copied().collect::<Vec<_>>().join(", ");
+            let more = if types.len() > 6 { ", …" } else { "" };
+            let layers = crate::text::plural(self.unchanged_by.len(), "layer");
+            let _ = writeln!(text, "{indent}unchanged by {layers} ({shown}{more}) from");
+        }
+        let Step { number, layer, how, .. } = self;
+        let _ = writeln!(text, "{indent}{number} = {value}  {layer}: {how}");
+        text
+    }
 }
 
 /// Explains a size or a code.
@@ -49,7 +104,13 @@ pub struct ExplainArgs {
 /// When there is no such code, model, layer, port or dim.
 pub fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let Some(layer) = &args.layer else {
-        print::text(page(&args.subject).or_exit(Exit::Usage)?)?;
+        let page = page(&args.subject).or_exit(Exit::Usage)?;
+        if args.json {
+            let subject = args.subject.clone();
+            json::print(&Report { subject, page: Some(page), steps: Vec::new() })?;
+        } else {
+            print::text(page)?;
+        }
         return Ok(Exit::Good);
     };
     let graph = ir::read(locate::model_file(Path::new(&args.subject))).or_exit(Exit::Model)?;
@@ -64,13 +125,18 @@ pub fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         (None, None) => Vec::new(),
     };
     let constant = induced::constant(&graph);
-    let (told, text) = (HashSet::new(), String::new());
-    let mut story = Story { graph: &graph, facts: &facts, constant, told, text };
-    story.head(tensor);
+    let (told, steps) = (HashSet::new(), Vec::new());
+    let mut story = Story { graph: &graph, facts: &facts, constant, told, steps };
+    let subject = story.head(tensor);
     for dim in dims {
         story.step(Quantity::Dim(tensor, dim), 0);
     }
-    print::text(story.text)?;
+    if args.json {
+        json::print(&Report { subject, page: None, steps: story.steps })?;
+    } else {
+        let steps: String = story.steps.iter().map(Step::text).collect();
+        print::text(format!("{subject}\n{steps}"))?;
+    }
     Ok(Exit::Good)
 }
 
@@ -224,13 +290,13 @@ struct Story<'a> {
     /// Which layers depend on constants alone.
     constant: Vec<bool>,
     told: HashSet<Quantity>,
-    text: String,
+    steps: Vec<Step>,
 }
 
 impl Story<'_> {
-    fn head(&mut self, tensor: OutputRef) {
+    fn head(&self, tensor: OutputRef) -> String {
         let fact = self.facts.output(tensor).map(Fact::to_string).unwrap_or_default();
-        let _ = writeln!(self.text, "{} output {}: {fact}", self.title(tensor), tensor.port);
+        format!("{} output {}: {fact}", self.title(tensor), tensor.port)
     }
 
     fn title(&self, tensor: OutputRef) -> String {
@@ -247,10 +313,9 @@ impl Story<'_> {
         loop {
             let tensor = quantity.tensor();
             let Some(fact) = self.facts.output(tensor) else { return };
-            let indent = "  ".repeat(depth + 1);
             let number = quantity.of(fact);
             if self.told.len() > MOST || !self.told.insert(quantity) {
-                self.line(&indent, quantity, number, &passed, "as above");
+                self.line(depth, quantity, number, passed, "as above");
                 return;
             }
             let layer = self.graph.layers().get(tensor.layer);
@@ -263,14 +328,14 @@ impl Story<'_> {
             };
             if let Some(origin) = origin {
                 let reason = self.reason(quantity).unwrap_or_default();
-                self.line(&indent, quantity, number, &passed, &format!("{origin}{reason}"));
+                self.line(depth, quantity, number, passed, &format!("{origin}{reason}"));
                 return;
             }
             let causes = self.told_causes(quantity, number.unwrap_or_default());
             match causes.as_slice() {
                 [] => {
                     let why = "by the layer's own attributes";
-                    self.line(&indent, quantity, number, &passed, why);
+                    self.line(depth, quantity, number, passed, why);
                     return;
                 }
                 [only] if only.term == Some(Term::IDENTITY) => {
@@ -279,7 +344,7 @@ impl Story<'_> {
                 }
                 several => {
                     let how = self.arithmetic(number.unwrap_or_default(), several);
-                    self.line(&indent, quantity, number, &passed, &how);
+                    self.line(depth, quantity, number, passed, &how);
                     for cause in several {
                         self.step(cause.quantity, depth + usize::from(several.len() > 1));
                     }
@@ -291,23 +356,14 @@ impl Story<'_> {
 
     fn line(
         &mut self,
-        indent: &str,
+        depth: usize,
         q: Quantity,
-        number: Option<i64>,
-        passed: &[String],
+        value: Option<i64>,
+        unchanged_by: Vec<String>,
         how: &str,
     ) {
-        let number = number.map_or("?".to_owned(), |n| n.to_string());
-        if !passed.is_empty() {
-            let mut kinds: Vec<&str> = passed.iter().map(String::as_str).collect();
-            kinds.dedup();
-            let shown = kinds.iter().take(6).copied().collect::<Vec<_>>().join(", ");
-            let more = if kinds.len() > 6 { ", …" } else { "" };
-            let layers = crate::text::plural(passed.len(), "layer");
-            let _ = writeln!(self.text, "{indent}unchanged by {layers} ({shown}{more}) from");
-        }
-        let title = self.title(q.tensor());
-        let _ = writeln!(self.text, "{indent}{} = {number}  {title}: {how}", q.name());
+        let (layer, how) = (self.title(q.tensor()), how.to_owned());
+        self.steps.push(Step { depth, unchanged_by, number: q.name(), value, layer, how });
     }
 
     /// Why a number is not known.

@@ -4,8 +4,8 @@ use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::print;
+use crate::surgery::written::Report;
 use crate::surgery::{self, declare, induced};
-use crate::text::plural;
 use anyhow::anyhow;
 use clap::Args;
 use infer::Facts;
@@ -37,6 +37,9 @@ pub struct ExtractArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Writes the part.
@@ -68,14 +71,8 @@ pub fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
     }
     let part = part(&graph, &facts, &kept, &to)?;
     surgery::write(&part, &model, &args.output)?;
-    print::note(format_args!(
-        "{}: {} of {}, {}, {}",
-        args.output.display(),
-        plural(part.layers().len(), "layer"),
-        graph.layers().len(),
-        plural(part.parameters().len(), "input"),
-        plural(part.results().len(), "output"),
-    ));
+    let report = Report::new(&args.output, &part, &graph);
+    report.tell(args.json, &report.text())?;
     Ok(Exit::Good)
 }
 

@@ -5,7 +5,10 @@
 use crate::exit::{Exit, Failure};
 use crate::finding::Finding;
 use crate::suite::{case_file, file, outcome};
-use crate::{batch, bench, check, diff, generate, inspect, operations, print};
+use crate::surgery::written;
+use crate::{
+    batch, bench, check, diff, draw, explain, generate, inspect, operations, print, symbolic,
+};
 use ir::Diagnostics;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
@@ -79,12 +82,16 @@ pub const SCHEMAS: &[Named] = &[
     ("check", report::<check::Report>),
     ("diff", report::<diff::Report>),
     ("error", report::<Failed>),
+    ("explain", report::<explain::Report>),
     ("generate", report::<generate::Report>),
+    ("graph", report::<draw::Report>),
     ("inspect", report::<inspect::Report<'static>>),
     ("ops", report::<operations::Report>),
     ("run", report::<crate::report::Report>),
     ("suite", of::<file::Content>),
+    ("symbolic", report::<symbolic::Report>),
     ("test", report::<outcome::Report>),
+    ("written", report::<written::Report>),
 ];
 
 fn report<T: JsonSchema>() -> Schema {

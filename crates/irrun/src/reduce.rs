@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::print;
 use crate::surgery::declare::shape_text;
+use crate::surgery::written::Report;
 use crate::surgery::{self, induced};
 use crate::text::plural;
 use anyhow::{Context, anyhow};
@@ -37,6 +38,9 @@ pub struct ReduceArgs {
     /// Stop after so many runs of the command.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub tries: usize,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Reduces a model.
@@ -60,14 +64,15 @@ pub fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
     let mut smallest = layers(&graph, &mut test);
     shapes(&mut smallest, &mut test);
     surgery::write(&smallest, &model, &args.output)?;
-    print::note(format_args!(
+    let text = format!(
         "{}: {} of {} after {}; the command still ends with {}",
         args.output.display(),
         plural(smallest.layers().len(), "layer"),
         graph.layers().len(),
         plural(test.tries, "try").replace("trys", "tries"),
         test.code,
-    ));
+    );
+    Report::new(&args.output, &smallest, &graph).after(test.tries).tell(args.json, &text)?;
     Ok(Exit::Good)
 }
 

@@ -11,9 +11,9 @@ use crate::look::steps::usual;
 use crate::media::picture::PictureArgs;
 use crate::npy;
 use crate::out;
-use crate::print;
 use crate::random::{self, RandomArgs};
 use crate::run;
+use crate::surgery::written::Report as Written;
 use crate::surgery::{self, induced};
 use crate::text::plural;
 use crate::version;
@@ -59,6 +59,9 @@ pub struct ReproArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl ReproArgs {
@@ -109,12 +112,13 @@ pub fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
         .or_exit(Exit::Input)?;
     surgery::write(&part, &model, &args.output.join("model.xml"))?;
     report.write(&args.output).or_exit(Exit::Input)?;
-    print::note(format_args!(
+    let text = format!(
         "{}: {} with {}; README.md tells how to run it",
         args.output.display(),
         layer.title(),
         plural(report.inputs.len(), "input"),
-    ));
+    );
+    Written::new(&args.output, &part, &graph).tell(args.json, &text)?;
     Ok(Exit::Good)
 }
 

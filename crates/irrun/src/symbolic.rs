@@ -7,7 +7,39 @@ use crate::text::nearest;
 use anyhow::{Result, bail, ensure};
 use infer::{Dim, Facts, Inputs, PartialShape};
 use ir::{Graph, OutputRef, Severity};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
+
+/// What `irrun check --symbolic --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// The layers that are listed.
+    pub layers: Vec<LayerReport>,
+    /// With how many choices of sizes the shapes were tested.
+    pub tested: usize,
+}
+
+/// A layer with its shapes as expressions.
+#[derive(Serialize, JsonSchema)]
+pub struct LayerReport {
+    /// Its id.
+    pub layer: u64,
+    /// Its type and opset.
+    #[serde(rename = "type")]
+    pub op_type: String,
+    /// Its name.
+    pub name: String,
+    /// Type and shape of each output, such as `f32[N,4·M]`.
+    pub outputs: Vec<String>,
+}
+
+impl LayerReport {
+    /// A row of the table.
+    pub fn row(self) -> Vec<String> {
+        vec![self.layer.to_string(), self.op_type, self.name, self.outputs.join("  ")]
+    }
+}
 
 /// Sizes that are tried for a name, the first that work as the base.
 const BASES: [i64; 9] = [224, 128, 64, 32, 16, 8, 4, 2, 1];

@@ -130,6 +130,39 @@ fn reports_are_of_their_schema() {
     fits("check", &out("check model.xml --shape [7,3] --json".to_owned()));
 }
 
+/// Commands that write a file say with `--json` what they have written, and `explain` what it has found.
+#[test]
+fn reports_of_what_was_written() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let room = Room::new();
+    let block = format!("{root}/models/swin_block");
+    let reshape = format!("{root}/fixtures/reshape_by_shape_of/model.xml");
+    let norm = "__module.norm1/aten::layer_norm/MVN";
+    for args in [
+        format!("extract {block} --to {norm} -o part.xml --json"),
+        format!("edit {block} --rename x=image -o edited.xml --json"),
+        format!("reduce {reshape} --test false{{}} -o small.xml --json"),
+        format!("repro {block} --layer {norm} -i {block}/input_0.npy -o report --json"),
+    ] {
+        let outcome = room.irrun(&args);
+        assert_eq!(outcome.code, 0, "{args}: {}", outcome.report());
+        fits("written", &outcome.stdout);
+    }
+    let part: Value = serde_json::from_str(&room.irrun("inspect part.xml --json").stdout).unwrap();
+    assert_eq!(part["layers"], 4, "{part}");
+    let out = |args: String| room.irrun(&args).good();
+    fits("graph", &out(format!("graph {block} -o x.svg --json")));
+    fits("explain", &out("explain IR0502 --json".to_owned()));
+    let why = out(format!("explain {reshape} out1 --shape in0[2,6,4] --json"));
+    fits("explain", &why);
+    let why: Value = serde_json::from_str(&why).unwrap();
+    let steps = why["steps"].as_array().unwrap();
+    assert!(steps.iter().any(|s| s["number"] == "dim 1" && s["value"] == 12), "{why}");
+    let symbolic = out(format!("check {reshape} --symbolic --shape in0[N,M,4] --json"));
+    fits("symbolic", &symbolic);
+    assert!(symbolic.contains(r#""outputs":["f32[N,4·M]"]"#), "{symbolic}");
+}
+
 /// A program that asks for JSON gets JSON, whatever happens, and the exit code it would get anyway.
 #[test]
 fn failures_are_json_too() {
@@ -145,6 +178,14 @@ fn failures_are_json_too() {
         ("ops Nothing --json", 2),
         ("model.xml --json -i 0=model.bin", 4),
         ("chekc model.xml --json", 2),
+        ("extract nowhere.xml --to y -o part.xml --json", 3),
+        ("edit nowhere.xml --rename a=b -o part.xml --json", 3),
+        ("repro nowhere.xml --layer y -o report --json", 3),
+        ("reduce model.xml --test true -o part.xml --json", 2),
+        ("graph nowhere.xml -o x.svg --json", 3),
+        ("explain IR9999 --json", 2),
+        ("diff a.npy b.npy --json", 4),
+        ("check model.xml --symbolic --shape q[N] --json", 2),
     ] {
         let outcome = room.irrun(args);
         assert_eq!(outcome.code, code, "{args}: {}", outcome.report());

@@ -49,9 +49,10 @@ pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
 pub fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let read = read_differences(file).with_context(|| file.display().to_string());
     let scale = "difference of a layer from the reference: from none to as large as its values";
-    match color(picture, &read.or_exit(Exit::Input)?, RelativeError::heat) {
-        true => Ok(scale.to_owned()),
-        false => Err(of_another(file)),
+    if color(picture, &read.or_exit(Exit::Input)?, RelativeError::heat) {
+        Ok(scale.to_owned())
+    } else {
+        Err(of_another(file))
     }
 }
 
@@ -70,9 +71,10 @@ impl RelativeError {
     fn heat(&self) -> (f64, String) {
         let heat = (1.0 - self.relative.log10() / ROUNDING).clamp(0.0, 1.0);
         let verdict = if self.ok { "agrees" } else { "differs" };
-        let text = match self.relative.is_finite() {
-            true => format!("{verdict}: {:.1e} of the largest value", self.relative),
-            false => format!("{verdict}: values that cannot be compared"),
+        let text = if self.relative.is_finite() {
+            format!("{verdict}: {:.1e} of the largest value", self.relative)
+        } else {
+            format!("{verdict}: values that cannot be compared")
         };
         (heat, text)
     }

@@ -19,11 +19,13 @@ use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::text::{Glob, nearest};
-use crate::{out, print};
+use crate::{json, out, print};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use ir::{Graph, Layer};
 use picture::{Node, Picture, Role, Selection};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -72,10 +74,25 @@ pub struct GraphArgs {
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
     pub shape: Vec<String>,
+    /// Print one JSON object, and the drawing to --output.
+    #[arg(long, requires = "output")]
+    pub json: bool,
+}
+
+/// What `irrun graph --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// Where the drawing is.
+    file: String,
+    /// `html`, `svg`, `dot` or `mermaid`.
+    format: Format,
+    /// Boxes of layers, those of shape arithmetic and constants that are hidden among them.
+    layers: usize,
 }
 
 /// What is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// A page to look around in.
     Html,
@@ -161,6 +178,10 @@ fn finish(mut picture: Picture, format: Format, args: &GraphArgs) -> Result<Exit
             out::write_whole(path, write).or_exit(Exit::Input)?;
         }
         None => print::text(text)?,
+    }
+    if let Some(path) = args.output.as_ref().filter(|_| args.json) {
+        let (file, layers) = (path.display().to_string(), picture.nodes.len());
+        json::print(&Report { file, format, layers })?;
     }
     Ok(Exit::Good)
 }

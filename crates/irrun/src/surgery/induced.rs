@@ -90,9 +90,10 @@ impl<'a> Cut<'a> {
         let Some(layer) = self.graph.layers().get(position) else { return };
         let sources: Vec<OutputRef> = self.graph.inputs_of(position).to_vec();
         for (input, source) in layer.inputs.iter().zip(sources) {
-            let from = match self.inside.contains(&source.layer) {
-                true => self.end(source),
-                false => Some((self.parameter(source), 0)),
+            let from = if self.inside.contains(&source.layer) {
+                self.end(source)
+            } else {
+                Some((self.parameter(source), 0))
             };
             if let Some((from_layer, from_port)) = from {
                 let (to_layer, to_port) = (layer.id, input.id);

@@ -4,6 +4,7 @@ pub mod compress;
 pub mod declare;
 pub mod induced;
 pub mod pack;
+pub mod written;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::out;

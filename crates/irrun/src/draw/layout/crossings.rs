@@ -56,10 +56,7 @@ fn sweep_once(layered: &mut Layered, down: bool, later: bool) {
         let mean = |v: usize| {
             let list = &neighbours[v];
             let sum: usize = list.iter().map(|&u| places[u]).sum();
-            match list.is_empty() {
-                true => places[v] as f64,
-                false => sum as f64 / list.len() as f64,
-            }
+            if list.is_empty() { places[v] as f64 } else { sum as f64 / list.len() as f64 }
         };
         let mut keyed: Vec<(f64, usize)> =
             layered.ranks[rank].iter().map(|&v| (mean(v), v)).collect();

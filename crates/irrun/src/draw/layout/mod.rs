@@ -111,9 +111,10 @@ impl Layered {
         };
         let longest = longest_with_lanes(edges, ranks);
         for &(from, to) in edges {
-            let chain = match ranks[to] - ranks[from] <= longest && from != to {
-                true => layered.chain(from, to),
-                false => Vec::new(),
+            let chain = if ranks[to] - ranks[from] <= longest && from != to {
+                layered.chain(from, to)
+            } else {
+                Vec::new()
             };
             layered.chains.push(chain);
         }
