@@ -1,5 +1,6 @@
 //! What the documents show is what the binary takes and prints.
 
+use clap::CommandFactory;
 use irrun::usage;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -128,5 +129,48 @@ fn pictures_show_what_commands_print() {
         }
         let there = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(there == picture, "{file} is out of date: make picture");
+    }
+}
+
+/// What a command is in a line, and its page: its help, and the schema of what it prints for programs.
+fn page_of(command: &mut clap::Command) -> String {
+    let name = command.get_name().to_owned();
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let mut page = format!("# irrun {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+    let of_models = ["extract", "edit", "reduce", "repro"].contains(&&*name);
+    let schema = if of_models { "written" } else { &*name };
+    if root().join(format!("docs/schema/{schema}.json")).exists() {
+        let link = format!("[an object of this schema](../schema/{schema}.json)");
+        page += &format!("\nWith `--json` it prints {link}.\n");
+    }
+    page
+}
+
+/// A page for each command below `docs/commands`, made of its help; `IRRUN_UPDATE=1` writes them anew.
+#[test]
+fn pages_of_commands_are_their_help() {
+    let mut irrun = irrun::args::Cli::command();
+    irrun.build();
+    let names: Vec<String> =
+        irrun.get_subcommands().map(|c| c.get_name().to_owned()).filter(|n| n != "help").collect();
+    let mut list = "# Commands\n\nEach page is what `--help` prints.\n\n".to_owned();
+    let mut pages = Vec::new();
+    for name in &names {
+        let command = irrun.find_subcommand_mut(name).expect("a command");
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        list += &format!("- [irrun {name}]({name}.md): {about}\n");
+        pages.push((format!("{name}.md"), page_of(command)));
+    }
+    pages.push(("README.md".to_owned(), list));
+    let dir = root().join("docs/commands");
+    for (name, page) in pages {
+        let path = dir.join(name);
+        if std::env::var_os("IRRUN_UPDATE").is_some() {
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(&path, &page).unwrap();
+        }
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == page, "{} is out of date: IRRUN_UPDATE=1", path.display());
     }
 }
