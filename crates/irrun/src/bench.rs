@@ -201,12 +201,18 @@ fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
     let made = each.map(|((port, element_type), shape)| {
         let sizes = shape.sizes().ok_or_else(|| {
             let name = port.shown();
-            usage(&format!("input \"{name}\" has the shape {shape}; fix it with --shape, or give a file with --input"))
+            usage(&format!(
+                "input \"{name}\" has the shape {shape}; fix it with --shape, or give a file with \
+                 --input"
+            ))
         })?;
         let full = || format!("no memory for input \"{}\" of shape {shape}", port.shown());
         let values = made_up(&sizes).ok_or_else(|| usage(&full()))?;
         runtime::convert(&values, *element_type).map_err(|_| {
-            usage(&format!("give a file with --input for input \"{}\" of type {element_type}", port.shown()))
+            usage(&format!(
+                "give a file with --input for input \"{}\" of type {element_type}",
+                port.shown()
+            ))
         })
     });
     made.collect()

@@ -67,8 +67,8 @@ fn volume(fact: &Fact) -> Option<u64> {
     u64::try_from(fact.shape.volume().value()?).ok()
 }
 
-/// For each output of a graph, the terms that are added up on the longest way to it from an input: a
-/// rounding each. Layers whose shapes are open count as one.
+/// For each output of a graph, the terms that are added up on the longest way to it from an input:
+/// a rounding each. Layers whose shapes are open count as one.
 pub fn longest_sums(graph: &Graph, facts: &Facts) -> Vec<u64> {
     let mut sums = vec![0u64; graph.layers().len()];
     for &position in graph.order() {

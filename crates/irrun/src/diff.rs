@@ -90,9 +90,10 @@ pub fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
     let ok = complete && arrays.iter().all(|c| c.ok);
     let Pairs { only_a, only_b, .. } = pairs;
     let report = Report { ok, only_a, only_b, arrays };
-    match args.json {
-        true => json::print(&report)?,
-        false => print::text(text(&report, args))?,
+    if args.json {
+        json::print(&report)?
+    } else {
+        print::text(text(&report, args))?
     }
     Ok(if ok { Exit::Good } else { Exit::Failed })
 }

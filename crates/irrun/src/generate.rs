@@ -45,8 +45,9 @@ pub struct GenerateArgs {
     /// and faster where the machine can multiply it.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub precision: Precision,
-    /// What rows are rounded to before they are multiplied by weights of 8 or 4 bits; int8 is faster,
-    /// and wrong by up to 1/254 of the largest of each 32 values. OpenVINO does it by default.
+    /// What rows are rounded to before they are multiplied by weights of 8 or 4 bits; int8 is
+    /// faster, and wrong by up to 1/254 of the largest of each 32 values. OpenVINO does it by
+    /// default.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub activations: Activations,
     /// Threads; the tokens do not depend on it.

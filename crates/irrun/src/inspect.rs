@@ -25,9 +25,10 @@ pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);
-    match args.json {
-        true => json::print(&report.report())?,
-        false => print::text(report.text())?,
+    if args.json {
+        json::print(&report.report())?
+    } else {
+        print::text(report.text())?
     }
     Ok(Exit::Good)
 }
@@ -392,9 +393,10 @@ impl<'a> Inspection<'a> {
         let ports = |title: &str, ports: &[Interface]| {
             let row = |(i, each): (usize, &Interface)| {
                 let port = &each.port;
-                let names: Vec<&str> = match port.names.is_empty() {
-                    true => vec![&port.friendly],
-                    false => port.names.iter().map(String::as_str).collect(),
+                let names: Vec<&str> = if port.names.is_empty() {
+                    vec![&port.friendly]
+                } else {
+                    port.names.iter().map(String::as_str).collect()
                 };
                 row([title, &i.to_string(), &names.join(", "), &each.text()])
             };

@@ -32,9 +32,10 @@ fn above_bar<T>(print: impl FnOnce() -> T) -> T {
 /// When it cannot be written, as on a full disk.
 pub fn text(text: impl Display) -> Result<(), Failure> {
     let text = text.to_string();
-    match has_color(io::stdout().is_terminal()) {
-        true => raw(colored(&lines(&text))),
-        false => raw(lines(&text)),
+    if has_color(io::stdout().is_terminal()) {
+        raw(colored(&lines(&text)))
+    } else {
+        raw(lines(&text))
     }
 }
 
@@ -71,9 +72,10 @@ pub fn line(line: impl Display) -> Result<(), Failure> {
 /// As [`text()`].
 pub fn piece(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    let shown = match out.is_terminal() {
-        true => escaped(text, |c| matches!(c, '\n' | '\t')),
-        false => Cow::Borrowed(text),
+    let shown = if out.is_terminal() {
+        escaped(text, |c| matches!(c, '\n' | '\t'))
+    } else {
+        Cow::Borrowed(text)
     };
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -85,9 +87,12 @@ pub fn piece(text: &str) -> Result<bool, Failure> {
 /// Tells something on standard error, if anybody listens.
 pub fn note(line: impl Display) {
     let line = line.to_string();
-    let _ = above_bar(|| match has_color(io::stderr().is_terminal()) {
-        true => writeln!(io::stderr(), "{}", colored(&lines(&line))),
-        false => writeln!(io::stderr(), "{}", lines(&line)),
+    let _ = above_bar(|| {
+        if has_color(io::stderr().is_terminal()) {
+            writeln!(io::stderr(), "{}", colored(&lines(&line)))
+        } else {
+            writeln!(io::stderr(), "{}", lines(&line))
+        }
     });
 }
 

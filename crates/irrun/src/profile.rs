@@ -44,8 +44,8 @@ pub fn report(steps: &[StepTime], runs: u32) -> Vec<LayerTime> {
     steps.iter().map(layer).collect()
 }
 
-/// Time in one of some runs, per operation type and kernel, then per layer, the longest first; nothing
-/// without steps.
+/// Time in one of some runs, per operation type and kernel, then per layer, the longest first;
+/// nothing without steps.
 pub fn text(steps: &[StepTime], runs: u32) -> String {
     if steps.is_empty() {
         return String::new();

@@ -39,9 +39,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let look = Look::new(&args.look, &args.expect.tolerance, &job.graph)?;
     let inputs = job.inputs()?;
     let mut session = ManuallyDrop::new(job.session(&inputs, threads)?);
-    let (outputs, look) = match args.look.is_empty() {
-        true => (session.run(&inputs), look),
-        false => session.run_observed(&inputs, look),
+    let (outputs, look) = if args.look.is_empty() {
+        (session.run(&inputs), look)
+    } else {
+        session.run_observed(&inputs, look)
     };
     let outputs = outputs.or_exit(Exit::Running)?;
     let written = job.write(&outputs, look)?;
@@ -49,10 +50,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let compared = expected.compare(&outputs, &job.ports, &args.expect, &sums)?;
     let variables = job.variables(&session)?;
     let results = Results { outputs, written, compared, variables, profile: session.profile() };
-    match args.common.json {
-        true => job.print_json(results),
-        false => job.print_text(&results),
-    }
+    if args.common.json { job.print_json(results) } else { job.print_text(&results) }
 }
 
 /// A model that is run once, and what the flags say about it.
@@ -98,10 +96,7 @@ impl Results {
     /// Whether what is compared agrees.
     fn exit(&self) -> Exit {
         let agrees = self.written.steps.as_ref().is_none_or(|found| found.first.is_none());
-        match agrees && self.compared.iter().all(|c| c.ok) {
-            true => Exit::Good,
-            false => Exit::Failed,
-        }
+        if agrees && self.compared.iter().all(|c| c.ok) { Exit::Good } else { Exit::Failed }
     }
 }
 
@@ -208,9 +203,10 @@ impl<'a> Job<'a> {
 
     /// The variables after the run, where they are printed or saved.
     fn variables(&self, session: &Session) -> Result<Vec<(String, Tensor)>, Failure> {
-        let variables = match self.args.save_state.is_some() || self.args.common.json {
-            true => session.variables().or_exit(Exit::Running)?,
-            false => Vec::new(),
+        let variables = if self.args.save_state.is_some() || self.args.common.json {
+            session.variables().or_exit(Exit::Running)?
+        } else {
+            Vec::new()
         };
         if let Some(path) = &self.args.save_state {
             state::save(path, &variables)?;

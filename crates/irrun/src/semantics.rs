@@ -1,5 +1,6 @@
-//! `irrun check --semantics openvino-cpu`: where OpenVINO's CPU plugin is known to give something else
-//! than the specification says, so that a difference has a name. `docs/numerics.md` has all of it.
+//! `irrun check --semantics openvino-cpu`: where OpenVINO's CPU plugin is known to give something
+//! else than the specification says, so that a difference has a name. `docs/numerics.md` has all of
+//! it.
 
 use clap::ValueEnum;
 use infer::Facts;
@@ -100,8 +101,8 @@ fn is_moved(layer: &Layer) -> bool {
     )
 }
 
-/// What the CPU plugin may do otherwise in a model. Values decide whether it shows; layers of bodies
-/// are not looked at.
+/// What the CPU plugin may do otherwise in a model. Values decide whether it shows; layers of
+/// bodies are not looked at.
 pub fn deviations(graph: &Graph, facts: &Facts) -> Vec<Deviation> {
     let of_rule = |rule: &Rule| {
         let meets = |&position: &usize| {

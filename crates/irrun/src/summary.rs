@@ -58,9 +58,10 @@ impl Statistics {
 pub fn short(v: &f64) -> String {
     let text = format!("{v:.5}");
     let plain = text.contains('.') && v.abs() < 1e6 && (v.abs() >= 1e-3 || *v == 0.0);
-    match plain || v.fract() == 0.0 {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => format!("{v:.4e}"),
+    if plain || v.fract() == 0.0 {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        format!("{v:.4e}")
     }
 }
 

@@ -216,8 +216,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     candidates.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
-/// Text with its control characters, but those that are to stay, as Rust writes them: `\u{1b}`. Names
-/// in a model may hold escape sequences, which a terminal would obey.
+/// Text with its control characters, but those that are to stay, as Rust writes them: `\u{1b}`.
+/// Names in a model may hold escape sequences, which a terminal would obey.
 pub fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && !stays(c);
     if !text.contains(obeyed) {

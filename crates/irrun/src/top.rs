@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 /// The flags.
 #[derive(Debug, Default, Args)]
 pub struct TopArgs {
-    /// Print the K largest values of each output with their indices, in each row along its last axis,
-    /// in place of the summary.
+    /// Print the K largest values of each output with their indices, in each row along its last
+    /// axis, in place of the summary.
     #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true)]
     pub top: Option<usize>,
-    /// What the indices of --top and --draw stand for: a text with a line for each, the first for 0.
-    /// Without it, the labels in the model's rt_info, if there are any.
+    /// What the indices of --top and --draw stand for: a text with a line for each, the first for
+    /// 0. Without it, the labels in the model's rt_info, if there are any.
     #[arg(long, value_name = "FILE.txt")]
     pub labels: Option<PathBuf>,
 }
@@ -110,16 +110,18 @@ impl Top {
         found.into_iter().map(row).collect()
     }
 
-    /// A table of the largest values of outputs, and the summary of those whose rows have one value.
+    /// A table of the largest values of outputs, and the summary of those whose rows have one
+    /// value.
     pub fn text<'t>(&self, outputs: impl Iterator<Item = (usize, &'t str, &'t Tensor)>) -> String {
         let mut lines = Vec::new();
         let mut others = Vec::new();
         for (i, name, tensor) in outputs {
             let found = self.ranked(tensor);
             self.compare_count(name, tensor);
-            match found.is_empty() {
-                true => others.push((i, name, tensor)),
-                false => lines.extend(self.lines((i, name), found)),
+            if found.is_empty() {
+                others.push((i, name, tensor))
+            } else {
+                lines.extend(self.lines((i, name), found))
             }
         }
         let mut text = String::new();

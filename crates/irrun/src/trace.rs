@@ -1,7 +1,7 @@
 //! `irrun bench --trace`: when each layer ran, as Trace Events of Chrome.
 //!
-//! The form is that of "Trace Event Format", which `ui.perfetto.dev`, `chrome://tracing` and speedscope
-//! read: complete events (`ph` X) with microseconds, nested by their times.
+//! The form is that of "Trace Event Format", which `ui.perfetto.dev`, `chrome://tracing` and
+//! speedscope read: complete events (`ph` X) with microseconds, nested by their times.
 
 use crate::out;
 use anyhow::Result;

@@ -189,8 +189,8 @@ fn read_one(
     Ok(vec![(port, tensor.or_exit(Exit::Input)?)])
 }
 
-/// Reads what holds one array: an `.npy`, a picture or a sound. What comes from a pipe tells itself what it
-/// is, and a file does by its name.
+/// Reads what holds one array: an `.npy`, a picture or a sound. What comes from a pipe tells itself
+/// what it is, and a file does by its name.
 fn read_array(
     file: &Path,
     stream: Option<Vec<u8>>,

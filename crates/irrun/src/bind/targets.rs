@@ -91,16 +91,14 @@ fn told_apart(names: impl Iterator<Item = (String, bool)>) -> Vec<String> {
     let names: Vec<(String, bool)> = names.collect();
     let mut times = HashMap::new();
     names.iter().for_each(|(name, _)| *times.entry(name).or_insert(0) += 1);
-    let numbered = |(i, (name, says_little)): (usize, &(String, bool))| match *says_little
-        || times[name] > 1
-    {
-        true => format!("{i}_{name}"),
-        false => name.clone(),
+    let numbered = |(i, (name, says_little)): (usize, &(String, bool))| {
+        if *says_little || times[name] > 1 { format!("{i}_{name}") } else { name.clone() }
     };
     let apart: Vec<String> = names.iter().enumerate().map(numbered).collect();
-    match apart.iter().collect::<HashSet<_>>().len() == apart.len() {
-        true => apart,
-        false => names.iter().enumerate().map(|(i, (name, _))| format!("{i}_{name}")).collect(),
+    if apart.iter().collect::<HashSet<_>>().len() == apart.len() {
+        apart
+    } else {
+        names.iter().enumerate().map(|(i, (name, _))| format!("{i}_{name}")).collect()
     }
 }
 

@@ -111,9 +111,10 @@ impl Difference {
 
 /// As [`excess`], with the difference of integers beyond 2^53.
 fn excess_of(pair: Pair, tolerance: Tolerance) -> f64 {
-    match pair.abs.is_finite() && pair.abs > 0.0 && pair.a == pair.b {
-        true => pair.abs - (tolerance.atol + tolerance.rtol * pair.b.abs()),
-        false => excess(pair.a, pair.b, tolerance),
+    if pair.abs.is_finite() && pair.abs > 0.0 && pair.a == pair.b {
+        pair.abs - (tolerance.atol + tolerance.rtol * pair.b.abs())
+    } else {
+        excess(pair.a, pair.b, tolerance)
     }
 }
 
@@ -125,10 +126,10 @@ impl<'t> Sides<'t> {
         };
         let types = [a.element_type(), b.element_type()];
         let is_wide = |t: ElementType| t.is_integral() && t.bits() == Some(64);
-        let integers = match types.iter().all(|t| t.is_integral()) && types.into_iter().any(is_wide)
-        {
-            true => Some(as_type(types[0])?),
-            false => None,
+        let integers = if types.iter().all(|t| t.is_integral()) && types.into_iter().any(is_wide) {
+            Some(as_type(types[0])?)
+        } else {
+            None
         };
         let real = types[0] == types[1] && types[0].is_real();
         let bytes = types[0].byte_size().filter(|_| real);
@@ -183,10 +184,7 @@ impl<'t> Sides<'t> {
 
 /// |a − b|; 0 for the same infinity and for two NaNs.
 fn distance(a: f64, b: f64) -> f64 {
-    match a == b || (a.is_nan() && b.is_nan()) {
-        true => 0.0,
-        false => (a - b).abs(),
-    }
+    if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() }
 }
 
 /// The bits of a real number as an integer that orders them: neighbours differ by 1, and both

@@ -84,9 +84,10 @@ fn digits(v: f64, element_type: ElementType) -> String {
 fn three(v: f64) -> String {
     let text = format!("{v:.2e}");
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
-    let digits = match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
+    let digits = if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
     };
     let plain = power.parse::<i32>().is_ok_and(|power| (-3..6).contains(&power));
     match plain.then(|| text.parse::<f64>().ok()).flatten() {

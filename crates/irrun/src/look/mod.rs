@@ -21,8 +21,8 @@ pub struct LookArgs {
     /// with * and ?, or by type as op:MatMul.
     #[arg(long, value_name = "NAME|GLOB|op:TYPE")]
     pub dump: Vec<String>,
-    /// Where the values of --dump go, an array for each output: `LAYER:PORT`, and `LOOP[2]/LAYER:PORT`
-    /// in the third iteration of a body.
+    /// Where the values of --dump go, an array for each output: `LAYER:PORT`, and
+    /// `LOOP[2]/LAYER:PORT` in the third iteration of a body.
     #[arg(long, value_name = "FILE.npz", requires = "dump")]
     pub dump_to: Option<PathBuf>,
     /// Where the values of all layers go but those of constants.

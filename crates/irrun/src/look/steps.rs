@@ -84,8 +84,8 @@ pub struct LayerDifference {
     pub output: String,
     /// Whether it agrees.
     pub ok: bool,
-    /// The largest difference as a part of the largest magnitude that is expected; null where values
-    /// cannot be compared.
+    /// The largest difference as a part of the largest magnitude that is expected; null where
+    /// values cannot be compared.
     pub relative: Option<f64>,
 }
 
@@ -129,9 +129,10 @@ impl Steps {
         let got = value.tensor().map_err(|e| e.to_string())?;
         let expected = self.reference.read(index, got.element_type());
         let expected = expected.map_err(|e| format!("{e:#}"))?;
-        let tolerance = match self.tolerance.is_empty() {
-            true => usual(&expected),
-            false => self.tolerance.of(|name| name == path || name == value.layer.name),
+        let tolerance = if self.tolerance.is_empty() {
+            usual(&expected)
+        } else {
+            self.tolerance.of(|name| name == path || name == value.layer.name)
         };
         let step = Step {
             comparison: Comparison::of(&path, &got, &expected, tolerance, WORST),

@@ -78,9 +78,10 @@ impl PerChannel {
     /// # Errors
     /// When there is none, or one is not finite.
     pub fn of_numbers(numbers: Vec<f32>) -> Result<PerChannel, String> {
-        match !numbers.is_empty() && numbers.iter().all(|number| number.is_finite()) {
-            true => Ok(PerChannel(numbers)),
-            false => Err(WANTED.to_owned()),
+        if !numbers.is_empty() && numbers.iter().all(|number| number.is_finite()) {
+            Ok(PerChannel(numbers))
+        } else {
+            Err(WANTED.to_owned())
         }
     }
 
@@ -98,10 +99,7 @@ impl PerChannel {
     /// # Errors
     /// When there is one.
     pub fn without_zero(self) -> Result<PerChannel, String> {
-        match self.0.contains(&0.0) {
-            true => Err("0 divides nothing".to_owned()),
-            false => Ok(self),
-        }
+        if self.0.contains(&0.0) { Err("0 divides nothing".to_owned()) } else { Ok(self) }
     }
 
     fn of(&self, channel: usize) -> Option<f32> {
@@ -218,9 +216,10 @@ fn resized(picture: DynamicImage, axes: &Axes, shape: &PartialShape) -> Result<D
     let bytes = most.saturating_mul(20);
     let fits = bytes <= runtime::memory_left() && has_memory(bytes);
     ensure!(fits, "there is no memory for a picture of {width}x{height} pixels");
-    Ok(match (width, height) == (picture.width(), picture.height()) {
-        true => picture,
-        false => picture.resize_exact(width, height, FilterType::Triangle),
+    Ok(if (width, height) == (picture.width(), picture.height()) {
+        picture
+    } else {
+        picture.resize_exact(width, height, FilterType::Triangle)
     })
 }
 
