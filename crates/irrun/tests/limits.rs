@@ -175,20 +175,20 @@ fn models_of_a_suite_share_the_memory_there_is() {
         let (path, shape) = ("path = \"sum.xml\"", format!("shape = [\"x[{rows},1024,1024]\"]"));
         format!("[[model]]\nname = \"m{i}\"\n{path}\nseed = {i}\n{shape}\n")
     };
-    let many: String = (0..24).map(|i| model(i, 4)).collect();
+    let many: String = (0..12).map(|i| model(i, 4)).collect();
     let head = "digests = \"m.digests\"\n";
     room.write("irrun.toml", format!("{head}{many}").as_bytes());
     let update = "test irrun.toml --update --threads 8 --max-memory 120M";
     let outcome = room.irrun(update);
     assert_eq!(outcome.code, 0, "{}", outcome.report());
-    assert!(outcome.stdout.contains("24 updated"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("12 updated"), "{}", outcome.stdout);
     let same = room.irrun("test irrun.toml --threads 8 --max-memory 120M").good();
-    assert!(same.contains("24 passed, 0 failed"), "{same}");
-    let large = model(24, 100);
+    assert!(same.contains("12 passed, 0 failed"), "{same}");
+    let large = model(12, 100);
     room.write("irrun.toml", format!("{head}{many}{large}").as_bytes());
     let outcome = room.irrun("test irrun.toml --threads 8 --max-memory 120M");
     assert_eq!(outcome.code, 1, "{}", outcome.report());
     let said = &outcome.stdout;
-    assert!(said.contains("24 passed, 1 failed"), "{said}");
-    assert!(said.contains("FAILED irrun.toml/m24: ") && said.contains("memory limit"), "{said}");
+    assert!(said.contains("12 passed, 1 failed"), "{said}");
+    assert!(said.contains("FAILED irrun.toml/m12: ") && said.contains("memory limit"), "{said}");
 }
