@@ -40,6 +40,47 @@ pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
     [lanes[0]; LANES]
 }
 
+/// Elements of a row from which on its sum is made of parts, so that errors do not grow with its length.
+pub(crate) const LONG: usize = 8 << 10;
+
+/// Elements of a part.
+pub(crate) const PART: usize = 16 * LANES;
+
+/// Sums of parts, which are added in pairs, and then those sums in pairs, and so on.
+pub(crate) struct Pairs<W> {
+    /// At each level the sum of twice as many parts as below, where there is one.
+    levels: [W; usize::BITS as usize],
+    /// The parts so far.
+    count: usize,
+}
+
+impl<W: Copy> Pairs<W> {
+    /// Of nothing; `start` adds nothing.
+    #[inline(always)]
+    pub(crate) fn new(start: W) -> Pairs<W> {
+        Pairs { levels: [start; usize::BITS as usize], count: 0 }
+    }
+
+    /// One more part.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, mut sum: W, meet: impl Fn(W, W) -> W) {
+        let full = self.count.trailing_ones() as usize;
+        for level in &self.levels[..full] {
+            sum = meet(*level, sum);
+        }
+        self.levels[full] = sum;
+        self.count += 1;
+    }
+
+    /// The sum of all, those of the most parts first.
+    #[inline(always)]
+    pub(crate) fn sum(&self, start: W, meet: impl Fn(W, W) -> W) -> W {
+        let is_there = |level: &usize| self.count >> level & 1 == 1;
+        let levels = (0..self.levels.len()).rev().filter(is_there);
+        levels.fold(start, |sum, level| meet(sum, self.levels[level]))
+    }
+}
+
 /// Elements that are worth a second thread.
 pub(crate) const GRAIN: usize = 8 << 10;
 
@@ -185,8 +226,10 @@ impl<T: Stored> Block<'_, T> {
         step: impl Fn(T::Wide, T::Wide, usize) -> T::Wide,
         meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        let lanes = self.walk::<false>([start; LANES], |sum, x, i| (step(sum, x, i), x));
-        self.met(lanes, meet)
+        let walk = |block: &mut Block<'_, T>| {
+            block.walk::<false>([start; LANES], |sum, x, i| (step(sum, x, i), x))
+        };
+        self.in_parts(start, walk, meet)
     }
 
     /// As [`Block::fold`] with sums, of what replaces the elements.
@@ -197,11 +240,34 @@ impl<T: Stored> Block<'_, T> {
         f: impl Fn(T::Wide, usize) -> T::Wide,
         add: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        let lanes = self.walk::<true>([start; LANES], |sum, x, i| {
-            let y = f(x, i);
-            (add(sum, y), y)
-        });
-        self.met(lanes, add)
+        let walk = |block: &mut Block<'_, T>| {
+            block.walk::<true>([start; LANES], |sum, x, i| {
+                let y = f(x, i);
+                (add(sum, y), y)
+            })
+        };
+        self.in_parts(start, walk, &add)
+    }
+
+    /// The values of the slices as `walk` finds them: of a long row part by part.
+    #[inline(always)]
+    fn in_parts(
+        &mut self,
+        start: T::Wide,
+        walk: impl Fn(&mut Block<'_, T>) -> Lanes<T::Wide>,
+        meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
+    ) -> Lanes<T::Wide> {
+        if !self.along || self.width <= LONG {
+            let lanes = walk(self);
+            return self.met(lanes, meet);
+        }
+        let mut pairs = Pairs::new(start);
+        for offset in (0..self.width).step_by(PART) {
+            let width = PART.min(self.width - offset);
+            let lanes = walk(&mut self.part(offset, width));
+            pairs.push(met(lanes, &meet)[0], &meet);
+        }
+        [pairs.sum(start, meet); LANES]
     }
 
     /// Replaces every element.
