@@ -59,6 +59,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let shapes = [&args.shape[..], &args.range].concat();
     let shapes = symbolic::substituted(&shapes, &args.set).or_exit(Exit::Usage)?;
     let declared = Declared::new(&graph, &shapes)?;
+    // First of all, as a run begins: what else is done takes memory too.
+    let needed = args.memory.then(|| memory::needed(&graph, &declared.given()));
     let Analysis { facts, findings } =
         infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
     let facts = ManuallyDrop::new(facts);
@@ -83,8 +85,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
         surgery::write(&fixed, &model, path)?;
     }
-    let is_wanted = args.memory && all.iter().all(|p| p.severity != Severity::Error);
-    let needed = is_wanted.then(|| memory::needed(&graph, &declared.given())).transpose()?;
+    let can_run = all.iter().all(|p| p.severity != Severity::Error);
+    let needed = needed.filter(|_| can_run).transpose()?;
     let is_asked = args.semantics == Semantics::OpenvinoCpu;
     let deviations = is_asked.then(|| semantics::deviations(&graph, &facts));
     if args.json {

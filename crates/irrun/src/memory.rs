@@ -8,10 +8,10 @@ use ir::Graph;
 use runtime::{Options, PlanMemory};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::num::NonZero;
 
 /// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory`
-/// limits. Weights stay in their file. What kernels pack of them, and scratchpads, come on top:
-/// some megabytes with convolutions.
+/// limits. Weights stay in their file.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Needed {
     /// All of it.
@@ -20,6 +20,8 @@ pub struct Needed {
     arena: u64,
     /// The outputs.
     outputs: u64,
+    /// What kernels pack of the weights, and scratchpads of convolutions.
+    kernels: u64,
     /// The model, its plan, and the program.
     process: u64,
     /// Whether there is more whose size is known only while running.
@@ -40,10 +42,12 @@ pub fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
     }
     let options = Options { runs_once: true, limits: limits::of_run(), ..Options::default() };
     let plan = runtime::compile_with(graph, &facts, &options).or_exit(Exit::Model)?;
-    let PlanMemory { arena, outputs, is_open, .. } = plan.memory();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let PlanMemory { arena, outputs, kernels, is_open, .. } = plan.memory(threads);
     // The model and its plan are here as they will be there.
     let process = own_memory().unwrap_or(0);
-    Ok(Needed { bytes: arena + outputs + process, arena, outputs, process, is_open })
+    let bytes = arena + outputs + kernels + process;
+    Ok(Needed { bytes, arena, outputs, kernels, process, is_open })
 }
 
 fn open_input(graph: &Graph, facts: &Facts) -> Option<String> {
@@ -58,13 +62,13 @@ fn open_input(graph: &Graph, facts: &Facts) -> Option<String> {
 
 /// What people read.
 pub fn text(needed: &Needed) -> String {
-    let Needed { bytes, arena, outputs, process, is_open } = *needed;
-    let [bytes, arena, outputs, process] = [bytes, arena, outputs, process].map(mebibytes);
+    let Needed { bytes, arena, outputs, kernels, process, is_open } = *needed;
+    let [bytes, arena, outputs, kernels, process] =
+        [bytes, arena, outputs, kernels, process].map(mebibytes);
     let more = if is_open { ", and values whose size is known only while running" } else { "" };
     format!(
-        "a run needs {bytes} at least: arena {arena}, outputs {outputs}, program with model and plan \
-         {process}{more}; weights stay in their file, and what \
-         kernels pack of them comes on top\n"
+        "a run needs {bytes} at least: arena {arena}, outputs {outputs}, packed weights and scratch \
+         {kernels}, program with model and plan {process}{more}; weights stay in their file\n"
     )
 }
 

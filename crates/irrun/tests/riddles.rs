@@ -152,3 +152,30 @@ fn the_memory_of_a_run_is_known_before() {
     assert_eq!(open.code, 2, "{}", open.report());
     assert!(open.stderr.contains("fix it with --shape 'x[...]'"), "{}", open.stderr);
 }
+
+/// Filters that Winograd's algorithm transforms before their first use are memory of the run: sixteen
+/// elements for each pair of channels.
+#[test]
+fn check_counts_what_kernels_pack() {
+    let room = Room::new();
+    let maps = "<dim>1</dim><dim>256</dim><dim>16</dim><dim>16</dim>";
+    let filters = "<dim>256</dim><dim>256</dim><dim>3</dim><dim>3</dim>";
+    let model = format!(
+        r#"<net name="packed" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1,256,16,16" element_type="f32"/><output><port id="0" precision="FP32">{maps}</port></output></layer>
+<layer id="1" name="f" type="Const" version="opset1"><data element_type="f32" shape="256,256,3,3" offset="0" size="2359296"/><output><port id="0" precision="FP32">{filters}</port></output></layer>
+<layer id="2" name="c" type="Convolution" version="opset1"><data strides="1,1" dilations="1,1" pads_begin="1,1" pads_end="1,1" auto_pad="explicit"/><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32">{maps}</port></output></layer>
+<layer id="3" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges>
+<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/><edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+</edges></net>"#
+    );
+    room.write("model.xml", model.as_bytes());
+    room.write("model.bin", &vec![0; 2_359_296]);
+    let report: Value =
+        serde_json::from_str(&room.irrun("check model.xml --memory --json").good()).unwrap();
+    let packed = report["memory"]["kernels"].as_u64().unwrap();
+    let transformed = 16 * 256 * 256 * 4;
+    assert!((transformed..2 * transformed).contains(&packed), "{report}");
+}

@@ -35,7 +35,7 @@ pub use infer;
 /// The graph of a file.
 pub use ir;
 pub use kernel::lower::{Lower, LowerCx, LowerError, register};
-pub use kernel::{Kernel, Movement, Reuse, RunCx, View};
+pub use kernel::{Kernel, KernelMemory, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
@@ -62,7 +62,7 @@ mod prelude {
     #![allow(unused_imports)]
     pub(crate) use crate::error::KernelError;
     pub(crate) use crate::kernel::lower::{Lower, LowerCx, LowerError};
-    pub(crate) use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
+    pub(crate) use crate::kernel::{Kernel, KernelMemory, Movement, Reuse, RunCx, View};
     pub(crate) use crate::tensor::{Sizes, Tensor};
     pub(crate) use infer::RuleError;
     pub(crate) use ir::ElementType;

@@ -19,7 +19,7 @@ const LASTING: usize = LARGE_PAGE / 4;
 /// Asks the system for large pages where `bytes` bytes begin, which have not been touched yet: the
 /// first touch of small ones takes longer than most kernels do with the memory.
 fn prefer_large_pages(start: *mut u8, bytes: usize) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         /// Bytes of the smallest page.
         const PAGE: usize = 4096;
@@ -28,7 +28,7 @@ fn prefer_large_pages(start: *mut u8, bytes: usize) {
         // SAFETY: the advice changes no contents; a refusal changes nothing at all.
         unsafe { libc::madvise(start.wrapping_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     let _ = (start, bytes);
 }
 

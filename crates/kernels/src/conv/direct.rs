@@ -86,7 +86,10 @@ impl Convolution {
                 let own = &values[group * taps * inputs * outputs..];
                 Rhs::Unpacked(UnalignedF32::of(own), Layout::Kernel { taps })
             }
-            Filters::Depthwise(_) | Filters::SmallIc(_) | Filters::Winograd(_) => {
+            Filters::Depthwise(_)
+            | Filters::Skipping(_)
+            | Filters::SmallIc(_)
+            | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")
             }
         }

@@ -27,7 +27,7 @@ impl Convolution {
 
     /// The depthwise convolution that computes one with a few filters for each input channel: its
     /// input repeats each channel once for each filter. Products would have just a few columns.
-    fn repeated(&self) -> Option<Convolution> {
+    pub(super) fn repeated(&self) -> Option<Convolution> {
         let (inputs, outputs) = self.group();
         let has_few = self.groups > 1 && inputs == 1 && (2..=MAX_REPEATS).contains(&outputs);
         has_few.then(|| Convolution { inputs: self.outputs, groups: self.outputs, ..self.clone() })
@@ -54,13 +54,20 @@ impl Convolution {
         winograd::suits(self)
     }
 
+    /// All that decides how filters are packed, besides their sizes.
+    pub fn filters_form(&self) -> String {
+        let windows = self.axes.map(|w| (w.taps, w.stride, w.dilation));
+        let kind = (self.is_winograd(), small_ic(self).is_some(), self.is_padded());
+        format!("{} {windows:?} {kind:?}", self.groups)
+    }
+
     /// Packs filters into an arena. They are given for each output channel, for each input channel of
     /// its group, tap by tap.
     ///
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
-        if self.is_winograd() {
+        if self.is_winograd() && !self.must_skip(filters) {
             Filters::Winograd(winograd::filters(self, to, filters))
         } else {
             self.direct_filters(to, filters)
@@ -82,6 +89,9 @@ impl Convolution {
             depthwise::pack_weights(self, each, filters, packed.elements_mut());
             return Filters::Depthwise(packed);
         }
+        if self.must_skip(filters) {
+            return self.by_taps(to.1, filters);
+        }
         if let Some(small) = small_ic(self) {
             return Filters::SmallIc(small.filters(to, filters));
         }
@@ -91,7 +101,8 @@ impl Convolution {
     /// Filters that are used once: as they are, unless their kernel needs them packed.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_depthwise = self.is_depthwise() || self.repeated().is_some();
-        if is_depthwise || small_ic(self).is_some() || self.is_winograd() {
+        let has_own = is_depthwise || small_ic(self).is_some() || self.is_winograd();
+        if has_own || self.must_skip(filters) {
             self.filters((threads, WeightArena::unpooled()), filters)
         } else {
             Filters::Plain(filters)
@@ -104,7 +115,8 @@ impl Convolution {
     /// A sum adds tap after tap in order, and under each tap the channels. Where it
     /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel after
     /// channel, and for each channel the taps of the line. Winograd's algorithm has an order of its
-    /// own, and is repeated directly where a sum is not finite.
+    /// own, and is repeated directly where a sum is not finite. What lies outside the input adds nothing,
+    /// whatever the filters hold.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for, or the input's layout is not one that
@@ -224,6 +236,10 @@ impl Convolution {
         output: Target<'_>,
     ) {
         match (small_ic(self), filters) {
+            (_, Filters::Skipping(filters)) => {
+                let operands = (input, filters.elements());
+                self.skip_padding(threads, operands, post_ops, output);
+            }
             (Some(small), Filters::SmallIc(filters)) => {
                 small.run((threads, scratch), (input, filters), post_ops, output);
             }

@@ -94,7 +94,7 @@ pub fn plain<T: Stored>(
 
 impl Definition {
     /// Calls `f(tap, position)` for the taps of an output that lie within the input.
-    fn taps(&self, output: usize, mut f: impl FnMut(usize, usize)) {
+    pub(super) fn taps(&self, output: usize, mut f: impl FnMut(usize, usize)) {
         let [depth, height, width] = &self.conv.axes;
         let (x, rest) = (output % width.output, output / width.output);
         let (y, z) = (rest % height.output, rest / height.output);

@@ -1,3 +1,4 @@
+mod padding;
 mod rounded;
 
 use super::*;
@@ -49,7 +50,7 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
                             let pixel = ((b * d.input + z) * h.input + y) * w.input + x;
                             input[pixel * conv.inputs + o / co * ci + c]
                         }
-                        _ => 0.0,
+                        _ => continue,
                     };
                     sum = value.mul_add(weight, sum);
                 }

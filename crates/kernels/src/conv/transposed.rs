@@ -96,6 +96,20 @@ impl Transposed {
         taken
     }
 
+    /// Bytes of the filters as they are packed, and of scratch memory of a run on so many threads.
+    pub fn memory(&self, threads: usize) -> (usize, usize) {
+        let packed = |part: &Part| {
+            let (conv, (inputs, outputs)) = (&part.conv, part.conv.group());
+            conv.taps() * inputs * outputs * conv.groups * size_of::<f32>()
+        };
+        let scratch = |part: &Part| {
+            let rows = part.conv.batch * part.conv.positions() * part.conv.outputs;
+            rows * size_of::<f32>() + part.conv.scratch_bytes(threads)
+        };
+        let scratch = self.parts.iter().map(scratch).max();
+        (self.parts.iter().map(packed).sum(), scratch.unwrap_or(0))
+    }
+
     /// Convolves `input` back into `output`; `post_ops` are applied to each element, the channels as
     /// columns.
     ///

@@ -88,6 +88,12 @@ impl Gemm<'_> {
         Tiles::new(self, 1).room(self)
     }
 
+    /// Bytes of scratch memory of [`Self::run`] on so many threads.
+    pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
+        let room = Tiles::new(self, threads).room(self);
+        room * threads * size_of::<f32>()
+    }
+
     /// Computes one tile of C, and prefetches the B of a later tile.
     fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
         let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();

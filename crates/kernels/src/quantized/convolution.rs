@@ -77,6 +77,21 @@ impl QuantizedConvolution {
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
     }
 
+    /// Bytes of packed filters.
+    pub fn packed_bytes(&self) -> usize {
+        if self.is_winograd {
+            winograd::packed_bytes(&self.conv)
+        } else {
+            PackedFilters::bytes_for(&self.conv)
+        }
+    }
+
+    /// Bytes of scratch memory of a run on so many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let tiles = self.is_winograd.then(|| winograd::scratch_bytes(&self.conv, threads));
+        input::bytes(&self.conv) + tiles.unwrap_or(0)
+    }
+
     /// Operations, those over the padding included.
     pub fn flops(&self) -> u64 {
         self.conv.flops()

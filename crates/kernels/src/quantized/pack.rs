@@ -31,7 +31,7 @@ impl PackedFilters {
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let run = layout.steps * layout.step;
         let panel = run * layout.runs * WIDTH;
-        let mut values = arena.alloc(panel * conv.outputs.div_ceil(WIDTH));
+        let mut values = arena.alloc(PackedFilters::bytes_for(conv));
         // Where the channels under each tap begin, in terms.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * padded_channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
@@ -44,6 +44,12 @@ impl PackedFilters {
             }
         });
         PackedFilters { values, panel, compensation: compensation(conv, params, filters) }
+    }
+
+    /// Bytes of packed filters.
+    pub(super) fn bytes_for(conv: &Convolution) -> usize {
+        let layout = WindowLayout::of(conv);
+        layout.steps * layout.step * layout.runs * WIDTH * conv.outputs.div_ceil(WIDTH)
     }
 
     /// Filters whose panels of `bytes` each have been packed in another way.

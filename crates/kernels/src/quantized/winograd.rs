@@ -47,7 +47,7 @@ pub(super) fn filters(
     assert!(filters.len() >= conv.outputs * k, "there are too few filters");
     let filters = &filters[..conv.outputs * k];
     let bytes = panel * size_of::<u32>();
-    let mut values = arena.alloc(bytes * conv.outputs.div_ceil(WIDTH));
+    let mut values = arena.alloc(packed_bytes(conv));
     threads.par_chunks_mut(values.elements_mut::<u32>(), panel, 1 << 12, |first, panels| {
         let own = filters.chunks(WIDTH * k).skip(first);
         for (panel, filters) in panels.chunks_exact_mut(panel).zip(own) {
@@ -55,6 +55,26 @@ pub(super) fn filters(
         }
     });
     PackedFilters::of_panels(values, bytes, compensation(conv, params, filters))
+}
+
+/// Bytes of packed filters.
+pub(super) fn packed_bytes(conv: &Convolution) -> usize {
+    panel_pairs(conv) * size_of::<u32>() * conv.outputs.div_ceil(WIDTH)
+}
+
+/// Elements of a transformed tile and of its sums, and tiles that a thread works on at a time.
+fn room(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
+    let tiles = conv.batch * tiles(conv);
+    let (each, sums) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
+    let most = (WINOGRAD_CACHE / (each * size_of::<i16>())).max(WINOGRAD_MIN_TILES);
+    let parts = tiles.div_ceil(most).next_multiple_of(threads);
+    (each, sums, tiles.div_ceil(parts))
+}
+
+/// Bytes of scratch memory on so many threads.
+pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
+    let (each, sums, most) = room(conv, threads);
+    (each * size_of::<i16>() + sums * size_of::<i32>()) * most * threads
 }
 
 /// Pairs of i16 in a panel: those of each element one after the other.
@@ -138,10 +158,7 @@ pub(super) fn run<'a>(
 ) {
     let work = Work { conv, image, filters };
     let tiles = conv.batch * tiles(conv);
-    let (each, sums_each) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
-    let most = (WINOGRAD_CACHE / (each * size_of::<i16>())).max(WINOGRAD_MIN_TILES);
-    let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
-    let most = tiles.div_ceil(parts);
+    let (each, sums_each, most) = room(conv, threads.count());
     let mut transformed = scratch.take::<i16>(each * most * threads.count());
     let mut sums = scratch.take::<i32>(sums_each * most * threads.count());
     let (transformed, sums) = (Slice::new(&mut transformed), Slice::new(&mut sums));

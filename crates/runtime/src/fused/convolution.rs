@@ -178,6 +178,10 @@ impl Kernel for ChannelsLastKernel {
         self.way.flops()
     }
 
+    fn memory(&self, threads: usize) -> KernelMemory {
+        self.way.memory(threads)
+    }
+
     fn name(&self) -> &'static str {
         "convolution"
     }

@@ -103,6 +103,12 @@ impl Kernel for IntegerKernel {
         self.convolution.quantized.flops()
     }
 
+    fn memory(&self, threads: usize) -> KernelMemory {
+        let quantized = &self.convolution.quantized;
+        let (kept, passing) = (quantized.packed_bytes(), quantized.scratch_bytes(threads));
+        KernelMemory { kept, passing }
+    }
+
     fn name(&self) -> &'static str {
         "integers"
     }

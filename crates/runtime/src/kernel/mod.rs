@@ -62,8 +62,22 @@ pub trait Kernel: Send + Sync {
         0
     }
 
+    /// Memory of the first run besides inputs and outputs, on so many threads, as far as it is much.
+    fn memory(&self, _threads: usize) -> KernelMemory {
+        KernelMemory::default()
+    }
+
     /// The name shown by `--explain` and `--profile`.
     fn name(&self) -> &'static str;
+}
+
+/// Bytes that a kernel takes besides its inputs and outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelMemory {
+    /// What it keeps for later runs.
+    pub kept: usize,
+    /// What it gives back when it has run.
+    pub passing: usize,
 }
 
 /// How a kernel moves elements.

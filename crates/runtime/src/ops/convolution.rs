@@ -90,13 +90,19 @@ impl Way {
         }
     }
 
+    /// Memory of a run with filters that are used once.
+    pub(crate) fn memory(&self, threads: usize) -> KernelMemory {
+        let (packed, scratch) = match self {
+            Way::Forward(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
+            Way::Back(conv) => conv.memory(threads),
+        };
+        KernelMemory { kept: 0, passing: packed + scratch }
+    }
+
     /// All that decides how filters are laid out, besides their sizes.
     pub(crate) fn form(&self) -> String {
         match self {
-            Way::Forward(conv) => {
-                let window = |w: Window| (w.taps, w.stride, w.dilation);
-                format!("{} {:?} {}", conv.groups, conv.axes.map(window), conv.is_winograd())
-            }
+            Way::Forward(conv) => conv.filters_form(),
             Way::Back(conv) => format!("{conv:?}"),
         }
     }
@@ -246,6 +252,10 @@ impl Kernel for Float {
 
     fn flops(&self) -> u64 {
         self.turned.way.flops()
+    }
+
+    fn memory(&self, threads: usize) -> KernelMemory {
+        self.turned.way.memory(threads)
     }
 
     fn name(&self) -> &'static str {

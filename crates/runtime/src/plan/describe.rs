@@ -3,6 +3,7 @@
 
 use super::{Plan, Step, Work};
 use crate::graph::net::ValueId;
+use crate::kernel::KernelMemory;
 use crate::plan::memory_planner::Storage;
 use infer::Fact;
 use ir::Graph;
@@ -47,7 +48,7 @@ pub enum PlanSource {
     Constant,
 }
 
-/// The memory that a run of a plan takes, weights and what kernels keep for themselves aside.
+/// The memory that a first run of a plan takes, weights aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanMemory {
     /// Bytes of the arena, in which values follow one another.
@@ -56,6 +57,8 @@ pub struct PlanMemory {
     pub outputs: u64,
     /// Bytes of the constants that do not lie in the file of the weights.
     pub constants: u64,
+    /// Bytes of what kernels pack in the first run, and of their scratchpads.
+    pub kernels: u64,
     /// Whether there are values besides whose size is known only while running.
     pub is_open: bool,
 }
@@ -117,8 +120,8 @@ impl Plan {
         passes.chain(self.steps().into_iter().map(line)).collect()
     }
 
-    /// What a run takes.
-    pub fn memory(&self) -> PlanMemory {
+    /// What a first run takes on so many threads.
+    pub fn memory(&self, threads: usize) -> PlanMemory {
         let values = || self.facts.iter().zip(&self.storage);
         let bytes = |fact: &Fact| {
             let count = fact.shape.volume().value().and_then(|count| u64::try_from(count).ok())?;
@@ -132,8 +135,21 @@ impl Plan {
             arena: self.arena as u64,
             outputs: outputs.iter().flatten().sum(),
             constants: owned.map(|constant| constant.bytes().len() as u64).sum(),
+            kernels: self.memory_of_kernels(threads.max(1)),
             is_open: is_pooled || outputs.contains(&None),
         }
+    }
+
+    /// What all kernels keep, and the most that one of them takes beside it.
+    fn memory_of_kernels(&self, threads: usize) -> u64 {
+        let memory = self.steps.iter().map(|step| match &step.work {
+            Work::Kernel(kernel) => kernel.memory(threads),
+            Work::Deferred(_) => KernelMemory::default(),
+        });
+        let (kept, passing) = memory.fold((0, 0), |(kept, passing), kernel| {
+            (kept + kernel.kept as u64, passing.max(kernel.passing as u64))
+        });
+        kept + passing
     }
 
     /// Where each output of the model is made.

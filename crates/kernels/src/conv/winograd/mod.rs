@@ -82,6 +82,27 @@ pub(crate) const TAPS: usize = 9;
 /// every panel.
 const HALF: usize = LANES / 2;
 
+/// Elements of transformed filters.
+pub(super) fn packed_len(conv: &Convolution) -> usize {
+    let terms = planes(conv).len() * conv.inputs;
+    TILE_ELEMENTS * panels_len(terms, conv.outputs, Precision::F32)
+}
+
+/// Elements of a tile and its products, and tiles that a thread works on at a time.
+fn room(conv: &Convolution, threads: usize) -> (usize, usize) {
+    let tiles = conv.batch * tiles(conv);
+    let room = TILE_ELEMENTS * (planes(conv).len() * conv.inputs + conv.outputs);
+    let most = (WINOGRAD_CACHE / (room * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
+    let parts = tiles.div_ceil(most).next_multiple_of(threads);
+    (room, tiles.div_ceil(parts))
+}
+
+/// Elements of scratch memory on so many threads.
+pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
+    let (room, most) = room(conv, threads);
+    room * most * threads + conv.inputs
+}
+
 /// Transforms filters, given for each output channel, for each input channel, tap by tap: a packed
 /// matrix for each element, one after the other.
 ///
@@ -96,7 +117,7 @@ pub(super) fn filters(
     let (depth, terms) = (conv.axes[0].taps, planes.len() * inputs);
     let width = panels_len(1, 1, Precision::F32);
     let step = panels_len(terms, outputs, Precision::F32);
-    let mut lines = arena.alloc(TILE_ELEMENTS * step * size_of::<f32>());
+    let mut lines = arena.alloc(packed_len(conv) * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.par_ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {
@@ -171,10 +192,7 @@ pub(super) fn run(
     let tiles = conv.batch * tiles(conv);
     let planes = planes(conv);
     let terms = planes.len() * conv.inputs;
-    let room = TILE_ELEMENTS * (terms + conv.outputs);
-    let most = (WINOGRAD_CACHE / (room * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
-    let parts = tiles.div_ceil(most).next_multiple_of(threads.count());
-    let most = tiles.div_ceil(parts);
+    let (room, most) = room(conv, threads.count());
     let mut spaces = scratch.take::<f32>(room * most * threads.count());
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);

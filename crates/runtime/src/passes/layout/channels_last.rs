@@ -259,7 +259,8 @@ impl Layout {
         // to make them.
         let last = self.last.get(&data).copied();
         let mut from = last.unwrap_or(data);
-        if let Some(padded) = Padded::of(rewriter, from, last.is_some()).filter(|_| !backward) {
+        let padded = Padded::of(rewriter, (from, filters), last.is_some());
+        if let Some(padded) = padded.filter(|_| !backward) {
             padded.read_by(&mut conv);
             from = padded.from;
         }

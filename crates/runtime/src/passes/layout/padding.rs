@@ -1,7 +1,7 @@
 //! Zeros that Pad puts around a map are padding of the convolution that reads it: what TensorFlow's
 //! models have in front of convolutions without any.
 
-use crate::graph::net::ValueId;
+use crate::graph::net::{Net, ValueId};
 use crate::graph::pattern::number;
 use crate::graph::rewriter::GraphRewriter;
 use infer::ops::pad::{Mode, Pad};
@@ -18,14 +18,18 @@ pub(crate) struct Padded {
 
 impl Padded {
     /// What zeros are put around along the spatial axes alone to make `value`, whose channels are
-    /// the last axis or the second.
+    /// the last axis or the second. None for constant filters that are not finite: they make NaN of
+    /// zeros, and padding adds nothing.
     pub(crate) fn of(
         rewriter: &GraphRewriter<'_>,
-        value: ValueId,
+        (value, filters): (ValueId, ValueId),
         channels_last: bool,
     ) -> Option<Padded> {
         let maker = rewriter.maker(value)?;
         let net = &*rewriter.net;
+        if !ignore_zeros(net, filters) {
+            return None;
+        }
         maker.is::<Pad>().filter(|pad| pad.mode() == Mode::Constant)?;
         let &[from, begins, ends, ref fill @ ..] = &maker.inputs[..] else { return None };
         let sizes = net.sizes(from)?;
@@ -56,4 +60,11 @@ impl Padded {
             window.start -= begin;
         }
     }
+}
+
+/// Whether zeros times these filters are zeros, as far as they are known.
+fn ignore_zeros(net: &Net, filters: ValueId) -> bool {
+    let Some(filters) = &net.values[filters].constant else { return true };
+    // They may lie anywhere in the file, aligned or not.
+    filters.bytes().as_chunks::<4>().0.iter().all(|bytes| f32::from_ne_bytes(*bytes).is_finite())
 }

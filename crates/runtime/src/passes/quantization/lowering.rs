@@ -149,6 +149,8 @@ fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Op
         let (&outputs, inner) = values.sizes().split_first()?;
         let fits = values.element_type() == ElementType::I8
             && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
+        // Where a window sees nothing but padding its sum is 0, not 0 times infinity.
+        let fits = fits && scales.as_slice::<f32>()?.iter().all(|scale| scale.is_finite());
         let scales = match (scales.as_slice::<f32>()?, scales.sizes()) {
             ([one], _) => vec![*one; outputs],
             (all, [own, rest @ ..]) => {

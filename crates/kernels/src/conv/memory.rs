@@ -1,0 +1,51 @@
+//! Memory that a convolution takes beside its input, filters and output, in bytes.
+
+use super::depthwise;
+use super::problem::Convolution;
+use super::small_ic::small_ic;
+use super::winograd;
+use crate::base::num::UnalignedF32;
+use crate::gemm::{Gemm, Layout, Lhs, Rhs};
+
+impl Convolution {
+    /// Filters that are packed before their first use; others are packed for the second.
+    pub fn packed_bytes(&self) -> usize {
+        if self.is_winograd() {
+            return winograd::packed_len(self) * size_of::<f32>();
+        }
+        let each = depthwise::group_channels(self);
+        match (self.repeated(), each, small_ic(self)) {
+            (Some(repeated), ..) => repeated.packed_bytes(),
+            (_, Some(each), _) => self.taps() * each * self.outputs * size_of::<f32>(),
+            (.., Some(_)) => self.taps() * self.inputs * self.outputs * size_of::<f32>(),
+            _ => 0,
+        }
+    }
+
+    /// Scratch memory of a run on so many threads with filters that are used once.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let (inputs, outputs) = self.group();
+        if self.is_winograd() {
+            return winograd::scratch_len(self, threads) * size_of::<f32>();
+        }
+        if let Some(repeated) = self.repeated() {
+            return self.batch * repeated.inside() * repeated.inputs * size_of::<f32>();
+        }
+        let k = self.taps() * inputs;
+        if depthwise::group_channels(self).is_some() || k * outputs == 0 {
+            return 0;
+        }
+        let layout = Layout::Kernel { taps: self.taps() };
+        let product = Gemm {
+            m: self.batch * self.positions(),
+            n: outputs,
+            k,
+            a: Lhs::Rows { values: &[], stride: k },
+            b: Rhs::Unpacked(UnalignedF32::of(&[]), layout),
+            c_stride: self.outputs,
+            precision: self.product_precision(),
+            post_ops: &[],
+        };
+        product.scratch_bytes(threads)
+    }
+}

@@ -1,0 +1,130 @@
+//! Convolutions by filters that hold infinities or NaN, where windows reach into padding.
+//!
+//! Padding adds nothing to a sum. Products multiply zeros there, which is the same for finite filters
+//! alone. Here each window takes the taps within the input, in the order of the chains that products
+//! are.
+
+use super::naive::{Definition, Direction};
+use super::problem::{Convolution, Filters, Input};
+use crate::base::aligned_buf::WeightArena;
+use crate::base::num::bf16;
+use crate::base::par::Threads;
+use crate::conv::tuning::NAIVE_GRAIN;
+use crate::gemm::{PostOp, Precision, Target, apply_post_ops, round};
+use crate::multiversion;
+
+/// The bits of the least number that is not finite, and of the least that is not when it is rounded
+/// to bf16.
+const INFINITE: u32 = 0x7f80_0000;
+const INFINITE_IN_BF16: u32 = 0x7f7f_8000;
+
+impl Convolution {
+    /// Whether windows reach into padding.
+    pub fn is_padded(&self) -> bool {
+        self.axes.iter().any(|axis| axis.inside() != (0..axis.output))
+    }
+
+    /// Whether products would multiply zeros of the padding by what is not finite.
+    pub(super) fn must_skip(&self, filters: &[f32]) -> bool {
+        let is_rounded = self.product_precision() == Precision::Bf16;
+        let limit = if is_rounded { INFINITE_IN_BF16 } else { INFINITE };
+        self.is_padded() && largest(filters) >= limit
+    }
+
+    /// Packs filters for [`Self::skip_padding`]: for each group and each of its input channels under
+    /// each tap, one element for each output channel.
+    pub(super) fn by_taps(&self, to: &WeightArena, filters: &[f32]) -> Filters<'static> {
+        let (taps, (inputs, outputs)) = (self.taps(), self.group());
+        let mut packed = to.alloc(self.groups * taps * inputs * outputs * size_of::<f32>());
+        let rows = packed.elements_mut::<f32>().chunks_exact_mut(outputs.max(1));
+        for (i, row) in rows.enumerate() {
+            let (input, group, tap) = (i % inputs, i / inputs / taps, i / inputs % taps);
+            for (o, to) in row.iter_mut().enumerate() {
+                *to = self.operand(filters[((group * outputs + o) * inputs + input) * taps + tap]);
+            }
+        }
+        Filters::Skipping(packed)
+    }
+
+    /// Convolves position after position, without what lies outside the input.
+    pub(super) fn skip_padding(
+        &self,
+        threads: &Threads,
+        (input, filters): (Input<'_>, &[f32]),
+        post_ops: &[PostOp<'_>],
+        output: Target<'_>,
+    ) {
+        assert!(input.is_alone(), "only 1×1 convolutions have factors or further inputs");
+        let definition = Definition { conv: self.clone(), direction: Direction::Forward };
+        let row = |at: usize, to: &mut [f32]| {
+            self.sum(&definition, at, (&input, filters), to);
+            apply_post_ops(post_ops, at, 0, to);
+        };
+        let channels = self.outputs;
+        match output {
+            Target::F32(to) => threads.par_chunks_mut(to, channels, NAIVE_GRAIN, |first, part| {
+                let rows = part.chunks_exact_mut(channels).enumerate();
+                rows.for_each(|(i, to)| row(first + i, to));
+            }),
+            Target::Bf16(to) => threads.par_chunks_mut(to, channels, NAIVE_GRAIN, |first, part| {
+                let mut sums = vec![0.0; channels];
+                for (i, to) in part.chunks_exact_mut(channels).enumerate() {
+                    row(first + i, &mut sums);
+                    let each = to.iter_mut().zip(&sums);
+                    each.for_each(|(to, sum)| *to = bf16::from_bits(round(*sum) as u16));
+                }
+            }),
+        }
+    }
+
+    /// The sums of all output channels at one position.
+    fn sum(
+        &self,
+        definition: &Definition,
+        at: usize,
+        (input, filters): (&Input<'_>, &[f32]),
+        sums: &mut [f32],
+    ) {
+        let (taps, (inputs, outputs)) = (self.taps(), self.group());
+        let (place, per_count) = (self.place(input), input.per_count());
+        let image = at / self.positions() * place.image;
+        sums.fill(0.0);
+        definition.taps(at % self.positions(), |tap, pixel| {
+            let first = image + pixel * place.position;
+            for channel in 0..self.inputs {
+                let (group, own) = (channel / inputs, channel % inputs);
+                let value = input.values[first + channel / per_count * place.channel];
+                let value = match input.is_bf16 {
+                    true => f32::from_bits(value.to_bits() >> (16 * (channel % 2)) << 16),
+                    false => self.operand(value),
+                };
+                let row = &filters[((group * taps + tap) * inputs + own) * outputs..][..outputs];
+                add_products(&mut sums[group * outputs..][..outputs], value, row);
+            }
+        });
+    }
+
+    /// An operand as products have it.
+    fn operand(&self, value: f32) -> f32 {
+        match self.product_precision() {
+            Precision::F32 => value,
+            Precision::Bf16 => f32::from_bits(round(value) << 16),
+        }
+    }
+}
+
+multiversion! {
+    /// The largest bits of some numbers without their signs.
+    fn largest(values: &[f32]) -> u32 {
+        values.iter().fold(0, |largest, value| largest.max(value.abs().to_bits()))
+    }
+}
+
+multiversion! {
+    /// Adds a value times each weight.
+    fn add_products(sums: &mut [f32], value: f32, weights: &[f32]) {
+        for (sum, weight) in sums.iter_mut().zip(weights) {
+            *sum = value.mul_add(*weight, *sum);
+        }
+    }
+}
