@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations fuzz hunt faults sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test embedding digests mutations fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -53,6 +53,38 @@ hunt: bench-env/.ready
 KILLS ?= 1000
 faults:
 	FAULTS=$(KILLS) cargo test --workspace --test faults
+
+# A session that runs so often with changing shapes: its memory stays flat.
+RUNS ?= 100000
+soak:
+	SOAK=$(RUNS) cargo test --workspace --test soak -- --nocapture
+
+# Each allocation of a small run refused in turn; STEP=97 tries every 97th, as the tests do.
+STEP ?= 1
+allocations:
+	ALLOCATIONS=$(STEP) cargo test --workspace --test allocations -- --nocapture
+
+# Sessions beside each other under ThreadSanitizer. The standard library is built with it too, from its
+# source; else locks and threads of it would be unknown to it. Builds for some 20 minutes, in a directory of
+# its own.
+races:
+	rustup component add rust-src
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/races \
+		cargo test -Zbuild-std --workspace --test threads --target $(STATIC)
+
+# What Miri can interpret: memory, threads, numbers and scratchpads of the kernels, then tensors. It needs a
+# nightly toolchain, and takes the portable kernels.
+MIRI = IRRUN_ISA=portable CARGO_TARGET_DIR=target/miri \
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-env-forward=IRRUN_ISA" cargo +nightly miri test
+miri:
+	rustup toolchain install nightly --profile minimal --component miri,rust-src
+	$(MIRI) -p irrun-kernels --lib base::affinity base::scratch base::crowd base::aligned_buf
+	$(MIRI) -p irrun-runtime --lib tensor:: memory::pool
+
+# Errors of floating-point kernels in units in the last place, beside OpenVINO's and NumPy's: the tables of
+# docs/numerics.md.
+accuracy: bench-env/.ready $(if $(IRRUN),,release)
+	bench-env/bin/python fixtures/accuracy.py $(or $(IRRUN),$(RELEASE))
 
 # All cases with AddressSanitizer, optimised and as written. It is a flag of unstable Rust, which the stable
 # compiler takes with RUSTC_BOOTSTRAP; the standard library itself is not instrumented. Builds for some 20

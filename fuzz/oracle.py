@@ -31,7 +31,8 @@ PASSED_OVER = {"Parameter", "Constant", "Result", "Assign", "ReadValue"}
 JUMPS = {"Floor", "Ceiling", "Round", "Sign", "Convert", "ConvertLike", "TopK", "NonZero", "FakeQuantize", "Mod",
          "FloorMod", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "Unique", "FakeConvert",
          "Bucketize", "SearchSorted", "IsFinite", "IsInf", "IsNaN", "ROIPooling", "PSROIPooling", "ROIAlign",
-         "ROIAlignRotated", "GridSample", "NonMaxSuppression", "MatrixNms", "MulticlassNms", "NMSRotated"}
+         "ROIAlignRotated", "GridSample", "NonMaxSuppression", "MatrixNms", "MulticlassNms", "NMSRotated", "Asin", "Acos",
+         "Acosh", "Atanh"}
 
 
 class Steps:
@@ -210,6 +211,7 @@ def checked(graph, steps, known, names, dynamic, model=None):
     wrong = part.differences(got)
     if not wrong:
         return []
+    finding["where"] = part.where
     slow = reference(part.model, part.inputs)
     if slow is None:
         verdict = "no reference"

@@ -50,20 +50,34 @@ class Part:
         return traits
 
     def differences(self, got):
-        """A sentence for each output that differs."""
-        kind, found = self.layer.get_type_name(), []
+        """A sentence for each output that differs; `where` tells what is special at the places of the first."""
+        kind, found, self.where = self.layer.get_type_name(), [], None
         for i, (a, b, limit) in enumerate(zip(got, self.wanted, self.limits)):
             if compare.near(a, b, *limit) or (i == 1 and kind in INDICES):
                 continue
             if kind in INDICES and not found and self.is_tied(a, b):
                 continue
             wrong = compare.apart(a, b, *limit)
+            if not found:
+                self.where = self.special_at(wrong, a, b)
             if wrong is None:
                 found.append(f"output {i} is {list(a.shape)}, irrun {list(b.shape)}")
             else:
                 at = tuple(int(k) for k in np.argwhere(wrong)[0])
                 found.append(f"output {i}: {int(wrong.sum())} of {wrong.size}; at {list(at)} {a[at]}, irrun {b[at]}")
         return found
+
+    def special_at(self, wrong, a, b):
+        """What all places that differ have in common: "nan" where either side or an input of that place is
+        none, "infinite" where it is that or infinite, else "numbers"; "shape" if shapes differ."""
+        if wrong is None:
+            return "shape"
+        sides = [np.broadcast_to(x, wrong.shape)[wrong] for x in self.all + [a, b] if broadcasts(x, wrong)]
+        sides = [x for x in sides if x.dtype.kind == "f"]
+        for name, is_special in [("nan", np.isnan), ("infinite", lambda x: ~np.isfinite(x))]:
+            if sides and np.logical_or.reduce([is_special(x) for x in sides]).all():
+                return name
+        return "numbers"
 
     def is_tied(self, a, b):
         return False
@@ -77,6 +91,12 @@ class Part:
         if compare.near(own, self.wanted[0], *self.limits[0]):
             return "numpy as irrun"
         return "numpy as plugin" if compare.near(own, got[0], *self.limits[0]) else "numpy differs from both"
+
+
+def broadcasts(some, to):
+    """Whether an array has the shape of another, or broadcasts to it."""
+    pairs = zip(reversed(some.shape), reversed(to.shape))
+    return some.ndim <= to.ndim and all(x in (1, y) for x, y in pairs)
 
 
 def cut(model, names, known, dynamic, held):

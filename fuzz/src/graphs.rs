@@ -418,13 +418,13 @@ impl Growth<'_> {
         self.constant(first.element_type, &sizes)
     }
 
-    /// A constant of noise.
+    /// A constant of noise, some of infinities and the like.
     pub(super) fn constant(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
         if sizes.iter().product::<usize>() > 4 * MOST {
             return None;
         }
         let seed = self.c.seed();
-        let tensor = noise::tensor(element_type, sizes, seed)?;
+        let tensor = noise::with_special(element_type, sizes, seed)?;
         self.held(&tensor)
     }
 

@@ -63,13 +63,13 @@ const PER_BYTE_OF_XML: u64 = 20;
 
 /// The most bytes that an item is expected to need beside the process as it began.
 fn expected(graph: &Graph, plan: &Plan, inputs: &[Tensor], runs_once: bool) -> u64 {
-    let memory = plan.memory();
+    let memory = plan.memory(1);
     let inputs: u64 = inputs.iter().map(|tensor| tensor.bytes().len() as u64).sum();
     let xml = std::fs::metadata(graph.source().path()).map_or(0, |file| file.len());
     // The second run packs them.
     let packed = if runs_once { 0 } else { weights(graph) };
     let parts = [memory.arena, COMPARED.saturating_mul(memory.outputs), memory.constants, inputs];
-    let rest = [packed, PER_BYTE_OF_XML.saturating_mul(xml)];
+    let rest = [packed, memory.kernels, PER_BYTE_OF_XML.saturating_mul(xml)];
     parts.iter().chain(&rest).fold(0, |sum, part| sum.saturating_add(*part))
 }
 
