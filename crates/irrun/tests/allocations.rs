@@ -1,6 +1,6 @@
-//! Memory that is refused: of a small run each allocation in turn fails. The command ends with an exit
-//! code of the list and a message, or aborts, as Rust does where an allocation cannot fail; the output is
-//! whole or not there.
+//! Memory that is refused: of a small run each allocation in turn fails. The command ends with an
+//! exit code of the list and a message, or aborts, as Rust does where an allocation cannot fail;
+//! the output is whole or not there.
 //!
 //! A test allocator refuses the n-th allocation of a process that this executable starts of itself.
 //! `ALLOCATIONS=1` tries every n (`make allocations`), the tests every 97th.
@@ -58,7 +58,8 @@ unsafe impl GlobalAlloc for Refusing {
     }
 }
 
-/// The run of which allocations are refused, where the environment asks for it: in a process of its own.
+/// The run of which allocations are refused, where the environment asks for it: in a process of its
+/// own.
 #[test]
 fn child() {
     let Some(nth) = std::env::var("REFUSED").ok().and_then(|n| n.parse().ok()) else { return };

@@ -153,8 +153,8 @@ fn the_memory_of_a_run_is_known_before() {
     assert!(open.stderr.contains("fix it with --shape 'x[...]'"), "{}", open.stderr);
 }
 
-/// Filters that Winograd's algorithm transforms before their first use are memory of the run: sixteen
-/// elements for each pair of channels.
+/// Filters that Winograd's algorithm transforms before their first use are memory of the run:
+/// sixteen elements for each pair of channels.
 #[test]
 fn check_counts_what_kernels_pack() {
     let room = Room::new();

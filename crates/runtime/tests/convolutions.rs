@@ -1,5 +1,5 @@
-//! Convolutions by filters that hold NaN and infinities: what lies outside the input adds nothing, in
-//! every run, on any number of threads, optimised and as written.
+//! Convolutions by filters that hold NaN and infinities: what lies outside the input adds nothing,
+//! in every run, on any number of threads, optimised and as written.
 
 use infer::Inputs;
 use ir::ElementType::{F32, I8};
@@ -22,8 +22,8 @@ struct Kind {
     back: bool,
 }
 
-/// Pointwise, Winograd's, of few channels, with strides and dilations, by channels, in groups, of few
-/// filters for each channel, transposed.
+/// Pointwise, Winograd's, of few channels, with strides and dilations, by channels, in groups, of
+/// few filters for each channel, transposed.
 fn kinds() -> Vec<Kind> {
     let plain = Kind {
         channels: [24, 20],

@@ -1,6 +1,7 @@
 //! A session that runs again and again with changing shapes takes no more memory for it.
 //!
-//! `SOAK=100000` runs as often (`make soak`). It is a test of its own process, whose memory is its own.
+//! `SOAK=100000` runs as often (`make soak`). It is a test of its own process, whose memory is its
+//! own.
 #![cfg(target_os = "linux")]
 
 use infer::Inputs;
@@ -13,8 +14,8 @@ const RUNS: usize = 3000;
 /// Memory that runs may add once plans of many shapes are there: what allocators keep.
 const MOST: usize = 8 << 20;
 
-/// A convolution, a product by what follows from its own shape, and a sum over positions; the sizes of
-/// the map are open.
+/// A convolution, a product by what follows from its own shape, and a sum over positions; the sizes
+/// of the map are open.
 fn graph() -> Graph {
     let mut g = GraphBuilder::new("soak");
     let x = g.parameter("x", F32, "?,3,?,?");

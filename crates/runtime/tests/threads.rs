@@ -1,6 +1,6 @@
-//! Sessions beside each other on many threads at a time, which share what they prepare of the weights;
-//! each with threads of its own, with those of all, and with the usual ones. The bits are those of one
-//! session alone. `make races` runs it under ThreadSanitizer.
+//! Sessions beside each other on many threads at a time, which share what they prepare of the
+//! weights; each with threads of its own, with those of all, and with the usual ones. The bits are
+//! those of one session alone. `make races` runs it under ThreadSanitizer.
 
 use infer::Inputs;
 use ir::ElementType::F32;
@@ -8,8 +8,8 @@ use ir::{Graph, GraphBuilder};
 use irrun_runtime::{Options, Plan, Tensor, Threads, compile_beside, compile_with};
 use std::sync::Arc;
 
-/// A convolution of Winograd's kind, one by channels, a product of which weights are packed in the second
-/// run, a softmax.
+/// A convolution of Winograd's kind, one by channels, a product of which weights are packed in the
+/// second run, a softmax.
 fn graph() -> Graph {
     let mut g = GraphBuilder::new("threads");
     let x = g.parameter("x", F32, "1,32,16,16");

@@ -40,7 +40,8 @@ pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
     [lanes[0]; LANES]
 }
 
-/// Elements of a row from which on its sum is made of parts, so that errors do not grow with its length.
+/// Elements of a row from which on its sum is made of parts, so that errors do not grow with its
+/// length.
 pub(crate) const LONG: usize = 8 << 10;
 
 /// Elements of a part.

@@ -115,8 +115,8 @@ impl Convolution {
     /// A sum adds tap after tap in order, and under each tap the channels. Where it
     /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel after
     /// channel, and for each channel the taps of the line. Winograd's algorithm has an order of its
-    /// own, and is repeated directly where a sum is not finite. What lies outside the input adds nothing,
-    /// whatever the filters hold.
+    /// own, and is repeated directly where a sum is not finite. What lies outside the input adds
+    /// nothing, whatever the filters hold.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for, or the input's layout is not one that

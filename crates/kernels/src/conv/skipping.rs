@@ -1,8 +1,8 @@
 //! Convolutions by filters that hold infinities or NaN, where windows reach into padding.
 //!
-//! Padding adds nothing to a sum. Products multiply zeros there, which is the same for finite filters
-//! alone. Here each window takes the taps within the input, in the order of the chains that products
-//! are.
+//! Padding adds nothing to a sum. Products multiply zeros there, which is the same for finite
+//! filters alone. Here each window takes the taps within the input, in the order of the chains that
+//! products are.
 
 use super::naive::{Definition, Direction};
 use super::problem::{Convolution, Filters, Input};
@@ -31,8 +31,8 @@ impl Convolution {
         self.is_padded() && largest(filters) >= limit
     }
 
-    /// Packs filters for [`Self::skip_padding`]: for each group and each of its input channels under
-    /// each tap, one element for each output channel.
+    /// Packs filters for [`Self::skip_padding`]: for each group and each of its input channels
+    /// under each tap, one element for each output channel.
     pub(super) fn by_taps(&self, to: &WeightArena, filters: &[f32]) -> Filters<'static> {
         let (taps, (inputs, outputs)) = (self.taps(), self.group());
         let mut packed = to.alloc(self.groups * taps * inputs * outputs * size_of::<f32>());
@@ -94,9 +94,10 @@ impl Convolution {
             for channel in 0..self.inputs {
                 let (group, own) = (channel / inputs, channel % inputs);
                 let value = input.values[first + channel / per_count * place.channel];
-                let value = match input.is_bf16 {
-                    true => f32::from_bits(value.to_bits() >> (16 * (channel % 2)) << 16),
-                    false => self.operand(value),
+                let value = if input.is_bf16 {
+                    f32::from_bits(value.to_bits() >> (16 * (channel % 2)) << 16)
+                } else {
+                    self.operand(value)
                 };
                 let row = &filters[((group * taps + tap) * inputs + own) * outputs..][..outputs];
                 add_products(&mut sums[group * outputs..][..outputs], value, row);

@@ -1,9 +1,9 @@
 //! Reductions along axes.
 //!
-//! A sum along a row uses sixteen lanes that are added in a fixed tree, and a long row is cut into parts
-//! whose sums are added in pairs; a sum over rows adds row
-//! after row, and many rows in eight blocks whose sums are added in order. Which of these runs
-//! depends on the sizes only, so the bits are the same everywhere.
+//! A sum along a row uses sixteen lanes that are added in a fixed tree, and a long row is cut into
+//! parts whose sums are added in pairs; a sum over rows adds row after row, and many rows in eight
+//! blocks whose sums are added in order. Which of these runs depends on the sizes only, so the bits
+//! are the same everywhere.
 
 pub mod cum_sum;
 mod fold;
@@ -170,8 +170,8 @@ fn place(axes: &[(usize, usize)], i: usize) -> usize {
 
 multiversion! {
     wide if !T::Wide::IS_INTEGER;
-    /// One row; a long one part by part. The largest of a row of integers takes two to five times as long
-    /// where the compiler is told of AVX-512.
+    /// One row; a long one part by part. The largest of a row of integers takes two to five times
+    /// as long where the compiler is told of AVX-512.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
         if row.len() <= LONG {
             return f.finish(in_lanes(f, row)).narrow();

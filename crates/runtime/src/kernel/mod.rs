@@ -62,7 +62,8 @@ pub trait Kernel: Send + Sync {
         0
     }
 
-    /// Memory of the first run besides inputs and outputs, on so many threads, as far as it is much.
+    /// Memory of the first run besides inputs and outputs, on so many threads, as far as it is
+    /// much.
     fn memory(&self, _threads: usize) -> KernelMemory {
         KernelMemory::default()
     }

@@ -18,8 +18,8 @@ fn same(found: &[f32], expected: &[f32], what: &str) {
     assert!(at.is_none(), "{what}: at {at:?} {:?}", at.map(|i| (found[i], expected[i])));
 }
 
-/// Convolutions of every kernel, with padding: pointwise, Winograd's, of few channels, in groups, with
-/// strides and dilations, by channels, of a few filters for each channel.
+/// Convolutions of every kernel, with padding: pointwise, Winograd's, of few channels, in groups,
+/// with strides and dilations, by channels, of a few filters for each channel.
 fn padded(precision: Precision) -> Vec<Convolution> {
     let axis = |input: usize, taps: usize, stride: usize, dilation: usize, pad: usize| {
         let output = (input + 2 * pad - (taps - 1) * dilation - 1) / stride + 1;
