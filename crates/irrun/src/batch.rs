@@ -13,14 +13,12 @@ use crate::top::Top;
 use crate::{json, limits, locate, npy, npz, out, print};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use ir::Graph;
 use runtime::{Options, Session, Tensor, Threads};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,8 +76,7 @@ pub fn run(args: &RunArgs, dir: &Path) -> Result<Exit, Failure> {
     let files = files(dir).or_exit(Exit::Input)?;
     batch.flags_are_needed(dir, &files).or_exit(Exit::Usage)?;
     let targets = batch.targets(dir, &files).or_exit(Exit::Usage)?;
-    let bar = bar(files.len());
-    print::below_all(&bar);
+    let bar = print::progress(files.len());
     let mut reports = Vec::new();
     let (mut worst, mut failed) = (Exit::Good, 0);
     for (file, targets) in files.iter().zip(&targets) {
@@ -115,16 +112,6 @@ pub fn run(args: &RunArgs, dir: &Path) -> Result<Exit, Failure> {
         print::note(format_args!("error: {failed} of {} failed", plural(files.len(), "file")));
     }
     Ok(worst)
-}
-
-/// A bar on a terminal, and nothing elsewhere.
-fn bar(files: usize) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta} {wide_msg}");
-    let bar = ProgressBar::new(u64::try_from(files).unwrap_or(u64::MAX));
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Why a file failed, with its name unless the message has it.

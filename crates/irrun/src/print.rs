@@ -4,7 +4,7 @@ use crate::color::{colored, has_color};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::escaped;
 use anyhow::Context;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -12,10 +12,17 @@ use std::sync::OnceLock;
 
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Keeps a bar below all that is printed.
-pub fn below_all(bar: &ProgressBar) {
-    // A command has one.
+/// A bar below all that is printed, with what is done of some files or models and how long the rest
+/// may take: on a terminal, and nothing elsewhere. A command has one.
+pub fn progress(count: usize) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta} {wide_msg}");
+    let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
+    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let _ = BAR.set(bar.clone());
+    bar
 }
 
 /// Prints while the bar is away, if there is one.

@@ -125,11 +125,14 @@ impl Suite<'_> {
         let threads = self.args.threads.unwrap_or_else(processors).min(items.len());
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let tested = Mutex::new(Vec::with_capacity(items.len()));
+        let bar = print::progress(items.len());
         let work = || {
             while let Some((i, item)) = next_of(items, &next)
                 && !stop.load(Ordering::Relaxed)
             {
+                bar.set_message(item.path().display().to_string());
                 let one = self.run(item, known);
+                bar.inc(1);
                 let is_last = self.args.fail_fast && matches!(one.outcome, Outcome::Failed(_));
                 stop.fetch_or(is_last, Ordering::Relaxed);
                 tested.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
@@ -142,6 +145,7 @@ impl Suite<'_> {
             }
             work();
         });
+        bar.finish_and_clear();
         let mut tested = tested.into_inner().unwrap_or_else(PoisonError::into_inner);
         tested.sort_by_key(|(i, _)| *i);
         tested.into_iter().map(|(_, tested)| tested).collect()
