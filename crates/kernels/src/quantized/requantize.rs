@@ -12,7 +12,7 @@ use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
-use crate::math::unary::unary_f32;
+use crate::math::unary::{Unary, unary_f32};
 
 /// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path without.
 const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
@@ -115,10 +115,11 @@ impl<const WHOLE: bool> Reach<WHOLE> {
 /// An operation on the values of a row, lane by lane.
 #[derive(Clone, Copy)]
 enum LaneOp<'a> {
-    /// A post-op whose operands begin at the first column of the panel: one that adds, multiplies or
-    /// calls a function.
+    /// A post-op whose operands begin at the first column of the panel: one that adds or multiplies.
     PostOp(PostOp<'a>),
     Activation(Activation),
+    /// A function that is called for whole rows, between what is done in registers.
+    Call(Unary),
     /// Scales to quantized values, which are not rounded yet.
     Scale(Quantizer),
     /// The same for each column.
@@ -154,7 +155,7 @@ impl<'a> LaneOp<'a> {
             }
             PostOp::Apply(function) => match Activation::of(function) {
                 Some(activation) => LaneOp::Activation(activation),
-                None => LaneOp::PostOp(op),
+                None => LaneOp::Call(function),
             },
             _ => LaneOp::PostOp(op.from_column(first)),
         };
@@ -190,23 +191,12 @@ impl<'a> LaneOp<'a> {
         Some(())
     }
 
-    /// Whether it calls a function.
-    fn calls(&self) -> bool {
-        matches!(self, LaneOp::PostOp(PostOp::Apply(_)))
-    }
-
     /// Applies the operation to `R` rows from one on.
     ///
     /// # Safety
     /// The instruction set of `V` is available; a matrix has been checked to have the rows.
     #[inline(always)]
-    unsafe fn apply<
-        V: Integral,
-        const R: usize,
-        const P: usize,
-        const WHOLE: bool,
-        const CALLS: bool,
-    >(
+    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
         self,
         row: usize,
         reach: Reach<WHOLE>,
@@ -254,18 +244,8 @@ impl<'a> LaneOp<'a> {
                     };
                     each!(i, p => x[i][p].add(q(i, p).fma(scale, nothing).add(low)));
                 }
-                LaneOp::PostOp(PostOp::Apply(function)) if CALLS => {
-                    let mut rows = [[0f32; WIDTH]; R];
-                    each!(i, p => {
-                        x[i][p].store(rows[i].as_mut_ptr().add(p * V::LANES));
-                        x[i][p]
-                    });
-                    let all = &mut InOut::in_place(rows.as_flattened_mut());
-                    unary_f32(Threads::single(), function, all);
-                    each!(i, p => V::load(rows[i].as_ptr().add(p * V::LANES)));
-                }
-                // The caller has said that no function is called; `append` makes none of the others.
-                LaneOp::PostOp(_) => {}
+                // `append` makes none of the other post-ops, and no call is among these.
+                LaneOp::PostOp(_) | LaneOp::Call(_) => {}
                 LaneOp::Activation(activation) => activation.apply(x),
                 LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
                 LaneOp::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
@@ -333,7 +313,8 @@ impl<'a> Requantizer<'a> {
             match &self.lanes {
                 Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
-                    Rows { columns, ops, row, sums, to, stride }.write();
+                    let (count, from) = (sums.len(), Given::Sums(sums));
+                    Rows { columns, ops, row, count, from, to, stride }.write();
                 }
                 None => self.write_scalar(row, sums, to),
             }
@@ -382,13 +363,23 @@ const HALF: usize = WIDTH / 2;
 /// Rows that are requantized at a time.
 const ROWS_AT_A_TIME: usize = 4;
 
-/// Rows of sums, and where they go.
+/// What rows are computed from.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Sums(&'a [[i32; WIDTH]]),
+    /// Values in rows without gaps.
+    Values(&'a [f32]),
+}
+
+/// Rows of a panel, and where they go.
+#[derive(Clone, Copy)]
 struct Rows<'a> {
     columns: &'a Columns<'a>,
     ops: &'a [LaneOp<'a>],
     /// The first.
     row: usize,
-    sums: &'a [[i32; WIDTH]],
+    count: usize,
+    from: Given<'a>,
     to: To<'a>,
     stride: usize,
 }
@@ -397,6 +388,40 @@ impl Rows<'_> {
     /// # Safety
     /// As [`Requantizer::write`]; the operations are for the rows.
     unsafe fn write(&self) {
+        let function = |op: &LaneOp<'_>| match op {
+            LaneOp::Call(function) => Some(*function),
+            _ => None,
+        };
+        let called = self.ops.iter().enumerate().find_map(|(at, op)| Some((at, function(op)?)));
+        // SAFETY: the caller's promise.
+        unsafe {
+            match called {
+                Some((at, function)) => self.write_around(at, function),
+                None => self.write_in_registers(),
+            }
+        }
+    }
+
+    /// Calls the function that is operation `at` for all rows, and does the others before and after.
+    ///
+    /// # Safety
+    /// As [`Self::write`].
+    unsafe fn write_around(&self, at: usize, function: Unary) {
+        let width = self.columns.scales.len();
+        let mut values = [0f32; TILE_ROWS * WIDTH];
+        let values = &mut values[..self.count * width];
+        let to = To::F32(Slice::new(values));
+        // SAFETY: the caller's promise; the values are rows without gaps, borrowed exclusively.
+        unsafe {
+            Rows { ops: &self.ops[..at], to, stride: width, ..*self }.write_in_registers();
+            unary_f32(Threads::single(), function, &mut InOut::in_place(values));
+            Rows { ops: &self.ops[at + 1..], from: Given::Values(values), ..*self }.write();
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::write`]; no operation is a call.
+    unsafe fn write_in_registers(&self) {
         // SAFETY: the caller's promise, and `isa` tells what there is.
         unsafe {
             match isa() {
@@ -413,7 +438,7 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::write`], with AVX-512.
+    /// As [`Self::write_in_registers`], with AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self) {
@@ -423,7 +448,7 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::write`], with AVX2.
+    /// As [`Self::write_in_registers`], with AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self) {
@@ -433,38 +458,33 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::write`], with the instruction set of `V`; `P` vectors are a panel, `H` half of it.
+    /// As [`Self::write_in_registers`], with the instruction set of `V`; `P` vectors are a panel, `H` half of it.
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize, const H: usize>(&self) {
         const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };
         // SAFETY: the caller's promise.
         unsafe {
-            let columns = self.columns.scales.len();
-            let calls = self.ops.iter().any(LaneOp::calls);
-            match (columns, calls) {
-                (WIDTH, false) => self.reached::<V, P, true, false>(),
-                (WIDTH, true) => self.reached::<V, P, true, true>(),
-                (..=HALF, false) => self.reached::<V, H, false, false>(),
-                (_, false) => self.reached::<V, P, false, false>(),
-                (_, true) => self.reached::<V, P, false, true>(),
+            match self.columns.scales.len() {
+                WIDTH => self.reached::<V, P, true>(),
+                ..=HALF => self.reached::<V, H, false>(),
+                _ => self.reached::<V, P, false>(),
             }
         }
     }
 
     /// # Safety
-    /// As [`Self::all`]; the panel is `WHOLE`, and operations call functions only if `CALLS`: code
-    /// that may call them is slower for all others.
+    /// As [`Self::all`]; the panel is `WHOLE`.
     #[inline(always)]
-    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool, const CALLS: bool>(&self) {
+    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            while row + ROWS_AT_A_TIME <= self.sums.len() {
-                self.some::<V, ROWS_AT_A_TIME, P, WHOLE, CALLS>(row);
+            while row + ROWS_AT_A_TIME <= self.count {
+                self.some::<V, ROWS_AT_A_TIME, P, WHOLE>(row);
                 row += ROWS_AT_A_TIME;
             }
-            while row < self.sums.len() {
-                self.some::<V, 1, P, WHOLE, CALLS>(row);
+            while row < self.count {
+                self.some::<V, 1, P, WHOLE>(row);
                 row += 1;
             }
         }
@@ -473,32 +493,40 @@ impl Rows<'_> {
     /// # Safety
     /// As [`Self::reached`], for `R` rows from one on.
     #[inline(always)]
-    unsafe fn some<
-        V: Integral,
-        const R: usize,
-        const P: usize,
-        const WHOLE: bool,
-        const CALLS: bool,
-    >(
+    unsafe fn some<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
         &self,
         first: usize,
     ) {
-        let sums = &self.sums[first..][..R];
         let (compensation, scales) = (self.columns.compensation, self.columns.scales);
-        let reach = Reach::<WHOLE> { columns: scales.len() };
+        let width = scales.len();
+        let reach = Reach::<WHOLE> { columns: width };
         let (compensation, scales) = (compensation[..WIDTH].as_ptr(), scales.as_ptr());
         // SAFETY: the caller's promise; sums and compensation are as wide as a panel.
         unsafe {
             let mut x = [[V::zero(); P]; R];
-            for i in 0..R {
-                for p in 0..P {
-                    let at = p * V::LANES;
-                    let sum = V::load_differences(sums[i].as_ptr().add(at), compensation.add(at));
-                    x[i][p] = sum.fma(reach.load(scales, p), V::splat(-0.0));
+            match self.from {
+                Given::Sums(sums) => {
+                    let sums = &sums[first..][..R];
+                    for i in 0..R {
+                        for p in 0..P {
+                            let at = p * V::LANES;
+                            let sum = sums[i].as_ptr().add(at);
+                            let sum = V::load_differences(sum, compensation.add(at));
+                            x[i][p] = sum.fma(reach.load(scales, p), V::splat(-0.0));
+                        }
+                    }
+                }
+                Given::Values(values) => {
+                    let rows = values[first * width..][..R * width].as_ptr();
+                    for i in 0..R {
+                        for p in 0..P {
+                            x[i][p] = reach.load(rows.add(i * width), p);
+                        }
+                    }
                 }
             }
             for op in self.ops {
-                op.apply::<V, R, P, WHOLE, CALLS>(self.row + first, reach, &mut x);
+                op.apply::<V, R, P, WHOLE>(self.row + first, reach, &mut x);
             }
             for i in 0..R {
                 let row = (first + i) * self.stride;
