@@ -15,6 +15,9 @@ const LANES: usize = 64;
 /// The same where each has limits of its own, as rows of channels do: few are longer.
 const TOGETHER: usize = 8;
 
+/// Elements that are worth a second thread.
+const GRAIN: usize = 32 << 10;
+
 /// What happens to the elements that share parameters.
 trait Rounding<R>: Copy {
     fn apply(self, x: R) -> R;
@@ -264,6 +267,29 @@ impl Quantizers<'_> {
             }
         }
     }
+}
+
+/// Quantizes rows of `columns` elements.
+///
+/// # Panics
+/// When there are fewer values than bytes, or fewer quantizers than columns.
+pub fn quantize_rows(
+    threads: &Threads,
+    quantizers: Quantizers<'_>,
+    columns: usize,
+    values: &[f32],
+    quantized: &mut [u8],
+) {
+    threads.par_chunks_mut(quantized, columns, GRAIN, |first, part| {
+        let values = &values[first * columns..][..part.len()];
+        match quantizers {
+            Quantizers::Uniform(to) => quantize(to, values, part),
+            Quantizers::Columns(own) => {
+                let rows = values.chunks(columns).zip(part.chunks_mut(columns));
+                rows.for_each(|(values, quantized)| quantize_columns(own, values, quantized));
+            }
+        }
+    });
 }
 
 /// What results become.

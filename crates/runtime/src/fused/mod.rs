@@ -9,6 +9,7 @@ pub(crate) mod kv_attention;
 pub(crate) mod matmul;
 pub(crate) mod normalize;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod quantized;
 pub(crate) mod rope;
 pub(crate) mod through;

@@ -196,6 +196,82 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
     }
 }
 
+/// A fire module as in SqueezeNet: two convolutions of equal quantization side by side, and what
+/// follows. With one reader in f32 more, nothing is bytes behind the first convolution.
+#[test]
+fn levels_stay_bytes_side_by_side() {
+    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let near =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    const STEPS: [&str; 8] =
+        ["fake", "copy", "integers", "integers", "integers", "copy", "integers", "copy"];
+    let in_f32 = [&STEPS[..7], &["unary", "copy", "copy"]].concat();
+    for (is_read_elsewhere, bytes, steps) in [
+        (false, &["integers", "integers", "integers", "copy"][..], &STEPS[..]),
+        (true, &["integers"], &in_f32),
+    ] {
+        let mut g = GraphBuilder::new("fire");
+        let convolved = |g: &mut GraphBuilder, x: OutputRef, dims: &[u64], high: f32| {
+            let filters = integers(g, dims, 1);
+            let window = if dims[2] == 1 { &at } else { &near };
+            let y = g.layer("Convolution", "opset1").attributes(window);
+            let y = y.inputs(&[x, filters]).output();
+            let y = g.layer("Elu", "opset1").attribute("alpha", "0.5").inputs(&[y]).output();
+            rounded(g, y, -1.28, high)
+        };
+        let x = g.parameter("x", F32, "1,20,9,11");
+        let x = rounded(&mut g, x, -1.28, 1.27);
+        let squeezed = convolved(&mut g, x, &[8, 20, 1, 1], 1.27);
+        let one = convolved(&mut g, squeezed, &[24, 8, 1, 1], 1.27);
+        let other = convolved(&mut g, squeezed, &[40, 8, 3, 3], 1.27);
+        let concat = g.layer("Concat", "opset1").attribute("axis", "1");
+        let y = concat.inputs(&[one, other]).output();
+        let filters = integers(&mut g, &[12, 64, 1, 1], 2);
+        let z = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+        g.result("z", z);
+        if is_read_elsewhere {
+            let y = unary(&mut g, "Tanh", y);
+            g.result("y", y);
+        }
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), bytes);
+        // Values between two levels may go to the other one.
+        check(&graph, &[1, 20, 9, 11], 0.02, steps);
+    }
+}
+
+/// What a convolution of values gives is rounded by a step of its own, to bytes where a depthwise
+/// convolution reads it: by one quantizer, or by one for each channel.
+#[test]
+fn values_are_quantized_for_depthwise_convolutions() {
+    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let near =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
+        let mut g = GraphBuilder::new("values");
+        let x = g.parameter("x", F32, "2,20,9,11");
+        let filters = constant(&mut g, &[40, 20, 1, 1], 1);
+        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[x, filters]).output();
+        let low = g.constant_f32(&[], &[-1.0]);
+        let high = g.constant_f32(&[1, highs.len() as u64, 1, 1], &highs);
+        let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+        let y = round.inputs(&[y, low, high, low, high]).output();
+        let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
+        let near = g.layer("GroupConvolution", "opset1").attributes(&near);
+        let y = near.inputs(&[y, filters]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), ["quantize"]);
+        // Values between two levels may go to the other one.
+        check(
+            &graph,
+            &[2, 20, 9, 11],
+            0.05,
+            &["copy", "convolution", "quantize", "convolution", "copy"],
+        );
+    }
+}
+
 /// Behind squeeze and excitation the channels are multiplied by their gates while they are rounded.
 #[test]
 fn gates_are_multiplied_while_levels_are_found() {

@@ -1,19 +1,24 @@
-//! A quantized convolution quantizes its input while it reads it, unless the convolution that made the
-//! input requantizes its output: then the values stay u8, if every reader takes quantized values. These
-//! readers are quantized convolutions, residuals of them, depthwise convolutions and max pooling.
+//! A quantized convolution quantizes its input while it reads it, unless what made the input can
+//! quantize its output: then the values stay u8, if every reader takes quantized values. These
+//! readers are quantized convolutions, residuals of them, depthwise convolutions, max pooling and
+//! Concat of equally quantized inputs.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
+use crate::fused::quantize::QuantizeValues;
 use crate::fused::quantized::{IntegerConvolution, Reads};
-use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
+use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{Operand, PostOp, Quantize};
+use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
 use crate::passes::context::PassCx;
-use crate::passes::quantization::lowering::rounding;
+use crate::passes::quantization::lowering::{column_rounding, rounding};
 use crate::tensor::Tensor;
 use infer::Fact;
+use infer::ops::concat::Concat;
+use infer::ops::fake_quantize::FakeQuantize;
 use ir::ElementType;
 use kernels::quantize::{ColumnQuantizers, Quantizer};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Data that are rounded for a convolution alone are rounded while it reads them.
@@ -40,103 +45,181 @@ enum Bytes {
     Columns(ValueId),
 }
 
-/// Keeps what convolutions round as bytes.
+/// Keeps quantized values as bytes where all that reads them takes bytes.
 pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
-    let readers = net.readers();
+    let columns = columns_of_nodes(net);
+    let all = stored_as_bytes(net, &columns);
     let mut found = 0;
     for i in 0..net.nodes.len() {
-        let Some((made, bytes)) = writing(net, &readers, &net.nodes[i]) else { continue };
-        net.nodes[i].operation = Operation::Fused(made);
-        store(net, &readers, net.nodes[i].outputs[0], bytes);
-        found += 1;
+        let reads_bytes = net.nodes[i].inputs.iter().any(|v| bytes_of(&all, *v).is_some());
+        let written = net.nodes[i].outputs.first().filter(|v| bytes_of(&all, **v).is_some());
+        if let Some(&value) = written {
+            let shape = net.values[value].fact.shape.clone();
+            net.values[value].fact = Fact::new(ElementType::U8, shape);
+        } else if !reads_bytes {
+            continue;
+        }
+        found += usize::from(written.is_some());
+        if let Some(node) = on_bytes(net, &all, i, &columns) {
+            net.nodes[i] = node;
+        }
     }
     found
 }
 
-/// A convolution that writes quantized values, if its readers take them, and what these are.
-fn writing(net: &Net, readers: &[Vec<usize>], node: &Node) -> Option<(Arc<dyn FusedOp>, Bytes)> {
-    let (made, bytes): (Arc<dyn FusedOp>, _) = match node.fused::<IntegerConvolution>() {
-        Some(conv) => {
-            let mut conv = conv.clone();
-            let (writes, bytes) = match conv.post_ops.pop()? {
-                PostOp::Quantize { to, scale, low } => {
-                    (Quantize::Uniform(to), Bytes::Uniform(to, scale, low))
-                }
-                PostOp::QuantizeColumns(columns) => {
-                    let parameters = *node.inputs.get(columns.input)?;
-                    (Quantize::Columns(columns), Bytes::Columns(parameters))
-                }
-                _ => return None,
-            };
-            conv.writes = Some(writes);
-            (Arc::new(conv), bytes)
-        }
-        None => {
-            let mut conv = node.fused::<ChannelsLast>().filter(|c| c.is_depthwise())?.clone();
-            let PostOp::Quantize { to, scale, low } = conv.post_ops.pop()? else { return None };
-            conv.writes = Some(to);
-            (Arc::new(conv), Bytes::Uniform(to, scale, low))
-        }
-    };
-    let &value = node.outputs.first()?;
-    is_taken(net, readers, (value, bytes), POOLS).then_some((made, bytes))
-}
+/// By node, the parameters of each column and the largest quantized value.
+type Columns = HashMap<usize, (ValueId, f32)>;
 
-/// The most pools in a row that quantized values pass through. A file may hold any number, and each is
-/// a recursive call.
-const POOLS: usize = 8;
-
-/// Whether all that reads a value takes such bytes, behind so many pools at most.
-fn is_taken(
-    net: &Net,
-    readers: &[Vec<usize>],
-    (value, bytes): (ValueId, Bytes),
-    pools: usize,
-) -> bool {
-    let takes = |node: &Node| {
-        let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
-        if let Some(conv) = node.fused::<IntegerConvolution>() {
-            // Another FakeQuantize quantizes values in f32.
-            let is_data =
-                |i: usize| i == 0 && conv.accepts_quantized(net.values[value].quant_params);
-            let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
-            let are_uniform = matches!(bytes, Bytes::Uniform(..));
-            return are_uniform && places.all(|i| is_data(i) || is_added(i));
-        }
-        if let Some(conv) = node.fused::<ChannelsLast>() {
-            return conv.with_levels(0).is_some() && places.all(|i| i == 0);
-        }
-        let quant_params = |v: ValueId| net.values[v].quant_params;
-        let keeps =
-            quant_params(value).is_some() && quant_params(node.outputs[0]) == quant_params(value);
-        let passes = node.fused::<PoolLast>().is_some() && keeps && pools > 0;
-        passes && is_taken(net, readers, (node.outputs[0], bytes), pools - 1)
-    };
-    !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
-}
-
-/// Makes a value bytes that [`is_taken`], and what reads it read those.
-fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId, bytes: Bytes) {
-    let shape = net.values[value].fact.shape.clone();
-    net.values[value].fact = Fact::new(ElementType::U8, shape);
-    for &i in &readers[value] {
-        let node = &net.nodes[i];
-        if let Some(pool) = node.fused::<PoolLast>() {
-            let output = node.outputs[0];
-            let pool = PoolLast { elements: Elements::Quantized, ..pool.clone() };
-            net.nodes[i].operation = Operation::Fused(Arc::new(pool));
-            store(net, readers, output, bytes);
-        } else if let Some(conv) = node.fused::<IntegerConvolution>() {
-            let conv = reading(conv, node, value, bytes);
-            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
-        } else if let Some(conv) =
-            node.fused::<ChannelsLast>().and_then(|c| c.with_levels(node.inputs.len()))
-        {
-            let Some(parameters) = parameters(net, bytes, conv.conv.inputs) else { continue };
-            net.nodes[i].operation = Operation::Fused(Arc::new(conv));
-            net.nodes[i].inputs.push(parameters);
+/// Those of FakeQuantizes that are steps of their own.
+fn columns_of_nodes(net: &mut Net) -> Columns {
+    let mut all = Columns::new();
+    for i in 0..net.nodes.len() {
+        if let Some((parameters, most)) = column_rounding(net, &net.nodes[i]) {
+            all.insert(i, (net.add(Value::known(parameters)), most));
         }
     }
+    all
+}
+
+/// The bytes that a value is kept as; none for those that came later.
+fn bytes_of(all: &[Option<Bytes>], value: ValueId) -> Option<Bytes> {
+    all.get(value).copied().flatten()
+}
+
+/// For each value the bytes it is kept as: what can be bytes, without what something reads that does
+/// not take them, and without what is then not computed from bytes, and so on.
+fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
+    let readers = net.readers();
+    let mut all = vec![None; net.values.len()];
+    let mut makers = vec![None; net.values.len()];
+    for (i, node) in net.nodes.iter().enumerate() {
+        let Some(&value) = node.outputs.first() else { continue };
+        makers[value] = Some(i);
+        let of_columns = columns.get(&i).map(|(parameters, _)| Bytes::Columns(*parameters));
+        let bytes = possible(net, &all, node).or(of_columns);
+        all[value] = bytes.filter(|_| !net.outputs.contains(&value));
+    }
+    let mut left: Vec<ValueId> = (0..all.len()).collect();
+    while let Some(value) = left.pop() {
+        let Some(bytes) = all[value] else { continue };
+        let maker = makers[value].map(|i| &net.nodes[i]);
+        let from = maker.filter(|node| is_passing(node)).map_or(&[][..], |node| &node.inputs);
+        let is_made = from.iter().all(|v| all[*v].is_some());
+        let reader = |i: &usize| accepts(net, &all, &net.nodes[*i], (value, bytes));
+        if is_made && readers[value].iter().all(reader) {
+            continue;
+        }
+        all[value] = None;
+        left.extend_from_slice(from);
+        let passing = readers[value].iter().map(|i| &net.nodes[*i]).filter(|n| is_passing(n));
+        left.extend(passing.filter_map(|node| node.outputs.first()));
+    }
+    all
+}
+
+/// The bytes that the first output of a node can be.
+fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
+    if let Some(conv) = node.fused::<IntegerConvolution>() {
+        return match *conv.post_ops.last()? {
+            PostOp::Quantize { to, scale, low } => Some(Bytes::Uniform(to, scale, low)),
+            PostOp::QuantizeColumns(columns) => {
+                Some(Bytes::Columns(*node.inputs.get(columns.input)?))
+            }
+            _ => None,
+        };
+    }
+    if let Some(conv) = node.fused::<ChannelsLast>().filter(|c| c.is_depthwise()) {
+        let PostOp::Quantize { to, scale, low } = *conv.post_ops.last()? else { return None };
+        return Some(Bytes::Uniform(to, scale, low));
+    }
+    if let Some(rounding) = rounding(net, node) {
+        return Some(Bytes::Uniform(rounding.to, rounding.scale, rounding.low));
+    }
+    let quant_params = |v: &ValueId| net.values[*v].quant_params;
+    let own = quant_params(node.outputs.first()?)?;
+    let (first, others) = node.inputs.split_first().filter(|_| is_passing(node))?;
+    let are_alike = node.inputs.iter().all(|v| quant_params(v) == Some(own));
+    let bytes = bytes_of(all, *first).filter(|_| are_alike)?;
+    let is_alike = |v: &ValueId| match (bytes_of(all, *v), bytes) {
+        (Some(Bytes::Uniform(_, scale, low)), Bytes::Uniform(_, own_scale, own_low)) => {
+            (scale, low) == (own_scale, own_low)
+        }
+        _ => false,
+    };
+    others.iter().all(is_alike).then_some(bytes)
+}
+
+/// Whether a node gives bytes where it reads bytes.
+fn is_passing(node: &Node) -> bool {
+    node.fused::<PoolLast>().is_some() || node.is::<Concat>().is_some()
+}
+
+/// Whether a node takes a value as such bytes.
+fn accepts(
+    net: &Net,
+    all: &[Option<Bytes>],
+    node: &Node,
+    (value, bytes): (ValueId, Bytes),
+) -> bool {
+    let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
+    if let Some(conv) = node.fused::<IntegerConvolution>() {
+        // Another FakeQuantize quantizes values in f32.
+        let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].quant_params);
+        let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
+        let are_uniform = matches!(bytes, Bytes::Uniform(..));
+        return are_uniform && places.all(|i| is_data(i) || is_added(i));
+    }
+    if let Some(conv) = node.fused::<ChannelsLast>() {
+        return conv.with_levels(0).is_some() && places.all(|i| i == 0);
+    }
+    is_passing(node) && node.outputs.first().is_some_and(|v| bytes_of(all, *v).is_some())
+}
+
+/// The node that reads bytes, and writes them, where its values are kept as bytes.
+fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -> Option<Node> {
+    let mut node = net.nodes[i].clone();
+    let written = node.outputs.first().and_then(|v| bytes_of(all, *v));
+    if let Some(conv) = node.fused::<IntegerConvolution>() {
+        let mut conv = conv.clone();
+        for &value in &node.inputs {
+            if let Some(bytes) = bytes_of(all, value) {
+                conv = reading(&conv, &node, value, bytes);
+            }
+        }
+        conv.writes = match written.and_then(|_| conv.post_ops.pop()) {
+            Some(PostOp::Quantize { to, .. }) => Some(Quantize::Uniform(to)),
+            Some(PostOp::QuantizeColumns(columns)) => Some(Quantize::Columns(columns)),
+            _ => None,
+        };
+        node.operation = Operation::Fused(Arc::new(conv));
+    } else if let Some(conv) = node.fused::<ChannelsLast>() {
+        let mut conv = conv.clone();
+        if let Some(bytes) = node.inputs.first().and_then(|v| bytes_of(all, *v)) {
+            conv = conv.with_levels(node.inputs.len())?;
+            node.inputs.push(parameters(net, bytes, conv.conv.inputs)?);
+        }
+        if let Some(Bytes::Uniform(to, ..)) = written {
+            conv.post_ops.pop();
+            conv.writes = Some(to);
+        }
+        node.operation = Operation::Fused(Arc::new(conv));
+    } else if let Some(pool) = node.fused::<PoolLast>() {
+        let pool = PoolLast { elements: Elements::Quantized, ..pool.clone() };
+        node.operation = Operation::Fused(Arc::new(pool));
+    } else if node.is::<FakeQuantize>().is_some() {
+        let count = *net.sizes(*node.outputs.first()?)?.last()?;
+        node.inputs.truncate(1);
+        let writes = match written? {
+            Bytes::Uniform(to, ..) => Quantize::Uniform(to),
+            Bytes::Columns(parameters) => {
+                node.inputs.push(parameters);
+                Quantize::Columns(QuantizerInput { input: 1, most: columns.get(&i)?.1 })
+            }
+        };
+        let operation = QuantizeValues { writes, columns: count };
+        node.operation = Operation::Fused(Arc::new(operation));
+    }
+    Some(node)
 }
 
 /// A convolution that reads bytes where it has read a value.
