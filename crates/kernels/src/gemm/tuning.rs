@@ -83,3 +83,7 @@ pub(crate) fn dequant_rows() -> usize {
 pub(crate) fn dequant_thin_rows() -> usize {
     3 * dequant_rows()
 }
+
+/// With rows quantized to 8 bits, a panel of 4 bits is widened to bytes before it is multiplied by so
+/// many of them or more.
+pub(crate) const WIDENED_ROWS: usize = 32;

@@ -7,10 +7,7 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::post_ops::finish;
 use crate::gemm::problem::{Gemm, Lhs};
-use crate::gemm::tuning::GRAIN;
-
-/// From so many rows on, a panel of 4 bits is widened to bytes before it is multiplied by all of them.
-const WIDENED_ROWS: usize = 32;
+use crate::gemm::tuning::{GRAIN, WIDENED_ROWS};
 
 /// Tasks for each thread where there are few panels.
 const TASKS_PER_THREAD: usize = 4;
