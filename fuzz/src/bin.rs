@@ -32,10 +32,8 @@ pub fn bin(data: &[u8]) {
     let (element_type, to) = (c.of(&types), c.of(&types));
     let dims: Vec<&str> = (0..c.below(5)).map(|_| c.of(&DIMS)).collect();
     let offset = number(&mut c);
-    let size = match c.flag() {
-        true => number(&mut c),
-        false => size(element_type, &dims).unwrap_or(1).to_string(),
-    };
+    let size =
+        if c.flag() { number(&mut c) } else { size(element_type, &dims).unwrap_or(1).to_string() };
     let text = document(element_type.name(), &dims.join(","), &offset, &size, to.name());
     let weights = Arc::new(Weights::from_bytes(c.rest().to_vec()));
     let Ok(graph) = ir::read_bytes(text.as_bytes(), Path::new("model.xml"), weights) else {
@@ -56,10 +54,7 @@ pub fn bin(data: &[u8]) {
 
 /// A number as text: one of a list, or a small one.
 fn number(c: &mut Choices) -> String {
-    match c.flag() {
-        true => c.of(&NUMBERS).to_owned(),
-        false => c.below(40).to_string(),
-    }
+    if c.flag() { c.of(&NUMBERS).to_owned() } else { c.below(40).to_string() }
 }
 
 /// The bytes that a shape takes.

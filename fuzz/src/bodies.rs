@@ -24,9 +24,10 @@ impl Growth<'_> {
     /// One of two bodies of a value, by a condition that is known or given.
     fn condition(&mut self) -> Option<()> {
         let x = self.any_real()?;
-        let condition = match self.c.flag() {
-            true => self.parameter(ElementType::Boolean, &[])?,
-            false => self.constant(ElementType::Boolean, &[])?,
+        let condition = if self.c.flag() {
+            self.parameter(ElementType::Boolean, &[])?
+        } else {
+            self.constant(ElementType::Boolean, &[])?
         };
         let bodies = [Role::Then, Role::Else].map(|role| {
             let graph = self.body(&x.fact, 1, 1);
@@ -108,9 +109,10 @@ impl Growth<'_> {
             let mut y = ports[0];
             for _ in 0..1 + self.c.below(3) {
                 let other = ports[self.c.below(inputs)];
-                y = match self.c.flag() {
-                    true => g.layer(self.c.of(&BINARY), "opset1").inputs(&[y, other]).output(),
-                    false => g.layer(self.c.of(&UNARY), "opset1").inputs(&[y]).output(),
+                y = if self.c.flag() {
+                    g.layer(self.c.of(&BINARY), "opset1").inputs(&[y, other]).output()
+                } else {
+                    g.layer(self.c.of(&UNARY), "opset1").inputs(&[y]).output()
                 };
             }
             // All of its inputs are read.

@@ -8,9 +8,10 @@ use std::path::Path;
 /// Any text is a case, a suite, or an error with a message. What begins with `{` is a case.
 pub fn case(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let read = match text.trim_start().starts_with('{') {
-        true => CaseFile::parse(text).and_then(|file| Case::of(Path::new("case"), file)).map(drop),
-        false => SuiteFile::parse(Path::new("irrun.toml"), text).map(|suite| tolerances(&suite)),
+    let read = if text.trim_start().starts_with('{') {
+        CaseFile::parse(text).and_then(|file| Case::of(Path::new("case"), file)).map(drop)
+    } else {
+        SuiteFile::parse(Path::new("irrun.toml"), text).map(|suite| tolerances(&suite))
     };
     if let Err(error) = read {
         assert!(!format!("{error:#}").is_empty());

@@ -375,14 +375,17 @@ impl Growth<'_> {
             return Some(value);
         }
         let open = self.c.once_in(4);
-        let dim = |size: &usize| match open {
-            true => match self.c.below(4) {
-                0 => "?".to_owned(),
-                1 => format!("1..{}", size + 3),
-                2 => format!("{size}.."),
-                _ => size.to_string(),
-            },
-            false => size.to_string(),
+        let dim = |size: &usize| {
+            if open {
+                match self.c.below(4) {
+                    0 => "?".to_owned(),
+                    1 => format!("1..{}", size + 3),
+                    2 => format!("{size}.."),
+                    _ => size.to_string(),
+                }
+            } else {
+                size.to_string()
+            }
         };
         let text: Vec<String> = sizes.iter().map(dim).collect();
         let seed = self.c.seed();

@@ -21,9 +21,10 @@ pub fn npy(data: &[u8]) {
                 }
                 continue;
             }
-            let archive = match data.starts_with(b"PK") {
-                true => Npz::from_stream(data.to_vec()),
-                false => Npz::from_safetensors(data.to_vec()),
+            let archive = if data.starts_with(b"PK") {
+                Npz::from_stream(data.to_vec())
+            } else {
+                Npz::from_safetensors(data.to_vec())
             };
             let Ok(mut archive) = archive else { return };
             for name in archive.names().iter().take(MOST) {

@@ -106,9 +106,10 @@ fn feed(model: &Model, input: usize) -> Result<Feed, Error> {
     let shown = names.first().map_or("", String::as_str);
     let Some(feed) = names.iter().find_map(|name| Feed::of(name)) else {
         let cache = shown.starts_with("past_key_values");
-        let advice = match cache {
-            true => "export it as a stateful model (optimum-cli without --disable-stateful)",
-            false => "language models take input_ids, attention_mask, position_ids and beam_idx",
+        let advice = if cache {
+            "export it as a stateful model (optimum-cli without --disable-stateful)"
+        } else {
+            "language models take input_ids, attention_mask, position_ids and beam_idx"
         };
         let message = format!("nothing is known to give for its input \"{shown}\"; {advice}");
         return Err(Error::unsuitable(&model.path, message));
@@ -116,12 +117,11 @@ fn feed(model: &Model, input: usize) -> Result<Feed, Error> {
     let declared = model.session.declared_inputs().get(input);
     let rank = declared.and_then(|(_, shape)| shape.rank());
     let expected = if feed == Feed::BeamIdx { 1 } else { 2 };
-    match rank.is_none_or(|rank| rank == expected) {
-        true => Ok(feed),
-        false => {
-            let message = format!("its input \"{shown}\" is not of rank {expected}");
-            Err(Error::unsuitable(&model.path, message))
-        }
+    if rank.is_none_or(|rank| rank == expected) {
+        Ok(feed)
+    } else {
+        let message = format!("its input \"{shown}\" is not of rank {expected}");
+        Err(Error::unsuitable(&model.path, message))
     }
 }
 

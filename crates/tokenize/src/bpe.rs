@@ -117,9 +117,10 @@ impl Bpe {
     /// Appends the tokens of a word.
     pub fn tokenize(&self, word: &[u8], scratch: &mut Scratch, out: &mut Vec<i32>) {
         scratch.clear();
-        match self.end_suffix.is_empty() {
-            true => self.atoms_of(word, &mut scratch.symbols),
-            false => self.atoms_of(&[word, &self.end_suffix].concat(), &mut scratch.symbols),
+        if self.end_suffix.is_empty() {
+            self.atoms_of(word, &mut scratch.symbols)
+        } else {
+            self.atoms_of(&[word, &self.end_suffix].concat(), &mut scratch.symbols)
         }
         self.merge(scratch);
         let symbols = &scratch.symbols;

@@ -68,10 +68,8 @@ impl Normalizer {
     /// # Errors
     /// When it is damaged.
     pub fn precompiled(map: &[u8], spaces: Spaces) -> Result<Normalizer, TextError> {
-        let rules = match map.is_empty() {
-            true => Rules::None,
-            false => Rules::Precompiled(Precompiled::new(map)?),
-        };
+        let rules =
+            if map.is_empty() { Rules::None } else { Rules::Precompiled(Precompiled::new(map)?) };
         Ok(Normalizer::new(rules, spaces))
     }
 

@@ -34,9 +34,10 @@ impl Splitter {
         invert: bool,
         max_splits: Option<usize>,
     ) -> Splitter {
-        let pattern = match behaviour == Behaviour::Contiguous && !pattern.ends_with('+') {
-            true => Pattern::new(&format!("({pattern})+")),
-            false => Pattern::new(pattern),
+        let pattern = if behaviour == Behaviour::Contiguous && !pattern.ends_with('+') {
+            Pattern::new(&format!("({pattern})+"))
+        } else {
+            Pattern::new(pattern)
         };
         Splitter { pattern, behaviour, invert, max_splits }
     }

@@ -84,9 +84,10 @@ impl Trie {
         let Node { children, count, .. } = self.nodes[node];
         let children = children as usize;
         let labels = &self.labels[children..children + usize::from(count)];
-        let at = match count <= FEW {
-            true => labels.iter().position(|label| *label == byte)?,
-            false => labels.binary_search(&byte).ok()?,
+        let at = if count <= FEW {
+            labels.iter().position(|label| *label == byte)?
+        } else {
+            labels.binary_search(&byte).ok()?
         };
         Some(children + at)
     }

@@ -137,12 +137,13 @@ impl Hangul {
 fn part(text: &[u8], compatible: bool) -> Option<(u32, usize)> {
     let own = crate::bytes::first_char(text)?;
     let c = std::str::from_utf8(own).ok()?.chars().next()?;
-    match compatible {
-        false => Some((c.into(), own.len())),
-        true => match decomposition(c, true).as_slice() {
+    if compatible {
+        match decomposition(c, true).as_slice() {
             [one] => Some(((*one).into(), own.len())),
             _ => None,
-        },
+        }
+    } else {
+        Some((c.into(), own.len()))
     }
 }
 
@@ -158,9 +159,10 @@ fn decomposed(text: &[u8]) -> Option<(&'static [u8], usize)> {
 
 fn decomposition(c: char, compatible: bool) -> Vec<char> {
     let mut parts = Vec::new();
-    match compatible {
-        true => decompose_compatible(c, |part| parts.push(part)),
-        false => decompose_canonical(c, |part| parts.push(part)),
+    if compatible {
+        decompose_compatible(c, |part| parts.push(part))
+    } else {
+        decompose_canonical(c, |part| parts.push(part))
     }
     parts
 }
@@ -177,10 +179,8 @@ fn rules(form: Form) -> Rules {
     let mut sequences = Vec::new();
     for c in RANGES.into_iter().flatten().filter_map(char::from_u32) {
         let parts = decomposition(c, compatible);
-        let text: Vec<char> = match composes {
-            true => parts.iter().copied().nfc().collect(),
-            false => parts.clone(),
-        };
+        let text: Vec<char> =
+            if composes { parts.iter().copied().nfc().collect() } else { parts.clone() };
         if text != [c] {
             rules.insert(vec![c], text);
         }

@@ -125,9 +125,10 @@ fn grown(held: &[Rows], order: [i32; BEAMS], new: &Tensor) -> Vec<Rows> {
     let matrix = |i: usize| {
         let beam = order[i / HEADS];
         let beam = usize::try_from(if beam < 0 { beam + BEAMS as i32 } else { beam }).unwrap();
-        let old = match beam < BEAMS {
-            true => held[beam * HEADS + i % HEADS].clone(),
-            false => vec![0.0; held[i].len()],
+        let old = if beam < BEAMS {
+            held[beam * HEADS + i % HEADS].clone()
+        } else {
+            vec![0.0; held[i].len()]
         };
         let own = &values[i * rows * columns..][..rows * columns];
         old.into_iter().chain(own.iter().copied()).collect()

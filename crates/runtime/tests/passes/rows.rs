@@ -133,19 +133,17 @@ fn rotary_embeddings_are_one_step_and_read_where_their_data_were() {
         let mut g = GraphBuilder::new("rotary");
         let x = g.parameter("x", F32, "2,5,3,32");
         let x = with_ints(&mut g, "Transpose", x, &[0, 2, 1, 3]);
-        let (low, high) = match halves {
-            true => (slice(&mut g, x, (0, 16)), slice(&mut g, x, (16, 32))),
-            false => {
-                let parts = split(&mut g, x);
-                (parts[0], parts[1])
-            }
+        let (low, high) = if halves {
+            (slice(&mut g, x, (0, 16)), slice(&mut g, x, (16, 32)))
+        } else {
+            let parts = split(&mut g, x);
+            (parts[0], parts[1])
         };
-        let opposite = match negative {
-            true => unary(&mut g, "Negative", high),
-            false => {
-                let by = g.constant_f32(&[], &[if halves { -2.0 } else { -1.0 }]);
-                binary(&mut g, "Multiply", by, high)
-            }
+        let opposite = if negative {
+            unary(&mut g, "Negative", high)
+        } else {
+            let by = g.constant_f32(&[], &[if halves { -2.0 } else { -1.0 }]);
+            binary(&mut g, "Multiply", by, high)
         };
         let turned = [("axis", "-1")];
         let turned = g.layer("Concat", "opset1").attributes(&turned).inputs(&[opposite, low]);

@@ -41,10 +41,7 @@ impl Item {
     }
 
     pub(super) fn strict(&self) -> String {
-        match self.possessive {
-            true => format!("(?>{})", self.plain()),
-            false => self.plain(),
-        }
+        if self.possessive { format!("(?>{})", self.plain()) } else { self.plain() }
     }
 
     pub(super) fn is_optional(&self) -> bool {
@@ -182,10 +179,7 @@ impl Parser<'_> {
                     return None;
                 }
                 self.chars.nth(text.chars().count());
-                Some(match low.is_empty() {
-                    true => format!("{{0{body}}}"),
-                    false => format!("{{{body}}}"),
-                })
+                Some(if low.is_empty() { format!("{{0{body}}}") } else { format!("{{{body}}}") })
             }
             _ => None,
         }

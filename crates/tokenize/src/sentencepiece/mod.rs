@@ -50,9 +50,10 @@ fn pattern_of(token: &[u8]) -> String {
     let meta = |c: char| ".^$*+?()[]{}|\\".contains(c);
     let quote = |c: char| if meta(c) { vec!['\\', c] } else { vec![c] };
     let quoted: String = text.chars().flat_map(quote).collect();
-    match token.iter().all(u8::is_ascii_alphabetic) {
-        true => format!("\\b{quoted}|{quoted}\\b"),
-        false => quoted,
+    if token.iter().all(u8::is_ascii_alphabetic) {
+        format!("\\b{quoted}|{quoted}\\b")
+    } else {
+        quoted
     }
 }
 
