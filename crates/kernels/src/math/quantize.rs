@@ -212,6 +212,14 @@ impl<'a> ColumnQuantizers<'a> {
         ((x + add) * factor).round_ties_even().max(0.0).min(self.most)
     }
 
+    /// The quantized value of an element of a column.
+    #[inline(always)]
+    fn byte(&self, x: f32, add: f32, factor: f32) -> u8 {
+        debug_assert!((0.0..=255.0).contains(&self.most));
+        // SAFETY: a whole number between 0 and 255, since `new` has tested the largest.
+        unsafe { self.quantized(x, add, factor).to_int_unchecked::<i32>() as u8 }
+    }
+
     /// Those of the columns from `first` on.
     pub(crate) fn after(self, first: usize) -> ColumnQuantizers<'a> {
         ColumnQuantizers { parts: self.parts.map(|part| &part[first..]), ..self }
@@ -231,7 +239,7 @@ multiversion! {
         let [add, factor, ..] = of.parts;
         let pairs = values.iter().zip(quantized);
         for ((value, quantized), (add, factor)) in pairs.zip(add.iter().zip(factor)) {
-            *quantized = of.quantized(*value, *add, *factor) as u8;
+            *quantized = of.byte(*value, *add, *factor);
         }
     }
 }
