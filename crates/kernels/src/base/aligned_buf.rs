@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shelf_gives_disjoint_zeroed_lines() {
+    fn an_arena_gives_disjoint_zeroed_buffers() {
         let arena = WeightArena::default();
         let sizes = [0, 1, 63, 64, 65, LASTING, 3, LARGE_PAGE + 5, CHUNK - 7, CHUNK + 1, 100];
         let mut all: Vec<AlignedBuf> = sizes.iter().map(|bytes| arena.alloc(*bytes)).collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_ends_with_what_lies_on_it() {
+    fn a_chunk_ends_with_its_last_buffer() {
         let arena = WeightArena::default();
         let (one, two) = (arena.alloc(LASTING), arena.alloc(10));
         let chunk = Arc::downgrade(one._of.as_ref().unwrap());

@@ -459,9 +459,18 @@ impl Tensor {
         }
     }
 
+    /// Where the packed bytes lie and how many there are, without a reference to them: one would
+    /// end what writes to them.
+    fn raw(&self) -> (*mut u8, usize) {
+        match &self.storage {
+            Storage::Bytes(part) => (part.data, part.len),
+            Storage::Strings(_) => (std::ptr::NonNull::dangling().as_ptr(), 0),
+        }
+    }
+
     fn address_range(&self) -> Range<usize> {
-        let start = self.bytes().as_ptr() as usize;
-        start..start + self.bytes().len()
+        let (start, len) = self.raw();
+        start.addr()..start.addr() + len
     }
 
     fn is_writable(&self) -> bool {
@@ -512,7 +521,7 @@ impl<'r> Access<'r> {
 
     /// Panics when an output that is there overlaps anything else.
     fn check(&self, o: usize) {
-        let Some(output) = self.outputs[o].filter(|t| !t.bytes().is_empty()) else { return };
+        let Some(output) = self.outputs[o].filter(|t| t.raw().1 > 0) else { return };
         assert!(output.is_writable(), "output {o} lies in memory that is not ours");
         let range = output.address_range();
         let apart = |other: &Tensor| {
@@ -544,7 +553,7 @@ impl<'r> Access<'r> {
     /// # Panics
     /// When the tensor shares its memory with any other, or is an output already.
     pub(crate) fn set_output(&mut self, output: usize, tensor: &'r Tensor) {
-        assert!(tensor.is_unique() || tensor.bytes().is_empty(), "output {output} is shared");
+        assert!(tensor.is_unique() || tensor.raw().1 == 0, "output {output} is shared");
         self.outputs[output] = Some(tensor);
         self.check(output);
     }
@@ -598,10 +607,10 @@ impl<'r> Access<'r> {
         let is_taken = std::mem::replace(&mut self.taken[output], true);
         assert!(!is_taken, "output {output} is taken twice");
         let tensor = self.outputs[output].expect("the output has been allocated");
-        let bytes = tensor.bytes();
+        let (start, len) = tensor.raw();
         // SAFETY: `check` has shown that the bytes are heap memory of this session and overlap
         // nothing else that this access hands out; `taken` makes sure that it does so once.
-        unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len()) }
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 }
 

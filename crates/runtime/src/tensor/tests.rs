@@ -24,9 +24,10 @@ fn sizes_are_checked_before_memory_is_taken() {
 
 #[test]
 fn unaligned_bytes_are_noticed() {
-    let bytes: &'static [u8] = Box::leak(vec![0u8; 64].into_boxed_slice());
-    let start = (bytes.as_ptr() as usize).next_multiple_of(4) - bytes.as_ptr() as usize + 1;
-    let t = Tensor::from_shared(F32, &[4], &bytes[start..]).unwrap();
+    static ZEROS: [u8; 64] = [0; 64];
+    let at = ZEROS.as_ptr() as usize;
+    let start = at.next_multiple_of(4) - at + 1;
+    let t = Tensor::from_shared(F32, &[4], &ZEROS[start..]).unwrap();
     assert!(!t.is_aligned() && t.as_slice::<f32>().is_none());
     assert_eq!(t.to_owned().unwrap().as_slice::<f32>().unwrap(), [0.0; 4]);
 }
