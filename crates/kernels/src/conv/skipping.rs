@@ -19,9 +19,9 @@ const INFINITE: u32 = 0x7f80_0000;
 const INFINITE_IN_BF16: u32 = 0x7f7f_8000;
 
 impl Convolution {
-    /// Whether windows reach into padding.
+    /// Whether windows reach into padding, or further than can be counted.
     pub fn is_padded(&self) -> bool {
-        self.axes.iter().any(|axis| axis.inside() != (0..axis.output))
+        self.axes.iter().any(|axis| !axis.is_countable() || axis.inside() != (0..axis.output))
     }
 
     /// Whether products would multiply zeros of the padding by what is not finite.
