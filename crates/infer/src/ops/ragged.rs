@@ -205,6 +205,10 @@ mod tests {
         let both = [&OUT[..], &OUT].concat();
         Case::of_shapes("CombineSegments", &[&one[..], &ROWS, &[(I32, "2")]].concat())
             .expect(&both);
+        // As tokenizers of pairs have the last segment: its begin is a scalar, its end a list.
+        let mixed = [(I32, ""), (I32, "1"), (I32, "1")];
+        Case::of_shapes("CombineSegments", &[&ROWS[..], &mixed, &[(I32, "2")]].concat())
+            .expect(&both);
         let error = "has rows [3], an earlier segment has [2]";
         let other = [(I32, "3"), (I32, "3"), (I32, "?")];
         Case::of_shapes("CombineSegments", &[&ROWS[..], &other, &[(I32, "2")]].concat())

@@ -25,13 +25,19 @@ pub fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 /// Checks two inputs: where rows begin and where they end.
 ///
 /// # Errors
-/// When they are not of i32, or have different shapes.
+/// When they are not of i32, or have different shapes. A scalar and a list of one are alike: in
+/// tokenizers of pairs, where the text of a special token begins is a scalar and where it ends a list.
 pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_i32(cx, input)?;
     expect_i32(cx, input + 1)?;
     let (begins, ends) = (cx.shape(input), cx.shape(input + 1));
     let message = || format!("is {ends}: it must have the shape of begins, {begins}");
-    if begins.is_compatible(ends) { Ok(()) } else { Err(RuleError::at(input + 1, message())) }
+    let single = |shape: &PartialShape| shape.volume().size() == Some(1);
+    if begins.is_compatible(ends) || single(begins) && single(ends) {
+        Ok(())
+    } else {
+        Err(RuleError::at(input + 1, message()))
+    }
 }
 
 /// Checks three inputs: strings.
