@@ -47,15 +47,33 @@ impl Substitution {
         Substitution { pattern, parts, written: replacement.len(), everywhere }
     }
 
-    /// Appends a text with its replacements to `out`. A text is left as it is if it is not UTF-8,
-    /// if a group of the replacement has matched nothing, or if the result is more than four
-    /// times as long as the text and one replacement for each group.
+    /// Appends a text with its replacements to `out`. Bytes that are not UTF-8 are matched by what
+    /// matches any character. A text is left as it is if a group of the replacement has matched
+    /// nothing, or if the result is more than four times as long as the text and one replacement
+    /// for each group.
     pub fn apply(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
-        if self.replace(bytes, out).is_none() {
+        let done = match std::str::from_utf8(bytes) {
+            Ok(_) => self.replace(bytes, out),
+            Err(_) => self.replace_in_broken(bytes, out),
+        };
+        if done.is_none() {
             out.truncate(begin);
             out.extend_from_slice(bytes);
         }
+    }
+
+    /// Replaces in what is not UTF-8, with stand-ins for the bytes that are not.
+    fn replace_in_broken(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let mut replaced = Vec::new();
+        self.replace(with_stand_ins(bytes)?.as_bytes(), &mut replaced)?;
+        for c in std::str::from_utf8(&replaced).ok()?.chars() {
+            match stands_for(c) {
+                Some(byte) => out.push(byte),
+                None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        Some(())
     }
 
     fn replace(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
@@ -105,6 +123,29 @@ impl Substitution {
         }
         self.pattern.find(text, from).map(|found| smallvec![Some(found)])
     }
+}
+
+/// The first of 256 characters of private use that stand for bytes.
+const STAND_INS: u32 = 0x10_FF00;
+
+/// A text with a character for each byte that is not UTF-8; `None` if it has such characters
+/// itself.
+fn with_stand_ins(bytes: &[u8]) -> Option<String> {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        if chunk.valid().chars().any(|c| stands_for(c).is_some()) {
+            return None;
+        }
+        text.push_str(chunk.valid());
+        let stand_in = |byte: &u8| char::from_u32(STAND_INS + u32::from(*byte));
+        text.extend(chunk.invalid().iter().filter_map(stand_in));
+    }
+    Some(text)
+}
+
+/// The byte that a character stands for.
+fn stands_for(c: char) -> Option<u8> {
+    u8::try_from(u32::from(c).checked_sub(STAND_INS)?).ok()
 }
 
 fn is_not_empty(found: &[Option<(usize, usize)>]) -> bool {
@@ -160,6 +201,20 @@ mod tests {
             (r"(", "x", "(", "("),
         ] {
             assert_eq!(substitute(pattern, replacement, text), expected, "{pattern} in {text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stay() {
+        for (pattern, text, expected) in [
+            ("</w>", &b"\xe9a</w>b</w>\xff"[..], &b"\xe9a b \xff"[..]),
+            ("^x", b"x\x80", b" \x80"),
+            ("y", b"x\x80", b"x\x80"),
+            ("[ax]", b"a\xf4\x8f\xbc\x80\xff", b"a\xf4\x8f\xbc\x80\xff"),
+        ] {
+            let mut out = Vec::new();
+            Substitution::new(pattern, " ", true).apply(text, &mut out);
+            assert_eq!(out, expected, "{pattern}");
         }
     }
 
