@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, stdin};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -110,6 +110,17 @@ impl ChoiceArgs {
     }
 }
 
+/// Tells a directory from what is none, such as a file in it.
+fn expect_directory(dir: &Path) -> Result<()> {
+    anyhow::ensure!(
+        dir.is_dir(),
+        "{} is no directory; give one that holds openvino_model.xml, openvino_tokenizer.xml and \
+         openvino_detokenizer.xml",
+        dir.display()
+    );
+    Ok(())
+}
+
 /// Generates text for a prompt, or for each line of standard input.
 ///
 /// # Errors
@@ -123,6 +134,7 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
         limits: limits::of_run(),
         ..runtime::Options::default()
     };
+    expect_directory(&args.dir).or_exit(Exit::Model)?;
     let pipeline = Pipeline::open_with(&args.dir, &options, &threads).map_err(failure)?;
     pipeline.notes().iter().for_each(|note| print::note(format_args!("note: {note}")));
     let config = args.choice.over(pipeline.config().clone()).or_exit(Exit::Usage)?;
