@@ -93,6 +93,36 @@ fn outputs_that_nobody_reads_may_be_declared_as_anything() {
     says("indices that are read", &room, "check chain.xml");
 }
 
+/// Model Optimizer declared the product of a vector and a matrix as a matrix of one row.
+#[test]
+fn a_product_of_a_vector_may_be_declared_as_a_row() {
+    let parameter = |id: usize, shape: &str| {
+        format!(
+            r#"<layer id="{id}" name="p{id}" type="Parameter" version="opset1">
+<data shape="{shape}" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>"#
+        )
+    };
+    let model = |declared: &str| {
+        format!(
+            r#"<net name="m" version="10"><layers>{}{}
+<layer id="2" name="m" type="MatMul" version="opset1"><data transpose_b="False"/>
+<input><port id="0"/><port id="1"/></input>
+<output><port id="2" precision="FP32">{declared}</port></output></layer>
+<layer id="3" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer></layers>
+<edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/></edges></net>"#,
+            parameter(0, "3"),
+            parameter(1, "3,4")
+        )
+    };
+    let room = Room::new();
+    room.write("m.xml", model("<dim>1</dim><dim>4</dim>").as_bytes());
+    room.irrun("check m.xml").good();
+    room.write("m.xml", model("<dim>1</dim><dim>3</dim>").as_bytes());
+    assert_eq!(room.irrun("check m.xml").code, 1);
+}
+
 #[test]
 fn ranges_are_tried() {
     let room = Room::new();
@@ -165,4 +195,13 @@ fn names_that_are_numbers() {
     says("names that are numbers", &room, "n.xml -i 1=one.npy -i 0=two.npy");
     says("indices beside such names", &room, "n.xml -i #0=one.npy -i #1=two.npy");
     says("what is not given", &room, "n.xml -i #0=one.npy");
+}
+
+#[test]
+fn generate_wants_a_directory() {
+    let room = Room::new();
+    let outcome = room.irrun("generate model.xml --prompt x");
+    assert_eq!(outcome.code, 3);
+    let message = "model.xml is no directory; give one that holds openvino_model.xml";
+    assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
 }
