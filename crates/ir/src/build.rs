@@ -130,7 +130,7 @@ impl LayerBuilder<'_> {
 
     /// Adds a body. Its weights must be those of this graph.
     pub fn body(mut self, body: Body) -> Self {
-        self.layer.bodies.push(body);
+        self.layer.bodies.push(Body { graph: body.graph.into_body(), ..body });
         self
     }
 

@@ -280,6 +280,14 @@ impl Graph {
         self.parts.is_body
     }
 
+    /// The same as the body of a layer.
+    pub fn into_body(mut self) -> Graph {
+        if !self.parts.is_body {
+            Arc::make_mut(&mut self.parts).is_body = true;
+        }
+        self
+    }
+
     /// Layers in the order of the file.
     pub fn layers(&self) -> &[Layer] {
         &self.parts.layers

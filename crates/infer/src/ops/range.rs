@@ -37,6 +37,13 @@ impl Parse for Range {
     }
 }
 
+impl Range {
+    /// A Range of this type.
+    pub fn of(element_type: ElementType) -> Range {
+        Range { output_type: Some(element_type) }
+    }
+}
+
 impl Op for Range {
     fn input_names(&self) -> &'static [&'static str] {
         &["start", "stop", "step"]

@@ -498,9 +498,12 @@ fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<Stri
     let declared = output.element_type;
     let taken = input_type(graph, declared);
     let mut differ = None;
+    // Real numbers that enter a body become those of its Parameter.
+    let becomes = |t: ElementType| graph.is_body() && t.is_real() && taken.is_real();
+    let is_same = given.element_type.is_none_or(|t| t == taken);
     match given.element_type {
         Some(element_type) if !declared.is_static() => output.element_type = element_type,
-        Some(element_type) if element_type != taken => {
+        Some(element_type) if element_type != taken && !becomes(element_type) => {
             differ = Some(format!("it is declared {taken}, but given {element_type}"));
         }
         _ => {}
@@ -509,7 +512,7 @@ fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<Stri
         output.shape = shape;
     }
     // A value in another type than the graph's tells no shapes: those are integers.
-    output.value = given.value.filter(|_| taken == declared);
+    output.value = given.value.filter(|_| taken == declared && is_same);
     differ
 }
 

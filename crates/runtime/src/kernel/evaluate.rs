@@ -5,7 +5,7 @@ use crate::kernel::adapt::lower_operation;
 use crate::kernel::lower::{LowerCx, LowerFn, lower_text};
 use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
-use crate::tensor::fact::fact_of;
+use crate::tensor::fact::{fact_of, in_f32};
 use crate::tensor::{Access, Sizes, Tensor};
 use infer::ops::variable::Variable;
 use infer::{Fact, InputSet, Op, infer_shapes};
@@ -169,8 +169,12 @@ impl Deferred {
         };
         let extensions = &resources.extensions;
         let inferred = infer_shapes(op, &facts, self.outputs, bodies, extensions, variables);
-        let (outputs, looked_at) =
+        let (mut outputs, looked_at) =
             inferred.map_err(|e| KernelError { input: e.input, message: e.message })?;
+        // Bodies of f16 are computed in f32, which their rules do not know.
+        if resources.options.optimize && !bodies.is_empty() {
+            outputs = outputs.into_iter().map(in_f32).collect();
+        }
         let constants = vec![None; inputs.len()];
         let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
         let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)

@@ -198,7 +198,7 @@ impl IterationKernel {
                             matches!(feed, Feed::Merged { result, .. } if *result == source.result)
                         });
                         match fed.filter_map(|(_, t)| t.clone()).next_back() {
-                            Some(tensor) => tensor,
+                            Some(tensor) => self.as_result(output, tensor)?,
                             None => self.empty(output, None)?,
                         }
                     }
@@ -207,6 +207,15 @@ impl IterationKernel {
             cx.provide(output, tensor);
         }
         Ok(())
+    }
+
+    /// A first value as what the body would have made of it: real numbers in its type.
+    fn as_result(&self, output: usize, first: Tensor) -> Result<Tensor, KernelError> {
+        let wanted = self.outputs[output].element_type;
+        if first.element_type() == wanted || !(first.element_type().is_real() && wanted.is_real()) {
+            return Ok(first);
+        }
+        crate::convert(&first, wanted).map_err(|e| KernelError::new(e.to_string()))
     }
 
     /// The parts of an output one after the other.

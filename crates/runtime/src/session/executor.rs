@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::plan::memory_planner::Storage;
 use crate::plan::{Plan, Step, ViewOf, Work, compile_in, diagnostic};
 use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
+use crate::tensor::convert::convert_tensor;
 use crate::tensor::fact::fact_of;
 use crate::tensor::memory_limit::reason;
 use crate::tensor::{Sizes, Tensor};
@@ -208,7 +209,8 @@ impl LoadedPlan {
     /// Binds the inputs and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
-            self.values[*v] = Some(tensor.aligned().map_err(|e| failed(e.to_string()))?);
+            let tensor = taken(&self.plan, *v, tensor).map_err(|e| failed(e.message))?;
+            self.values[*v] = Some(tensor);
         }
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
@@ -357,6 +359,16 @@ impl LoadedPlan {
         let text = (error.input, error.message);
         diagnostic(&self.plan.graph, (op, step.layer), &facts, Code::Execution, text)
     }
+}
+
+/// An input as a plan takes it: aligned, and with real numbers in the type of its own. A body is
+/// given what the graph around it has.
+fn taken(plan: &Plan, input: ValueId, tensor: &Tensor) -> Result<Tensor, KernelError> {
+    let (given, wanted) = (tensor.element_type(), plan.facts[input].element_type);
+    if given == wanted || !(given.is_real() && wanted.is_real()) {
+        return tensor.aligned().map_err(|e| KernelError::new(e.to_string()));
+    }
+    convert_tensor(tensor, wanted).map_err(|e| KernelError::new(e.to_string()))
 }
 
 fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor> {

@@ -2,6 +2,8 @@
 
 use crate::tensor::{Tensor, TensorError};
 use infer::{Fact, PartialShape, PartialValue};
+use ir::ElementType;
+use std::sync::Arc;
 
 /// Integer and floating-point tensors up to this many elements may decide shapes.
 const SMALL: usize = 64;
@@ -16,6 +18,17 @@ pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
         Some(value) => fact.with_value(value),
         None => fact,
     }
+}
+
+/// What is known of a tensor, if it is f32 in place of f16.
+pub(crate) fn in_f32(mut fact: Fact) -> Fact {
+    if fact.element_type == ElementType::F16 {
+        fact.element_type = ElementType::F32;
+        if let Some(value) = &mut fact.value {
+            Arc::make_mut(value).element_type = ElementType::F32;
+        }
+    }
+    fact
 }
 
 impl Tensor {

@@ -1,7 +1,7 @@
 //! Graphs of f16 are computed in f32 and rounded where an output leaves.
 
 use super::{binary, plan, unary};
-use ir::{ElementType, Graph, GraphBuilder, OutputRef};
+use ir::{Body, ElementType, Graph, GraphBuilder, OutputRef, PortMap, Role};
 use irrun_runtime::Tensor;
 
 /// A constant of f16 with given bits.
@@ -35,6 +35,62 @@ fn nothing_overflows_between_operations() {
     // 300² · 0.001 is 90.06, and 300² is more than f16 holds; 2² · 0.001 is 0.004.
     assert_eq!(run(&graph, true, &[0x5cb0, 0x4000]), [0x55a1, 0x1c19]);
     assert_eq!(run(&graph, false, &[0x5cb0, 0x4000]), [0x7c00, 0x1c19]);
+}
+
+/// A Loop of so many iterations in which x becomes its square, and then a thousandth of what it
+/// gives; x is of f16, the Parameter of the body of another type or the same.
+fn squares(iterations: i64, parameter: ElementType) -> Graph {
+    let mut g = GraphBuilder::new("body");
+    let x = g.parameter("x", parameter, "2");
+    let square = binary(&mut g, "Multiply", x, x);
+    let graph = finished(g, square);
+    let id = |layer: usize| graph.layers()[layer].id;
+    let (parameter, result) = (id(graph.parameters()[0]), id(graph.results()[0]));
+    let entry = |external_port, internal_layer| {
+        vec![PortMap { external_port, internal_layer, ..PortMap::default() }]
+    };
+    let (inputs, outputs) = (entry(2, parameter), entry(3, result));
+    let body =
+        Body { role: Role::Body, graph, inputs, outputs, back_edges: vec![(result, parameter)] };
+    let mut g = GraphBuilder::new("loop");
+    let x = g.parameter("x", ElementType::F16, "2");
+    let count = g.constant_i64(&[iterations]);
+    let always = g.constant(ElementType::Boolean, &[], &[1]);
+    let y = g.layer("Loop", "opset5").inputs(&[count, always, x]).body(body).output();
+    let narrow = g.layer("Convert", "opset1").attribute("destination_type", "f16");
+    let y = narrow.inputs(&[y]).output();
+    let factor = half(&mut g, &[1], &[0x1419]); // 0.001
+    let y = binary(&mut g, "Multiply", y, factor);
+    finished(g, y)
+}
+
+#[test]
+fn nothing_overflows_where_a_body_begins_or_ends() {
+    use ElementType::{F16, F32};
+    // 17⁴ · 0.001 is 83.52, and 17⁴ is more than f16 holds; 2⁴ · 0.001 is 0.016, 2 · 0.001 0.002.
+    for parameter in [F16, F32] {
+        let twice = squares(2, parameter);
+        assert_eq!(run(&twice, true, &[0x4c40, 0x4000]), [0x5539, 0x2419], "{parameter}");
+        assert_eq!(run(&twice, false, &[0x4c40, 0x4000]), [0x7c00, 0x2419], "{parameter}");
+        let never = squares(0, parameter);
+        assert_eq!(run(&never, true, &[0x4000, 0x4000]), [0x1819, 0x1819], "{parameter}");
+    }
+}
+
+#[test]
+fn a_range_is_not_rounded() {
+    let mut g = GraphBuilder::new("range");
+    let x = g.parameter("x", ElementType::F16, "4");
+    let [start, stop, step] = [0x6800, 0x6802, 0x3c00].map(|bits| half(&mut g, &[], &[bits]));
+    let range = g.layer("Range", "opset4").attribute("output_type", "f16");
+    let range = range.inputs(&[start, stop, step]).output();
+    let first = half(&mut g, &[], &[0x6800]);
+    let distance = binary(&mut g, "Subtract", range, first);
+    let y = binary(&mut g, "Add", x, distance);
+    let graph = finished(g, y);
+    // From 2048 to 2052: of 2049 and 2051 f16 has only the neighbours.
+    assert_eq!(run(&graph, true, &[0, 0, 0, 0]), [0, 0x3c00, 0x4000, 0x4200]);
+    assert_eq!(run(&graph, false, &[0, 0, 0, 0]), [0, 0, 0x4000, 0x4400]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::kernel::lower::LowerError;
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
+use crate::tensor::fact::in_f32;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
 use infer::ops::matmul::MatMul;
@@ -88,8 +89,12 @@ fn refine(net: &mut Net, cx: &PassCx<'_>, node: &mut Node, refined: &mut [bool])
     let (outputs, extensions) = (node.outputs.len(), &cx.resources.extensions);
     let inferred = infer_op(op, &inputs, outputs, bodies, extensions, variables);
     let Ok((facts, _)) = inferred else { return refuse(net, node, refined) };
-    for (&output, fact) in node.outputs.iter().zip(facts) {
+    for (&output, mut fact) in node.outputs.iter().zip(facts) {
         let old = &mut net.values[output].fact;
+        // Bodies of f16 are computed in f32, which their rules do not know.
+        if !bodies.is_empty() && old.element_type == ElementType::F32 {
+            fact = in_f32(fact);
+        }
         if *old != fact && tells_more(&fact, old) {
             *old = fact;
             refined[output] = true;

@@ -1,19 +1,20 @@
 //! Graphs of f16 are computed in f32 from end to end, as OpenVINO computes them: nothing is rounded
 //! and nothing overflows between operations, and every other pass sees f32. Weights stay f16 in
-//! memory, behind a Convert; inputs, outputs, variables and what enters and leaves bodies stay f16
-//! as well, and are converted there.
+//! memory, behind a Convert; inputs, outputs and variables stay f16 as well, and are converted
+//! there. Bodies take and give f32 in place of f16.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
+use crate::tensor::fact::in_f32;
 use infer::ops::convert::Convert;
+use infer::ops::range::Range;
 use infer::ops::variable::Variable;
 use infer::{Fact, infer_op};
 use ir::ElementType::{self, F16, F32};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// Constants of up to so many elements are converted when the plan is made.
 const SMALL: usize = 1 << 16;
@@ -24,11 +25,20 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
         return 0;
     }
     let element_type = |net: &Net, v: &ValueId| net.values[*v].fact.element_type;
-    let outputs: Vec<ElementType> = net.outputs.iter().map(|v| element_type(net, v)).collect();
+    let mut outputs: Vec<ElementType> = net.outputs.iter().map(|v| element_type(net, v)).collect();
     let mut converted = Converted::default();
+    if cx.graph.is_body() {
+        converted.take_inputs(net);
+        outputs.iter_mut().filter(|t| **t == F16).for_each(|t| *t = F32);
+    }
     let changes = GraphRewriter::over(net, |rewriter, mut node| {
-        let is_widened = widen_node(rewriter, &mut node, cx, &mut converted).is_some();
-        if !is_widened {
+        let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
+        let is_widened = if bodies {
+            converted.around_bodies(rewriter, &mut node)
+        } else {
+            widen_node(rewriter, &mut node, cx, &mut converted)
+        };
+        if is_widened.is_none() {
             converted.restore(rewriter, &mut node);
         }
         rewriter.keep(node);
@@ -99,11 +109,12 @@ fn widen_node(
     let is_widened = |v: &ValueId| converted.widened.contains(v);
     let has_f16 = node.inputs.iter().chain(&node.outputs).any(|v| is_f16(rewriter.net, v))
         || node.inputs.iter().any(is_widened);
-    let bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
     let is_variable = node.is::<Variable>().is_some();
-    let op = node.op().filter(|_| has_f16 && !bodies && !is_variable)?;
+    let op = node.op().filter(|_| has_f16 && !is_variable)?;
     let facts: Vec<Fact> = rewriter.net.input_facts(node).into_iter().map(in_f32).collect();
-    let to_f16 = node.is::<Convert>().is_some() && is_f16(rewriter.net, node.outputs.first()?);
+    let gives_f16 = is_f16(rewriter.net, node.outputs.first()?);
+    let to_f16 = node.is::<Convert>().is_some() && gives_f16;
+    let range_of_f16 = node.is::<Range>().is_some() && gives_f16;
     let (given, _) =
         infer_op(op, &facts, node.outputs.len(), &[], &cx.resources.extensions, None).ok()?;
     if to_f16 {
@@ -111,31 +122,21 @@ fn widen_node(
         // ConvertLike has another input, for its type alone.
         node.inputs.truncate(1);
     }
+    if range_of_f16 {
+        node.operation = Operation::source(Range::of(F32))?;
+    }
     for input in &mut node.inputs {
         if is_f16(rewriter.net, input) {
             *input = converted.to(rewriter, *input, F32, node.layer)?;
         }
     }
     for (output, fact) in node.outputs.iter().zip(given) {
-        if is_f16(rewriter.net, output) && (to_f16 || fact.element_type == F32) {
-            let own = &mut rewriter.net.values[*output].fact;
-            *own = in_f32(std::mem::replace(own, Fact::unknown()));
-            converted.widened.insert(*output);
+        if is_f16(rewriter.net, output) && (to_f16 || range_of_f16 || fact.element_type == F32) {
+            converted.widen(rewriter.net, *output);
             rewriter.changed();
         }
     }
     Some(())
-}
-
-/// What is known of a tensor, if it is f32 in place of f16.
-fn in_f32(mut fact: Fact) -> Fact {
-    if fact.element_type == F16 {
-        fact.element_type = F32;
-        if let Some(value) = &mut fact.value {
-            Arc::make_mut(value).element_type = F32;
-        }
-    }
-    fact
 }
 
 /// Values that are there in both types.
@@ -148,6 +149,39 @@ struct Converted {
 }
 
 impl Converted {
+    /// Makes a value of f16 one of f32.
+    fn widen(&mut self, net: &mut Net, value: ValueId) {
+        let own = &mut net.values[value].fact;
+        *own = in_f32(std::mem::replace(own, Fact::unknown()));
+        self.widened.insert(value);
+    }
+
+    /// Lets a body take f32 in place of f16.
+    fn take_inputs(&mut self, net: &mut Net) {
+        for value in net.inputs.clone() {
+            if net.values[value].fact.element_type == F16 {
+                self.widen(net, value);
+            }
+        }
+    }
+
+    /// Gives f32 to the bodies of a node in place of f16, and takes what they then give.
+    fn around_bodies(&mut self, rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
+        let is_f16 = |net: &Net, v: ValueId| net.values[v].fact.element_type == F16;
+        for input in &mut node.inputs {
+            if is_f16(rewriter.net, *input) {
+                *input = self.to(rewriter, *input, F32, node.layer)?;
+            }
+        }
+        for &output in &node.outputs {
+            if is_f16(rewriter.net, output) {
+                self.widen(rewriter.net, output);
+                rewriter.changed();
+            }
+        }
+        Some(())
+    }
+
     /// A value in another type.
     fn to(
         &mut self,
