@@ -1,7 +1,7 @@
 //! What a run that fails leaves behind.
 
 use infer::Inputs;
-use ir::ElementType::{F32, I64};
+use ir::ElementType::{F4E2M1, F32, I4, I64, NF4, U1, U4};
 use ir::GraphBuilder;
 use irrun_runtime::Tensor;
 
@@ -48,6 +48,25 @@ fn a_shape_that_was_not_planned_is_told() {
     assert_eq!((found[0].sizes(), found[0].as_slice()), (&[1][..], Some(&[2i64][..])));
     let problem = run([1.0, 0.0, 1.0, 0.0]).unwrap_err().to_string();
     assert!(problem.contains("output [1,2] does not fit what was planned, [1]"), "{problem}");
+}
+
+/// Elements of less than a byte, which no kernel of theirs tests, are refused when a plan is made.
+#[test]
+fn tests_of_packed_elements_are_refused() {
+    for (kind, opset) in [("LogicalNot", "opset1"), ("IsNaN", "opset10"), ("IsInf", "opset10")] {
+        for element_type in [U1, U4, I4, NF4, F4E2M1] {
+            let mut g = GraphBuilder::new("packed");
+            let x = g.parameter("x", element_type, "2");
+            let y = g.layer(kind, opset).inputs(&[x]).output();
+            g.result("y", y);
+            let graph = g.finish().unwrap();
+            let Ok(facts) = infer::propagate(&graph, &Inputs::default()) else { continue };
+            let Err(problem) = irrun_runtime::compile(&graph, &facts) else {
+                panic!("{kind} of {element_type} is planned");
+            };
+            assert!(problem.to_string().contains(&element_type.to_string()), "{problem}");
+        }
+    }
 }
 
 /// A run that another thread cancels, or that takes too long, ends before its next layer.

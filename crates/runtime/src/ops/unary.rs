@@ -18,7 +18,7 @@ impl Lower for Unary {
         match self.kind() {
             Kind::Identity => return Ok(Box::new(SameBytes)),
             Kind::LogicalNot if element_type != ElementType::Boolean => {
-                let kernel = with_type!(element_type, stored T => {
+                let kernel = with_type!(element_type, number T => {
                     Box::new(NotNumber::<T>(PhantomData)) as Box<dyn Kernel>
                 });
                 return kernel.ok_or_else(refused);
@@ -28,7 +28,7 @@ impl Lower for Unary {
             Kind::BitwiseNot => return integer(element_type, k::IntUnary::Not).ok_or_else(refused),
             Kind::IsFinite | Kind::IsInf | Kind::IsNaN => {
                 let test = test(self.kind(), self.form());
-                let kernel = with_type!(element_type, stored T => {
+                let kernel = with_type!(element_type, number T => {
                     Box::new(Test::<T> { test, of: PhantomData }) as Box<dyn Kernel>
                 });
                 return kernel.ok_or_else(refused);
