@@ -27,7 +27,8 @@ const BROAD_TYPES: [ElementType; 20] = [
     F32, F32, F32, F32, F32, F32, F16, F16, BF16, F64, I8, U8, I16, U16, I32, I32, U32, I64, U64,
     Boolean,
 ];
-/// Operations that OpenVINO has not got, or that its CPU plugin does not run as the table writes them.
+/// Operations that OpenVINO has not got, or that its CPU plugin does not run as the table writes
+/// them.
 const OURS: [&str; 8] = [
     "StaticReshape",
     "GRN",
@@ -79,7 +80,8 @@ const DIMS: [&str; 12] = [
     "16",
 ];
 
-/// A value of the graph: where it comes from, and what is known of it with the inputs that are given.
+/// A value of the graph: where it comes from, and what is known of it with the inputs that are
+/// given.
 #[derive(Clone)]
 pub struct Value {
     /// The output of a layer.
@@ -261,8 +263,8 @@ impl Growth<'_> {
         }
     }
 
-    /// An attribute as a row writes it. Sometimes, and more often in a wild graph, it is missing, or
-    /// anything.
+    /// An attribute as a row writes it. Sometimes, and more often in a wild graph, it is missing,
+    /// or anything.
     fn attribute(&mut self, text: &'static str, first: &Fact) -> Option<(&'static str, String)> {
         let (name, options) = text.split_once('=')?;
         let rank = first.shape.rank().unwrap_or(3);
@@ -398,7 +400,8 @@ impl Growth<'_> {
         Some(value)
     }
 
-    /// A value of the type of another: of its sizes (`s`), of its rank (`o`), or that broadcasts (`b`).
+    /// A value of the type of another: of its sizes (`s`), of its rank (`o`), or that broadcasts
+    /// (`b`).
     fn mate(&mut self, what: &str, first: &Fact) -> Option<Value> {
         let fits = |v: &&Value| {
             let same = match what {

@@ -17,8 +17,8 @@ fn noise(count: usize, seed: u64) -> impl Iterator<Item = f32> {
     })
 }
 
-/// A tensor of a type and sizes, from a seed: of numbers around 0, some seeds of eighths. `None` for
-/// types that numbers cannot be converted to.
+/// A tensor of a type and sizes, from a seed: of numbers around 0, some seeds of eighths. `None`
+/// for types that numbers cannot be converted to.
 pub fn tensor(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<Tensor> {
     if element_type == ElementType::String {
         let text = noise(sizes.iter().product(), seed).map(|v| format!("{:.1}", v * 4.0).into());
@@ -28,7 +28,8 @@ pub fn tensor(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<T
     runtime::convert(&values, element_type).ok()
 }
 
-/// The same, of which some seeds give infinities and the like, and integers at the limits of a type.
+/// The same, of which some seeds give infinities and the like, and integers at the limits of a
+/// type.
 pub fn with_special(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<Tensor> {
     if seed % 16 != 15 || element_type == ElementType::String {
         return tensor(element_type, sizes, seed);

@@ -58,7 +58,8 @@ pub fn run(data: &[u8]) {
 /// What is known of a graph with the sizes that it leaves open.
 pub(super) fn open(grown: &Grown, exact: &Facts) -> Result<Facts, String> {
     match grown.kinds.contains(&"Squeeze") {
-        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO does.
+        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO
+        // does.
         true => Ok(exact.clone()),
         false => {
             infer::propagate(&grown.graph, &Inputs::default()).map_err(|error| error.to_string())

@@ -8,8 +8,8 @@ use irrun::ranges;
 use irrun::symbolic::{self, Symbols};
 use std::sync::OnceLock;
 
-/// Each line is a flag: `--set=`, `--range=`, or else the text of a `--shape`. They are shapes of the
-/// inputs of a small model, or an error with a message.
+/// Each line is a flag: `--set=`, `--range=`, or else the text of a `--shape`. They are shapes of
+/// the inputs of a small model, or an error with a message.
 pub fn shapes(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (mut shapes, mut ranges, mut sets) = (Vec::new(), Vec::new(), Vec::new());

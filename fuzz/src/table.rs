@@ -15,8 +15,8 @@
 //! | `#3`, `#1,2`, `#1,` | a number or a list in i64 |
 //! | `~0.5`, `$0.5` | a number of the first one's type, in f32 |
 //!
-//! Sizes are numbers; `N`, `C`, `H`, `W`, `L` for the first four axes of the first one and its last;
-//! `D` for half of `C`; `*` for a number of filters and `k` for one of taps.
+//! Sizes are numbers; `N`, `C`, `H`, `W`, `L` for the first four axes of the first one and its
+//! last; `D` for half of `C`; `*` for a number of filters and `k` for one of taps.
 //!
 //! An attribute is `name=a|b|c`, one of several; `@axis` is an axis, `@2:1|2` a list of two.
 

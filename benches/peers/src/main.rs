@@ -1,6 +1,7 @@
 //! `peers rten|tract MODEL.onnx INPUT.npy`: `--output FILE` runs once and writes the first output;
-//! without it, the steady state is measured for `--seconds S`, at most `--runs N` times, and printed
-//! as JSON. Models have one f32 input; rten takes its number of threads from `RTEN_NUM_THREADS`.
+//! without it, the steady state is measured for `--seconds S`, at most `--runs N` times, and
+//! printed as JSON. Models have one f32 input; rten takes its number of threads from
+//! `RTEN_NUM_THREADS`.
 
 use std::error::Error;
 use std::time::Instant;
@@ -46,7 +47,8 @@ fn main() -> Any<()> {
     Ok(())
 }
 
-/// With weights packed beforehand where the model runs more than once, as its documentation advises.
+/// With weights packed beforehand where the model runs more than once, as its documentation
+/// advises.
 fn rten(model: &str, shape: &[usize], values: Vec<f32>, prepack: bool) -> Any<Run> {
     use rten::{ModelOptions, Value};
     use rten_tensor::prelude::*;

@@ -148,9 +148,10 @@ impl Content {
             return Ok(Content::Owned(Vec::new()));
         }
         let content = if IS_MAPPED.load(Ordering::Relaxed) {
-            // SAFETY: the map is read-only and private to this value. Another process that truncates
-            // the file while it is mapped can stop this one with SIGBUS; docs/security.md says so. One
-            // that writes to it changes numbers: whatever is an index is checked where it is used.
+            // SAFETY: the map is read-only and private to this value. Another process that
+            // truncates the file while it is mapped can stop this one with SIGBUS; docs/security.md
+            // says so. One that writes to it changes numbers: whatever is an index is checked where
+            // it is used.
             let map = unsafe { memmap2::Mmap::map(&file) }
                 .map_err(|e| format!("{name} cannot be mapped: {e}"))?;
             Content::Mapped(map)

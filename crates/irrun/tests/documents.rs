@@ -132,7 +132,8 @@ fn pictures_show_what_commands_print() {
     }
 }
 
-/// What a command is in a line, and its page: its help, and the schema of what it prints for programs.
+/// What a command is in a line, and its page: its help, and the schema of what it prints for
+/// programs.
 fn page_of(command: &mut clap::Command) -> String {
     let name = command.get_name().to_owned();
     let help = command.render_long_help().to_string();
@@ -147,7 +148,8 @@ fn page_of(command: &mut clap::Command) -> String {
     page
 }
 
-/// A page for each command below `docs/commands`, made of its help; `IRRUN_UPDATE=1` writes them anew.
+/// A page for each command below `docs/commands`, made of its help; `IRRUN_UPDATE=1` writes them
+/// anew.
 #[test]
 fn pages_of_commands_are_their_help() {
     let mut irrun = irrun::args::Cli::command();
@@ -173,4 +175,51 @@ fn pages_of_commands_are_their_help() {
         let there = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(there == page, "{} is out of date: IRRUN_UPDATE=1", path.display());
     }
+}
+
+/// What a line may not be broken in: tables, links, code.
+fn is_whole(line: &str) -> bool {
+    let text = line.trim_start_matches(['/', '!', ' ']);
+    text.starts_with('|') || !text.trim_start_matches(['-', ' ']).contains(' ')
+}
+
+/// The files of the workspace with an extension, without what a build, a converter or a benchmark
+/// writes.
+fn files(at: &Path, extension: &str, to: &mut Vec<PathBuf>) {
+    const WRITTEN: [&str; 7] =
+        ["target", "machines", "commands", "fixtures", "models", "unsafe.md", "operations.md"];
+    for entry in std::fs::read_dir(at).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') || WRITTEN.contains(&&*name) {
+            continue;
+        } else if path.is_dir() {
+            files(&path, extension, to);
+        } else if path.extension().is_some_and(|own| own == extension) {
+            to.push(path);
+        }
+    }
+}
+
+#[test]
+fn comments_and_documents_end_at_column_100() {
+    let mut all = Vec::new();
+    for part in ["crates", "fuzz/src", "docs"] {
+        files(&root().join(part), "rs", &mut all);
+        files(&root().join(part), "md", &mut all);
+    }
+    let mut long = Vec::new();
+    for path in all {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let is_rust = path.extension().is_some_and(|own| own == "rs");
+        let mut is_code = false;
+        for (number, line) in (1..).zip(text.lines()) {
+            is_code ^= line.trim_start_matches(['/', '!', ' ']).starts_with("```");
+            let is_text = !is_rust || line.trim_start().starts_with("//");
+            if is_text && !is_code && line.chars().count() > 100 && !is_whole(line) {
+                long.push(format!("{}:{number}: {line}", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{} lines are longer:\n{}", long.len(), long.join("\n"));
 }

@@ -1,6 +1,6 @@
 //! Faults of the system while a command runs: full disks, directories that are gone, too few file
-//! descriptors, memory that is refused, kills. Each ends with an exit code of the list and a message,
-//! and no file is half written.
+//! descriptors, memory that is refused, kills. Each ends with an exit code of the list and a
+//! message, and no file is half written.
 //!
 //! `FAULTS=1000` kills more often than the tests do (`make faults`).
 #![cfg(target_os = "linux")]

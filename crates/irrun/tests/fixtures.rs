@@ -1,6 +1,6 @@
 //! The cases of `fixtures/` and `models/`: as written and optimised, on one thread and on two, and
-//! with every instruction set the machine has. Values are within the tolerances of the goldens, and the
-//! bits are the same for any number of threads and any instruction set.
+//! with every instruction set the machine has. Values are within the tolerances of the goldens, and
+//! the bits are the same for any number of threads and any instruction set.
 
 mod support;
 

@@ -116,8 +116,8 @@ fn xml() {
     holds("xml", 400);
 }
 
-/// Graphs are written for other implementations: `HUNT_DIR` says where, `HUNT_SEED` is the number of
-/// the first, `HUNT_COUNT` how many there are (`make hunt`). Nothing panics.
+/// Graphs are written for other implementations: `HUNT_DIR` says where, `HUNT_SEED` is the number
+/// of the first, `HUNT_COUNT` how many there are (`make hunt`). Nothing panics.
 #[test]
 fn hunt() {
     let own = tempfile::tempdir().unwrap();

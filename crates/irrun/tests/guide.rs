@@ -1,4 +1,5 @@
-//! Every command of the guide runs, with the exit code that it shows, and every link leads somewhere.
+//! Every command of the guide runs, with the exit code that it shows, and every link leads
+//! somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -164,8 +164,8 @@ const SUM: &str = r#"<net name="sum" version="11"><layers>
 <layer id="4" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
 </layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="1" from-port="1" to-layer="3" to-port="0"/><edge from-layer="2" from-port="0" to-layer="3" to-port="1"/><edge from-layer="3" from-port="2" to-layer="4" to-port="0"/></edges></net>"#;
 
-/// Eight at a time would need 256 MiB: they wait for one another. One that alone needs more than there
-/// is fails by itself, and says so.
+/// Eight at a time would need 256 MiB: they wait for one another. One that alone needs more than
+/// there is fails by itself, and says so.
 #[test]
 fn models_of_a_suite_share_the_memory_there_is() {
     let room = Room::new();

@@ -1,5 +1,5 @@
-//! `irrun explain`, `check --symbolic`, `--range`, `--set`, `--lint`, `--fix`, and what `inspect` says
-//! of costs.
+//! `irrun explain`, `check --symbolic`, `--range`, `--set`, `--lint`, `--fix`, and what `inspect`
+//! says of costs.
 
 mod support;
 

@@ -130,7 +130,8 @@ fn reports_are_of_their_schema() {
     fits("check", &out("check model.xml --shape [7,3] --json".to_owned()));
 }
 
-/// Commands that write a file say with `--json` what they have written, and `explain` what it has found.
+/// Commands that write a file say with `--json` what they have written, and `explain` what it has
+/// found.
 #[test]
 fn reports_of_what_was_written() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -1,5 +1,5 @@
-//! Panels are packed for the instruction set in use: for another one, whose panels have other columns,
-//! they are refused. A file by itself, since the instruction set is that of the process.
+//! Panels are packed for the instruction set in use: for another one, whose panels have other
+//! columns, they are refused. A file by itself, since the instruction set is that of the process.
 
 use irrun_kernels::gemm::{
     Compressed, CompressedPanels, DynamicPanels, Gemm, GroupParams, Layout, Lhs, Packed, Precision,

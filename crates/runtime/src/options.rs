@@ -30,9 +30,9 @@ pub enum Activations {
     /// Nothing: the weights are dequantized.
     #[default]
     F32,
-    /// Integers of 8 bits, by groups of 32 terms (dynamic quantization), as OpenVINO does by default.
-    /// Only where groups of the weights are multiples of it; only optimised plans do so. The file
-    /// `kernels/src/gemm/dynamic/mod.rs` states the error.
+    /// Integers of 8 bits, by groups of 32 terms (dynamic quantization), as OpenVINO does by
+    /// default. Only where groups of the weights are multiples of it; only optimised plans do so.
+    /// The file `kernels/src/gemm/dynamic/mod.rs` states the error.
     Int8,
 }
 

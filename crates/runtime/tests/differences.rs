@@ -85,8 +85,8 @@ fn refined_boxes_are_divided_by_the_image_once() {
     assert_eq!(relative[..3], [0.0, 1.0, 0.9]);
 }
 
-/// The largest and the smallest of no integers, as folds have them that begin with the limits of the
-/// type.
+/// The largest and the smallest of no integers, as folds have them that begin with the limits of
+/// the type.
 #[test]
 fn the_largest_of_no_integers_is_the_lowest_of_their_type() {
     let reduced = |kind: &str, element_type: ElementType| {

@@ -30,8 +30,8 @@ fn the_run_after_a_failure_knows_nothing_of_it() {
     }
 }
 
-/// Squeeze of an axis that may have size 1 is planned as if it had; of another size, the rest of the
-/// plan would be wrong.
+/// Squeeze of an axis that may have size 1 is planned as if it had; of another size, the rest of
+/// the plan would be wrong.
 #[test]
 fn a_shape_that_was_not_planned_is_told() {
     let mut g = GraphBuilder::new("squeezed");
@@ -95,8 +95,8 @@ fn limits_end_a_run() {
     assert!(run(none).unwrap_err().contains("more than its limit of 0 s"));
 }
 
-/// A shape that is known once constants have been computed, and does not fit, is told by the run: the
-/// plan has no kernel for it.
+/// A shape that is known once constants have been computed, and does not fit, is told by the run:
+/// the plan has no kernel for it.
 #[test]
 fn a_shape_that_turns_out_not_to_fit_is_told() {
     let products = [("transpose_a", "false"), ("transpose_b", "true")];

@@ -141,8 +141,8 @@ fn what_is_set_has_to_fit() {
     assert!(session.variables().unwrap().is_empty());
 }
 
-/// A token that a mask hides from everything, as padding is, gives the mean of what the cache holds,
-/// with a plan for one length of it and with the plan for all.
+/// A token that a mask hides from everything, as padding is, gives the mean of what the cache
+/// holds, with a plan for one length of it and with the plan for all.
 #[test]
 fn hidden_rows_over_a_cache_are_its_mean() {
     let mut g = GraphBuilder::new("cache");

@@ -370,7 +370,8 @@ mod tests {
         assert_eq!(made.unwrap_err().0, "\"ab\" of a merge is no token");
     }
 
-    /// Merging with each queue by the definition: the first pair of the lowest rank, again and again.
+    /// Merging with each queue by the definition: the first pair of the lowest rank, again and
+    /// again.
     #[test]
     fn long_words_are_merged_as_short_ones() {
         let vocabulary = ["a", "b", "aa", "ab", "aaa", "aaaa", "ba", "aab"];

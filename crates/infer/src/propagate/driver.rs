@@ -449,8 +449,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the file declares, of the floating-point types that meet in a layer, another than the
-    /// rule takes: converters mixed them.
+    /// Whether the file declares, of the floating-point types that meet in a layer, another than
+    /// the rule takes: converters mixed them.
     fn may_be_either(&self, position: usize, port: &ir::Port, fact: &Fact) -> bool {
         let Some(declared) = port.precision.filter(|t| t.is_real()) else { return false };
         let same_shape = Fact::new(declared, fact.shape.clone());

@@ -26,7 +26,8 @@ pub fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 ///
 /// # Errors
 /// When they are not of i32, or have different shapes. A scalar and a list of one are alike: in
-/// tokenizers of pairs, where the text of a special token begins is a scalar and where it ends a list.
+/// tokenizers of pairs, where the text of a special token begins is a scalar and where it ends a
+/// list.
 pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_i32(cx, input)?;
     expect_i32(cx, input + 1)?;

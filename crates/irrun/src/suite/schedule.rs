@@ -108,8 +108,8 @@ impl Memory {
     /// So many bytes for the process.
     pub fn new(limit: u64) -> Memory {
         let (planning, admitted) = (Mutex::new(()), Mutex::default());
-        // Larger blocks go back to the system when they are freed, and not to a heap that each thread
-        // has for itself.
+        // Larger blocks go back to the system when they are freed, and not to a heap that each
+        // thread has for itself.
         runtime::prefer_large_heap(HEAP);
         let process = own_memory().unwrap_or(0);
         Memory { limit, process, planning, admitted, ended: Condvar::new() }

@@ -83,7 +83,8 @@ impl Allocation {
     }
 
     /// The same for what lasts and is read again and again. From half a megabyte on it is whole
-    /// large pages: 4 KB pages overflow the TLB, and a page walk takes as long as reading some lines.
+    /// large pages: 4 KB pages overflow the TLB, and a page walk takes as long as reading some
+    /// lines.
     pub fn lasting(bytes: usize) -> Option<Allocation> {
         if bytes < LASTING {
             return Allocation::zeroed(bytes);

@@ -91,8 +91,8 @@ pub(crate) fn is_intel() -> bool {
     *IS_INTEL
 }
 
-/// Whether the instruction that moves a string of bytes is the fastest way to do it within the caches.
-/// From Zen 5 on, processors of AMD do not read what it overwrites.
+/// Whether the instruction that moves a string of bytes is the fastest way to do it within the
+/// caches. From Zen 5 on, processors of AMD do not read what it overwrites.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn moves_strings_fast() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -138,7 +138,8 @@ fn choose() -> Isa {
 /// The instruction set that `IRRUN_ISA` names, if it does.
 ///
 /// # Errors
-/// When there is none of that name, or this machine has not got it: what is wrong, and what would do.
+/// When there is none of that name, or this machine has not got it: what is wrong, and what would
+/// do.
 pub fn asked_for() -> Result<Option<Isa>, String> {
     let name = std::env::var_os("IRRUN_ISA").filter(|name| !name.is_empty());
     let Some(name) = name else { return Ok(None) };
@@ -165,8 +166,8 @@ pub fn force(isa: Isa) {
 
 /// Compiles a function once for each instruction set and calls the version in use.
 ///
-/// What the body calls must be `#[inline(always)]` to be compiled with it. `wide if CONDITION;` before the
-/// function says where AVX-512 is worth code of its own; elsewhere, AVX2 does.
+/// What the body calls must be `#[inline(always)]` to be compiled with it. `wide if CONDITION;`
+/// before the function says where AVX-512 is worth code of its own; elsewhere, AVX2 does.
 #[macro_export]
 macro_rules! multiversion {
     (wide if $wide:expr; $(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?

@@ -92,7 +92,8 @@ impl Threads {
         let own = self.team.open(tasks, f, self.count.min(tasks));
         let working = Working::begin();
         let mut taken = 1;
-        // All that can panic: nothing leaves before the tasks are done, which borrow from the caller.
+        // All that can panic: nothing leaves before the tasks are done, which borrow from the
+        // caller.
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             self.team.call(self.count.min(tasks), |help| match self.pool() {
                 Some(pool) => pool.spawn(help),
@@ -125,8 +126,9 @@ impl Threads {
         self.divide(len, grain, false, &|range, _| f(range));
     }
 
-    /// As [`Threads::par_ranges`], but each thread goes through the ranges of its part from the last to
-    /// the first: where there is more than its cache holds, what was written last is still there.
+    /// As [`Threads::par_ranges`], but each thread goes through the ranges of its part from the
+    /// last to the first: where there is more than its cache holds, what was written last is still
+    /// there.
     #[inline]
     pub fn par_ranges_rev(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
         self.divide(len, grain, true, &|range, _| f(range));
@@ -282,8 +284,8 @@ impl<T> Slice<T> {
     /// The element at `offset`.
     ///
     /// # Safety
-    /// `offset` is within the slice, or its end; the borrow that the slice was made of lasts, and no
-    /// other thread uses what is written through it.
+    /// `offset` is within the slice, or its end; the borrow that the slice was made of lasts, and
+    /// no other thread uses what is written through it.
     pub unsafe fn at(&self, offset: usize) -> *mut T {
         debug_assert!(offset <= self.len, "{offset} of {} elements", self.len);
         // SAFETY: the caller has promised that the offset is within the slice.

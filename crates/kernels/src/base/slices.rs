@@ -158,7 +158,8 @@ impl Slices {
                 let first = block % tiles * LANES;
                 let base = position(&self.outer, block / tiles) + first;
                 let width = if self.along { self.last } else { LANES.min(self.last - first) };
-                // SAFETY: the elements of different blocks are disjoint, and `io` is borrowed exclusively.
+                // SAFETY: the elements of different blocks are disjoint, and `io` is borrowed
+                // exclusively.
                 let io = unsafe { io.part(0..io.len()) };
                 f(&mut Block { io, base, width, inner: &self.inner, along: self.along });
             }

@@ -61,8 +61,8 @@ impl Convolution {
         format!("{} {windows:?} {kind:?}", self.groups)
     }
 
-    /// Packs filters into an arena. They are given for each output channel, for each input channel of
-    /// its group, tap by tap.
+    /// Packs filters into an arena. They are given for each output channel, for each input channel
+    /// of its group, tap by tap.
     ///
     /// # Panics
     /// When there are too few.
@@ -109,18 +109,18 @@ impl Convolution {
         }
     }
 
-    /// Convolves `input` into `output`, whose channels are last. The filters come packed and as they
-    /// were given; `post_ops` are applied to each element, with channels as columns.
+    /// Convolves `input` into `output`, whose channels are last. The filters come packed and as
+    /// they were given; `post_ops` are applied to each element, with channels as columns.
     ///
     /// A sum adds tap after tap in order, and under each tap the channels. Where it
-    /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel after
-    /// channel, and for each channel the taps of the line. Winograd's algorithm has an order of its
-    /// own, and is repeated directly where a sum is not finite. What lies outside the input adds
-    /// nothing, whatever the filters hold.
+    /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel
+    /// after channel, and for each channel the taps of the line. Winograd's algorithm has an order
+    /// of its own, and is repeated directly where a sum is not finite. What lies outside the input
+    /// adds nothing, whatever the filters hold.
     ///
     /// # Panics
-    /// When a slice is not of the size the convolution is for, or the input's layout is not one that
-    /// it reads.
+    /// When a slice is not of the size the convolution is for, or the input's layout is not one
+    /// that it reads.
     pub fn run(
         &self,
         threads: &Threads,
@@ -142,8 +142,8 @@ impl Convolution {
     /// As [`Self::run`], where data or results may be bf16.
     ///
     /// # Panics
-    /// As [`Self::run`]; unless it [`Self::can_output_bf16`]; and where the data are bf16, unless it
-    /// [`Self::accepts_bf16`].
+    /// As [`Self::run`]; unless it [`Self::can_output_bf16`]; and where the data are bf16, unless
+    /// it [`Self::accepts_bf16`].
     pub fn run_bf16(
         &self,
         place: (&Threads, &ScratchPool),
@@ -163,8 +163,8 @@ impl Convolution {
     /// along each line, then line after line.
     ///
     /// # Panics
-    /// As [`Self::run`]; unless it [`Self::is_depthwise`]; and where the data are quantized, unless it
-    /// [`Self::accepts_quantized`].
+    /// As [`Self::run`]; unless it [`Self::is_depthwise`]; and where the data are quantized, unless
+    /// it [`Self::accepts_quantized`].
     pub fn run_depthwise(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),

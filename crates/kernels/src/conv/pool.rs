@@ -53,8 +53,8 @@ impl ChannelsPool {
         self.largest(threads, from, to);
     }
 
-    /// Takes the largest of each window of elements that have been rounded to bf16: what the largest ones
-    /// of [`Self::run`] would be rounded to, but for the sign of 0.
+    /// Takes the largest of each window of elements that have been rounded to bf16: what the
+    /// largest ones of [`Self::run`] would be rounded to, but for the sign of 0.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -62,7 +62,8 @@ impl ChannelsPool {
         self.largest(threads, from, to);
     }
 
-    /// Takes the largest of each window: the largest along its lines, and of those the largest along it.
+    /// Takes the largest of each window: the largest along its lines, and of those the largest
+    /// along it.
     fn largest<T: Ranked>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         let [depth, height, width] = self.axes;
         let line = width.input * self.channels;
@@ -123,8 +124,8 @@ impl ChannelsPool {
         );
     }
 
-    /// Calls `f` with where the channels begin under taps that lie within the image, some at a time and
-    /// in order: a window may be as large as the image.
+    /// Calls `f` with where the channels begin under taps that lie within the image, some at a time
+    /// and in order: a window may be as large as the image.
     fn taps(&self, at: [usize; 3], mut f: impl FnMut(&[usize])) {
         const SOME: usize = 32;
         let [_, height, width] = self.axes;
@@ -249,7 +250,8 @@ fn rank(element: bf16) -> i16 {
     if rank > MOST { i16::MIN } else { rank }
 }
 
-/// The rank of some bits, or the bits of a rank: negative numbers are larger the smaller their bits are.
+/// The rank of some bits, or the bits of a rank: negative numbers are larger the smaller their bits
+/// are.
 #[inline(always)]
 const fn turned(bits: i16) -> i16 {
     bits ^ (bits >> 15) & i16::MAX
@@ -320,8 +322,8 @@ mod tests {
         Window { input, output, taps, stride, dilation: 1, start }
     }
 
-    /// The same numbers as with the channels first: windows at the borders, over three axes, with gaps,
-    /// and with more taps than are gone through at once.
+    /// The same numbers as with the channels first: windows at the borders, over three axes, with
+    /// gaps, and with more taps than are gone through at once.
     #[test]
     fn agrees_with_planes() {
         let apart = Window { dilation: 2, ..slide(6, 5, 2, 1, 0) };

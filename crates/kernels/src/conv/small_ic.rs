@@ -1,9 +1,9 @@
 //! Convolutions of few input channels in bf16, such as the first of a network.
 //!
-//! The input is repacked: rounded, with its channels last and the padding around it. Where the taps of a
-//! line are neighbours they are one run of an even number of elements. The last of them may belong to the
-//! next position; the filters have a 0 there. As 0 times infinity is NaN, an input that holds infinities
-//! or NaN gets an even number of channels instead.
+//! The input is repacked: rounded, with its channels last and the padding around it. Where the taps
+//! of a line are neighbours they are one run of an even number of elements. The last of them may
+//! belong to the next position; the filters have a 0 there. As 0 times infinity is NaN, an input
+//! that holds infinities or NaN gets an even number of channels instead.
 
 use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::WeightArena;
@@ -38,8 +38,8 @@ struct Form {
     run: usize,
 }
 
-/// The convolution, if it has few input channels in bf16, its kernel is not 1×1, whose input may have
-/// factors or be concatenated, and its padding is not far more than its input.
+/// The convolution, if it has few input channels in bf16, its kernel is not 1×1, whose input may
+/// have factors or be concatenated, and its padding is not far more than its input.
 pub(super) fn small_ic(conv: &Convolution) -> Option<SmallIc<'_>> {
     if !conv.reads_channels_first() || conv.is_pointwise() || conv.precision == Precision::F32 {
         return None;
@@ -176,7 +176,8 @@ impl SmallIc<'_> {
         is_finite.into_inner()
     }
 
-    /// Writes the part of a line that lies within the input, with its channels last, unless no part does.
+    /// Writes the part of a line that lies within the input, with its channels last, unless no part
+    /// does.
     fn fill_line(
         &self,
         input: Input<'_>,
@@ -209,7 +210,8 @@ impl SmallIc<'_> {
     }
 }
 
-/// Whether one of the two numbers in bf16 that a lane holds, or the one in f32, is infinite or none.
+/// Whether one of the two numbers in bf16 that a lane holds, or the one in f32, is infinite or
+/// none.
 fn is_infinite(lane: u32) -> bool {
     const ONE: u32 = 0x7f80;
     lane & ONE == ONE || lane >> 16 & ONE == ONE

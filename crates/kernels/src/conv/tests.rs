@@ -82,8 +82,8 @@ fn planes(conv: &Convolution, input: &[f32]) -> Vec<f32> {
     input.chunks(positions * conv.inputs).flat_map(image).collect()
 }
 
-/// Taps, strides and dilations that the compiler knows, in lines of sevens, of eights and of others,
-/// at all ends of the input.
+/// Taps, strides and dilations that the compiler knows, in lines of sevens, of eights and of
+/// others, at all ends of the input.
 #[test]
 fn usual_windows_agree_with_the_definition() {
     for (taps, stride, dilation) in [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (5, 1, 2)] {

@@ -110,8 +110,8 @@ impl Transposed {
         (self.parts.iter().map(packed).sum(), scratch.unwrap_or(0))
     }
 
-    /// Convolves `input` back into `output`; `post_ops` are applied to each element, the channels as
-    /// columns.
+    /// Convolves `input` back into `output`; `post_ops` are applied to each element, the channels
+    /// as columns.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for.

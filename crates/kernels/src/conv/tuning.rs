@@ -1,8 +1,8 @@
 //! Numbers of convolutions that decide how work is divided.
 //!
-//! They were chosen by measurement on the machines of `docs/performance/machines`. Those of Winograd
-//! also decide which algorithm runs, and so the bits: they depend on shapes alone, and a change of them
-//! is a line of the changelog.
+//! They were chosen by measurement on the machines of `docs/performance/machines`. Those of
+//! Winograd also decide which algorithm runs, and so the bits: they depend on shapes alone, and a
+//! change of them is a line of the changelog.
 
 /// Below so many channels the input is read as NCHW: runs of channels are too short to pay for a
 /// transpose.

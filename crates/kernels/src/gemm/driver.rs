@@ -71,8 +71,8 @@ impl Gemm<'_> {
                 None => (source, runs),
             };
             if bottom - top == 1 && runs == 1 && gemv::suits(walk.path) {
-                // SAFETY: there is a pointer for the run; `check` has shown that the row lies within A, and
-                // tiles are disjoint parts of C.
+                // SAFETY: there is a pointer for the run; `check` has shown that the row lies
+                // within A, and tiles are disjoint parts of C.
                 unsafe {
                     if let Some(a) = source.only_row() {
                         return self.one_row(tile, (a, walk.path), panels, c);
@@ -141,8 +141,8 @@ impl<'a> TileDriver<'a> {
     /// Multiplies some rows by all panels.
     fn multiply(&self, rows: &Rows<'_>) {
         let (_, count) = rows.range;
-        // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are disjoint
-        // parts of C.
+        // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
+        // disjoint parts of C.
         unsafe {
             for i in 0..self.across() {
                 microkernel::run(&self.block(rows, i), self.path, count);

@@ -1,5 +1,5 @@
-//! A single row times packed panels (gemv). Several panels are multiplied at a time: the sums of one
-//! would wait for each other, and beginning with a panel takes longer than reading it.
+//! A single row times packed panels (gemv). Several panels are multiplied at a time: the sums of
+//! one would wait for each other, and beginning with a panel takes longer than reading it.
 
 use super::microkernel::args::nr;
 #[cfg(target_arch = "x86_64")]
@@ -36,11 +36,12 @@ struct Row {
 }
 
 impl Gemm<'_> {
-    /// Computes a tile of one row, which lies in one run and [`suits`]. Prefetches the panels of a later
-    /// tile, or if they are long, the panels themselves.
+    /// Computes a tile of one row, which lies in one run and [`suits`]. Prefetches the panels of a
+    /// later tile, or if they are long, the panels themselves.
     ///
     /// # Safety
-    /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the tile.
+    /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the
+    /// tile.
     pub(super) unsafe fn one_row(
         &self,
         tile: Tile,
@@ -81,7 +82,8 @@ impl Gemm<'_> {
     }
 }
 
-/// Multiplies by `panels` panels, at most [`MAX_PANELS`], of operands that are rounded as `path` has them.
+/// Multiplies by `panels` panels, at most [`MAX_PANELS`], of operands that are rounded as `path`
+/// has them.
 ///
 /// # Safety
 /// The pointers are valid for the row and the panels.

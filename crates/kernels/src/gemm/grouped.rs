@@ -1,5 +1,5 @@
-//! Products of the same few rows by several matrices, as one job: for the queries, keys and values of one
-//! token, threads take nearly as long to begin as to multiply.
+//! Products of the same few rows by several matrices, as one job: for the queries, keys and values
+//! of one token, threads take nearly as long to begin as to multiply.
 
 use super::microkernel::args::nr;
 use super::output::SharedTarget;
@@ -21,15 +21,16 @@ pub fn can_group(rows: usize, precision: Precision) -> bool {
 pub struct GroupedGemm<'a> {
     /// The product.
     pub product: Gemm<'a>,
-    /// Which of those before it has a result of the same size that this one is multiplied by, at last.
+    /// Which of those before it has a result of the same size that this one is multiplied by, at
+    /// last.
     pub factor: Option<usize>,
 }
 
 /// Computes each product into the output at its place.
 ///
 /// # Panics
-/// When a slice is too short, when a product has more rows than [`can_group`] allows, when its rows do
-/// not lie one behind the other, or when a factor is not before it or of another size.
+/// When a slice is too short, when a product has more rows than [`can_group`] allows, when its rows
+/// do not lie one behind the other, or when a factor is not before it or of another size.
 pub fn run_grouped(
     (threads, scratch): (&Threads, &ScratchPool),
     members: &[GroupedGemm<'_>],
@@ -72,7 +73,8 @@ pub fn run_grouped(
             if let Some(of) = factor {
                 for row in 0..product.m {
                     let at = row * product.c_stride + own.start;
-                    // SAFETY: both products have these elements, and the same columns are this part's.
+                    // SAFETY: both products have these elements, and the same columns are this
+                    // part's.
                     let (c, factors) =
                         unsafe { (c.part(at, own.len()), outputs[*of].part(at, own.len())) };
                     multiply(c, factors);

@@ -100,7 +100,8 @@ impl Groups {
         match self.ends {
             Ends::Anywhere => rows,
             Ends::Even => {
-                // Windows on a line need no pointers of their own, which is worth somewhat fewer rows.
+                // Windows on a line need no pointers of their own, which is worth somewhat fewer
+                // rows.
                 let left = self.width - first % self.width;
                 let on_line = left.div_ceil(left.div_ceil(rows.max(1)));
                 if 3 * on_line >= 2 * rows { on_line } else { rows }
@@ -253,8 +254,8 @@ impl Im2col<'_> {
         let ends = match have_runs {
             true if inside == (0..width.output) => Ends::Even,
             true => Ends::Anywhere,
-            // Pointers to single elements, or to a few, are many: windows that need them are few when
-            // lines are taken apart where the input ends.
+            // Pointers to single elements, or to a few, are many: windows that need them are few
+            // when lines are taken apart where the input ends.
             false => Ends::At([inside.start, inside.end, width.output]),
         };
         Groups { width: width.output, ends }
@@ -312,8 +313,8 @@ impl Window {
     pub const NONE: Window =
         Window { input: 1, output: 1, taps: 1, stride: 1, dilation: 1, start: 0 };
 
-    /// Whether every position under a tap, within the input or not, can be counted from its beginning:
-    /// which taps lie within is computed so.
+    /// Whether every position under a tap, within the input or not, can be counted from its
+    /// beginning: which taps lie within is computed so.
     pub(crate) fn is_countable(&self) -> bool {
         let most = isize::MAX as usize / 2;
         self.reach() <= most && self.input <= most && self.start.unsigned_abs() <= most
@@ -340,8 +341,8 @@ impl Window {
         last.min(self.input.saturating_sub(1))
     }
 
-    /// Positions from the first tap of the first window to the last of the last one, those outside the
-    /// input included: at least one, and no more than can be counted.
+    /// Positions from the first tap of the first window to the last of the last one, those outside
+    /// the input included: at least one, and no more than can be counted.
     pub(crate) fn reach(&self) -> usize {
         let outputs = (self.output.max(1) - 1).saturating_mul(self.stride);
         let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);

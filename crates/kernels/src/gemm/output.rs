@@ -68,7 +68,8 @@ impl SharedTarget {
     /// Where a block goes whose first element is `offset`.
     ///
     /// # Safety
-    /// `offset` and the columns behind it are within the target, and no other thread uses what is written through it.
+    /// `offset` and the columns behind it are within the target, and no other thread uses what is
+    /// written through it.
     pub(super) unsafe fn block(
         self,
         offset: usize,

@@ -229,8 +229,8 @@ pub(crate) fn apply_to_rows(
 }
 
 impl PostOp<'_> {
-    /// Applies the post-op to lines of `len` elements, which begin at row `i`, column `j`; to several
-    /// only if it ignores the row.
+    /// Applies the post-op to lines of `len` elements, which begin at row `i`, column `j`; to
+    /// several only if it ignores the row.
     fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
         match *self {
             PostOp::Add(Operand::Number(value)) => add_number(lines, value),

@@ -42,8 +42,8 @@ pub(super) fn has_dp_bf16() -> bool {
     isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
-/// Whether that is faster than in f32: Intel's machines begin one such instruction every other cycle,
-/// and two in f32 in each.
+/// Whether that is faster than in f32: Intel's machines begin one such instruction every other
+/// cycle, and two in f32 in each.
 #[cfg(target_arch = "x86_64")]
 fn has_fast_dp_bf16() -> bool {
     has_dp_bf16() && !is_intel()

@@ -16,8 +16,8 @@ pub(super) struct PrefetchStream {
 }
 
 impl PrefetchStream {
-    /// Nothing to prefetch: the same valid address again and again. Addresses without memory are slow,
-    /// since each is a page walk.
+    /// Nothing to prefetch: the same valid address again and again. Addresses without memory are
+    /// slow, since each is a page walk.
     pub(super) fn nothing(from: *const f32) -> PrefetchStream {
         PrefetchStream { from, step: 0 }
     }

@@ -150,8 +150,8 @@ impl Gemm<'_> {
         }
     }
 
-    /// Whether rows are so few that B is multiplied without packing, or dequantized for a few rows at a
-    /// time.
+    /// Whether rows are so few that B is multiplied without packing, or dequantized for a few rows
+    /// at a time.
     pub(super) fn is_thin(&self) -> bool {
         let most = match self.b {
             Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_thin_rows(),

@@ -76,8 +76,8 @@ proptest! {
     }
 }
 
-/// Few rows, for which B is read where it lies, or some panels at a time, are the same chains, whatever
-/// their number.
+/// Few rows, for which B is read where it lies, or some panels at a time, are the same chains,
+/// whatever their number.
 #[test]
 fn few_rows_are_chains() {
     let threads = Threads::new(2);
@@ -206,7 +206,8 @@ fn rounded_products_without_terms_are_0() {
 /// definition of a convolution.
 #[test]
 fn rounded_windows_are_chains() {
-    // Channels, width of the kernel, stride, dilation between lines, width and height of the output.
+    // Channels, width of the kernel, stride, dilation between lines, width and height of the
+    // output.
     let cases = [
         (32, 3, 1, 1, 14, 5),
         (64, 3, 2, 1, 28, 3),

@@ -21,8 +21,8 @@ pub(crate) struct Tile {
     pub(super) is_thin: bool,
 }
 
-/// Tiles whose panels of B fit the cache, and as many groups of rows as keep the threads busy. Tiles
-/// that follow each other belong to one thread, until another takes some over.
+/// Tiles whose panels of B fit the cache, and as many groups of rows as keep the threads busy.
+/// Tiles that follow each other belong to one thread, until another takes some over.
 pub(super) struct Tiles {
     m: usize,
     n: usize,

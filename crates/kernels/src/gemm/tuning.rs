@@ -1,7 +1,7 @@
 //! Numbers of the GEMM that decide how work is divided, and never its bits.
 //!
-//! They were chosen by measurement on the machines of `docs/performance/machines`. Where a figure was
-//! kept, the number names its entry in `docs/performance/decisions.md`; the others have none.
+//! They were chosen by measurement on the machines of `docs/performance/machines`. Where a figure
+//! was kept, the number names its entry in `docs/performance/decisions.md`; the others have none.
 
 use crate::base::isa::{Isa, isa};
 
@@ -29,19 +29,20 @@ pub(crate) const DECODED_ROWS: usize = 2 * TILES_ROWS;
 /// Blocks of rows that make it worth reading B once more.
 pub(crate) const MANY_BLOCKS: usize = 4;
 
-/// Up to so many columns of B for each row of A, tiles are divided by rows: reading all of B takes less
-/// than reading rows of A that another thread has written (decision 7).
+/// Up to so many columns of B for each row of A, tiles are divided by rows: reading all of B takes
+/// less than reading rows of A that another thread has written (decision 7).
 pub(crate) const COLUMNS_OF_A_ROW: usize = 8;
 
 /// Tiles for each thread, so that one that finishes early can take over some.
 pub(crate) const TILES_PER_THREAD: usize = 4;
 
-/// The same for few rows, whose tiles are short (decision 6: 0.85 of the time for 256 KB of weights).
+/// The same for few rows, whose tiles are short (decision 6: 0.85 of the time for 256 KB of
+/// weights).
 pub(crate) const FEW_TILES_PER_THREAD: usize = 2;
 
-/// From this many elements on, a panel that is multiplied by the last rows prefetches itself instead of
-/// the next tile's panel, which would evict what is in use. A panel twice as long does so for the first
-/// rows too.
+/// From this many elements on, a panel that is multiplied by the last rows prefetches itself
+/// instead of the next tile's panel, which would evict what is in use. A panel twice as long does
+/// so for the first rows too.
 pub(crate) const LONG_PANEL: usize = 1 << 16;
 
 /// From this many elements on, C is not in the thread's cache when it is written: it is prefetched.
@@ -54,8 +55,8 @@ pub(crate) const PREFETCH_DISTANCE: usize = 1024;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const AMX_PREFETCH_LINES: usize = 8;
 
-/// With AMX, bytes of panels that are multiplied by all rows of a tile of C before the next panels, so
-/// that they come from the LLC, or from memory, once.
+/// With AMX, bytes of panels that are multiplied by all rows of a tile of C before the next panels,
+/// so that they come from the LLC, or from memory, once.
 #[cfg(target_arch = "x86_64")]
 const AMX_GROUP: usize = 128 << 10;
 
@@ -79,11 +80,12 @@ pub(crate) fn dequant_rows() -> usize {
     if isa() >= Isa::Avx512 { DEQUANT_ROWS } else { DEQUANT_FEW_ROWS }
 }
 
-/// Up to so many rows, dequantizing B again for every few of them takes less than writing f32 panels.
+/// Up to so many rows, dequantizing B again for every few of them takes less than writing f32
+/// panels.
 pub(crate) fn dequant_thin_rows() -> usize {
     3 * dequant_rows()
 }
 
-/// With rows quantized to 8 bits, a panel of 4 bits is widened to bytes before it is multiplied by so
-/// many of them or more.
+/// With rows quantized to 8 bits, a panel of 4 bits is widened to bytes before it is multiplied by
+/// so many of them or more.
 pub(crate) const WIDENED_ROWS: usize = 32;

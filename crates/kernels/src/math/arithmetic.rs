@@ -104,8 +104,8 @@ macro_rules! float_arithmetic {
 float_arithmetic!(f32, u32, libm::fmodf, |a, b| power(a, b));
 float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
 
-/// A power in f64, rounded once more: by multiplications where the exponent is a small integer, which is
-/// off by no more than their roundings in f64.
+/// A power in f64, rounded once more: by multiplications where the exponent is a small integer,
+/// which is off by no more than their roundings in f64.
 fn power(a: f32, b: f32) -> f32 {
     const MOST: u32 = 64;
     let whole = b as i32;

@@ -82,7 +82,8 @@ pub trait Lane: Stored<Wide: Arithmetic> {
     /// Computes a row.
     ///
     /// # Safety
-    /// The row lies within its operands, which are aligned, and nobody else uses its part of the output.
+    /// The row lies within its operands, which are aligned, and nobody else uses its part of the
+    /// output.
     #[doc(hidden)]
     unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>);
 }
@@ -218,14 +219,15 @@ fn run<T: Lane, U: Pod>(
     });
 }
 
-/// Elements up to which several rows are computed as one: to begin with one takes as long as some dozens.
+/// Elements up to which several rows are computed as one: to begin with one takes as long as some
+/// dozens.
 const SHORT: usize = 24;
 
 /// Elements of several rows, at most.
 const SOME: usize = 512;
 
-/// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around them.
-/// They are laid side by side where they are not.
+/// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around
+/// them. They are laid side by side where they are not.
 fn short_rows<T: Lane, U: Pod>(
     threads: &Threads,
     plan: &Broadcast<2>,

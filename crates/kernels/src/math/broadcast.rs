@@ -99,14 +99,15 @@ impl<const N: usize> Broadcast<N> {
         });
     }
 
-    /// Elements of a row, and how far apart those of the innermost axis around them are in each operand;
-    /// none where all is one row.
+    /// Elements of a row, and how far apart those of the innermost axis around them are in each
+    /// operand; none where all is one row.
     pub fn row(&self) -> Option<(usize, [usize; N])> {
         self.outer.last().map(|(_, strides)| (self.row, *strides))
     }
 
-    /// As [`Self::rows`], for some rows along one axis at a time, at most `most`: calls `f(first element of
-    /// the result, rows, first elements of the operands)`. All is done where there is one row.
+    /// As [`Self::rows`], for some rows along one axis at a time, at most `most`: calls `f(first
+    /// element of the result, rows, first elements of the operands)`. All is done where there is
+    /// one row.
     pub fn some_rows(
         &self,
         threads: &Threads,

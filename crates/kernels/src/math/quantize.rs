@@ -23,7 +23,8 @@ trait Rounding<R>: Copy {
     fn apply(self, x: R) -> R;
 }
 
-/// FakeQuantize: rounds to one of `levels` values of the input range, then maps to the output range.
+/// FakeQuantize: rounds to one of `levels` values of the input range, then maps to the output
+/// range.
 #[derive(Clone, Copy)]
 struct QuantRange<R> {
     low: R,
@@ -54,8 +55,8 @@ impl<R: Real> Rounding<R> for QuantRange<R> {
     }
 }
 
-/// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so a value halfway between
-/// two quantized values may round to the other one. NaN becomes 0.
+/// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so a value halfway
+/// between two quantized values may round to the other one. NaN becomes 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantizer {
     low: f32,
@@ -154,16 +155,16 @@ multiversion! {
 /// A [`Quantizer`] per column, with the parameters that dequantize its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnQuantizers<'a> {
-    /// For each column: what is added to an element, the factor of that, the scale, and the value that
-    /// 0 stands for.
+    /// For each column: what is added to an element, the factor of that, the scale, and the value
+    /// that 0 stands for.
     pub(crate) parts: [&'a [f32]; 4],
     /// The largest quantized value.
     pub(crate) most: f32,
 }
 
 impl<'a> ColumnQuantizers<'a> {
-    /// The parameters of columns with these limits, low and high of the input and of the output, and
-    /// `levels` quantized values; none where [`Quantizer::new`] gives none.
+    /// The parameters of columns with these limits, low and high of the input and of the output,
+    /// and `levels` quantized values; none where [`Quantizer::new`] gives none.
     pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
         let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
             let to = Quantizer::new(low, high, levels)?;

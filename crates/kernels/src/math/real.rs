@@ -71,9 +71,9 @@ pub trait Real:
         if self > other || other.is_nan() { self } else { other }
     }
 
-    /// e to the power of a number that is not above 0, as a weight among others of which one is 1: what
-    /// is not a normal f32 counts as 0. Products with subnormal numbers take a hundred times as long on
-    /// some machines, and masks of -100 would make many of them.
+    /// e to the power of a number that is not above 0, as a weight among others of which one is 1:
+    /// what is not a normal f32 counts as 0. Products with subnormal numbers take a hundred times
+    /// as long on some machines, and masks of -100 would make many of them.
     #[inline(always)]
     fn weight(self) -> Self {
         self.exp()
@@ -104,8 +104,8 @@ pub trait StoredReal: Stored<Wide: Real> {}
 
 impl<T: Stored<Wide: Real>> StoredReal for T {}
 
-/// 1.5 * 2^23 + 127: adding it rounds a small f32 to an integer, which stands in the low bits of the sum
-/// with the bias of an exponent.
+/// 1.5 * 2^23 + 127: adding it rounds a small f32 to an integer, which stands in the low bits of
+/// the sum with the bias of an exponent.
 const ROUND: f32 = 12_583_039.0;
 
 /// The nearest integer to `x / ln 2`, for `x` between -104 and 89, and that plus [`ROUND`].
@@ -305,8 +305,8 @@ impl Real for f32 {
         Real::copysign(value, self)
     }
 
-    /// Off by at most 1.2e-7 times the larger of 1 and the result: `max(x, 0) - |x| / 2 erfc(|x| / sqrt 2)`
-    /// with `erfc(t) = exp(-t Q(t))`.
+    /// Off by at most 1.2e-7 times the larger of 1 and the result: `max(x, 0) - |x| / 2 erfc(|x| /
+    /// sqrt 2)` with `erfc(t) = exp(-t Q(t))`.
     #[inline(always)]
     fn gelu(self) -> f32 {
         const HALF_ROOT: f32 = std::f32::consts::FRAC_1_SQRT_2;

@@ -199,8 +199,8 @@ formulas! {
     Tanh {} |x| x.tanh();
 }
 
-/// `min(max(x + 3, 0), 6) / 6`, by a product, which takes half as long; 6 times the nearest number to 1/6
-/// rounds to 1.
+/// `min(max(x + 3, 0), 6) / 6`, by a product, which takes half as long; 6 times the nearest number
+/// to 1/6 rounds to 1.
 #[inline(always)]
 fn gate<R: Real>(x: R) -> R {
     (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * R::of(1.0 / 6.0)

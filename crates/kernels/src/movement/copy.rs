@@ -183,8 +183,8 @@ impl CopyPlan {
         }
     }
 
-    /// Whether every step writes an element of its own, as far as each stride is beyond all that the
-    /// smaller ones reach.
+    /// Whether every step writes an element of its own, as far as each stride is beyond all that
+    /// the smaller ones reach.
     fn writes_once(&self) -> bool {
         let mut axes: Vec<(usize, usize)> =
             self.axes.iter().map(|axis| (axis.to.unsigned_abs(), axis.size)).collect();

@@ -25,8 +25,8 @@ pub struct GatherPlan {
 const GRAIN: usize = 64 << 10;
 
 impl GatherPlan {
-    /// Copies the chosen entries. Indices below 0 count from the end; one that is out of range chooses
-    /// zeros.
+    /// Copies the chosen entries. Indices below 0 count from the end; one that is out of range
+    /// chooses zeros.
     ///
     /// # Panics
     /// When a slice is not of the size the plan is for.
@@ -89,9 +89,9 @@ fn take<T: Pod>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: 
     }
 }
 
-/// Copies an element for each of the `indices` of a tensor of `sizes`: the one that lies in the data
-/// where the index does, but for `axis`, along which it has the index. The other sizes are at most
-/// those of the data.
+/// Copies an element for each of the `indices` of a tensor of `sizes`: the one that lies in the
+/// data where the index does, but for `axis`, along which it has the index. The other sizes are at
+/// most those of the data.
 ///
 /// # Errors
 /// Naming the first index that is out of range.

@@ -36,8 +36,8 @@ pub struct Operands<'a> {
 }
 
 impl QuantizedConvolution {
-    /// The convolution in integers. None if its kernel is dilated along the last axis, it has groups or
-    /// three spatial axes, its sums may not fit, or there is far more padding than data.
+    /// The convolution in integers. None if its kernel is dilated along the last axis, it has
+    /// groups or three spatial axes, its sums may not fit, or there is far more padding than data.
     pub fn new(conv: &Convolution, params: QuantParams) -> Option<QuantizedConvolution> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
@@ -97,8 +97,8 @@ impl QuantizedConvolution {
         self.conv.flops()
     }
 
-    /// Convolves into `output`, whose channels are last; `post_ops` are applied to each element, with
-    /// channels as columns.
+    /// Convolves into `output`, whose channels are last; `post_ops` are applied to each element,
+    /// with channels as columns.
     ///
     /// # Panics
     /// When a slice is not of the size the convolution is for.
@@ -139,8 +139,8 @@ impl QuantizedConvolution {
         });
     }
 
-    /// Into how many parts rows and panels are divided. Each thread reads all of the smaller operand,
-    /// which stays in its cache, and a part of the larger.
+    /// Into how many parts rows and panels are divided. Each thread reads all of the smaller
+    /// operand, which stays in its cache, and a part of the larger.
     fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
         let rows = self.conv.batch * self.conv.positions();
         let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;

@@ -1,4 +1,5 @@
-//! The data of a convolution as bytes: lines with their padding, in which every window is a few runs.
+//! The data of a convolution as bytes: lines with their padding, in which every window is a few
+//! runs.
 
 use super::params::QuantParams;
 use super::tile::{Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
@@ -232,8 +233,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Writes some positions of a line: line `y` of the data, quantized, with the zero point around it and
-/// behind it as far as there is room.
+/// Writes some positions of a line: line `y` of the data, quantized, with the zero point around it
+/// and behind it as far as there is room.
 fn write_piece(
     conv: &Convolution,
     params: QuantParams,

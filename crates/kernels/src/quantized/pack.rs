@@ -99,7 +99,8 @@ pub(super) fn compensation(conv: &Convolution, params: QuantParams, filters: &[i
     compensation
 }
 
-/// Writes a filter to its column of a panel: for each tap, its channels in fours from the tap's start.
+/// Writes a filter to its column of a panel: for each tap, its channels in fours from the tap's
+/// start.
 fn pack_weights(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
     let (taps, fours) = (starts.len(), panel.as_chunks_mut::<4>().0);
     for (tap, start) in starts.iter().enumerate() {

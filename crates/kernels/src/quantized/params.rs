@@ -13,8 +13,8 @@ impl QuantParams {
     /// Those of at most 256 values, `scale` apart, the first of them `low`; none unless 0 is one of
     /// them, or nearly.
     pub fn new(low: f64, scale: f64) -> Option<QuantParams> {
-        /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as f16
-        /// may move it, by half a unit in their last place at the middle of 256 values.
+        /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as
+        /// f16 may move it, by half a unit in their last place at the middle of 256 values.
         const TOLERANCE: f64 = 1.0 / 16.0;
         let zero = -low / scale;
         let is_near =

@@ -1,5 +1,5 @@
-//! Requantizes sums: i32 to f32, post-ops, and back to u8 where the output is quantized; a few rows of
-//! a panel at a time, in registers.
+//! Requantizes sums: i32 to f32, post-ops, and back to u8 where the output is quantized; a few rows
+//! of a panel at a time, in registers.
 
 use super::tile::{TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
@@ -14,7 +14,8 @@ use crate::gemm::{Activation, Operand, PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
 use crate::math::unary::{Unary, unary_f32};
 
-/// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path without.
+/// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path
+/// without.
 const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 
 /// Where results go.
@@ -115,7 +116,8 @@ impl<const WHOLE: bool> Reach<WHOLE> {
 /// An operation on the values of a row, lane by lane.
 #[derive(Clone, Copy)]
 enum LaneOp<'a> {
-    /// A post-op whose operands begin at the first column of the panel: one that adds or multiplies.
+    /// A post-op whose operands begin at the first column of the panel: one that adds or
+    /// multiplies.
     PostOp(PostOp<'a>),
     Activation(Activation),
     /// A function that is called for whole rows, between what is done in registers.
@@ -402,7 +404,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Calls the function that is operation `at` for all rows, and does the others before and after.
+    /// Calls the function that is operation `at` for all rows, and does the others before and
+    /// after.
     ///
     /// # Safety
     /// As [`Self::write`].
@@ -458,7 +461,8 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::write_in_registers`], with the instruction set of `V`; `P` vectors are a panel, `H` half of it.
+    /// As [`Self::write_in_registers`], with the instruction set of `V`; `P` vectors are a panel,
+    /// `H` half of it.
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize, const H: usize>(&self) {
         const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };

@@ -165,7 +165,8 @@ fn agrees(
     Ok(())
 }
 
-/// In registers, and one by one where a step or a part of a panel wants it: the same as step after step.
+/// In registers, and one by one where a step or a part of a panel wants it: the same as step after
+/// step.
 #[test]
 fn steps_are_applied_in_their_order() {
     let axis = Window { input: 37, output: 37, ..Window::NONE };

@@ -33,8 +33,8 @@ pub(super) fn has_tiles() -> bool {
     return false;
 }
 
-/// Whether the CPU has an instruction for dot products of four bytes; otherwise bytes are widened to
-/// i16.
+/// Whether the CPU has an instruction for dot products of four bytes; otherwise bytes are widened
+/// to i16.
 pub(super) fn has_dot4() -> bool {
     match isa() {
         #[cfg(target_arch = "x86_64")]

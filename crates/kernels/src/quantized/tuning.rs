@@ -1,4 +1,5 @@
-//! Numbers of quantized convolutions that decide how work is divided, and never its bits: sums are exact.
+//! Numbers of quantized convolutions that decide how work is divided, and never its bits: sums are
+//! exact.
 //!
 //! They were chosen by measurement on the machines of `docs/performance/machines`.
 
@@ -19,7 +20,8 @@ pub(crate) const INPUT_GRAIN: usize = 1 << 14;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const I16_CHUNK: usize = 256;
 
-/// Below so many tiles of an image, reading the transformed filters takes longer than what is saved.
+/// Below so many tiles of an image, reading the transformed filters takes longer than what is
+/// saved.
 pub(crate) const WINOGRAD_FEW_TILES: usize = 32;
 
 /// Bytes of transformed tiles that a thread multiplies by all filters at a time.

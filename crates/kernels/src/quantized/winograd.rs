@@ -1,6 +1,6 @@
-//! 3×3 convolutions by Winograd's F(2×2, 3×3) in i16, for CPUs without dot products of bytes; in f32 it
-//! is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which keeps it in whole
-//! numbers: sums are four times those of the convolution, exactly.
+//! 3×3 convolutions by Winograd's F(2×2, 3×3) in i16, for CPUs without dot products of bytes; in
+//! f32 it is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which keeps
+//! it in whole numbers: sums are four times those of the convolution, exactly.
 
 use super::input::Image;
 use super::kernel::i16::multiply_i16;
@@ -87,8 +87,8 @@ fn element_pairs(conv: &Convolution) -> usize {
     conv.inputs / 2 * WIDTH
 }
 
-/// Transforms the filters of a panel, at most [`WIDTH`] of them: for each element of a tile, pairs of
-/// i16 as [`multiply_i16`] takes them.
+/// Transforms the filters of a panel, at most [`WIDTH`] of them: for each element of a tile, pairs
+/// of i16 as [`multiply_i16`] takes them.
 fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
     let each = conv.inputs * TAPS;
     for pair in 0..conv.inputs / 2 {
@@ -148,8 +148,8 @@ fn filter_line(g: [&[i16; WIDTH]; 3]) -> [[i16; WIDTH]; TILE] {
     line
 }
 
-/// Computes the sums of a convolution that [`pays`], panel by panel; `requantizer` gives what writes
-/// those of a panel.
+/// Computes the sums of a convolution that [`pays`], panel by panel; `requantizer` gives what
+/// writes those of a panel.
 pub(super) fn run<'a>(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),

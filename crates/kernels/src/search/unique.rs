@@ -1,5 +1,5 @@
-//! Which elements, or slices along an axis, are different. -0 is 0; NaN is different from everything,
-//! itself included, and larger.
+//! Which elements, or slices along an axis, are different. -0 is 0; NaN is different from
+//! everything, itself included, and larger.
 
 use crate::base::num::Stored;
 use crate::search::order::Order;

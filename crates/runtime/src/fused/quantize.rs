@@ -5,8 +5,8 @@ use crate::kernel::post_ops::Quantize;
 use crate::prelude::*;
 use kernels::quantize::quantize_rows;
 
-/// Quantizes values in f32 to u8: inputs are the values, and the parameters of the columns where each
-/// has its own.
+/// Quantizes values in f32 to u8: inputs are the values, and the parameters of the columns where
+/// each has its own.
 #[derive(Clone, Copy)]
 pub(crate) struct QuantizeValues {
     pub(crate) writes: Quantize,

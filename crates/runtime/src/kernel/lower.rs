@@ -164,8 +164,8 @@ impl<'a> LowerCx<'a> {
         self.values.get(input).and_then(Option::as_ref).ok_or(LowerError::NeedsValue(input))
     }
 
-    /// The values of an input of integers, or of what its rule takes for integers: truth values, and
-    /// numbers, whose fraction is cut off.
+    /// The values of an input of integers, or of what its rule takes for integers: truth values,
+    /// and numbers, whose fraction is cut off.
     ///
     /// # Errors
     /// As [`LowerCx::value`], and for inputs of another type.

@@ -1,5 +1,5 @@
-//! Post-ops of a node: what is done to each element of a product or convolution before it leaves the
-//! cache. Their operands are inputs of the node, behind those of the product itself.
+//! Post-ops of a node: what is done to each element of a product or convolution before it leaves
+//! the cache. Their operands are inputs of the node, behind those of the product itself.
 
 use crate::kernel::RunCx;
 use kernels::gemm::{self, Bind, PostOpOf, Strided};

@@ -1,5 +1,5 @@
-//! A plan as people and tools look at it: its steps, the layers that each stands for, and what flows
-//! between them.
+//! A plan as people and tools look at it: its steps, the layers that each stands for, and what
+//! flows between them.
 
 use super::{Plan, Step, Work};
 use crate::graph::net::ValueId;
@@ -228,8 +228,8 @@ fn storage_text(place: &Storage) -> String {
     }
 }
 
-/// The layers that no step stands for: inputs, constants, and what follows from constants and shapes
-/// alone.
+/// The layers that no step stands for: inputs, constants, and what follows from constants and
+/// shapes alone.
 fn fixed_layers(graph: &Graph) -> Vec<bool> {
     let mut fixed = vec![false; graph.layers().len()];
     let mut known = fixed.clone();

@@ -205,8 +205,8 @@ impl Plan {
         })
     }
 
-    /// A value that a step makes or that is given, and those that are parts of it. Others that lie in
-    /// the same memory are made later, in place.
+    /// A value that a step makes or that is given, and those that are parts of it. Others that lie
+    /// in the same memory are made later, in place.
     pub(crate) fn with_views(&self, base: ValueId) -> impl Iterator<Item = ValueId> {
         let parts = self.origins.iter().enumerate();
         let parts = parts.filter(move |(value, origin)| **origin == base && *value != base);

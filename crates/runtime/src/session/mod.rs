@@ -287,8 +287,8 @@ impl Session {
         *self.resources.profile.borrow_mut() = Some(Profile::tracing());
     }
 
-    /// When each step has run since [`Session::start_trace`], in the order in which they ended: those of
-    /// a body before the layer around them. At most a million are kept.
+    /// When each step has run since [`Session::start_trace`], in the order in which they ended:
+    /// those of a body before the layer around them. At most a million are kept.
     pub fn trace(&self) -> Vec<StepSpan> {
         self.resources.profile.borrow().as_ref().map(Profile::spans).unwrap_or_default()
     }

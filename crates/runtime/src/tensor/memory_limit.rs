@@ -7,8 +7,8 @@ static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
 static USED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// What takes no more is counted, but never refused: shapes and axes, which planning asks for where no
-/// layer can be named.
+/// What takes no more is counted, but never refused: shapes and axes, which planning asks for where
+/// no layer can be named.
 const SMALL: u64 = 4096;
 
 /// Limits the bytes of all tensors of this process together; `None` takes the limit away.

@@ -248,8 +248,8 @@ fn session_with_other(graph: &Graph) -> Session {
     session
 }
 
-/// A run that fails when rows have been added already leaves variables as they were, whatever it did
-/// to the order of beams; so does the first run of all.
+/// A run that fails when rows have been added already leaves variables as they were, whatever it
+/// did to the order of beams; so does the first run of all.
 #[test]
 fn a_run_that_fails_adds_nothing() {
     let but = But::EmptyOutput;

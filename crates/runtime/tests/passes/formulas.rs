@@ -8,7 +8,8 @@ fn number(g: &mut GraphBuilder, value: f32) -> OutputRef {
     g.constant_f32(&[1, 1, 1], &[value])
 }
 
-/// `half · x · (1 + erf(scale · x))`, `order` telling how it is multiplied, behind a product of matrices.
+/// `half · x · (1 + erf(scale · x))`, `order` telling how it is multiplied, behind a product of
+/// matrices.
 fn gelu(order: usize, [half, one, scale]: [f32; 3], is_difference: bool) -> ir::Graph {
     let mut g = GraphBuilder::new("gelu");
     let x = g.parameter("x", F32, "2,9,24");
@@ -124,7 +125,8 @@ fn a_root_mean_square_may_be_a_power() {
     check(&g.finish().unwrap(), &[2, 9, 24], 1e-6, &["normalize"]);
 }
 
-/// γ and β need not be rows, nor the product and the sum that apply them repeat anything as they are written.
+/// γ and β need not be rows, nor the product and the sum that apply them repeat anything as they
+/// are written.
 #[test]
 fn factors_of_each_element_follow_the_normalisation() {
     let mut g = GraphBuilder::new("norm");

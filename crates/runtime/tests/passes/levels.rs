@@ -163,8 +163,9 @@ fn bytes_of(graph: &Graph) -> Vec<String> {
     all.iter().filter_map(step).collect()
 }
 
-/// An inverted residual as NNCF quantises it: what the depthwise convolution reads has levels of each
-/// channel, or of all, what it writes those of the next. All are bytes, and all bits those of values.
+/// An inverted residual as NNCF quantises it: what the depthwise convolution reads has levels of
+/// each channel, or of all, what it writes those of the next. All are bytes, and all bits those of
+/// values.
 #[test]
 fn levels_stay_bytes_through_depthwise_convolutions() {
     let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];

@@ -53,8 +53,8 @@ fn the_result_is_turned_before_it_is_enlarged() {
     }
 }
 
-/// A convolution of single positions, from as many channels as `dims` says last to as many as it says
-/// first.
+/// A convolution of single positions, from as many channels as `dims` says last to as many as it
+/// says first.
 fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) -> OutputRef {
     let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
     let windows = [
@@ -156,8 +156,8 @@ fn rows_become_a_map_and_rows_again_without_a_copy() {
     check(&g.finish().unwrap(), &[2, 20, 8], 0.0, &["matmul", "convolution", "matmul"]);
 }
 
-/// Means of a map whose lines have become the batch are means along each line, which the convolution
-/// does not give.
+/// Means of a map whose lines have become the batch are means along each line, which the
+/// convolution does not give.
 #[test]
 fn lines_that_become_the_batch_have_means_of_their_own() {
     let mut g = GraphBuilder::new("lines");

@@ -34,7 +34,8 @@ fn pool(g: &mut GraphBuilder, x: OutputRef, kind: &str) -> OutputRef {
     g.layer(kind, "opset1").attributes(&windows).inputs(&[x]).output()
 }
 
-/// A network as ResNets begin. `more` is what is done with the result of its second convolution besides.
+/// A network as ResNets begin. `more` is what is done with the result of its second convolution
+/// besides.
 fn network(
     kind: &str,
     more: impl Fn(&mut GraphBuilder, OutputRef, OutputRef) -> OutputRef,
@@ -52,8 +53,8 @@ fn network(
     g.finish().unwrap()
 }
 
-/// The bits of the result in bf16, in the first run and in the second, and how many results are rounded
-/// when they are written.
+/// The bits of the result in bf16, in the first run and in the second, and how many results are
+/// rounded when they are written.
 fn run(graph: &Graph, optimize: bool) -> (Vec<u32>, String) {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { optimize, precision: Precision::Bf16, ..Options::default() };

@@ -20,8 +20,8 @@ fn bias_activation_and_residual_join_the_product() {
     check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &["matmul"]);
 }
 
-/// As PyTorch's addmm: rows are flattened for the product, and what follows has all axes again. Where the
-/// last axis changes, the product ends.
+/// As PyTorch's addmm: rows are flattened for the product, and what follows has all axes again.
+/// Where the last axis changes, the product ends.
 #[test]
 fn what_follows_a_reshape_joins_the_product() {
     let reshape = |g: &mut GraphBuilder, x: OutputRef, sizes: &[i64]| {
@@ -341,7 +341,8 @@ fn rows_with_factors_of_their_own_are_gathered_scaled() {
     assert_eq!(found, written);
 }
 
-/// Sizes that only computing tells are known to all that follow, however many operations are between.
+/// Sizes that only computing tells are known to all that follow, however many operations are
+/// between.
 #[test]
 fn shapes_follow_from_what_is_folded() {
     let mut g = GraphBuilder::new("sizes");

@@ -66,8 +66,8 @@ impl Form {
     }
 }
 
-/// By columns, in groups or not, with zero points or not, scaled in f16 or in f32: one step, which has
-/// the bits of the operations one by one, from few rows to many.
+/// By columns, in groups or not, with zero points or not, scaled in f16 or in f32: one step, which
+/// has the bits of the operations one by one, from few rows to many.
 #[test]
 fn weights_of_columns_stay_compressed() {
     let form = |element_type, sizes, factors, zeros, wide| Form {
@@ -100,9 +100,9 @@ fn weights_of_columns_stay_compressed() {
     }
 }
 
-/// With `--activations int8` rows are quantized by groups of 32 terms: outputs differ from those of the
-/// model as written, by no more than the largest of each group of `x` times its weights / 254 allows.
-/// The first run, which packs the weights, has the bits of the second.
+/// With `--activations int8` rows are quantized by groups of 32 terms: outputs differ from those of
+/// the model as written, by no more than the largest of each group of `x` times its weights / 254
+/// allows. The first run, which packs the weights, has the bits of the second.
 #[test]
 fn rows_are_quantized_where_that_is_asked_for() {
     let form = |element_type, sizes, factors| Form {
@@ -254,7 +254,8 @@ fn outputs(
     [(); 2].map(|_| session.run(&input).unwrap()[0].as_slice().unwrap().to_vec())
 }
 
-/// Rounded to bf16 they have the bits of f32 weights that are rounded; few rows are computed in f32.
+/// Rounded to bf16 they have the bits of f32 weights that are rounded; few rows are computed in
+/// f32.
 #[test]
 fn stored_weights_can_be_rounded() {
     let form = |element_type, sizes, factors, zeros| Form {

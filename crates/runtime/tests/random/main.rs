@@ -1,6 +1,6 @@
-//! Random graphs: whatever passes make of them, the numbers are those of the graph as it is written, in the
-//! first run and in later ones, with any number of threads and with sizes that are not known when
-//! it is planned.
+//! Random graphs: whatever passes make of them, the numbers are those of the graph as it is
+//! written, in the first run and in later ones, with any number of threads and with sizes that are
+//! not known when it is planned.
 
 mod layers;
 mod net;
@@ -140,7 +140,8 @@ fn check(sizes: &[usize], open: &[bool], steps: &[Step]) {
     check_rounded(&graph, &input, &written);
 }
 
-/// By products of rounded operands: as far from the graph in f32 as it is as written, at most some times.
+/// By products of rounded operands: as far from the graph in f32 as it is as written, at most some
+/// times.
 fn check_rounded(graph: &Graph, input: &[Tensor], exact: &[Tensor]) {
     let options = Options { precision: Precision::Bf16, ..Options::default() };
     let as_written = Options { optimize: false, ..options.clone() };

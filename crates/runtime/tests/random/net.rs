@@ -20,7 +20,8 @@ impl Value {
     }
 }
 
-/// Numbers that decide what a graph looks like: the fewer and the smaller they are, the simpler it is.
+/// Numbers that decide what a graph looks like: the fewer and the smaller they are, the simpler it
+/// is.
 pub struct Choices<'a>(pub std::slice::Iter<'a, u16>);
 
 impl Choices<'_> {

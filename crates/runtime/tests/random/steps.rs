@@ -11,8 +11,8 @@ pub fn unary(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.unary(c.of(UNARY), x))
 }
 
-/// What a constant beside a value looks like: a number, one for each element of an axis, for some axes, or
-/// for all elements.
+/// What a constant beside a value looks like: a number, one for each element of an axis, for some
+/// axes, or for all elements.
 fn beside(x: &Value, c: &mut Choices) -> Vec<usize> {
     let rank = x.rank();
     match c.below(5) {

@@ -1,9 +1,10 @@
-//! AMX in software, for the tests: with `IRRUN_ISA=amx`, where the machine has none, its instructions
-//! are caught as they are found to be illegal, and done here, so that the kernels of tiles are tested on
-//! any x86-64 Linux.
+//! AMX in software, for the tests: with `IRRUN_ISA=amx`, where the machine has none, its
+//! instructions are caught as they are found to be illegal, and done here, so that the kernels of
+//! tiles are tested on any x86-64 Linux.
 //!
-//! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and panics where
-//! the processor would fault: every tile in use has to be configured as the others require.
+//! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and
+//! panics where the processor would fault: every tile in use has to be configured as the others
+//! require.
 
 use crate::base::amx::tile::{TILE_ROW_BYTES, TILE_ROWS};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -14,8 +15,8 @@ use std::sync::OnceLock;
 /// Tiles there are.
 const TILES: usize = 8;
 
-/// Whether `IRRUN_ISA` asks for AMX, which is done here from then on. To be asked only where the machine
-/// has none.
+/// Whether `IRRUN_ISA` asks for AMX, which is done here from then on. To be asked only where the
+/// machine has none.
 pub(crate) fn is_emulated() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let is_asked_for = || std::env::var_os("IRRUN_ISA").is_some_and(|name| name == "amx");

@@ -91,8 +91,8 @@ pub unsafe trait Spread: Vector {
     /// Lane `i` of each `each` neighbours in all of them.
     ///
     /// # Safety
-    /// The instruction set must be available, `each` be a power of two that divides the lanes, and `i`
-    /// be below it.
+    /// The instruction set must be available, `each` be a power of two that divides the lanes, and
+    /// `i` be below it.
     unsafe fn spread(self, each: usize, i: usize) -> Self;
 }
 
@@ -124,8 +124,8 @@ pub unsafe trait Integral: Vector {
     /// Lanes to bytes, to the nearest, ties to even.
     ///
     /// # Safety
-    /// The instruction set must be available, the lanes be valid memory, and all be numbers between 0
-    /// and 255.
+    /// The instruction set must be available, the lanes be valid memory, and all be numbers between
+    /// 0 and 255.
     unsafe fn store_bytes(self, to: *mut u8);
 
     /// As [`Self::load_bytes`] the first `count` lanes, from as many bytes; others are those of 0.

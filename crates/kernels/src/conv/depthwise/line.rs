@@ -33,8 +33,8 @@ struct Pixels<'a> {
     masks: &'a [u8],
 }
 
-/// Repeats the body for each position that neighbouring windows can read: the compiler must know which
-/// sums a position belongs to.
+/// Repeats the body for each position that neighbouring windows can read: the compiler must know
+/// which sums a position belongs to.
 macro_rules! positions {
     ($i:ident => $body:block) => {
         positions!($i => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
@@ -50,8 +50,8 @@ const POSITIONS: usize = 19;
 /// Neighbouring outputs that are computed at a time, where groups have several channels.
 const SEVEN: usize = 7;
 
-/// The window whose tap, `tap` positions behind its first, looks at a position, both counted from the
-/// first of all.
+/// The window whose tap, `tap` positions behind its first, looks at a position, both counted from
+/// the first of all.
 #[inline(always)]
 fn pixel(position: usize, tap: usize, stride: usize) -> Option<usize> {
     let start = position.checked_sub(tap)?;
@@ -98,8 +98,8 @@ impl Row<'_> {
     }
 
     /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
-    /// networks do, else eight. `UNROLLED` tells whether the usual windows have code of their own; else
-    /// there is little code for all.
+    /// networks do, else eight. `UNROLLED` tells whether the usual windows have code of their own;
+    /// else there is little code for all.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -170,8 +170,8 @@ impl Row<'_> {
         P
     }
 
-    /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the compiler
-    /// knows: each position of the input is read once for all windows that look at it.
+    /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the
+    /// compiler knows: each position of the input is read once for all windows that look at it.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -322,8 +322,8 @@ impl Row<'_> {
         }
     }
 
-    /// The line, where groups have some channels: seven neighbours at a time, where the usual windows
-    /// have code of their own, and what is left one by one.
+    /// The line, where groups have some channels: seven neighbours at a time, where the usual
+    /// windows have code of their own, and what is left one by one.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -343,8 +343,8 @@ impl Row<'_> {
         }
     }
 
-    /// Seven neighbours from `x` on, with three taps, a stride `S` and no dilation: each position is read
-    /// once for all windows that look at it.
+    /// Seven neighbours from `x` on, with three taps, a stride `S` and no dilation: each position
+    /// is read once for all windows that look at it.
     ///
     /// # Safety
     /// As [`Row::line`].

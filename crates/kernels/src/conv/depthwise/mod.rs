@@ -21,8 +21,8 @@ use std::ops::Range;
 use tile::InputLine;
 
 /// Packs filters for [`depthwise`]: for each line of taps, for each input of a group, for each tap
-/// one element for each channel. They are given for each channel, for each input of its group, tap by
-/// tap.
+/// one element for each channel. They are given for each channel, for each input of its group, tap
+/// by tap.
 ///
 /// # Panics
 /// When there are too few.
@@ -45,8 +45,8 @@ pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to:
 /// position after position.
 ///
 /// # Panics
-/// When a slice is not of the size the convolution is for, or the data are quantized and it does not
-/// [`accepts_quantized`].
+/// When a slice is not of the size the convolution is for, or the data are quantized and it does
+/// not [`accepts_quantized`].
 pub(super) fn depthwise(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),

@@ -141,12 +141,12 @@ impl<'a> To<'a> {
         }
     }
 
-    /// Applies post-ops to some channels of a line that begins at position `first`, and quantizes them
-    /// where the output is quantized.
+    /// Applies post-ops to some channels of a line that begins at position `first`, and quantizes
+    /// them where the output is quantized.
     ///
     /// # Safety
-    /// [`Self::line`] gave the line, of as many positions and channels, and no other thread uses these
-    /// channels of it.
+    /// [`Self::line`] gave the line, of as many positions and channels, and no other thread uses
+    /// these channels of it.
     pub(super) unsafe fn finish(
         &self,
         post_ops: &[PostOp<'_>],
@@ -242,8 +242,8 @@ impl Task for Dequantize<'_> {
         let mut c = part.start;
         while c < part.end {
             let count = V::LANES.min(part.end - c);
-            // SAFETY: the channels are there; a whole vector is read only where it ends within the line,
-            // and no more values are written than there are channels.
+            // SAFETY: the channels are there; a whole vector is read only where it ends within the
+            // line, and no more values are written than there are channels.
             unsafe {
                 let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
                 let (scale, low) = (own(scale), own(low));
@@ -286,7 +286,8 @@ impl Task for Quantize<'_> {
             let mut c = part.start;
             while c < part.end {
                 let count = V::LANES.min(part.end - c);
-                // SAFETY: the channels are there and no other thread's; no more are read and written.
+                // SAFETY: the channels are there and no other thread's; no more are read and
+                // written.
                 unsafe {
                     let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));
                     if count == V::LANES {

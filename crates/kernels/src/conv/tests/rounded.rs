@@ -26,7 +26,8 @@ fn infinities_stay_where_they_are_in_narrow_convolutions() {
     }
 }
 
-/// Data that have been rounded give the same, and rounded results are those that others would round.
+/// Data that have been rounded give the same, and rounded results are those that others would
+/// round.
 #[test]
 fn convolutions_read_and_write_what_is_rounded() {
     let axis = |taps: usize, stride: usize, start: isize| {

@@ -9,8 +9,8 @@
 //! Along a third axis, the depth, the taps are multiplied one by one: a row of a matrix holds the
 //! channels of a tile in each of the planes that its outputs look at.
 //!
-//! Infinities and NaN spread over the whole tile, beyond the outputs that read them. So [`run`] tells
-//! whether all outputs are finite, and the convolution is computed directly if not.
+//! Infinities and NaN spread over the whole tile, beyond the outputs that read them. So [`run`]
+//! tells whether all outputs are finite, and the convolution is computed directly if not.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
@@ -139,7 +139,8 @@ pub(super) fn filters(
 }
 
 multiversion! {
-    /// The sixteen elements of plane `k` of `each` in the filters of [`HALF`] output channels: `G g Gᵀ`.
+    /// The sixteen elements of plane `k` of `each` in the filters of [`HALF`] output channels: `G g
+    /// Gᵀ`.
     fn transform_filter(own: &[f32], k: usize, each: usize) -> [[f32; HALF]; TILE_ELEMENTS] {
         let mut taps = [[[0f32; HALF]; 3]; 3];
         for l in 0..HALF {
@@ -389,8 +390,8 @@ fn input_line<T: Term>(d: &[[T; LANES]; TILE]) -> [[T; LANES]; TILE] {
 }
 
 multiversion! {
-    /// `Aᵀ m A` of the products of a tile, of which element `p` begins at `p * step`; the outputs that
-    /// exist begin `to`. Tells whether all were finite.
+    /// `Aᵀ m A` of the products of a tile, of which element `p` begins at `p * step`; the outputs
+    /// that exist begin `to`. Tells whether all were finite.
     fn transform_products(
         products: &[f32],
         step: usize,

@@ -52,8 +52,8 @@ impl Drop for Scratchpad {
     }
 }
 
-/// The thread's tiles. Those of B have rows of 64 bytes, one for each four bytes of a step along k; those
-/// of A have rows of these bytes, as many as there are in the first tile and in the second.
+/// The thread's tiles. Those of B have rows of 64 bytes, one for each four bytes of a step along k;
+/// those of A have rows of these bytes, as many as there are in the first tile and in the second.
 #[derive(Default)]
 pub(crate) struct TileConfig {
     rows: (usize, usize),

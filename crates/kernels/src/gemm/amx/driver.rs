@@ -1,9 +1,10 @@
 //! Products of operands rounded to bf16 by AMX: 32 rows and 32 columns at a time, in tiles.
 //!
-//! A sum takes 32 terms at a time: the even ones in one chain of fused multiply-adds from 0, the odd
-//! ones in another, and then what both add up to is added. All is rounded to nearest even; what is
-//! below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where the
-//! windows of a convolution have runs that are not whole steps, it takes even parts of a run at a time.
+//! A sum takes 32 terms at a time: the even ones in one chain of fused multiply-adds from 0, the
+//! odd ones in another, and then what both add up to is added. All is rounded to nearest even; what
+//! is below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where
+//! the windows of a convolution have runs that are not whole steps, it takes even parts of a run at
+//! a time.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{ROWS, RowBlock, TileConfig, WIDTH};

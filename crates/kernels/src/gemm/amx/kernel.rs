@@ -17,8 +17,8 @@ struct Strides {
     panel: usize,
 }
 
-/// The steps of a product of tiles, along k: `$dot` multiplies. What a second tile of rows needs is left
-/// out where there is none.
+/// The steps of a product of tiles, along k: `$dot` multiplies. What a second tile of rows needs is
+/// left out where there is none.
 macro_rules! steps_of_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident, $strides:expr;
@@ -133,8 +133,8 @@ pub(super) unsafe fn multiply(
     );
 }
 
-/// The same for rows of bytes without a sign and a panel of bytes with one. They are a quarter of what
-/// they stand for, and come in time without being asked for.
+/// The same for rows of bytes without a sign and a panel of bytes with one. They are a quarter of
+/// what they stand for, and come in time without being asked for.
 ///
 /// # Safety
 /// As [`multiply`]; `has_byte_tiles`.

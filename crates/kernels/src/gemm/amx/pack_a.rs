@@ -87,8 +87,8 @@ impl PackedA {
     }
 }
 
-/// Lines from one step to the next in a block of so many rows: an odd number, so that the lines of a
-/// row do not compete for the same places of a cache.
+/// Lines from one step to the next in a block of so many rows: an odd number, so that the lines of
+/// a row do not compete for the same places of a cache.
 fn step(rows: usize) -> usize {
     rows | 1
 }

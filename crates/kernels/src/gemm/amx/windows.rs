@@ -1,5 +1,5 @@
-//! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded once,
-//! and each row of a tile is read where its window begins.
+//! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded
+//! once, and each row of a tile is read where its window begins.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
@@ -23,9 +23,9 @@ pub(crate) struct Bf16Lines<'a> {
     first: usize,
 }
 
-/// Whether windows are read so: their taps lie side by side, the elements of a run are even steps along
-/// k, outputs fill tiles, and the lines are not many more than are looked at. Each channel that is counted
-/// is so many.
+/// Whether windows are read so: their taps lie side by side, the elements of a run are even steps
+/// along k, outputs fill tiles, and the lines are not many more than are looked at. Each channel
+/// that is counted is so many.
 pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     let [depth, height, width] = windows.axes;
     let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
@@ -98,8 +98,8 @@ impl<'a> Bf16Lines<'a> {
         let after = before + within;
         let to = self.room.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let from = Elements::new(from.as_ptr(), self.per_count);
-        // SAFETY: the input has what is read, and the line of the room its positions; `isa` says that
-        // there are tiles.
+        // SAFETY: the input has what is read, and the line of the room its positions; `isa` says
+        // that there are tiles.
         unsafe {
             lay((Elements::Zeros, before * channels), to, 1, 0);
             lay((from, within * channels), to, 1, before * channels);

@@ -1,5 +1,5 @@
-//! A matrix B whose elements are stored in fewer bits than f32 has: whole numbers of 8 or 4 bits with
-//! a scale and a zero point for each group of terms of a column, or f16.
+//! A matrix B whose elements are stored in fewer bits than f32 has: whole numbers of 8 or 4 bits
+//! with a scale and a zero point for each group of terms of a column, or f16.
 //!
 //! Panels keep them so, side by side as the columns of a block, since reading a weight takes longer
 //! than computing it. What is computed is `(element - zero) * scale`, each rounded to f32.
@@ -67,8 +67,8 @@ pub struct Compressed<'a> {
 }
 
 /// What of a matrix tells how its panels are laid out: for each group of terms first the scales of
-/// all columns, in f32, then the zero points of all, as bytes; and then the elements, for each term a
-/// row, or for each two one whose low bits are the first.
+/// all columns, in f32, then the zero points of all, as bytes; and then the elements, for each term
+/// a row, or for each two one whose low bits are the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedLayout {
     pub(crate) format: WeightFormat,
@@ -76,8 +76,8 @@ pub(crate) struct PackedLayout {
     /// Terms of a group; 0 where there are no scales.
     pub(crate) group: usize,
     pub(crate) width: usize,
-    /// Whether zero points times scales are numbers of f32, so that `element * scale - zero * scale`,
-    /// rounded once, is `(element - zero) * scale`.
+    /// Whether zero points times scales are numbers of f32, so that `element * scale - zero *
+    /// scale`, rounded once, is `(element - zero) * scale`.
     pub(crate) is_exact: bool,
 }
 
@@ -124,8 +124,8 @@ impl Compressed<'_> {
     }
 
     /// # Panics
-    /// When a slice is too short, when groups are not all of as many terms, or when elements of a row
-    /// or a group share a byte with others.
+    /// When a slice is too short, when groups are not all of as many terms, or when elements of a
+    /// row or a group share a byte with others.
     pub(crate) fn check(&self) {
         let (k, n) = self.size;
         let bits = match self.format {

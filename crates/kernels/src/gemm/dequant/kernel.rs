@@ -342,8 +342,8 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
     }
 }
 
-/// The scales of a group, and what is added to elements: before they are scaled, or after if that is
-/// exact.
+/// The scales of a group, and what is added to elements: before they are scaled, or after if that
+/// is exact.
 #[derive(Clone, Copy)]
 struct Scales<V, const P: usize, const EXACT: bool> {
     scale: [V; P],

@@ -61,7 +61,8 @@ impl Compressed<'_> {
         is_exact
     }
 
-    /// What is flipped in each byte, so that elements with a sign become such without, and lie higher.
+    /// What is flipped in each byte, so that elements with a sign become such without, and lie
+    /// higher.
     pub(crate) fn flip(&self) -> u8 {
         match self.format {
             WeightFormat::I8 => 0x80,
@@ -70,7 +71,8 @@ impl Compressed<'_> {
         }
     }
 
-    /// Packs the scales and zero points of columns `first..`; returns whether their products are exact.
+    /// Packs the scales and zero points of columns `first..`; returns whether their products are
+    /// exact.
     pub(crate) fn pack_factors(&self, first: usize, factors: &mut [u8]) -> bool {
         let form = self.form();
         let columns = form.width.min(self.size.1 - first);
@@ -184,7 +186,8 @@ impl CompressedPanels {
     /// Lays out a matrix, and puts it on a arena.
     ///
     /// # Panics
-    /// When a slice of the matrix is too short, or elements of a row or group share a byte with others.
+    /// When a slice of the matrix is too short, or elements of a row or group share a byte with
+    /// others.
     pub fn new(
         (threads, arena): (&Threads, &WeightArena),
         matrix: &Compressed<'_>,
@@ -269,8 +272,8 @@ impl CompressedRhs<'_> {
         }
     }
 
-    /// Elements of scratch memory for a tile of some panels, which are written unless rows are few; for
-    /// tiles of the machine some at a time.
+    /// Elements of scratch memory for a tile of some panels, which are written unless rows are few;
+    /// for tiles of the machine some at a time.
     pub(crate) fn room(self, panels: usize, can_group: bool, precision: Precision) -> usize {
         if can_group {
             return self.panel_room(Precision::F32);

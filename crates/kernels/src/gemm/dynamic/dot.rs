@@ -1,4 +1,5 @@
-//! Integer dot products of four bytes in each lane, as each instruction set has them. All are exact.
+//! Integer dot products of four bytes in each lane, as each instruction set has them. All are
+//! exact.
 
 use crate::base::simd::Integral;
 #[cfg(target_arch = "x86_64")]

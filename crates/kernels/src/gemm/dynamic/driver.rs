@@ -50,7 +50,8 @@ impl Gemm<'_> {
                 let count = (rows.end - row).min(kernel::most_rows());
                 kernel::multiply(panel, &a.rows(row..row + count), &mut sums);
                 for (i, sums) in sums[..count].iter().enumerate() {
-                    // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts of it.
+                    // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts
+                    // of it.
                     let to = unsafe { c.part((row + i) * self.c_stride + first, columns.len()) };
                     to.copy_from_slice(&sums[..columns.len()]);
                 }

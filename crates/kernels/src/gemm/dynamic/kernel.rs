@@ -123,8 +123,8 @@ unsafe fn plain(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
 /// Up to `R` rows times a panel of `P` vectors; rows that are not there are the last one again.
 ///
 /// # Safety
-/// The instruction set of `D` is available; there are from one to `R` rows, and they and the panel have
-/// the same terms, in whole groups.
+/// The instruction set of `D` is available; there are from one to `R` rows, and they and the panel
+/// have the same terms, in whole groups.
 #[inline(always)]
 unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     panel: DynamicPanel<'_>,

@@ -27,7 +27,8 @@ pub(super) struct QuantizedRows<'a> {
     order: TermOrder,
 }
 
-/// Quantized rows: for each group of a row its bytes, its scale, and the sum of its bytes times that.
+/// Quantized rows: for each group of a row its bytes, its scale, and the sum of its bytes times
+/// that.
 #[derive(Clone, Copy)]
 pub(super) struct RowGroups<'a> {
     pub(super) bytes: &'a [i8],

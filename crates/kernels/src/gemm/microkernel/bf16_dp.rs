@@ -20,7 +20,8 @@ use std::marker::PhantomData;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::Native16;
 
-/// Computes a block whose operands are pairs, as [`microkernel::run`](crate::gemm::microkernel::run).
+/// Computes a block whose operands are pairs, as
+/// [`microkernel::run`](crate::gemm::microkernel::run).
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
@@ -392,7 +393,8 @@ mod tests {
                     absorbed: BlockPostOps::NOTHING,
                 },
             };
-            // SAFETY: the operands are as large as the block says, and `has_dp_bf16` has been asked.
+            // SAFETY: the operands are as large as the block says, and `has_dp_bf16` has been
+            // asked.
             unsafe { run(&block, rows) };
             for (at, found) in found.iter().enumerate() {
                 let (i, j) = (at / columns, at % columns);

@@ -38,8 +38,8 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
         },
         ..*block
     };
-    // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of any
-    // block, and as many are read as have been written.
+    // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of
+    // any block, and as many are read as have been written.
     unsafe {
         match isa() {
             Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
@@ -69,8 +69,8 @@ fn flushing(compute: impl FnOnce()) {
     /// The bit of MXCSR that says so.
     const FLUSH: u32 = 1 << 15;
     let mut before = 0u32;
-    // SAFETY: a control register of this thread, which has its value back afterwards; `compute` does
-    // not unwind.
+    // SAFETY: a control register of this thread, which has its value back afterwards; `compute`
+    // does not unwind.
     unsafe {
         asm!("stmxcsr [{}]", in(reg) &mut before, options(nostack, preserves_flags));
         let flush = before | FLUSH;

@@ -32,14 +32,15 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
     }
 }
 
-/// Whether [`TERMS`] terms are multiplied at a time: where vectors have eight lanes, a core has little time for
-/// other instructions than products, and half of that while another program has its other thread. Few rows
-/// wait for their sums, and half a panel is often all there is.
+/// Whether [`TERMS`] terms are multiplied at a time: where vectors have eight lanes, a core has
+/// little time for other instructions than products, and half of that while another program has its
+/// other thread. Few rows wait for their sums, and half a panel is often all there is.
 const fn by_terms<V: Vector, const R: usize, const P: usize, const W: usize>() -> bool {
     V::LANES == 8 && R >= 4 && P == W
 }
 
-/// Adds the products of one term: the factor of row `i` lies at `a(i)`, those of the columns lie at `b`.
+/// Adds the products of one term: the factor of row `i` lies at `a(i)`, those of the columns lie at
+/// `b`.
 ///
 /// # Safety
 /// The pointers are valid, and the instruction set of `V` is available.
@@ -187,8 +188,8 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
                 // As above.
                 loop {
-                    // Else the compiler makes one pointer of them, and offsets of the rows that it has
-                    // no registers for.
+                    // Else the compiler makes one pointer of them, and offsets of the rows that it
+                    // has no registers for.
                     rows = rows.map(opaque);
                     for t in 0..TERMS {
                         add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
@@ -260,8 +261,8 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     }
 }
 
-/// Finishes the sums and writes them, by functions that load vector `p` of a row, and store that of row
-/// `i` as it is or rounded.
+/// Finishes the sums and writes them, by functions that load vector `p` of a row, and store that of
+/// row `i` as it is or rounded.
 ///
 /// # Safety
 /// As [`indirect`].

@@ -1,9 +1,10 @@
 //! Blocks whose rows of A compete for the same places of the first cache.
 //!
-//! Where rows lie whole pages apart, equal places of all of them belong to one set of that cache, which
-//! holds eight lines, or twelve. With more rows in a block, each line would come from the second cache
-//! again for every element of it. So they come through a stage: while one line of each row is multiplied,
-//! the next ones are copied beside it, one for each element. Columns of powers of two are common.
+//! Where rows lie whole pages apart, equal places of all of them belong to one set of that cache,
+//! which holds eight lines, or twelve. With more rows in a block, each line would come from the
+//! second cache again for every element of it. So they come through a stage: while one line of each
+//! row is multiplied, the next ones are copied beside it, one for each element. Columns of powers
+//! of two are common.
 
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
@@ -28,8 +29,8 @@ pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, ste
     V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
 }
 
-/// The same of rows that lie anywhere; `a` has a pointer for each run and row. The run in the middle is
-/// the tap of a window that lies within the input.
+/// The same of rows that lie anywhere; `a` has a pointer for each run and row. The run in the
+/// middle is the tap of a window that lies within the input.
 ///
 /// # Safety
 /// There are pointers for the rows of all runs.
@@ -47,11 +48,12 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
     compete_at::<V, R>(block, step / size_of::<f32>())
 }
 
-/// The sums of a block of `R` rows and `P` vectors; `rows` tells where a run of a row begins, null for
-/// the first where all are 0.
+/// The sums of a block of `R` rows and `P` vectors; `rows` tells where a run of a row begins, null
+/// for the first where all are 0.
 ///
 /// # Safety
-/// As [`indirect`](crate::gemm::microkernel::generic::indirect), where the rows have whole lines and `V` is one.
+/// As [`indirect`](crate::gemm::microkernel::generic::indirect), where the rows have whole lines
+/// and `V` is one.
 #[inline(always)]
 pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     block: &MicrokernelArgs,

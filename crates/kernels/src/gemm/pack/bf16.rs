@@ -1,5 +1,5 @@
-//! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one by
-//! one in f32, as the machine multiplies them.
+//! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one
+//! by one in f32, as the machine multiplies them.
 
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
@@ -86,7 +86,8 @@ pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
 }
 
 thread_local! {
-    /// Scratchpad for the rows of a thread: fresh memory for each tile would take longer than the rows.
+    /// Scratchpad for the rows of a thread: fresh memory for each tile would take longer than the
+    /// rows.
     static SCRATCHPAD: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 

@@ -1,6 +1,6 @@
 //! Rounding A before the tiles, where they would round the same elements again and again: those
-//! under the windows of a convolution, and rows that meet columns of B in turn. Windows that have been
-//! rounded get zeros at the ends of lines.
+//! under the windows of a convolution, and rows that meet columns of B in turn. Windows that have
+//! been rounded get zeros at the ends of lines.
 
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
@@ -69,8 +69,8 @@ impl Gemm<'_> {
         then(&Gemm { a: Lhs::Bf16(&a), ..*self });
     }
 
-    /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows that
-    /// reach beyond a line need a pointer for each.
+    /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows
+    /// that reach beyond a line need a pointer for each.
     fn round_windows(
         &self,
         of: &Im2col<'_>,

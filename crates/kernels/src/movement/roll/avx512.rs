@@ -17,9 +17,9 @@ const READ_AHEAD: usize = 24 * LINE;
 /// Bytes ahead of what is written that are asked for, to be written.
 const WRITE_AHEAD: usize = 16 * LINE;
 
-/// Lines that are read before the first of them is written. A load at the place of a recent store, in
-/// another page, is taken for one that has to wait for it: so would nearly all be where rows are rotated by
-/// less than a line.
+/// Lines that are read before the first of them is written. A load at the place of a recent store,
+/// in another page, is taken for one that has to wait for it: so would nearly all be where rows are
+/// rotated by less than a line.
 const TOGETHER: usize = 4;
 
 /// Bytes of a page. The prefetchers of the machine do not look beyond one, and memory answers
@@ -275,8 +275,8 @@ unsafe fn join(tails: u64, tail: *const u8, heads: u64, head: *const u8) -> __m5
     }
 }
 
-/// What is asked for before it is needed. Processors of AMD see by themselves what comes, and take longer
-/// when they are told.
+/// What is asked for before it is needed. Processors of AMD see by themselves what comes, and take
+/// longer when they are told.
 #[derive(Clone, Copy)]
 struct Asks {
     reads: bool,
@@ -307,8 +307,8 @@ impl Asks {
 }
 
 /// Asks for a line to be written, so that no other core has it. The compiler's own hint asks for
-/// reading alone, unless the instruction is among those it is told of; where a processor lacks it, it
-/// does nothing.
+/// reading alone, unless the instruction is among those it is told of; where a processor lacks it,
+/// it does nothing.
 #[inline]
 fn ask_to_write(line: *const u8) {
     // SAFETY: a hint, which neither reads nor writes.

@@ -80,7 +80,8 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
         let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
         f(out, start..(before + lines.end * LINE).min(len));
     };
-    // Where input and output do not fit the cache of a core, it holds what was written last of both.
+    // Where input and output do not fit the cache of a core, it holds what was written last of
+    // both.
     if len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
         threads.par_ranges_rev(lines, grain, some)
     } else {

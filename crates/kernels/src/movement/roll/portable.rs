@@ -7,8 +7,8 @@ use std::ops::Range;
 /// Bytes of rows that are copied at a time: whole lines would nearly all reach into a second one.
 const STEP: usize = LINE / 2;
 
-/// Bytes from which on a run is written in steps that begin where steps begin in memory: half of them would
-/// reach into a second line.
+/// Bytes from which on a run is written in steps that begin where steps begin in memory: half of
+/// them would reach into a second line.
 const ALIGNED: usize = 512;
 
 /// Writes the output rows from row `first` on.
@@ -103,8 +103,9 @@ unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize)
     }
 }
 
-/// Copies the first of `len` bytes, all but a few, and says how many: what copies memory for everybody is
-/// slow where it writes the place of another page that it reads next, as nearly all of a roll by little does.
+/// Copies the first of `len` bytes, all but a few, and says how many: what copies memory for
+/// everybody is slow where it writes the place of another page that it reads next, as nearly all of
+/// a roll by little does.
 ///
 /// # Safety
 /// `len` bytes, which are a step or more, are valid, and the two do not overlap.

@@ -1,7 +1,8 @@
 //! Rolling by the instruction that moves a string of bytes, where that is faster than lines.
 //!
-//! Rows that are rotated by less than a line, in either direction, are moved many at a time as if they
-//! were not divided; the few bytes that come from the other end of their row are written after that.
+//! Rows that are rotated by less than a line, in either direction, are moved many at a time as if
+//! they were not divided; the few bytes that come from the other end of their row are written after
+//! that.
 
 use super::plan::{Batch, LINE, RollPlan, SHORT, low};
 use crate::base::isa::{Isa, isa, moves_strings_fast};
@@ -74,8 +75,8 @@ impl Rows {
         Rows { row, from, to, few, few_from, many_from }
     }
 
-    /// Writes the many of whole rows, and where their few are something, and then these, which are a
-    /// line at most.
+    /// Writes the many of whole rows, and where their few are something, and then these, which are
+    /// a line at most.
     ///
     /// # Safety
     /// The rows are of the batch.
@@ -95,8 +96,8 @@ impl Rows {
         let to = self.to.wrapping_add(self.few.start);
         let from = self.from.wrapping_add(self.few.start).wrapping_offset(self.few_from);
         for row in rows.step_by(self.row) {
-            // SAFETY: these come from within their row, and what the mask leaves out is neither read
-            // nor written.
+            // SAFETY: these come from within their row, and what the mask leaves out is neither
+            // read nor written.
             unsafe {
                 let bytes = _mm512_maskz_loadu_epi8(mask, from.wrapping_add(row).cast());
                 _mm512_mask_storeu_epi8(to.wrapping_add(row).cast(), mask, bytes);

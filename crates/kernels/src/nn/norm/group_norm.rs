@@ -1,5 +1,5 @@
-//! Normalisation of maps whose channels lie last: groups of neighbouring channels over all positions
-//! of a map, as GroupNormalization and instance normalisation do.
+//! Normalisation of maps whose channels lie last: groups of neighbouring channels over all
+//! positions of a map, as GroupNormalization and instance normalisation do.
 //!
 //! Each channel is added up position after position, in eight parts of a map; the sums of these are
 //! added in order, then those of the channels of a group.

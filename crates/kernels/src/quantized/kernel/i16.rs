@@ -17,8 +17,8 @@ pub(super) struct I16Kernel {
 }
 
 impl I16Kernel {
-    /// Computes the sums of both tiles. All rows are multiplied by one chunk of the panel, which stays
-    /// in L1, before the next.
+    /// Computes the sums of both tiles. All rows are multiplied by one chunk of the panel, which
+    /// stays in L1, before the next.
     pub(super) fn multiply(
         &mut self,
         tiles: &[TileRows<'_>; 2],
@@ -47,8 +47,8 @@ impl I16Kernel {
     }
 }
 
-/// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two terms
-/// of each column, the first in the lower half.
+/// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two
+/// terms of each column, the first in the lower half.
 #[inline(never)]
 pub(in crate::quantized) fn multiply_i16(
     rows: &[i16],

@@ -1,5 +1,5 @@
-//! Microkernels of quantized products: a block of 32 rows times a panel of 32 columns, by AMX, by dot
-//! products of four bytes (VNNI), or widened to i16.
+//! Microkernels of quantized products: a block of 32 rows times a panel of 32 columns, by AMX, by
+//! dot products of four bytes (VNNI), or widened to i16.
 
 #[cfg(target_arch = "x86_64")]
 mod dot4;

@@ -9,8 +9,8 @@ use std::ops::{Deref, Range};
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Elements of a line from which on lines are transformed one by one: side by side they are more than
-/// caches hold.
+/// Elements of a line from which on lines are transformed one by one: side by side they are more
+/// than caches hold.
 const LONG: usize = 1 << 15;
 
 /// What is done with the lines of an axis.

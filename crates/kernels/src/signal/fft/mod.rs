@@ -114,8 +114,8 @@ impl Fft {
         self.forward(&work.from, &mut work.to);
     }
 
-    /// The line whose transform begins with `len / 2 + 1` elements, and goes on as that of a real line
-    /// does.
+    /// The line whose transform begins with `len / 2 + 1` elements, and goes on as that of a real
+    /// line does.
     ///
     /// # Panics
     /// When the work is of another length.

@@ -1,5 +1,5 @@
-//! What a transform is computed with: a complex number, or one of each of several lines, side by side.
-//! Each line is computed alike, so that it does not matter which lie beside it.
+//! What a transform is computed with: a complex number, or one of each of several lines, side by
+//! side. Each line is computed alike, so that it does not matter which lie beside it.
 
 /// A complex number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

@@ -29,8 +29,8 @@ pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
     GraphRewriter::editing(net, |rewriter, node| by_stored(rewriter, node, precision))
 }
 
-/// With `--activations int8`, products by such integers quantize their rows, if they lie one behind the
-/// other and groups of the weights are whole groups of them.
+/// With `--activations int8`, products by such integers quantize their rows, if they lie one behind
+/// the other and groups of the weights are whole groups of them.
 pub(crate) fn dynamic(net: &mut Net, cx: &PassCx<'_>) -> usize {
     if cx.resources.options.activations == Activations::F32 {
         return 0;

@@ -27,8 +27,8 @@ use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Notes which values are quantized, and which are integers, before other passes make something else
-/// of how they are computed.
+/// Notes which values are quantized, and which are integers, before other passes make something
+/// else of how they are computed.
 pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
     // What Convert makes, and of what, also behind zero points that are 0.

@@ -86,8 +86,8 @@ fn bytes_of(all: &[Option<Bytes>], value: ValueId) -> Option<Bytes> {
     all.get(value).copied().flatten()
 }
 
-/// For each value the bytes it is kept as: what can be bytes, without what something reads that does
-/// not take them, and without what is then not computed from bytes, and so on.
+/// For each value the bytes it is kept as: what can be bytes, without what something reads that
+/// does not take them, and without what is then not computed from bytes, and so on.
 fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
     let readers = net.readers();
     let mut all = vec![None; net.values.len()];

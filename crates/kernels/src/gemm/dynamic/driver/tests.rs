@@ -71,8 +71,8 @@ impl Case {
         }
     }
 
-    /// The element of a row and a column. Weights with a sign are moved up by `base`, and their zero
-    /// points too.
+    /// The element of a row and a column. Weights with a sign are moved up by `base`, and their
+    /// zero points too.
     fn element(&self, i: usize, j: usize, base: i32) -> f32 {
         let (groups, mut sum) = (self.k / self.group, 0f32);
         for group in 0..groups {
@@ -134,7 +134,8 @@ impl Case {
 }
 
 /// Every format in both orders, few rows and so many that 4 bits are widened, columns that fill no
-/// panel, a group that is the whole column. The bias is added and taken away, so the bits of small sums may differ by its own.
+/// panel, a group that is the whole column. The bias is added and taken away, so the bits of small
+/// sums may differ by its own.
 #[test]
 fn products_follow_the_definition() {
     let sizes = [
