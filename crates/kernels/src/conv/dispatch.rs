@@ -67,7 +67,7 @@ impl Convolution {
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
-        if self.is_winograd() && !self.must_skip(filters) {
+        if self.is_winograd() && !self.must_skip(to.0, filters) {
             Filters::Winograd(winograd::filters(self, to, filters))
         } else {
             self.direct_filters(to, filters)
@@ -89,7 +89,7 @@ impl Convolution {
             depthwise::pack_weights(self, each, filters, packed.elements_mut());
             return Filters::Depthwise(packed);
         }
-        if self.must_skip(filters) {
+        if self.must_skip(to.0, filters) {
             return self.by_taps(to.1, filters);
         }
         if let Some(small) = small_ic(self) {
@@ -102,7 +102,7 @@ impl Convolution {
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_depthwise = self.is_depthwise() || self.repeated().is_some();
         let has_own = is_depthwise || small_ic(self).is_some() || self.is_winograd();
-        if has_own || self.must_skip(filters) {
+        if has_own || self.must_skip(threads, filters) {
             self.filters((threads, WeightArena::unpooled()), filters)
         } else {
             Filters::Plain(filters)

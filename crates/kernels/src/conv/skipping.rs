@@ -12,11 +12,18 @@ use crate::base::par::Threads;
 use crate::conv::tuning::NAIVE_GRAIN;
 use crate::gemm::{PostOp, Precision, Target, apply_post_ops, round};
 use crate::multiversion;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The bits of the least number that is not finite, and of the least that is not when it is rounded
 /// to bf16.
 const INFINITE: u32 = 0x7f80_0000;
 const INFINITE_IN_BF16: u32 = 0x7f7f_8000;
+
+/// All bits but the sign.
+const SIGNLESS: u32 = 0x7fff_ffff;
+
+/// Filters that are worth a second thread where they are looked through.
+const SCAN_GRAIN: usize = 256 << 10;
 
 impl Convolution {
     /// Whether windows reach into padding, or further than can be counted.
@@ -25,10 +32,17 @@ impl Convolution {
     }
 
     /// Whether products would multiply zeros of the padding by what is not finite.
-    pub(super) fn must_skip(&self, filters: &[f32]) -> bool {
+    pub(super) fn must_skip(&self, threads: &Threads, filters: &[f32]) -> bool {
         let is_rounded = self.product_precision() == Precision::Bf16;
         let limit = if is_rounded { INFINITE_IN_BF16 } else { INFINITE };
-        self.is_padded() && largest(filters) >= limit
+        if !self.is_padded() {
+            return false;
+        }
+        let all = AtomicU32::new(0);
+        threads.par_ranges(filters.len(), SCAN_GRAIN, |own| {
+            all.fetch_max(largest(&filters[own]), Ordering::Relaxed);
+        });
+        all.into_inner() >= limit
     }
 
     /// Packs filters for [`Self::skip_padding`]: for each group and each of its input channels
@@ -117,7 +131,23 @@ impl Convolution {
 multiversion! {
     /// The largest bits of some numbers without their signs.
     fn largest(values: &[f32]) -> u32 {
-        values.iter().fold(0, |largest, value| largest.max(value.abs().to_bits()))
+        // Lanes, so that no element waits for the one before.
+        const LANES: usize = 64;
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        let mut lanes = [0; LANES];
+        for chunk in chunks {
+            for i in 0..LANES {
+                lanes[i] = lanes[i].max(chunk[i].to_bits() & SIGNLESS);
+            }
+        }
+        let mut largest = 0;
+        for lane in lanes {
+            largest = lane.max(largest);
+        }
+        for value in rest {
+            largest = largest.max(value.to_bits() & SIGNLESS);
+        }
+        largest
     }
 }
 
