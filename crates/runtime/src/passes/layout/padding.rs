@@ -27,9 +27,6 @@ impl Padded {
     ) -> Option<Padded> {
         let maker = rewriter.maker(value)?;
         let net = &*rewriter.net;
-        if !ignore_zeros(net, filters) {
-            return None;
-        }
         maker.is::<Pad>().filter(|pad| pad.mode() == Mode::Constant)?;
         let &[from, begins, ends, ref fill @ ..] = &maker.inputs[..] else { return None };
         let sizes = net.sizes(from)?;
@@ -49,7 +46,8 @@ impl Padded {
                 _ => return None,
             }
         }
-        Some(Padded { from, axes })
+        // Last, since it looks through all of them.
+        ignore_zeros(net, filters).then_some(Padded { from, axes })
     }
 
     /// Lets the windows of a convolution look beyond what is left without the zeros.
