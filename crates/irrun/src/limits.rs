@@ -64,7 +64,7 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 const GRACE: Duration = Duration::from_millis(50);
 
 /// How long items may take to give memory back: a layer is not interrupted.
-const PATIENCE: Duration = Duration::from_secs(2);
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// How often time and memory are looked at.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -90,7 +90,7 @@ pub struct Item {
     token: CancellationToken,
 }
 
-/// A run that begins beside others.
+/// A run that begins while others run.
 pub fn item() -> Item {
     let item = Item { number: BEGUN.fetch_add(1, Relaxed), token: CancellationToken::default() };
     items().push((item.number, item.token()));
@@ -167,7 +167,7 @@ pub fn watch(limits: &LimitArgs) {
 fn end_items(reason: &str, since: Instant) -> bool {
     let items = items();
     items.iter().for_each(|(_, token)| token.cancel(reason));
-    !items.is_empty() && since.elapsed() < PATIENCE
+    !items.is_empty() && since.elapsed() < GRACE_PERIOD
 }
 
 /// Ends the command: first the run itself may do it, then it is ended.

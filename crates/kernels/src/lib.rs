@@ -9,7 +9,9 @@
 #![allow(clippy::needless_range_loop)]
 
 mod base;
-pub use base::aligned_buf::{AlignedBuf, Allocation, WeightArena, prefer_large_heap};
+pub use base::aligned_buf::{
+    AlignedBuf, Allocation, WeightArena, prefer_large_heap, set_mmap_threshold,
+};
 pub use base::scratch::{InOut, Scratch, ScratchPool};
 pub use base::{isa, num, par, simd, slices};
 

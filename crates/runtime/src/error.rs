@@ -1,4 +1,6 @@
-//! What goes wrong while a kernel runs.
+//! What goes wrong while a plan runs.
+
+use ir::{ByteOffset, Code, Diagnostic};
 
 /// What in the data made a step impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,4 +22,9 @@ impl KernelError {
     pub fn at(input: usize, message: impl Into<String>) -> KernelError {
         KernelError { input: Some(input), message: message.into() }
     }
+}
+
+/// An error of a run that no layer accounts for.
+pub(crate) fn run_error(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::Execution, ByteOffset(0), message)
 }

@@ -39,7 +39,7 @@ pub use kernel::{Kernel, KernelMemory, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
-pub use kernels::prefer_large_heap;
+pub use kernels::{prefer_large_heap, set_mmap_threshold};
 pub use limits::{CancellationToken, Limits};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::{StepSpan, StepTime};

@@ -1,5 +1,5 @@
-//! HorizontalMatMul whose kernels go another way than the words of MatMul-1, against the chain of
-//! multiply-adds that each element is.
+//! HorizontalMatMul whose kernels go another way than the specification of MatMul-1, against the
+//! chain of multiply-adds that each element is.
 
 use infer::Inputs;
 use ir::ElementType::F32;

@@ -106,7 +106,7 @@ const NO_LENGTH: u32 = 0x7fff_f000;
 /// A file whose header tells its length, up to the samples and from there on. Where programs write
 /// into a pipe they cannot come back to say how much it was; then it is all there is.
 fn with_length(file: &[u8]) -> (Cursor<Vec<u8>>, &[u8]) {
-    let begin = samples(file).unwrap_or(0);
+    let begin = content(file, b"data").unwrap_or(0);
     let (head, rest) = file.split_at_checked(begin).unwrap_or((file, &[]));
     let mut head = head.to_vec();
     if let Some((_, length)) = head.split_last_chunk_mut::<4>() {
@@ -120,13 +120,14 @@ fn with_length(file: &[u8]) -> (Cursor<Vec<u8>>, &[u8]) {
     (Cursor::new(head), rest)
 }
 
-/// Where the samples of a file begin: behind the head of its chunk `data`.
-fn samples(file: &[u8]) -> Option<usize> {
+/// Where the content of the first chunk of a name begins.
+fn content(file: &[u8], name: &[u8; 4]) -> Option<usize> {
+    // Behind `RIFF`, the size and `WAVE`.
     let mut at = 12usize;
     loop {
         let (id, size) = chunk(file.get(at..)?)?;
         at = at.checked_add(8)?;
-        if id == *b"data" {
+        if id == *name {
             return Some(at);
         }
         at = at.checked_add(size)?;
@@ -152,15 +153,8 @@ fn are_chunks(mut bytes: &[u8]) -> bool {
 
 /// Bytes of a sample in all channels, as the chunk `fmt ` tells.
 fn block(file: &[u8]) -> u32 {
-    let mut at = 12usize;
-    while let Some((id, size)) = file.get(at..).and_then(chunk) {
-        if id == *b"fmt " {
-            let align = file.get(at.saturating_add(20)..).and_then(|bytes| bytes.first_chunk());
-            return align.map_or(1, |bytes| u32::from(u16::from_le_bytes(*bytes)).max(1));
-        }
-        at = at.saturating_add(8).saturating_add(size);
-    }
-    1
+    let format = content(file, b"fmt ").and_then(|at| file.get(at..)?.get(12..)?.first_chunk());
+    format.map_or(1, |bytes| u32::from(u16::from_le_bytes(*bytes)).max(1))
 }
 
 /// Channels that one is repeated for at most: an axis of more is none of channels.

@@ -11,7 +11,6 @@ pub mod outcome;
 pub mod property;
 pub mod record;
 pub mod schedule;
-
 pub mod test;
 
 use crate::args::TestArgs;
@@ -21,15 +20,14 @@ use anyhow::{Result, anyhow};
 use digests::DigestFiles;
 use item::TestItem;
 use outcome::{ItemDigests, Outcome, Report, Tested};
+use rayon::prelude::*;
 use runtime::{Options, Threads};
 use schedule::{Memory, Runner};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
 use test::Test;
 
 /// Runs the cases, or records one.
@@ -58,7 +56,7 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let suite = Suite { args, options, memory };
     let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
     let mut known = DigestFiles::read(files, args.update).or_exit(Exit::Usage)?;
-    let tested = suite.run_all(&items, &known);
+    let tested = suite.run_all(&items, &known)?;
     if args.update {
         for (file, name, lines) in tested.iter().filter_map(|tested| tested.digests.as_ref()) {
             known.set(file, name, lines);
@@ -84,12 +82,6 @@ struct Suite<'a> {
     options: Options,
     /// What the items share, where it is limited.
     memory: Option<Memory>,
-}
-
-/// The item that none has begun yet, with its position.
-fn next_of<'a>(items: &'a [TestItem], next: &AtomicUsize) -> Option<(usize, &'a TestItem)> {
-    let i = next.fetch_add(1, Ordering::Relaxed);
-    items.get(i).map(|item| (i, item))
 }
 
 /// Tells people what became of the cases, of which some may not have been run.
@@ -120,35 +112,26 @@ fn tell(args: &TestArgs, tested: &[Tested], report: &Report, left: usize) -> Res
 impl Suite<'_> {
     /// Runs the items on as many threads as flags ask for, each on one thread: there are more
     /// items.
-    fn run_all(&self, items: &[TestItem], known: &DigestFiles) -> Vec<Tested> {
-        let processors = || thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.args.threads.unwrap_or_else(processors).min(items.len());
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let tested = Mutex::new(Vec::with_capacity(items.len()));
+    fn run_all(&self, items: &[TestItem], known: &DigestFiles) -> Result<Vec<Tested>, Failure> {
+        let threads = self.args.threads.unwrap_or(0);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.or_exit(Exit::Running)?;
+        let stop = AtomicBool::new(false);
         let bar = print::progress(items.len());
-        let work = || {
-            while let Some((i, item)) = next_of(items, &next)
-                && !stop.load(Ordering::Relaxed)
-            {
-                bar.set_message(item.path().display().to_string());
-                let one = self.run(item, known);
-                bar.inc(1);
-                let is_last = self.args.fail_fast && matches!(one.outcome, Outcome::Failed(_));
-                stop.fetch_or(is_last, Ordering::Relaxed);
-                tested.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
+        let one = |item: &TestItem| {
+            if stop.load(Ordering::Relaxed) {
+                return None;
             }
+            bar.set_message(item.path().display().to_string());
+            let tested = self.run(item, known);
+            bar.inc(1);
+            let is_last = self.args.fail_fast && matches!(tested.outcome, Outcome::Failed(_));
+            stop.fetch_or(is_last, Ordering::Relaxed);
+            Some(tested)
         };
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                // Where the system has no further thread, there are fewer.
-                let _ = thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
-        });
+        let tested = pool.install(|| items.par_iter().with_max_len(1).filter_map(one).collect());
         bar.finish_and_clear();
-        let mut tested = tested.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tested.sort_by_key(|(i, _)| *i);
-        tested.into_iter().map(|(_, tested)| tested).collect()
+        Ok(tested)
     }
 
     fn run(&self, item: &TestItem, known: &DigestFiles) -> Tested {

@@ -1,5 +1,5 @@
 //! Items that run side by side within `--max-memory`: each begins when what it is expected to need
-//! is left, and one that was refused beside others is run again alone.
+//! is left, and one that was refused while others ran is run again alone.
 
 use crate::limits::{self, Item};
 use crate::memory::own_memory;
@@ -61,7 +61,7 @@ const COMPARED: u64 = 6;
 /// layers.
 const PER_BYTE_OF_XML: u64 = 20;
 
-/// The most bytes that an item is expected to need beside the process as it began.
+/// The most bytes that an item is expected to need, without those of the process as it began.
 fn expected(graph: &Graph, plan: &Plan, inputs: &[Tensor], runs_once: bool) -> u64 {
     let memory = plan.memory(1);
     let inputs: u64 = inputs.iter().map(|tensor| tensor.bytes().len() as u64).sum();
@@ -83,8 +83,9 @@ fn weights(graph: &Graph) -> u64 {
     graph.layers().iter().fold(0, |sum, layer| sum.saturating_add(bytes(layer)))
 }
 
-/// Half of the largest block that stays with the process when it is freed.
-const HEAP: usize = 1 << 18;
+/// From so many bytes on, blocks go back to the system when they are freed, and not to a heap that
+/// each thread has for itself.
+const MMAP_THRESHOLD: usize = 1 << 19;
 
 /// The memory that items share.
 pub struct Memory {
@@ -108,9 +109,7 @@ impl Memory {
     /// So many bytes for the process.
     pub fn new(limit: u64) -> Memory {
         let (planning, admitted) = (Mutex::new(()), Mutex::default());
-        // Larger blocks go back to the system when they are freed, and not to a heap that each
-        // thread has for itself.
-        runtime::prefer_large_heap(HEAP);
+        runtime::set_mmap_threshold(MMAP_THRESHOLD);
         let process = own_memory().unwrap_or(0);
         Memory { limit, process, planning, admitted, ended: Condvar::new() }
     }

@@ -36,18 +36,25 @@ fn prefer_large_pages(start: *mut u8, bytes: usize) {
 /// builds one thing of many small pieces and ends, where the first touch of small pages takes a
 /// fifth of the time. Elsewhere than with glibc it does nothing.
 pub fn prefer_large_heap(bytes: usize) {
+    set_mmap_threshold(bytes.saturating_mul(2));
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        let more = libc::c_int::try_from(bytes.saturating_mul(2)).unwrap_or(libc::c_int::MAX);
+        let mut heap = Vec::<u8>::with_capacity(bytes);
+        prefer_large_pages(heap.as_mut_ptr(), heap.capacity());
+    }
+}
+
+/// Has memory of `bytes` bytes and more come from the system, and go back to it when it is freed;
+/// the heap keeps as much. Elsewhere than with glibc it does nothing.
+pub fn set_mmap_threshold(bytes: usize) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         // SAFETY: these say from which size on memory is not taken from the heap, and how much of
         // it has to be free to be returned; any number is allowed.
         unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, more);
-            libc::mallopt(libc::M_TRIM_THRESHOLD, more);
-        }
-        let mut heap = Vec::<u8>::with_capacity(bytes);
-        if bytes >= LARGE {
-            prefer_large_pages(heap.as_mut_ptr(), heap.capacity());
+            libc::mallopt(libc::M_MMAP_THRESHOLD, bytes);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, bytes);
         }
     }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]

@@ -315,7 +315,7 @@ impl<'a> Requantizer<'a> {
             match &self.lanes {
                 Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
-                    let (count, from) = (sums.len(), Given::Sums(sums));
+                    let (count, from) = (sums.len(), RowInput::Sums(sums));
                     Rows { columns, ops, row, count, from, to, stride }.write();
                 }
                 None => self.write_scalar(row, sums, to),
@@ -367,7 +367,7 @@ const ROWS_AT_A_TIME: usize = 4;
 
 /// What rows are computed from.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum RowInput<'a> {
     Sums(&'a [[i32; WIDTH]]),
     /// Values in rows without gaps.
     Values(&'a [f32]),
@@ -381,7 +381,7 @@ struct Rows<'a> {
     /// The first.
     row: usize,
     count: usize,
-    from: Given<'a>,
+    from: RowInput<'a>,
     to: To<'a>,
     stride: usize,
 }
@@ -418,7 +418,7 @@ impl Rows<'_> {
         unsafe {
             Rows { ops: &self.ops[..at], to, stride: width, ..*self }.write_in_registers();
             unary_f32(Threads::single(), function, &mut InOut::in_place(values));
-            Rows { ops: &self.ops[at + 1..], from: Given::Values(values), ..*self }.write();
+            Rows { ops: &self.ops[at + 1..], from: RowInput::Values(values), ..*self }.write();
         }
     }
 
@@ -509,7 +509,7 @@ impl Rows<'_> {
         unsafe {
             let mut x = [[V::zero(); P]; R];
             match self.from {
-                Given::Sums(sums) => {
+                RowInput::Sums(sums) => {
                     let sums = &sums[first..][..R];
                     for i in 0..R {
                         for p in 0..P {
@@ -520,7 +520,7 @@ impl Rows<'_> {
                         }
                     }
                 }
-                Given::Values(values) => {
+                RowInput::Values(values) => {
                     let rows = values[first * width..][..R * width].as_ptr();
                     for i in 0..R {
                         for p in 0..P {

@@ -4,7 +4,7 @@
 use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::memory_limit::reason;
-use crate::tensor::{Sizes, Tensor, has_room, packed_len};
+use crate::tensor::{Element, Sizes, Tensor, has_room, packed_len};
 use infer::{Extensions, Fact, InputSet, Op, Parse, RuleError};
 use ir::{Body, ElementType};
 use kernels::gemm::Precision;
@@ -170,17 +170,7 @@ impl<'a> LowerCx<'a> {
     /// # Errors
     /// As [`LowerCx::value`], and for inputs of another type.
     pub fn ints(&self, input: usize) -> Result<Vec<i64>, LowerError> {
-        let tensor = self.value(input)?;
-        let element_type = tensor.element_type();
-        let is_whole = element_type.is_integral() || element_type == ElementType::Boolean;
-        if !is_whole && !element_type.is_real() {
-            return Err(LowerError::element_type(input, element_type));
-        }
-        let wide = convert_tensor(tensor, ElementType::I64);
-        let wide = wide.map_err(|e| LowerError::Unsupported(e.to_string()))?;
-        wide.as_slice()
-            .map(<[i64]>::to_vec)
-            .ok_or_else(|| LowerError::element_type(input, element_type))
+        self.values_as(input, |t| t.is_integral() || t == ElementType::Boolean || t.is_real())
     }
 
     /// The one value of an input of any integral type.
@@ -199,16 +189,24 @@ impl<'a> LowerCx<'a> {
     /// # Errors
     /// As [`LowerCx::value`], and for inputs that are not numbers.
     pub fn floats(&self, input: usize) -> Result<Vec<f64>, LowerError> {
+        self.values_as(input, |t| t != ElementType::String)
+    }
+
+    /// The values of an input of certain types, converted.
+    fn values_as<T: Element>(
+        &self,
+        input: usize,
+        is_taken: impl Fn(ElementType) -> bool,
+    ) -> Result<Vec<T>, LowerError> {
         let tensor = self.value(input)?;
         let element_type = tensor.element_type();
-        if element_type == ElementType::String {
-            return Err(LowerError::element_type(input, element_type));
+        let refused = || LowerError::element_type(input, element_type);
+        if !is_taken(element_type) {
+            return Err(refused());
         }
-        let wide = convert_tensor(tensor, ElementType::F64);
+        let wide = convert_tensor(tensor, T::TYPE);
         let wide = wide.map_err(|e| LowerError::Unsupported(e.to_string()))?;
-        wide.as_slice()
-            .map(<[f64]>::to_vec)
-            .ok_or_else(|| LowerError::element_type(input, element_type))
+        wide.as_slice().map(<[T]>::to_vec).ok_or_else(refused)
     }
 
     /// The bodies of the layer.

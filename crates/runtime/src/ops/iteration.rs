@@ -1,6 +1,7 @@
 //! Loop-5, TensorIterator-1: runs the plan of the body once for each iteration.
 
 use crate::prelude::*;
+use crate::tensor::convert::with_reals_in;
 use crate::tensor::packed_len;
 use infer::ops::iteration::{Iteration, Kind, Walk};
 use infer::rules::axes;
@@ -198,7 +199,12 @@ impl IterationKernel {
                             matches!(feed, Feed::Merged { result, .. } if *result == source.result)
                         });
                         match fed.filter_map(|(_, t)| t.clone()).next_back() {
-                            Some(tensor) => self.as_result(output, tensor)?,
+                            // As the body would have made it.
+                            Some(first) => {
+                                let wanted = self.outputs[output].element_type;
+                                with_reals_in(&first, wanted)
+                                    .map_err(|e| KernelError::new(e.to_string()))?
+                            }
                             None => self.empty(output, None)?,
                         }
                     }
@@ -207,15 +213,6 @@ impl IterationKernel {
             cx.provide(output, tensor);
         }
         Ok(())
-    }
-
-    /// A first value as what the body would have made of it: real numbers in its type.
-    fn as_result(&self, output: usize, first: Tensor) -> Result<Tensor, KernelError> {
-        let wanted = self.outputs[output].element_type;
-        if first.element_type() == wanted || !(first.element_type().is_real() && wanted.is_real()) {
-            return Ok(first);
-        }
-        crate::convert(&first, wanted).map_err(|e| KernelError::new(e.to_string()))
     }
 
     /// The parts of an output one after the other.

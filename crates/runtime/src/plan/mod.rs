@@ -3,6 +3,7 @@
 pub(crate) mod describe;
 pub(crate) mod memory_planner;
 
+use crate::error::run_error;
 use crate::graph::net::{Net, Node, Source, Value, ValueId};
 use crate::kernel::evaluate::Deferred;
 use crate::kernel::lower::{LowerCx, LowerError, lower_text};
@@ -147,7 +148,7 @@ impl Plan {
         if !diagnostics.is_empty() {
             return Err(diagnostics);
         }
-        let mut net = aligned(net, &works).map_err(|e| vec![no_memory(&e)])?;
+        let mut net = aligned(net, &works).map_err(|e| vec![run_error(e.to_string())])?;
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let origins = origins(&net, &uses);
         let Placement { storage, inside, in_place, arena, last_use } =
@@ -240,10 +241,6 @@ fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
         }
     }
     Ok(net)
-}
-
-fn no_memory(error: &TensorError) -> Diagnostic {
-    Diagnostic::error(Code::Execution, ir::ByteOffset(0), error.to_string())
 }
 
 /// The constants that are still read, those that other plans of the session have made too in one

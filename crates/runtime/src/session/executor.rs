@@ -1,6 +1,6 @@
 //! Runs plans: the loop over steps, and the choice of kernels that had to wait for their inputs.
 
-use crate::error::KernelError;
+use crate::error::{KernelError, run_error};
 use crate::graph::net::ValueId;
 use crate::kernel::evaluate::{CachedKernel, Made, Operands, Outputs, run_kernel};
 use crate::kernel::{Host, KernelState, RunSite};
@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::plan::memory_planner::Storage;
 use crate::plan::{Plan, Step, ViewOf, Work, compile_in, diagnostic};
 use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
-use crate::tensor::convert::convert_tensor;
+use crate::tensor::convert::with_reals_in;
 use crate::tensor::fact::fact_of;
 use crate::tensor::memory_limit::reason;
 use crate::tensor::{Sizes, Tensor};
@@ -101,7 +101,7 @@ impl Executor {
     /// Whether the limits let a run begin: a body without layers asks nowhere else.
     fn may_go_on(&self, resources: &Resources) -> Result<(), Diagnostics> {
         resources.limits.check().map_err(|e| {
-            let problem = Diagnostic::error(Code::Execution, ir::ByteOffset(0), e.message);
+            let problem = run_error(e.message);
             Diagnostics::new(Arc::clone(self.graph.source()), vec![problem])
         })
     }
@@ -209,8 +209,10 @@ impl LoadedPlan {
     /// Binds the inputs and takes memory for outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
-            let tensor = taken(&self.plan, *v, tensor).map_err(|e| failed(e.message))?;
-            self.values[*v] = Some(tensor);
+            // A body is given what the graph around it has.
+            let tensor = with_reals_in(tensor, self.plan.facts[*v].element_type);
+            let tensor = tensor.and_then(|tensor| tensor.aligned());
+            self.values[*v] = Some(tensor.map_err(|e| Box::new(run_error(e.to_string())))?);
         }
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Arena { .. }) && self.values[v].is_none() {
@@ -218,7 +220,7 @@ impl LoadedPlan {
                 let reason = reason(bytes);
                 let message =
                     format!("there is no memory for {bytes} bytes between the layers{reason}");
-                return Err(failed(message));
+                return Err(Box::new(run_error(message)));
             }
             if *place != Storage::External {
                 continue;
@@ -340,7 +342,7 @@ impl LoadedPlan {
             Some(step) => self.failure(step, error),
             None => {
                 let message = format!("an output: {}", error.message);
-                Diagnostic::error(Code::Execution, ir::ByteOffset(0), message)
+                run_error(message)
             }
         })
     }
@@ -359,16 +361,6 @@ impl LoadedPlan {
         let text = (error.input, error.message);
         diagnostic(&self.plan.graph, (op, step.layer), &facts, Code::Execution, text)
     }
-}
-
-/// An input as a plan takes it: aligned, and with real numbers in the type of its own. A body is
-/// given what the graph around it has.
-fn taken(plan: &Plan, input: ValueId, tensor: &Tensor) -> Result<Tensor, KernelError> {
-    let (given, wanted) = (tensor.element_type(), plan.facts[input].element_type);
-    if given == wanted || !(given.is_real() && wanted.is_real()) {
-        return tensor.aligned().map_err(|e| KernelError::new(e.to_string()));
-    }
-    convert_tensor(tensor, wanted).map_err(|e| KernelError::new(e.to_string()))
 }
 
 fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor> {
@@ -445,9 +437,4 @@ impl Host for LayerState {
         resources.observation.leave_body();
         outputs.map_err(|diagnostics| KernelError::new(format!("in the body: {diagnostics}")))
     }
-}
-
-/// A run that cannot begin.
-fn failed(message: String) -> Box<Diagnostic> {
-    Box::new(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message))
 }

@@ -3,6 +3,7 @@
 pub(crate) mod executor;
 pub(crate) mod plan_cache;
 
+use crate::error::run_error;
 use crate::memory::observe::{Observer, Origin};
 use crate::memory::profile::{Profile, StepSpan, StepTime};
 use crate::memory::resources::Resources;
@@ -12,7 +13,7 @@ use crate::session::executor::Executor;
 use crate::tensor::{Tensor, TensorError};
 use infer::ops::parameter::Parameter;
 use infer::{Fact, PartialShape, find, input_type};
-use ir::{Code, Diagnostic, Diagnostics, ElementType, Graph};
+use ir::{Diagnostics, ElementType, Graph};
 use kernels::par::Threads;
 use std::any::Any;
 use std::cell::OnceCell;
@@ -194,13 +195,13 @@ impl Session {
         if inputs.len() != self.declared.len() {
             let (want, have) = (self.declared.len(), inputs.len());
             let message = format!("the model has {want} inputs, but {have} tensors are given");
-            return Err(fail(Diagnostic::error(Code::Execution, ir::ByteOffset(0), message)));
+            return Err(fail(run_error(message)));
         }
         for (i, (tensor, (element_type, _))) in inputs.iter().zip(&self.declared).enumerate() {
             if element_type.is_static() && tensor.element_type() != *element_type {
                 let layer = graph.parameters().get(i).and_then(|&p| graph.layers().get(p));
                 let message = format!("it takes {element_type}, but {tensor:?} is given");
-                let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
+                let diagnostic = run_error(message);
                 return Err(fail(layer.map_or(diagnostic.clone(), |l| diagnostic.of(l))));
             }
         }
@@ -301,6 +302,6 @@ impl Session {
 }
 
 fn failed(graph: &Graph, message: String) -> Diagnostics {
-    let diagnostic = Diagnostic::error(Code::Execution, ir::ByteOffset(0), message);
+    let diagnostic = run_error(message);
     Diagnostics::new(Arc::clone(graph.source()), vec![diagnostic])
 }

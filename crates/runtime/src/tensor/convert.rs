@@ -126,6 +126,15 @@ pub fn convert_tensor(tensor: &Tensor, to: ElementType) -> Result<Tensor, Tensor
     Ok(out)
 }
 
+/// The tensor with its real numbers in another type of real numbers; any other as it is.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(crate) fn with_reals_in(tensor: &Tensor, wanted: ElementType) -> Result<Tensor, TensorError> {
+    let are_real = tensor.element_type().is_real() && wanted.is_real();
+    if are_real { convert_tensor(tensor, wanted) } else { Ok(tensor.clone()) }
+}
+
 /// Packs bytes that hold one element each into a tensor of a type below a byte.
 ///
 /// # Errors

@@ -9,11 +9,13 @@
 //!   leaves the session.
 #![allow(unsafe_code)]
 
+mod array;
 pub(crate) mod convert;
 pub(crate) mod dispatch;
 mod element;
 pub(crate) mod fact;
 pub(crate) mod memory_limit;
+mod shown;
 mod size;
 
 pub use element::Element;
@@ -24,11 +26,9 @@ use ir::{ElementType, WeightsSlice};
 use kernels::Allocation;
 use kernels::num::Pod;
 use memory_limit::Charge;
-use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use size::{ALIGN, count, no_memory};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -273,17 +273,6 @@ impl Tensor {
         Ok(Tensor { element_type: ElementType::String, sizes: sizes.into(), storage })
     }
 
-    /// A tensor with the elements of an array, copied only if it is not in standard layout.
-    pub fn from_array<T: Element>(array: ArrayD<T>) -> Tensor {
-        let sizes: Sizes = array.shape().into();
-        let values = if array.is_standard_layout() {
-            array.into_raw_vec_and_offset().0
-        } else {
-            array.iter().copied().collect()
-        };
-        Tensor::from_vec(&sizes, values).expect("an array has as many elements as its shape")
-    }
-
     /// The element type.
     pub fn element_type(&self) -> ElementType {
         self.element_type
@@ -381,11 +370,6 @@ impl Tensor {
         }
     }
 
-    /// The elements as an array view, if `T` is their type.
-    pub fn view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
-        ArrayViewD::from_shape(IxDyn(&self.sizes), self.as_slice()?).ok()
-    }
-
     /// The same bytes, or a part of them, as another tensor. Nothing is copied.
     ///
     /// # Errors
@@ -475,21 +459,6 @@ impl Tensor {
 
     fn is_writable(&self) -> bool {
         matches!(&self.storage, Storage::Bytes(part) if part.is_heap || part.len == 0)
-    }
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.element_type, &self.sizes[..])
-    }
-}
-
-impl PartialEq for Tensor {
-    fn eq(&self, other: &Tensor) -> bool {
-        self.element_type == other.element_type
-            && self.sizes == other.sizes
-            && self.bytes() == other.bytes()
-            && self.as_strings() == other.as_strings()
     }
 }
 

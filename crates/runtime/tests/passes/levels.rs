@@ -5,6 +5,12 @@ use ir::ElementType::{F32, I8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::Tensor;
 
+/// Attributes of a convolution without padding, and of one with a position around the map.
+const UNPADDED: [(&str, &str); 4] =
+    [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+const PADDED: [(&str, &str); 4] =
+    [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+
 /// Rounded to 256 levels between limits.
 fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
@@ -31,10 +37,8 @@ fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
 
 #[test]
 fn levels_are_multiplied_by_integers() {
-    let window =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     let convolved = |g: &mut GraphBuilder, x: OutputRef, filters: OutputRef| {
-        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+        g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output()
     };
     let mut g = GraphBuilder::new("integers");
     let x = g.parameter("x", F32, "1,3,9,11");
@@ -61,10 +65,8 @@ fn channels_are_rounded_while_integers_are_finished() {
     let mut g = GraphBuilder::new("channels");
     let x = g.parameter("x", F32, "1,20,9,11");
     let x = rounded(&mut g, x, -1.28, 1.27);
-    let window =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
     let filters = integers(&mut g, &[40, 20, 1, 1], 1);
-    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+    let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
     let y = unary(&mut g, "Relu", y);
     let highs: Vec<f32> = (1..=40).map(|i| i as f32 * 0.1).collect();
     let (low, high) = (g.constant_f32(&[], &[0.0]), g.constant_f32(&[1, 40, 1, 1], &highs));
@@ -72,7 +74,7 @@ fn channels_are_rounded_while_integers_are_finished() {
     let y = round.inputs(&[y, low, high, low, high]).output();
     let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
     let y =
-        g.layer("GroupConvolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+        g.layer("GroupConvolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);
     let steps = ["fake", "copy", "integers", "convolution", "copy"];
     // Values between two levels may go to the other one.
@@ -83,8 +85,6 @@ fn channels_are_rounded_while_integers_are_finished() {
 /// From the third time on nothing changes in a map of four by four.
 #[test]
 fn levels_may_be_pooled_any_number_of_times() {
-    let window =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
     let pool = [
         ("kernel", "2,2"),
         ("strides", "1,1"),
@@ -97,13 +97,15 @@ fn levels_may_be_pooled_any_number_of_times() {
         let x = g.parameter("x", F32, "1,3,4,4");
         let x = rounded(&mut g, x, -1.28, 1.27);
         let filters = integers(&mut g, &[16, 3, 1, 1], 1);
-        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
         let mut y = rounded(&mut g, y, 0.0, 5.1);
         for _ in 0..times {
             y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
         }
         let filters = integers(&mut g, &[16, 16, 1, 1], 2);
-        let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[y, filters]).output();
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
         g.result("y", y);
         let input = Tensor::from_vec(&[1, 3, 4, 4], numbers(48, 1)).unwrap();
         plan(&g.finish().unwrap(), true).session().run(&[input]).unwrap()
@@ -114,11 +116,9 @@ fn levels_may_be_pooled_any_number_of_times() {
 /// Rounded for one convolution, and to other levels for another one.
 #[test]
 fn levels_are_those_of_their_reader() {
-    let window =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
         let filters = integers(g, &[32, 32, 3, 3], seed);
-        g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output()
+        g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output()
     };
     let mut g = GraphBuilder::new("levels");
     let x = g.parameter("x", F32, "1,32,5,7");
@@ -168,7 +168,6 @@ fn bytes_of(graph: &Graph) -> Vec<String> {
 /// values.
 #[test]
 fn levels_stay_bytes_through_depthwise_convolutions() {
-    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
     let near =
         [("strides", "2,1"), ("dilations", "1,2"), ("pads_begin", "1,2"), ("pads_end", "1,2")];
     for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
@@ -176,7 +175,8 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
         let x = g.parameter("x", F32, "2,20,9,11");
         let x = rounded(&mut g, x, -1.28, 1.27);
         let filters = integers(&mut g, &[40, 20, 1, 1], 1);
-        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[x, filters]).output();
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
         let y = unary(&mut g, "Relu", y);
         let low = g.constant_f32(&[], &[0.0]);
         let high = g.constant_f32(&[1, highs.len() as u64, 1, 1], &highs);
@@ -188,7 +188,8 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
         let y = unary(&mut g, "Tanh", y);
         let y = rounded(&mut g, y, -0.64, 1.91);
         let filters = integers(&mut g, &[24, 40, 1, 1], 2);
-        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
         g.result("y", y);
         let graph = g.finish().unwrap();
         assert_eq!(bytes_of(&graph), ["integers", "convolution"]);
@@ -201,9 +202,6 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
 /// follows. With one reader in f32 more, nothing is bytes behind the first convolution.
 #[test]
 fn levels_stay_bytes_side_by_side() {
-    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
-    let near =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     const STEPS: [&str; 8] =
         ["fake", "copy", "integers", "integers", "integers", "copy", "integers", "copy"];
     let in_f32 = [&STEPS[..7], &["unary", "copy", "copy"]].concat();
@@ -214,7 +212,7 @@ fn levels_stay_bytes_side_by_side() {
         let mut g = GraphBuilder::new("fire");
         let convolved = |g: &mut GraphBuilder, x: OutputRef, dims: &[u64], high: f32| {
             let filters = integers(g, dims, 1);
-            let window = if dims[2] == 1 { &at } else { &near };
+            let window = if dims[2] == 1 { &UNPADDED } else { &PADDED };
             let y = g.layer("Convolution", "opset1").attributes(window);
             let y = y.inputs(&[x, filters]).output();
             let y = g.layer("Elu", "opset1").attribute("alpha", "0.5").inputs(&[y]).output();
@@ -228,7 +226,8 @@ fn levels_stay_bytes_side_by_side() {
         let concat = g.layer("Concat", "opset1").attribute("axis", "1");
         let y = concat.inputs(&[one, other]).output();
         let filters = integers(&mut g, &[12, 64, 1, 1], 2);
-        let z = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+        let z =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
         g.result("z", z);
         if is_read_elsewhere {
             let y = unary(&mut g, "Tanh", y);
@@ -245,20 +244,18 @@ fn levels_stay_bytes_side_by_side() {
 /// convolution reads it: by one quantizer, or by one for each channel.
 #[test]
 fn values_are_quantized_for_depthwise_convolutions() {
-    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
-    let near =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
         let mut g = GraphBuilder::new("values");
         let x = g.parameter("x", F32, "2,20,9,11");
         let filters = constant(&mut g, &[40, 20, 1, 1], 1);
-        let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[x, filters]).output();
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
         let low = g.constant_f32(&[], &[-1.0]);
         let high = g.constant_f32(&[1, highs.len() as u64, 1, 1], &highs);
         let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
         let y = round.inputs(&[y, low, high, low, high]).output();
         let filters = constant(&mut g, &[40, 1, 1, 3, 3], 4);
-        let near = g.layer("GroupConvolution", "opset1").attributes(&near);
+        let near = g.layer("GroupConvolution", "opset1").attributes(&PADDED);
         let y = near.inputs(&[y, filters]).output();
         g.result("y", y);
         let graph = g.finish().unwrap();
@@ -276,13 +273,11 @@ fn values_are_quantized_for_depthwise_convolutions() {
 /// Behind squeeze and excitation the channels are multiplied by their gates while they are rounded.
 #[test]
 fn gates_are_multiplied_while_levels_are_found() {
-    let at = [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
-    let near =
-        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     let mut g = GraphBuilder::new("gates");
     let x = g.parameter("x", F32, "2,24,9,7");
     let filters = constant(&mut g, &[24, 1, 1, 3, 3], 4);
-    let y = g.layer("GroupConvolution", "opset1").attributes(&near).inputs(&[x, filters]).output();
+    let y =
+        g.layer("GroupConvolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output();
     let y = unary(&mut g, "Relu", y);
     let y = rounded(&mut g, y, 0.0, 2.55);
     let means = with_ints(&mut g, "ReduceMean", y, &[2, 3]);
@@ -290,7 +285,7 @@ fn gates_are_multiplied_while_levels_are_found() {
     let y = binary(&mut g, "Multiply", y, gate);
     let y = rounded(&mut g, y, 0.0, 1.275);
     let filters = integers(&mut g, &[40, 24, 1, 1], 2);
-    let y = g.layer("Convolution", "opset1").attributes(&at).inputs(&[y, filters]).output();
+    let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);
     let steps = ["copy", "convolution", "unary", "integers", "copy"];
     // Values between two levels may go to the other one.

@@ -53,8 +53,7 @@ fn the_result_is_turned_before_it_is_enlarged() {
     }
 }
 
-/// A convolution of single positions, from as many channels as `dims` says last to as many as it
-/// says first.
+/// A 1×1 convolution, from as many channels as `dims` says last to as many as it says first.
 fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) -> OutputRef {
     let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
     let windows = [

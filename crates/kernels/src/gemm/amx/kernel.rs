@@ -134,7 +134,7 @@ pub(super) unsafe fn multiply(
 }
 
 /// The same for rows of bytes without a sign and a panel of bytes with one. They are a quarter of
-/// what they stand for, and come in time without being asked for.
+/// what they stand for, and arrive in time without a prefetch.
 ///
 /// # Safety
 /// As [`multiply`]; `has_byte_tiles`.

@@ -11,8 +11,8 @@ use crate::multiversion;
 /// Bytes of a lane: four elements of 8 bits, or eight of 4.
 const LANE: usize = 4;
 
-/// Bytes that are widened together. Rows of a panel are a multiple of it.
-const RUN: usize = 32;
+/// Bytes that are unpacked in one step. Rows of a panel are a multiple of it.
+const STEP: usize = 32;
 
 /// A matrix of integers in panels, for the instruction set in use: scales and zero points as in the
 /// panels that are widened, then rows in which each column has four bytes of consecutive terms.
@@ -103,13 +103,13 @@ impl DynamicPanel<'_> {
 
 multiversion! {
     fn widen_rows(packed: &[u8], row: usize, to: &mut [u8]) {
-        debug_assert!(row.is_multiple_of(RUN));
+        debug_assert!(row.is_multiple_of(STEP));
         for (packed, to) in packed.chunks_exact(row).zip(to.chunks_exact_mut(2 * row)) {
             let (low, high) = to.split_at_mut(row);
-            let low = low.as_chunks_mut::<RUN>().0.iter_mut();
-            let high = high.as_chunks_mut::<RUN>().0.iter_mut();
-            for (packed, (low, high)) in packed.as_chunks::<RUN>().0.iter().zip(low.zip(high)) {
-                for i in 0..RUN {
+            let low = low.as_chunks_mut::<STEP>().0.iter_mut();
+            let high = high.as_chunks_mut::<STEP>().0.iter_mut();
+            for (packed, (low, high)) in packed.as_chunks::<STEP>().0.iter().zip(low.zip(high)) {
+                for i in 0..STEP {
                     low[i] = packed[i] & 15;
                     high[i] = packed[i] >> 4;
                 }

@@ -1,4 +1,4 @@
-//! A convolution of single positions behind a Concat of as many channels each, as in pyramids of
+//! A 1×1 convolution behind a Concat of as many channels each, as in pyramids of
 //! dilated convolutions, reads what the Concat would have copied. It adds up in the same order.
 
 use crate::fused::convolution::ChannelsLast;
