@@ -235,13 +235,8 @@ mod x86 {
             // SAFETY: the caller has AVX512-BF16; what the mask leaves out is not written.
             unsafe {
                 let rounded = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums.0));
-                match count {
-                    Avx512::LANES => _mm256_storeu_si256(to.cast(), rounded),
-                    _ => {
-                        let mask = u16::MAX.checked_shr((Avx512::LANES - count) as u32);
-                        _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), rounded);
-                    }
-                }
+                let mask = u16::MAX.checked_shr((Avx512::LANES - count) as u32);
+                _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), rounded);
             }
         }
     }

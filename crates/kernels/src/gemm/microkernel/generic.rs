@@ -227,71 +227,51 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
     }
 }
 
-/// Finishes the sums and writes them.
+/// Applies the post-ops to the sums and writes them.
 ///
 /// # Safety
 /// As [`indirect`].
 #[inline(always)]
 pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     out: &Out,
-    sums: [[V; P]; R],
+    mut sums: [[V; P]; R],
 ) {
     let lanes = V::LANES;
     debug_assert!(out.columns <= P * lanes && (V::ROUNDS || !out.rounds));
-    // SAFETY: the caller's promise; only the first columns are read and written.
-    unsafe {
-        if out.columns == P * lanes {
-            finish(
-                out,
-                sums,
-                |from, p| V::load(from.add(p * lanes)),
-                |v, i, p| v.store(out.at(i, p, lanes)),
-                |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), lanes),
-            );
-        } else {
-            let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
-            finish(
-                out,
-                sums,
-                |from, p| V::load_masked(from.wrapping_add(p * lanes), count(p)),
-                |v, i, p| v.store_masked(out.at(i, p, lanes), count(p)),
-                |v, i, p| v.store_rounded(out.rounded_at(i, p, lanes), count(p)),
-            );
-        }
-    }
-}
-
-/// Finishes the sums and writes them, by functions that load vector `p` of a row, and store that of
-/// row `i` as it is or rounded.
-///
-/// # Safety
-/// As [`indirect`].
-#[inline(always)]
-unsafe fn finish<V: Vector, const R: usize, const P: usize>(
-    out: &Out,
-    mut sums: [[V; P]; R],
-    load: impl Fn(*const f32, usize) -> V,
-    store: impl Fn(V, usize, usize),
-    round: impl Fn(V, usize, usize),
-) {
     let BlockPostOps { bias, add: (add, stride), activation } = out.absorbed;
-    // SAFETY: the caller's promise.
+    let is_whole = out.columns == P * lanes;
+    // Only loads and stores are there twice: this is part of every microkernel.
+    let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
+    // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
         if !bias.is_null() {
             let mut values = [V::zero(); P];
             for p in 0..P {
-                values[p] = load(bias, p);
+                values[p] = V::load_masked(bias.wrapping_add(p * lanes), count(p));
             }
             each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(values[p]) });
         }
         if !add.is_null() {
-            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(load(add.add(i * stride), p)) });
+            let at = |i: usize, p: usize| add.wrapping_add(i * stride + p * lanes);
+            if is_whole {
+                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(V::load(at(i, p))) });
+            } else {
+                each_row!(R, i => for p in 0..P {
+                    sums[i][p] = sums[i][p].add(V::load_masked(at(i, p), count(p)));
+                });
+            }
         }
         activation.apply(&mut sums);
         if V::ROUNDS && out.rounds {
-            each_row!(R, i => for p in 0..P { round(sums[i][p], i, p) });
+            each_row!(R, i => for p in 0..P {
+                sums[i][p].store_rounded(out.rounded_at(i, p, lanes), count(p));
+            });
+        } else if is_whole {
+            each_row!(R, i => for p in 0..P { sums[i][p].store(out.at(i, p, lanes)) });
         } else {
-            each_row!(R, i => for p in 0..P { store(sums[i][p], i, p) });
+            each_row!(R, i => for p in 0..P {
+                sums[i][p].store_masked(out.at(i, p, lanes), count(p));
+            });
         }
     }
 }
