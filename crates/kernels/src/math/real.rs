@@ -79,6 +79,12 @@ pub trait Real:
         self.exp()
     }
 
+    /// `e^x - 1` of a number that is not above 0; of others, any number.
+    #[inline(always)]
+    fn exp_minus_one(self) -> Self {
+        self.exp() - Self::of(1.0)
+    }
+
     /// `x Phi(x)`, Phi being the normal distribution.
     #[inline(always)]
     fn gelu(self) -> Self {
@@ -236,6 +242,15 @@ impl Real for f32 {
         let x = if self < LEAST_WEIGHT { LEAST_WEIGHT } else { self };
         let y = exp_near(x);
         if self < LEAST_WEIGHT { 0.0 } else { y }
+    }
+
+    /// The bits of the difference: products by a power of two are exact, and what is too small for
+    /// one leaves -1.
+    #[inline(always)]
+    fn exp_minus_one(self) -> f32 {
+        let x = if self < LEAST_WEIGHT { LEAST_WEIGHT } else { self };
+        let (n, shifted) = nearest_power(x, LOG2_E);
+        exp_factor(x, n).mul_add(power(shifted), -1.0)
     }
 
     /// At most 1 ULP off: `n ln 2 + ln(1 + f)` with `1 + f` around 1.
@@ -509,6 +524,18 @@ mod tests {
             assert!(is_near, "gelu({x}) = {found}, not {exact}");
         }
         assert!(Real::gelu(f32::NAN).is_nan());
+    }
+
+    /// A sample of what is not above 0, and all of it with `IRRUN_EXHAUSTIVE=1`.
+    #[test]
+    fn exp_minus_one_is_the_difference() {
+        let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };
+        let all = (0x8000_0000..=0xff80_0000).step_by(stride).map(f32::from_bits);
+        for x in all.chain([0.0, LEAST_WEIGHT, -88.0, -103.0, f32::NEG_INFINITY]) {
+            let difference = Real::exp(x) - 1.0;
+            assert_eq!(x.exp_minus_one().to_bits(), difference.to_bits(), "{x}");
+        }
+        assert!(f32::NAN.exp_minus_one().is_nan());
     }
 
     #[test]

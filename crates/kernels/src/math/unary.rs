@@ -118,7 +118,7 @@ formulas! {
     /// Hyperbolic cosine.
     Cosh {} |x| x.via_f64(libm::cosh);
     /// `alpha (e^x - 1)` below 0.
-    Elu { alpha } |x| if x > R::of(0.0) { x } else { alpha * (x.exp() - R::of(1.0)) };
+    Elu { alpha } |x| if x > R::of(0.0) { x } else { alpha * x.exp_minus_one() };
     /// Error function.
     Erf {} |x| x.erf();
     /// Inverse of the error function.
@@ -164,7 +164,7 @@ formulas! {
     RoundAway {} |x| x.round_away();
     /// `lambda x` above 0, `lambda alpha (e^x - 1)` below.
     Selu { alpha, lambda } |x| {
-        lambda * if x > R::of(0.0) { x } else { alpha * (x.exp() - R::of(1.0)) }
+        lambda * if x > R::of(0.0) { x } else { alpha * x.exp_minus_one() }
     };
     /// `1 / (1 + e^-x)`.
     Sigmoid {} |x| x.sigmoid();

@@ -4,7 +4,7 @@ use super::input::{self, Data, Image};
 use super::kernel::{Microkernel, Sums};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
-use super::requantize::{Columns, Requantizer, To};
+use super::requantize::{Columns, Requantizer, To, Values};
 use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
@@ -179,13 +179,13 @@ fn multiply(
     (panel, blocks): (&[i8], &[Block]),
     requantizer: &Requantizer<'_>,
 ) {
-    let mut sums = Sums::default();
+    let (mut sums, mut values) = (Sums::default(), Values::default());
     for block in blocks {
-        kernel.multiply(image, block, panel, &mut sums);
+        kernel.multiply(image, block, (panel, requantizer.width()), &mut sums);
         for (tile, sums) in block.iter().zip(sums.tiles()) {
             for OutputRun { first, row, count } in image.parts(*tile) {
                 // SAFETY: rows of the output, of which no other task has these columns.
-                unsafe { requantizer.write(&sums[first..][..count], row) };
+                unsafe { requantizer.write(&sums[first..][..count], row, &mut values) };
             }
         }
     }

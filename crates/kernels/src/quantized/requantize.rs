@@ -1,7 +1,7 @@
 //! Requantizes sums: i32 to f32, post-ops, and back to u8 where the output is quantized; a few rows
 //! of a panel at a time, in registers.
 
-use super::tile::{TILE_ROWS, WIDTH};
+use super::tile::{HALF, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
@@ -264,6 +264,16 @@ impl<'a> LaneOp<'a> {
     }
 }
 
+/// Rows of values between two operations, which a thread keeps.
+#[repr(C, align(64))]
+pub(super) struct Values([f32; TILE_ROWS * WIDTH]);
+
+impl Default for Values {
+    fn default() -> Values {
+        Values([0.0; TILE_ROWS * WIDTH])
+    }
+}
+
 /// Writes the sums of a panel.
 pub(super) struct Requantizer<'a> {
     columns: Columns<'a>,
@@ -303,12 +313,23 @@ impl<'a> Requantizer<'a> {
         }
     }
 
+    /// Columns that are written.
+    pub(super) fn width(&self) -> usize {
+        self.columns.scales.len()
+    }
+
     /// Writes the rows from one on.
     ///
     /// # Safety
     /// The output has the rows, and no other task uses these columns of them.
-    pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]], row: usize) {
-        debug_assert!(row + sums.len() <= self.rows);
+    pub(super) unsafe fn write(
+        &self,
+        sums: &[[i32; WIDTH]],
+        row: usize,
+        Values(values): &mut Values,
+    ) {
+        debug_assert!(row + sums.len() <= self.rows && sums.len() <= TILE_ROWS);
+        let values = &mut values[..sums.len() * self.width()];
         // SAFETY: the caller's promise.
         unsafe {
             let to = self.output.from(row * self.stride + self.columns.first);
@@ -316,9 +337,9 @@ impl<'a> Requantizer<'a> {
                 Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
-                    Rows { columns, ops, row, count, from, to, stride }.write();
+                    Rows { columns, ops, row, count, from, to, stride }.write(values);
                 }
-                None => self.write_scalar(row, sums, to),
+                None => self.write_scalar(row, sums, values, to),
             }
         }
     }
@@ -327,13 +348,16 @@ impl<'a> Requantizer<'a> {
     ///
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn write_scalar(&self, row: usize, sums: &[[i32; WIDTH]], to: To<'_>) {
-        debug_assert!(row + sums.len() <= self.rows && sums.len() <= TILE_ROWS);
+    unsafe fn write_scalar(
+        &self,
+        row: usize,
+        sums: &[[i32; WIDTH]],
+        values: &mut [f32],
+        to: To<'_>,
+    ) {
+        debug_assert!(row + sums.len() <= self.rows);
         let Columns { first, compensation, scales } = self.columns;
-        let width = scales.len();
-        let count = sums.len();
-        let mut values = [0f32; TILE_ROWS * WIDTH];
-        let values = &mut values[..count * width];
+        let (width, count) = (scales.len(), sums.len());
         for (sums, values) in sums.iter().zip(values.chunks_exact_mut(width)) {
             for (j, value) in values.iter_mut().enumerate() {
                 *value = (sums[j] - compensation[j]) as f32 * scales[j];
@@ -359,18 +383,12 @@ impl<'a> Requantizer<'a> {
     }
 }
 
-/// Up to so many columns, half a panel is computed.
-const HALF: usize = WIDTH / 2;
-
-/// Rows that are requantized at a time.
-const ROWS_AT_A_TIME: usize = 4;
-
 /// What rows are computed from.
 #[derive(Clone, Copy)]
 enum RowInput<'a> {
     Sums(&'a [[i32; WIDTH]]),
     /// Values in rows without gaps.
-    Values(&'a [f32]),
+    Values(Slice<f32>),
 }
 
 /// Rows of a panel, and where they go.
@@ -387,38 +405,31 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// # Safety
-    /// As [`Requantizer::write`]; the operations are for the rows.
-    unsafe fn write(&self) {
-        let function = |op: &LaneOp<'_>| match op {
-            LaneOp::Call(function) => Some(*function),
-            _ => None,
-        };
-        let called = self.ops.iter().enumerate().find_map(|(at, op)| Some((at, function(op)?)));
-        // SAFETY: the caller's promise.
-        unsafe {
-            match called {
-                Some((at, function)) => self.write_around(at, function),
-                None => self.write_in_registers(),
-            }
-        }
-    }
-
-    /// Calls the function that is operation `at` for all rows, and does the others before and
-    /// after.
+    /// Writes the rows; what is called is called for all of them in `values`.
     ///
     /// # Safety
-    /// As [`Self::write`].
-    unsafe fn write_around(&self, at: usize, function: Unary) {
+    /// As [`Requantizer::write`]; the operations are for the rows, and there is room for them.
+    unsafe fn write(&self, values: &mut [f32]) {
         let width = self.columns.scales.len();
-        let mut values = [0f32; TILE_ROWS * WIDTH];
-        let values = &mut values[..self.count * width];
-        let to = To::F32(Slice::new(values));
-        // SAFETY: the caller's promise; the values are rows without gaps, borrowed exclusively.
+        debug_assert!(values.len() == self.count * width);
+        let (between, count) = (Slice::new(values), self.count * width);
+        let mut left = *self;
+        let call = |(at, op): (usize, &LaneOp<'_>)| match op {
+            LaneOp::Call(function) => Some((at, *function)),
+            _ => None,
+        };
+        // SAFETY: the caller's promise; the values are rows without gaps, of which nothing else is
+        // borrowed.
         unsafe {
-            Rows { ops: &self.ops[..at], to, stride: width, ..*self }.write_in_registers();
-            unary_f32(Threads::single(), function, &mut InOut::in_place(values));
-            Rows { ops: &self.ops[at + 1..], from: RowInput::Values(values), ..*self }.write();
+            while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
+                let (before, after) = (&left.ops[..at], &left.ops[at + 1..]);
+                let to = To::F32(between);
+                Rows { ops: before, to, stride: width, ..left }.write_in_registers();
+                let mut rows = InOut::in_place(between.part(0, count));
+                unary_f32(Threads::single(), function, &mut rows);
+                left = Rows { ops: after, from: RowInput::Values(between), ..left };
+            }
+            left.write_in_registers();
         }
     }
 
@@ -469,23 +480,25 @@ impl Rows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.columns.scales.len() {
-                WIDTH => self.reached::<V, P, true>(),
-                ..=HALF => self.reached::<V, H, false>(),
-                _ => self.reached::<V, P, false>(),
+                WIDTH => self.reached::<V, 4, P, true>(),
+                ..=HALF => self.reached::<V, 8, H, false>(),
+                _ => self.reached::<V, 4, P, false>(),
             }
         }
     }
 
+    /// `R` rows at a time.
+    ///
     /// # Safety
     /// As [`Self::all`]; the panel is `WHOLE`.
     #[inline(always)]
-    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool>(&self) {
+    unsafe fn reached<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(&self) {
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            while row + ROWS_AT_A_TIME <= self.count {
-                self.some::<V, ROWS_AT_A_TIME, P, WHOLE>(row);
-                row += ROWS_AT_A_TIME;
+            while row + R <= self.count {
+                self.some::<V, R, P, WHOLE>(row);
+                row += R;
             }
             while row < self.count {
                 self.some::<V, 1, P, WHOLE>(row);
@@ -521,10 +534,9 @@ impl Rows<'_> {
                     }
                 }
                 RowInput::Values(values) => {
-                    let rows = values[first * width..][..R * width].as_ptr();
                     for i in 0..R {
                         for p in 0..P {
-                            x[i][p] = reach.load(rows.add(i * width), p);
+                            x[i][p] = reach.load(values.at((first + i) * width), p);
                         }
                     }
                 }

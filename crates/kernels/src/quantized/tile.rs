@@ -17,6 +17,9 @@ pub(super) const BLOCK_ROWS: usize = 2 * TILE_ROWS;
 /// Columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
+/// Up to so many columns, half a panel is computed.
+pub(super) const HALF: usize = WIDTH / 2;
+
 /// Bytes of a panel for each four terms along k.
 pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
 

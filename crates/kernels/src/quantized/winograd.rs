@@ -6,7 +6,7 @@ use super::input::Image;
 use super::kernel::i16::multiply_i16;
 use super::pack::{PackedFilters, compensation};
 use super::params::QuantParams;
-use super::requantize::Requantizer;
+use super::requantize::{Requantizer, Values};
 use super::tile::{MAX_TERMS, TILE_ROWS, WIDTH, has_dot4};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
@@ -215,10 +215,11 @@ impl Work<'_> {
 
     /// Multiplies the channels of each element by a panel.
     fn multiply(&self, panel: usize, count: usize, transformed: &[i16], sums: &mut [i32]) {
+        let columns = WIDTH.min(self.conv.outputs - panel * WIDTH);
         let own = self.filters.i16_pairs(panel).chunks_exact(element_pairs(self.conv));
         let rows = transformed.chunks_exact(count * self.conv.inputs);
         for ((own, rows), sums) in own.zip(rows).zip(sums.chunks_exact_mut(count * WIDTH)) {
-            multiply_i16(rows, self.conv.inputs, own, sums);
+            multiply_i16(rows, self.conv.inputs, (own, columns), sums);
         }
     }
 
@@ -230,7 +231,7 @@ impl Work<'_> {
         let [_, height, width] = self.conv.axes;
         let step = tiles.len() * WIDTH;
         debug_assert!(sums.len() >= TILE_ELEMENTS * step);
-        let mut tile = tiles.start;
+        let (mut tile, mut values) = (tiles.start, Values::default());
         while tile < tiles.end {
             let (line, x) = self.locate(tile);
             let (batch, y) = self.line(line);
@@ -250,7 +251,7 @@ impl Work<'_> {
                 if y < height.output {
                     let row = (batch * height.output + y) * width.output + columns.start;
                     // SAFETY: these are within the output; the caller's promise.
-                    unsafe { requantizer.write(&outputs[..columns.len()], row) };
+                    unsafe { requantizer.write(&outputs[..columns.len()], row, &mut values) };
                 }
             }
             tile += count;

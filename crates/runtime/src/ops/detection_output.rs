@@ -80,13 +80,11 @@ impl<'a, 'r> Images<'a, 'r> {
             confidence: rule.confidence_threshold,
             one_class: rule.decrease_label_id,
         };
-        let (scores, sets) = (self.scores(item), self.decoded(item));
-        let boxes = |class: usize| &sets[if rule.share_location { 0 } else { class }][..];
+        let (scores, boxes) = (self.scores(item), self.boxes(item));
         for (class, priors) in selection.select(self.classes, &scores, boxes) {
             let label = class as f32 - if rule.decrease_label_id { 1.0 } else { 0.0 };
-            for prior in priors {
+            for (prior, found) in priors {
                 let score = scores[prior * self.classes + class];
-                let found = boxes(class)[prior];
                 let found = if rule.clip_after_nms { found.clipped(1.0, 1.0) } else { found };
                 out.extend([item as f32, label, score].into_iter().chain(found.corners()));
             }
@@ -112,8 +110,8 @@ impl<'a, 'r> Images<'a, 'r> {
         scores
     }
 
-    /// The boxes of an item, one set for each class or one for all.
-    fn decoded(&self, item: usize) -> Vec<Vec<Rect>> {
+    /// What decodes the box of an item for a prior box and a class.
+    fn boxes(&self, item: usize) -> impl Fn(usize, usize) -> Rect {
         let (rule, size) = (self.rule, self.rule.prior_size());
         let decoding = Decoding {
             by_centre: rule.by_centre,
@@ -126,10 +124,11 @@ impl<'a, 'r> Images<'a, 'r> {
         let own = if self.boxes.len() > each { item * each } else { 0 };
         let (boxes, variances) = self.boxes[own..][..each].split_at(self.priors * size);
         let sets = if rule.share_location { 1 } else { self.classes };
-        let locations = |all: &[f32], prior: usize, set: usize| {
+        let locations = move |all: &[f32], prior: usize, set: usize| {
             Rect::read(&all[((item * self.priors + prior) * sets + set) * 4..])
         };
-        let decode = |prior: usize, set: usize| {
+        move |prior, class| {
+            let set = if rule.share_location { 0 } else { class };
             let variance = if rule.variance_encoded_in_target {
                 [1.0; 4]
             } else {
@@ -145,7 +144,6 @@ impl<'a, 'r> Images<'a, 'r> {
                     refined.decode(start, variance, by)
                 }
             }
-        };
-        (0..sets).map(|set| (0..self.priors).map(|prior| decode(prior, set)).collect()).collect()
+        }
     }
 }

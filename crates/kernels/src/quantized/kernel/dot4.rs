@@ -1,7 +1,7 @@
 //! Dot products of four bytes by VNNI: u8 rows times i8 columns, added to i32.
 
 use super::rows::{TileRows, in_blocks};
-use crate::quantized::tile::{DOT4_BYTES, WIDTH};
+use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use std::arch::x86_64::*;
 
 /// Four terms of a row.
@@ -14,46 +14,61 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
+/// The sums of the first columns; of others, some.
+///
 /// # Safety
 /// AVX512-VNNI; the rows are within the bytes, the panel is for them, and there are sums of each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn dot4_avx512(tile: &TileRows<'_>, panel: &[i8], sums: &mut [i32]) {
+pub(super) unsafe fn dot4_avx512(
+    tile: &TileRows<'_>,
+    panel: &[i8],
+    columns: usize,
+    sums: &mut [i32],
+) {
     debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel, sums));
     // SAFETY: the caller's promise.
     unsafe {
-        in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-            dot4_rows_avx512::<R>(tile, row, panel, sums)
-        });
+        match columns {
+            ..=HALF => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
+                dot4_rows_avx512::<R, 1>(tile, row, panel, sums)
+            }),
+            _ => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
+                dot4_rows_avx512::<R, 2>(tile, row, panel, sums)
+            }),
+        }
     }
 }
 
 /// # Safety
-/// As [`dot4_avx512`], for `R` rows from one on.
+/// As [`dot4_avx512`], for `R` rows from one on and `P` vectors of columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn dot4_rows_avx512<const R: usize>(
+unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
     tile: &TileRows<'_>,
     row: usize,
     panel: &[i8],
     sums: &mut [i32],
 ) {
-    debug_assert!(row + R <= tile.rows);
-    let mut own = [[_mm512_setzero_si512(); 2]; R];
+    debug_assert!(row + R <= tile.rows && P * 16 <= WIDTH);
+    let mut own = [[_mm512_setzero_si512(); P]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
     let first = tile.bytes.as_ptr().wrapping_add(row * step);
     // SAFETY: the caller's promise.
     unsafe {
         tile.each_dot4(|at| {
-            let columns = [_mm512_loadu_si512(b.cast()), _mm512_loadu_si512(b.add(64).cast())];
+            let mut columns = [_mm512_setzero_si512(); P];
+            for p in 0..P {
+                columns[p] = _mm512_loadu_si512(b.add(64 * p).cast());
+            }
             for i in 0..R {
                 let a = _mm512_set1_epi32(four(first.add(at + i * step)));
-                for p in 0..2 {
+                for p in 0..P {
                     own[i][p] = _mm512_dpbusd_epi32(own[i][p], a, columns[p]);
                 }
             }
             b = b.wrapping_add(DOT4_BYTES);
         });
         for i in 0..R {
-            for p in 0..2 {
+            for p in 0..P {
                 let to = sums[(row + i) * WIDTH + 16 * p..][..16].as_mut_ptr();
                 _mm512_storeu_si512(to.cast(), own[i][p]);
             }
@@ -61,30 +76,42 @@ unsafe fn dot4_rows_avx512<const R: usize>(
     }
 }
 
+/// As [`dot4_avx512`].
+///
 /// # Safety
 /// AVX-VNNI; otherwise as [`dot4_avx512`].
 #[target_feature(enable = "avx2,avxvnni")]
-pub(super) unsafe fn dot4_avx2(tile: &TileRows<'_>, panel: &[i8], sums: &mut [i32]) {
+pub(super) unsafe fn dot4_avx2(
+    tile: &TileRows<'_>,
+    panel: &[i8],
+    columns: usize,
+    sums: &mut [i32],
+) {
     debug_assert!(is_x86_feature_detected!("avxvnni") && tile.suit(panel, sums));
     // SAFETY: the caller's promise.
     unsafe {
-        in_blocks!(3: 1 2 3; tile.rows, (row, R) => {
-            dot4_rows_avx2::<R>(tile, row, panel, sums)
-        });
+        match columns {
+            ..=HALF => in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
+                dot4_rows_avx2::<R, 2>(tile, row, panel, sums)
+            }),
+            _ => in_blocks!(3: 1 2 3; tile.rows, (row, R) => {
+                dot4_rows_avx2::<R, 4>(tile, row, panel, sums)
+            }),
+        }
     }
 }
 
 /// # Safety
-/// As [`dot4_avx2`], for `R` rows from one on.
+/// As [`dot4_avx2`], for `R` rows from one on and `P` vectors of columns.
 #[target_feature(enable = "avx2,avxvnni")]
-unsafe fn dot4_rows_avx2<const R: usize>(
+unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
     tile: &TileRows<'_>,
     row: usize,
     panel: &[i8],
     sums: &mut [i32],
 ) {
-    debug_assert!(row + R <= tile.rows);
-    let mut own = [[_mm256_setzero_si256(); 4]; R];
+    debug_assert!(row + R <= tile.rows && P * 8 <= WIDTH);
+    let mut own = [[_mm256_setzero_si256(); P]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
     let first = tile.bytes.as_ptr().wrapping_add(row * step);
     // SAFETY: the caller's promise.
@@ -92,7 +119,7 @@ unsafe fn dot4_rows_avx2<const R: usize>(
         tile.each_dot4(|at| {
             for i in 0..R {
                 let a = _mm256_set1_epi32(four(first.add(at + i * step)));
-                for p in 0..4 {
+                for p in 0..P {
                     let columns = _mm256_loadu_si256(b.add(32 * p).cast());
                     own[i][p] = _mm256_dpbusd_avx_epi32(own[i][p], a, columns);
                 }
@@ -109,10 +136,10 @@ unsafe fn dot4_rows_avx2<const R: usize>(
 /// # Safety
 /// AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn store<const R: usize>(own: &[[__m256i; 4]; R], sums: &mut [i32]) {
+unsafe fn store<const R: usize, const P: usize>(own: &[[__m256i; P]; R], sums: &mut [i32]) {
     let sums = &mut sums[..R * WIDTH];
     for i in 0..R {
-        for p in 0..4 {
+        for p in 0..P {
             // SAFETY: within the rows.
             unsafe {
                 let to = sums.as_mut_ptr().add(i * WIDTH + 8 * p);

@@ -22,7 +22,7 @@ impl I16Kernel {
     pub(super) fn multiply(
         &mut self,
         tiles: &[TileRows<'_>; 2],
-        panel: &[i8],
+        (panel, columns): (&[i8], usize),
         sums: &mut [i32; BLOCK_ROWS * WIDTH],
     ) {
         if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
@@ -42,18 +42,19 @@ impl I16Kernel {
                 }
             }
         }
-        multiply_i16(&self.rows, terms, &self.panel, sums);
+        multiply_i16(&self.rows, terms, (&self.panel, columns), sums);
         sums.copy_within(first * WIDTH..(first + second) * WIDTH, TILE_ROWS * WIDTH);
     }
 }
 
 /// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two
-/// terms of each column, the first in the lower half.
+/// terms of each column, the first in the lower half. Sums of columns behind the first `columns`
+/// are any.
 #[inline(never)]
 pub(in crate::quantized) fn multiply_i16(
     rows: &[i16],
     terms: usize,
-    panel: &[u32],
+    (panel, columns): (&[u32], usize),
     sums: &mut [i32],
 ) {
     match isa() {
@@ -61,7 +62,7 @@ pub(in crate::quantized) fn multiply_i16(
         #[cfg(target_arch = "x86_64")]
         _ => {
             // SAFETY: the CPU has AVX2.
-            unsafe { x86::i16_avx2(rows, terms, panel, sums) }
+            unsafe { x86::i16_avx2(rows, terms, (panel, columns), sums) }
         }
         #[cfg(not(target_arch = "x86_64"))]
         _ => i16_portable(rows, terms, panel, sums),
@@ -117,17 +118,21 @@ fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
 mod x86 {
     use crate::base::isa::Isa;
     use crate::quantized::kernel::rows::in_blocks;
-    use crate::quantized::tile::WIDTH;
+    use crate::quantized::tile::{HALF, WIDTH};
     use crate::quantized::tuning::I16_CHUNK;
     use std::arch::x86_64::*;
 
-    /// Columns of half a panel, which leave registers for more rows.
-    const HALF: usize = WIDTH / 2;
-
+    /// Half a panel at a time, which leaves registers for more rows.
+    ///
     /// # Safety
     /// AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn i16_avx2(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
+    pub(super) unsafe fn i16_avx2(
+        rows: &[i16],
+        terms: usize,
+        (panel, columns): (&[u32], usize),
+        sums: &mut [i32],
+    ) {
         debug_assert!(Isa::Avx2.is_available());
         let count = rows.len() / terms;
         assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
@@ -135,7 +140,7 @@ mod x86 {
         for (chunk, panel) in panel.chunks(I16_CHUNK * WIDTH).enumerate() {
             // Behind all of them where there are none.
             let rows = rows.as_ptr().wrapping_add(2 * I16_CHUNK * chunk);
-            for half in [0, HALF] {
+            for half in (0..columns).step_by(HALF) {
                 // SAFETY: the caller's promise; the lengths have been checked.
                 unsafe {
                     in_blocks!(6: 1 2 3 4 5 6; count, (row, R) => {
@@ -209,9 +214,14 @@ mod tests {
         i16_portable(&rows, terms, &panel, &mut plain);
         // SAFETY: the machine has AVX2.
         unsafe {
-            x86::i16_avx2(&rows, terms, &panel, &mut pairs);
-            x86::i16_avx2(&[], terms, &panel, &mut []);
+            x86::i16_avx2(&rows, terms, (&panel, WIDTH), &mut pairs);
+            x86::i16_avx2(&[], terms, (&panel, WIDTH), &mut []);
         }
         assert_eq!(pairs, plain);
+        // SAFETY: the machine has AVX2.
+        unsafe { x86::i16_avx2(&rows, terms, (&panel, 9), &mut pairs) };
+        for (pairs, plain) in pairs.chunks(WIDTH).zip(plain.chunks(WIDTH)) {
+            assert_eq!(pairs[..9], plain[..9]);
+        }
     }
 }

@@ -45,7 +45,8 @@ pub(super) struct Microkernel {
 }
 
 impl Microkernel {
-    /// Computes the sums of a block.
+    /// Computes the sums of a block for the first `columns` of a panel; those of other columns are
+    /// any.
     ///
     /// # Panics
     /// When the block is not within the image, or the panel is not for it.
@@ -53,7 +54,7 @@ impl Microkernel {
         &mut self,
         image: &Image<'_>,
         block: &Block,
-        panel: &[i8],
+        (panel, columns): (&[i8], usize),
         Sums(sums): &mut Sums,
     ) {
         let WindowLayout { row, step, steps, run, runs } = image.layout;
@@ -78,17 +79,17 @@ impl Microkernel {
             Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
                 for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
                     // SAFETY: the CPU has the instructions; all has been checked.
-                    unsafe { dot4::dot4_avx512(rows, panel, sums) }
+                    unsafe { dot4::dot4_avx512(rows, panel, columns, sums) }
                 }
             }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
                 for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
                     // SAFETY: as above.
-                    unsafe { dot4::dot4_avx2(rows, panel, sums) }
+                    unsafe { dot4::dot4_avx2(rows, panel, columns, sums) }
                 }
             }
-            _ => self.widened.multiply(&tiles, panel, sums),
+            _ => self.widened.multiply(&tiles, (panel, columns), sums),
         }
     }
 

@@ -55,22 +55,23 @@ pub struct Selection {
     pub one_class: bool,
 }
 
-/// The boxes that are kept, by class.
-pub type Chosen = BTreeMap<usize, Vec<usize>>;
+/// The priors that are kept, with their boxes, by class.
+pub type Chosen = BTreeMap<usize, Vec<(usize, Rect)>>;
 
 impl Selection {
-    /// Chooses from the scores of an image, `[prior][class]`; `boxes` gives the boxes of a class.
-    pub fn select<'b>(
+    /// Chooses from the scores of an image, `[prior][class]`; `decode` gives the box of a prior and
+    /// a class, of candidates alone.
+    pub fn select(
         &self,
         classes: usize,
         scores: &[f32],
-        boxes: impl Fn(usize) -> &'b [Rect],
+        decode: impl Fn(usize, usize) -> Rect,
     ) -> Chosen {
         let mut kept = Chosen::new();
         for (class, prior) in self.in_turn(classes, scores) {
-            let (boxes, others) = (boxes(class), kept.entry(class).or_default());
-            if others.iter().all(|k| boxes[prior].iou(boxes[*k], 0.0) <= self.overlap) {
-                others.push(prior);
+            let (own, others) = (decode(prior, class), kept.entry(class).or_default());
+            if others.iter().all(|(_, other)| own.iou(*other, 0.0) <= self.overlap) {
+                others.push((prior, own));
             }
         }
         self.best(classes, scores, kept)
@@ -105,12 +106,14 @@ impl Selection {
     fn best(&self, classes: usize, scores: &[f32], kept: Chosen) -> Chosen {
         let count: usize = kept.values().map(Vec::len).sum();
         let Some(limit) = self.results.filter(|limit| count > *limit) else { return kept };
-        let score = |(class, prior): &(usize, usize)| scores[prior * classes + class];
-        let mut all: Vec<(usize, usize)> = Vec::with_capacity(count);
+        let score = |class: usize, prior: usize| scores[prior * classes + class];
+        let mut all = Vec::with_capacity(count);
         for (class, priors) in kept {
             all.extend(priors.into_iter().map(|prior| (class, prior)));
         }
-        all.sort_by(|a, b| descending(score(a), score(b)).then(a.1.cmp(&b.1)));
+        all.sort_by(|(a, (i, _)), (b, (j, _))| {
+            descending(score(*a, *i), score(*b, *j)).then(i.cmp(j))
+        });
         let mut best = Chosen::new();
         for (class, prior) in all.into_iter().take(limit) {
             best.entry(class).or_default().push(prior);
@@ -135,7 +138,9 @@ mod tests {
     fn select(selection: Selection, scores: &[f32]) -> Vec<(usize, Vec<usize>)> {
         let unit = Rect::new(0.0, 0.0, 1.0, 1.0);
         let boxes = [unit, unit.map(|v| v + 5.0), unit];
-        selection.select(3, scores, |_| &boxes).into_iter().collect()
+        let kept = selection.select(3, scores, |prior, _| boxes[prior]);
+        let priors = |kept: Vec<(usize, Rect)>| kept.into_iter().map(|(prior, _)| prior).collect();
+        kept.into_iter().map(|(class, kept)| (class, priors(kept))).collect()
     }
 
     #[test]
