@@ -89,6 +89,7 @@ impl Convolution {
             Filters::Depthwise(_)
             | Filters::Skipping(_)
             | Filters::SmallIc(_)
+            | Filters::SmallOc(_)
             | Filters::Winograd(_) => {
                 unreachable!("these convolutions have a kernel of their own")
             }

@@ -3,6 +3,7 @@
 use super::depthwise::{self, DepthwiseInput};
 use super::problem::{Convolution, Filters, Input};
 use super::small_ic::small_ic;
+use super::small_oc::small_oc;
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
@@ -57,7 +58,8 @@ impl Convolution {
     /// All that decides how filters are packed, besides their sizes.
     pub fn filters_form(&self) -> String {
         let windows = self.axes.map(|w| (w.taps, w.stride, w.dilation));
-        let kind = (self.is_winograd(), small_ic(self).is_some(), self.is_padded());
+        let (inputs, outputs) = (small_ic(self).is_some(), small_oc(self).is_some());
+        let kind = (self.is_winograd(), inputs, outputs, self.is_padded());
         format!("{} {windows:?} {kind:?}", self.groups)
     }
 
@@ -95,13 +97,17 @@ impl Convolution {
         if let Some(small) = small_ic(self) {
             return Filters::SmallIc(small.filters(to, filters));
         }
+        if let Some(small) = small_oc(self) {
+            return Filters::SmallOc(small.filters(to.1, filters));
+        }
         self.packed(to, filters)
     }
 
     /// Filters that are used once: as they are, unless their kernel needs them packed.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_depthwise = self.is_depthwise() || self.repeated().is_some();
-        let has_own = is_depthwise || small_ic(self).is_some() || self.is_winograd();
+        let is_small = small_ic(self).is_some() || small_oc(self).is_some();
+        let has_own = is_depthwise || is_small || self.is_winograd();
         if has_own || self.must_skip(threads, filters) {
             self.filters((threads, WeightArena::unpooled()), filters)
         } else {
@@ -213,6 +219,12 @@ impl Convolution {
                 depthwise::repeat(threads, values, &mut inputs);
                 let operands = (DepthwiseInput::F32(&inputs), filters);
                 depthwise::depthwise(&repeated, place, operands, post_ops, to);
+            }
+            Filters::SmallOc(filters) => {
+                let small =
+                    small_oc(self).expect("filters for few outputs are of one that has few");
+                let operands = (input, filters.elements());
+                small.run((threads, scratch), operands, post_ops, output);
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);

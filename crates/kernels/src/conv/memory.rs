@@ -3,6 +3,7 @@
 use super::depthwise;
 use super::problem::Convolution;
 use super::small_ic::small_ic;
+use super::small_oc::small_oc;
 use super::winograd;
 use crate::base::num::UnalignedF32;
 use crate::gemm::{Gemm, Layout, Lhs, Rhs};
@@ -18,7 +19,7 @@ impl Convolution {
             (Some(repeated), ..) => repeated.packed_bytes(),
             (_, Some(each), _) => self.taps() * each * self.outputs * size_of::<f32>(),
             (.., Some(_)) => self.taps() * self.inputs * self.outputs * size_of::<f32>(),
-            _ => 0,
+            _ => small_oc(self).map_or(0, |small| small.packed_len() * size_of::<f32>()),
         }
     }
 
@@ -34,6 +35,9 @@ impl Convolution {
         let k = self.taps() * inputs;
         if depthwise::group_channels(self).is_some() || k * outputs == 0 {
             return 0;
+        }
+        if let Some(small) = small_oc(self) {
+            return small.scratch_len(threads) * size_of::<f32>();
         }
         let layout = Layout::Kernel { taps: self.taps() };
         let product = Gemm {

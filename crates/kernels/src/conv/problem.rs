@@ -34,6 +34,8 @@ pub enum Filters<'a> {
     Depthwise(AlignedBuf),
     /// For few input channels in bf16: a packed matrix for each way to write the input.
     SmallIc(Vec<Packed>),
+    /// For few output channels in f32: for each tap and input channel one element for each of them.
+    SmallOc(AlignedBuf),
     /// For each tap and input channel one element for each output channel: some are not finite, and
     /// windows reach into padding.
     Skipping(AlignedBuf),

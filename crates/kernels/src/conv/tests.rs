@@ -1,3 +1,4 @@
+mod few_outputs;
 mod padding;
 mod rounded;
 

@@ -11,6 +11,26 @@ pub(crate) const SMALL_IC: usize = 16;
 /// Elements of the padded input of a convolution with few channels that are worth a second thread.
 pub(crate) const SMALL_IC_GRAIN: usize = 1 << 13;
 
+/// Multiply-adds of a convolution with few output channels that are worth a second thread.
+pub(crate) const SMALL_OC_GRAIN: usize = 1 << 15;
+
+/// Lines of the input under a window of a convolution with few output channels, at most.
+pub(crate) const SMALL_OC_LINES: usize = 32;
+
+/// Elements of the lines that a thread keeps of a convolution with few output channels, at most: a
+/// megabyte is what a second cache holds.
+pub(crate) const SMALL_OC_ROOM: usize = 1 << 18;
+
+/// Windows of a line of a convolution with few output channels, at least: two wide vectors.
+pub(crate) const SMALL_OC_MIN_LINE: usize = 32;
+
+/// Distance between the windows of a convolution with few output channels, at most.
+pub(crate) const SMALL_OC_MAX_STRIDE: usize = 4;
+
+/// The padded line of a convolution with few output channels may be so many times the line, at
+/// most: a model may have any padding.
+pub(crate) const SMALL_OC_MAX_PADDED: usize = 8;
+
 /// Below so many channels the transforms take as long as they save.
 pub(crate) const WINOGRAD_FEW_CHANNELS: usize = 32;
 

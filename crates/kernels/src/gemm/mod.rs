@@ -43,7 +43,7 @@ pub(crate) use output::{Out, pairs};
 pub use pack::b::{Layout, Packed, pack_into, panels_len};
 pub(crate) use pack::bf16::{round, round_all};
 pub use post_ops::{Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed};
-pub(crate) use post_ops::{RegisterPostOps, add, add_number, apply_to_rows, finish};
+pub(crate) use post_ops::{BlockPostOps, RegisterPostOps, add, add_number, apply_to_rows, finish};
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};
 pub use run::run_many;

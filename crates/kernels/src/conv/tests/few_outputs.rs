@@ -1,0 +1,88 @@
+//! Convolutions of few output channels, whose kernel has lines in place of channels.
+
+use super::*;
+
+/// A line of the input that is long enough for the kernel, with strides, dilations and paddings,
+/// and one that lies before the first window.
+fn axes() -> impl Iterator<Item = [Window; 2]> {
+    let axis = |output: usize, taps: usize, stride: usize, dilation: usize, start: isize| {
+        let reach = (output - 1) * stride + (taps - 1) * dilation + 1;
+        // One position less than windows reach, so that padding lies behind the input too.
+        let input = reach.saturating_add_signed(start).saturating_sub(1).max(1);
+        Window { input, output, taps, stride, dilation, start }
+    };
+    [
+        [axis(6, 3, 1, 1, -1), axis(100, 3, 1, 1, -1)],
+        [axis(5, 3, 2, 1, -1), axis(67, 3, 2, 1, -1)],
+        [axis(7, 2, 3, 2, -2), axis(33, 5, 3, 2, -4)],
+        [axis(4, 5, 1, 3, -6), axis(150, 4, 1, 3, 0)],
+        [axis(3, 1, 1, 1, 0), axis(48, 7, 4, 1, -9)],
+        [axis(9, 3, 1, 1, 2), axis(130, 3, 1, 1, 3)],
+    ]
+    .into_iter()
+}
+
+#[test]
+fn few_outputs_agree_with_the_definition() {
+    for [height, width] in axes() {
+        for (inputs, outputs) in
+            [(1, 1), (8, 1), (3, 2), (8, 3), (35, 4), (5, 5), (16, 6), (3, 7), (33, 8), (3, 9)]
+        {
+            let conv = Convolution {
+                batch: 2,
+                axes: [Window::NONE, height, width],
+                inputs,
+                outputs,
+                groups: 1,
+                precision: Precision::F32,
+            };
+            let values = numbers(2 * height.input * width.input * inputs, 8);
+            let weights = numbers(outputs * inputs * conv.taps(), 9);
+            let planes = planes(&conv, &values);
+            let expected = reference(&conv, &values, &weights);
+            for threads in [Threads::new(1), Threads::new(3)] {
+                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                // As many as every instruction set takes.
+                let is_small = matches!(filters, Filters::SmallOc(_));
+                assert!(is_small || outputs > 2, "{height:?} {width:?} {inputs} {outputs}");
+                let last = Input::channels_last(&values);
+                let first = Input { channels_first: true, ..Input::channels_last(&planes) };
+                for input in [last, first] {
+                    let mut out = vec![f32::NAN; expected.len()];
+                    let operands = (input, &filters, &weights[..]);
+                    conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
+                    assert_eq!(out, expected, "{height:?} {width:?} {inputs} {outputs}");
+                }
+            }
+        }
+    }
+}
+
+/// A bias and an activation in registers, a matrix and others behind them.
+#[test]
+fn sums_of_few_outputs_have_their_post_ops() {
+    let [height, width] = axes().next().unwrap();
+    let (inputs, outputs) = (8, 3);
+    let axes = [Window::NONE, height, width];
+    let conv =
+        Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision: Precision::F32 };
+    let values = numbers(height.input * width.input * inputs, 8);
+    let weights = numbers(outputs * inputs * conv.taps(), 9);
+    let (bias, matrix) = (numbers(outputs, 10), numbers(conv.positions() * outputs, 11));
+    let sums = reference(&conv, &values, &weights);
+    let by_bias = PostOp::Add(Operand::Columns(&bias));
+    let by_matrix = PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: outputs }));
+    let (relu, sigmoid) = (PostOp::Apply(Unary::Relu {}), PostOp::Apply(Unary::Sigmoid {}));
+    for post_ops in [&[by_bias, relu][..], &[by_bias, by_matrix, relu], &[relu, by_bias, sigmoid]] {
+        let mut expected = sums.clone();
+        for (i, row) in expected.chunks_mut(outputs).enumerate() {
+            apply_post_ops(post_ops, i, 0, row);
+        }
+        let threads = Threads::new(2);
+        let filters = conv.filters_once(&threads, &weights);
+        let operands = (Input::channels_last(&values), &filters, &weights[..]);
+        let mut out = vec![f32::NAN; sums.len()];
+        conv.run(&threads, &ScratchPool::default(), operands, post_ops, &mut out);
+        assert_eq!(out, expected, "{post_ops:?}");
+    }
+}
