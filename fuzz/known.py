@@ -24,7 +24,6 @@ NAN_BY_ELEMENT = {
 NAN_BY_ORDER = {
     "ReduceMax, ReduceMin, AdaptiveMaxPool of NaN": {"ReduceMax", "ReduceMin", "AdaptiveMaxPool"},
     "TopK, equal elements and NaN": {"TopK"},
-    "SearchSorted in a row that is not sorted": {"SearchSorted"},
     "Bucketize, SearchSorted of NaN": {"Bucketize"},
     "Unique of NaN": {"Unique"},
     "NonMaxSuppression and its kin, NaN": {"NonMaxSuppression", "MulticlassNms", "MatrixNms"},
@@ -99,6 +98,8 @@ def rule_of_difference(last, kinds, types, traits, finding):
         found = rule_of_special(last, where)
         if found:
             return found
+    if "Range" in kinds and last in ("Abs", "If") and where == "numbers":
+        return "Abs of what a Range of constants gives"
     if len(kinds) > 1 and MAGNIFY & set(kinds):
         return "small differences that another layer makes large"
     if last in ("AvgPool", "MaxPool") and len(kinds) == 1:
@@ -125,15 +126,15 @@ def rule_of_special(last, where):
     for row, operations in NAN_BY_ORDER.items():
         if last in operations:
             return row
+    if where not in ("nan", "infinite"):
+        return None
     if where == "infinite" and last == "Gelu":
         return "Gelu of ∞ and -∞"
-    if where in ("nan", "infinite") and last in SUMS_OF_INFINITIES:
+    if last in SUMS_OF_INFINITIES:
         return "sums and products of infinities"
-    if where in ("nan", "infinite") and last == "Inverse":
+    if last == "Inverse":
         return "Inverse, what overflows on the way"
-    if where in ("nan", "infinite") and last in BODIES:
-        return "NaN and infinities in bodies"
-    return None
+    return "NaN and infinities in bodies" if last in BODIES else None
 
 
 def rule_of_plugin(last, types, traits, finding):

@@ -39,18 +39,18 @@ class Steps:
     """A log of what was begun, so that a crash is known by its step, and of what was found."""
 
     def __init__(self, path):
-        self.path, self.crashes, self.alone, self.last = path, {}, False, None
+        self.path, self.crashes = path, {}
 
     def write(self, record):
         with open(self.path, "a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def begin(self, graph, step, what):
+    def begin(self, graph, step):
         """How a step has ended the process before, or None."""
         signal.alarm(PATIENCE)
-        self.last = f"{graph} {step}"
-        self.write({"begun": self.last})
-        return self.crashes.get(self.last)
+        begun = f"{graph} {step}"
+        self.write({"begun": begun})
+        return self.crashes.get(begun)
 
     def run(self, work):
         """Runs something in a process of its own, and tells how that ended; None if it did well."""
@@ -150,7 +150,7 @@ def hunt(graph, steps):
     if not compare.all_near(graph.planned, graph.written):
         findings.append({"kind": "irrun", "what": "planned differs from as written", "f16": graph.is_half})
     number, whole = graph.number, None
-    ended = steps.begin(number, "whole", "whole")
+    ended = steps.begin(number, "whole")
     if ended:
         findings.append({"kind": f"{ended} of the graph", "what": "whole"})
     else:
@@ -201,7 +201,7 @@ def checked(graph, steps, known, names, dynamic, model=None):
     if part is None:
         return []
     finding = {"layers": names, "what": part.kinds, "dynamic": dynamic, "traits": part.traits}
-    ended = steps.begin(graph.number, f"{' '.join(names)} {dynamic}", part.kinds)
+    ended = steps.begin(graph.number, f"{' '.join(names)} {dynamic}")
     if ended:
         return [{**finding, "kind": ended}]
     try:
