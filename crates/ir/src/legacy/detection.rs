@@ -54,8 +54,18 @@ pub(super) fn prior_box_clustered(cx: &mut Cx<'_, '_>) -> Made {
         &["width", "height", "clip", "step", "step_w", "step_h", "offset", "variance"];
     let cells = size_of_image(cx, 0)?;
     let image = match (cx.old.int_or("img_h", 0)?, cx.old.int_or("img_w", 0)?) {
-        (0, _) | (_, 0) => size_of_image(cx, 1)?,
-        (height, width) => cx.ints(&[height, width]),
+        (0, 0) => size_of_image(cx, 1)?,
+        // Where one is 0, the image has that size.
+        (height, width) => {
+            let declared = cx.old.dims_in(1)?;
+            let or_declared = |size, axis: usize| match size {
+                0 => {
+                    declared.get(axis).copied().ok_or_else(|| format!("no dim {axis} of an image"))
+                }
+                size => Ok(size),
+            };
+            cx.ints(&[or_declared(height, 2)?, or_declared(width, 3)?])
+        }
     };
     priors(cx, "PriorBoxClustered", ATTRIBUTES, [cells, image])
 }

@@ -250,6 +250,20 @@ pub(super) fn scale_shift(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![y])
 }
 
+/// `x * sigmoid(beta * x)`; beta is a second input, or `alpha`.
+pub(super) fn swish(cx: &mut Cx<'_, '_>) -> Made {
+    let x = cx.real(0)?;
+    let beta = if cx.inputs() > 1 {
+        let (beta, shape) = (cx.real(1)?, cx.ints(&[]));
+        let beta = cx.to(beta, x.element_type);
+        cx.op("Reshape", "opset1", &[("special_zero", "false")], &[beta, shape])
+    } else {
+        let alpha = cx.old.float_or("alpha", 1.0)?;
+        value_of(cx, alpha, x)
+    };
+    Ok(vec![cx.op("Swish", "opset4", &[], &[x, beta])])
+}
+
 pub(super) fn prelu(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.real(0)?;
     let slope = cx.weights("weights", 1, &[-1])?.ok_or("it has no weights")?;

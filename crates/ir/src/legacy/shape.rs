@@ -243,6 +243,20 @@ pub(super) fn range(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("Range", "opset1", &[], &inputs)])
 }
 
+pub(super) fn cum_sum(cx: &mut Cx<'_, '_>) -> Made {
+    let (x, axis) = (cx.any(0)?, cx.index(1)?);
+    let axis = scalar(cx, axis);
+    let words = |is_set| if is_set { "true" } else { "false" };
+    let exclusive = words(cx.old.flag("exclusive", false)?);
+    let reverse = words(cx.old.flag("reverse", false)?);
+    Ok(vec![cx.op(
+        "CumSum",
+        "opset3",
+        &[("exclusive", exclusive), ("reverse", reverse)],
+        &[x, axis],
+    )])
+}
+
 pub(super) fn one_hot(cx: &mut Cx<'_, '_>) -> Made {
     let indices = cx.index(0)?;
     let depth = cx.int(cx.old.needed("depth")?);

@@ -71,13 +71,17 @@ const RULES: &[(&str, Rule)] = &[
     ("Cosh", Function(Activation::Named("Cosh", "opset1"))),
     ("Erf", Function(Activation::Named("Erf", "opset1"))),
     ("Floor", Function(Activation::Named("Floor", "opset1"))),
+    ("HSigmoid", Function(Activation::Named("HSigmoid", "opset5"))),
+    ("HSwish", Function(Activation::Named("HSwish", "opset4"))),
     ("Log", Function(Activation::Named("Log", "opset1"))),
+    ("Mish", Function(Activation::Named("Mish", "opset4"))),
     ("Neg", Function(Activation::Named("Negative", "opset1"))),
     ("Sign", Function(Activation::Named("Sign", "opset1"))),
     ("Sin", Function(Activation::Named("Sin", "opset1"))),
     ("Sinh", Function(Activation::Named("Sinh", "opset1"))),
     ("Softplus", Function(Activation::Named("SoftPlus", "opset4"))),
     ("Softsign", Function(Activation::Named("SoftSign", "opset9"))),
+    ("Swish", Own(each::swish)),
     ("Tan", Function(Activation::Named("Tan", "opset1"))),
     // Normalization.
     ("BatchNormalization", Own(normalize::batch_normalization)),
@@ -111,7 +115,8 @@ const RULES: &[(&str, Rule)] = &[
     ("DepthToSpace", Own(shape::depth_to_space)),
     ("SpaceToDepth", Own(shape::space_to_depth)),
     ("ReverseSequence", Own(shape::reverse_sequence)),
-    // Search and reductions.
+    // Search, sums and reductions.
+    ("CumSum", Own(shape::cum_sum)),
     ("TopK", Own(shape::top_k)),
     ("ArgMax", Own(shape::arg_max)),
     ("ReduceAnd", Reduce("ReduceLogicalAnd")),
