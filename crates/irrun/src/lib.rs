@@ -36,6 +36,7 @@ pub mod operations;
 pub mod out;
 pub mod print;
 pub mod profile;
+pub mod progress;
 pub mod random;
 pub mod ranges;
 pub mod reduce;

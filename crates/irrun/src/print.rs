@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// A bar below all that is printed, with what is done of some files or models and how long the rest
-/// may take: on a terminal, and nothing elsewhere. A command has one.
+/// A bar below all that is printed, with what is done of some files, models or steps, how many a
+/// second, and how long the rest may take: on a terminal, and nothing elsewhere. A command has one.
 pub fn progress(count: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta} {wide_msg}");
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta} {wide_msg}");
     let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
     let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let _ = BAR.set(bar.clone());

@@ -15,7 +15,7 @@ use crate::report::{self, Report};
 use crate::summary;
 use crate::text::plural;
 use crate::top::Top;
-use crate::{json, limits, npy, npz, out, print, profile, random, state};
+use crate::{json, limits, npy, npz, out, print, profile, progress, random, state};
 use anyhow::{Context, Result, anyhow};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
@@ -39,11 +39,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let look = Look::new(&args.look, &args.expect.tolerance, &job.graph)?;
     let inputs = job.inputs()?;
     let mut session = ManuallyDrop::new(job.session(&inputs, threads)?);
+    let shown = progress::show_run();
     let (outputs, look) = if args.look.is_empty() {
         (session.run(&inputs), look)
     } else {
         session.run_observed(&inputs, look)
     };
+    drop(shown);
     let outputs = outputs.or_exit(Exit::Running)?;
     let written = job.write(&outputs, look)?;
     let sums = job.sums(&inputs)?;

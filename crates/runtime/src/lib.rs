@@ -40,7 +40,7 @@ pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;
 pub use kernels::{prefer_large_heap, set_mmap_threshold};
-pub use limits::{CancellationToken, Limits};
+pub use limits::{CancellationToken, Limits, Progress};
 pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::{StepSpan, StepTime};
 pub use options::{Activations, Options};

@@ -3,7 +3,7 @@
 use crate::error::KernelError;
 use ir::Layer;
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What ends a run before its outputs are there. Without limits it takes the time it needs.
@@ -25,8 +25,21 @@ pub struct CancellationToken(Arc<TokenState>);
 #[derive(Debug, Default)]
 struct TokenState {
     reason: OnceLock<String>,
-    /// The layer that runs now.
-    layer: Mutex<String>,
+    progress: Mutex<Progress>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The layer that runs now or ran last, with its type; it may belong to a body. Empty before
+    /// the first.
+    pub layer: String,
+    /// The position of the step that runs now, of those of the plan.
+    pub step: usize,
+    /// The steps of the plan.
+    pub steps: usize,
+    /// How often bodies have begun within the step.
+    pub iterations: u64,
 }
 
 impl CancellationToken {
@@ -43,16 +56,28 @@ impl CancellationToken {
 
     /// The layer that runs now or ran last, with its type; nothing before the first.
     pub fn layer(&self) -> Option<String> {
-        let layer = self.0.layer.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(layer.clone()).filter(|layer| !layer.is_empty())
+        Some(self.progress().layer).filter(|layer| !layer.is_empty())
     }
 
-    fn enter(&self, layer: &Layer) {
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        self.state().clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, Progress> {
+        self.0.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A layer begins, which unless it belongs to a body is step `at.0` of `at.1`.
+    fn enter(&self, layer: &Layer, at: Option<(usize, usize)>) {
         use std::fmt::Write;
-        let mut text = self.0.layer.lock().unwrap_or_else(PoisonError::into_inner);
-        text.clear();
+        let mut progress = self.state();
+        progress.layer.clear();
         // Writing to a string does not fail.
-        let _ = write!(text, "{} layer \"{}\"", layer.op_type, layer.name);
+        let _ = write!(progress.layer, "{} layer \"{}\"", layer.op_type, layer.name);
+        if let Some((step, steps)) = at {
+            (progress.step, progress.steps, progress.iterations) = (step, steps, 0);
+        }
     }
 }
 
@@ -60,11 +85,32 @@ impl CancellationToken {
 pub(crate) struct RunLimits {
     limits: Limits,
     deadline: Cell<Option<Instant>>,
+    /// Graphs that run now: the model, and bodies within each other.
+    depth: Cell<usize>,
+}
+
+/// A graph that runs, until it is dropped.
+pub(crate) struct RunningGraph<'a>(&'a Cell<usize>);
+
+impl Drop for RunningGraph<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
 }
 
 impl RunLimits {
     pub(crate) fn new(limits: Limits) -> RunLimits {
-        RunLimits { limits, deadline: Cell::new(None) }
+        RunLimits { limits, deadline: Cell::new(None), depth: Cell::new(0) }
+    }
+
+    /// The model begins, or a body.
+    pub(crate) fn begin_graph(&self) -> RunningGraph<'_> {
+        let depth = self.depth.get() + 1;
+        self.depth.set(depth);
+        if let (2, Some(token)) = (depth, &self.limits.cancellation) {
+            token.state().iterations += 1;
+        }
+        RunningGraph(&self.depth)
     }
 
     /// A run begins.
@@ -87,11 +133,15 @@ impl RunLimits {
         }
     }
 
-    /// As [`RunLimits::check`], before a layer runs.
-    pub(crate) fn enter(&self, layer: Option<&Layer>) -> Result<(), KernelError> {
+    /// As [`RunLimits::check`], before a layer runs as step `at.0` of `at.1`.
+    pub(crate) fn enter(
+        &self,
+        layer: Option<&Layer>,
+        at: (usize, usize),
+    ) -> Result<(), KernelError> {
         self.check()?;
         if let (Some(token), Some(layer)) = (&self.limits.cancellation, layer) {
-            token.enter(layer);
+            token.enter(layer, (self.depth.get() == 1).then_some(at));
         }
         Ok(())
     }

@@ -95,6 +95,26 @@ fn limits_end_a_run() {
     assert!(run(none).unwrap_err().contains("more than its limit of 0 s"));
 }
 
+/// The steps of the model are counted, and how often bodies begin within one.
+#[test]
+fn a_token_tells_how_far_a_run_is() {
+    use irrun_runtime::{CancellationToken, Limits, Options, Progress, compile_with};
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/loop_with_scan");
+    let graph = ir::read(std::path::Path::new(fixture).join("model.xml")).unwrap();
+    let token = CancellationToken::default();
+    let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+    assert_eq!(token.progress(), Progress::default());
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let plan = compile_with(&graph, &facts, &Options { limits, ..Options::default() }).unwrap();
+    let steps = plan.steps().len();
+    let x = Tensor::from_vec(&[1, 3], vec![1f32; 3]).unwrap();
+    let outputs = plan.session().run(&[x]).unwrap();
+    let Progress { layer, step, steps: all, iterations } = token.progress();
+    assert_eq!((step + 1, all), (steps, steps), "{layer}");
+    // Each iteration has a row of the output that collects them.
+    assert_eq!(iterations, outputs[1].sizes()[0] as u64, "{layer}");
+}
+
 /// A shape that is known once constants have been computed, and does not fit, is told by the run:
 /// the plan has no kernel for it.
 #[test]

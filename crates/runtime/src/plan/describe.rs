@@ -16,7 +16,8 @@ pub struct PlanStep {
     pub layer: usize,
     /// The layers that it stands for, by position in the graph, producers before consumers.
     pub layers: Vec<usize>,
-    /// The types of those that compute something: `MatMul+Add`.
+    /// The types of those that compute something: `MatMul+Add`; `Reorder` of a step that only
+    /// brings a value into the layout that others read.
     pub op_types: String,
     /// The kernel.
     pub kernel: &'static str,
@@ -88,7 +89,7 @@ impl Plan {
         let layers = self.layers_of_steps();
         let describe = |(step, layers): (&Step, Vec<usize>)| PlanStep {
             layer: step.layer,
-            op_types: op_types(&self.graph, &layers),
+            op_types: op_types(&self.graph, step, &layers),
             layers,
             kernel: match &step.work {
                 Work::Kernel(kernel) => kernel.name(),
@@ -161,8 +162,9 @@ impl Plan {
     /// For each step the types of the layers that it stands for, as [`PlanStep::op_types`].
     pub(crate) fn labels(&self) -> &[String] {
         self.labels.get_or_init(|| {
-            let label = |layers: Vec<usize>| op_types(&self.graph, &layers);
-            self.layers_of_steps().into_iter().map(label).collect()
+            let layers = self.layers_of_steps();
+            let all = self.steps.iter().zip(&layers);
+            all.map(|(step, layers)| op_types(&self.graph, step, layers)).collect()
         })
     }
 
@@ -243,8 +245,11 @@ fn fixed_layers(graph: &Graph) -> Vec<bool> {
     fixed
 }
 
-/// The types of some layers, without those that only move data if there are others.
-fn op_types(graph: &Graph, layers: &[usize]) -> String {
+/// The types of the layers of a step, without those that only move data if there are others.
+fn op_types(graph: &Graph, step: &Step, layers: &[usize]) -> String {
+    if step.reorders {
+        return "Reorder".to_owned();
+    }
     let all: Vec<&str> = layers
         .iter()
         .filter_map(|&layer| graph.layers().get(layer))

@@ -4,6 +4,7 @@ pub(crate) mod describe;
 pub(crate) mod memory_planner;
 
 use crate::error::run_error;
+use crate::fused::transpose::Permute;
 use crate::graph::net::{Net, Node, Source, Value, ValueId};
 use crate::kernel::evaluate::Deferred;
 use crate::kernel::lower::{LowerCx, LowerError, lower_text};
@@ -66,6 +67,8 @@ pub(crate) struct Step {
     /// Constants that no later step of the only run reads.
     pub(crate) last_constant_use: SmallVec<[ValueId; 2]>,
     pub(crate) layer: usize,
+    /// Whether it only brings a value into the layout that others read.
+    pub(crate) reorders: bool,
 }
 
 /// What a step does.
@@ -174,6 +177,7 @@ impl Plan {
                 last_use,
                 last_constant_use,
                 layer,
+                reorders: node.fused::<Permute>().is_some(),
             });
         }
         let per_run = |v: &usize| matches!(storage[*v], Storage::Input(_) | Storage::External);

@@ -177,10 +177,12 @@ impl LoadedPlan {
         resources: &Resources,
         states: &[LayerState],
     ) -> Result<Vec<Tensor>, Box<Diagnostic>> {
-        for index in 0..self.plan.steps.len() {
+        let _running = resources.limits.begin_graph();
+        let count = self.plan.steps.len();
+        for index in 0..count {
             let before = resources.profile.borrow().as_ref().map(|p| (p.total(), Instant::now()));
             let layer = self.plan.graph.layers().get(self.plan.steps[index].layer);
-            let entered = resources.limits.enter(layer);
+            let entered = resources.limits.enter(layer, (index, count));
             entered.map_err(|e| Box::new(self.failure(index, e)))?;
             self.step(index, resources, states)?;
             if let Some((before, start)) = before {
