@@ -4,9 +4,9 @@ use crate::color::{colored, has_color};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::escaped;
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
@@ -18,9 +18,14 @@ pub fn progress(count: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta} {wide_msg}");
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {rate} {eta} {wide_msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let rate = |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // What cannot be written is left out.
+        let _ = write!(to, "{:.1}/s", state.per_sec());
+    };
     let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
-    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = bar.with_style(style.with_key("rate", rate));
     let _ = BAR.set(bar.clone());
     bar
 }

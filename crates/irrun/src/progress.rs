@@ -26,13 +26,17 @@ pub fn show_run() -> Shown {
         if ended.recv_timeout(LONG) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let (token, bar) = (limits::token(), print::progress(0));
+        let token = limits::token();
+        let bar = print::progress(token.progress().steps);
+        let tell = |progress: &Progress| {
+            bar.set_message(message(progress));
+            bar.set_position(u64::try_from(progress.step).unwrap_or(u64::MAX));
+        };
+        tell(&token.progress());
+        // The steps until now took another time than this moment.
+        bar.reset_eta();
         while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let progress = token.progress();
-            let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-            bar.set_length(count(progress.steps));
-            bar.set_position(count(progress.step));
-            bar.set_message(message(&progress));
+            tell(&token.progress());
         }
         bar.finish_and_clear();
     };
