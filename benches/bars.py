@@ -18,6 +18,8 @@ def most(what, bar, values, fewest=1, above=False):
     """A row of several figures, `{name: value}`, that must all be at most `bar` (or at least, with `above`)."""
     sign = '≥' if above else '≤'
     values = {name: v for name, v in values.items() if v is not None}
+    if not values:
+        return row(what, f'{sign} {bar:g}', 'not measured', None)
     if len(values) < fewest:
         return row(what, f'{sign} {bar:g}', f'measured on {len(values)} of {fewest}', False)
     missed = {n: v for n, v in values.items() if (v < bar if above else v > bar)}

@@ -216,3 +216,27 @@ fn scales_of_integers_that_are_not_finite() {
         }
     }
 }
+
+/// The kernel for few output channels takes long lines only; the filters of each are kept apart.
+#[test]
+fn lines_may_become_short_and_long_again() {
+    let mut g = GraphBuilder::new("lines");
+    let x = g.parameter("x", F32, "1,20,5,?");
+    let filters = g.constant_f32(&[2, 20, 3, 3], &numbers(360, 3));
+    let window =
+        [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let y = g.layer("Convolution", "opset1").attributes(&window).inputs(&[x, filters]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let plan = |optimize| {
+        let options = Options { optimize, ..Options::default() };
+        compile_with(&graph, &facts, &options).unwrap().session()
+    };
+    let (mut session, mut plain) = (plan(true), plan(false));
+    for width in [64usize, 64, 8, 8, 64, 100] {
+        let x = Tensor::from_vec(&[1, 20, 5, width], numbers(100 * width, width)).unwrap();
+        let found = session.run(std::slice::from_ref(&x)).unwrap();
+        assert_eq!(found, plain.run(&[x]).unwrap(), "{width}");
+    }
+}

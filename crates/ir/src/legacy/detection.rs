@@ -55,16 +55,14 @@ pub(super) fn prior_box_clustered(cx: &mut Cx<'_, '_>) -> Made {
     let cells = size_of_image(cx, 0)?;
     let image = match (cx.old.int_or("img_h", 0)?, cx.old.int_or("img_w", 0)?) {
         (0, 0) => size_of_image(cx, 1)?,
-        // Where one is 0, the image has that size.
+        // One that is 0 is that of the second input.
         (height, width) => {
-            let declared = cx.old.dims_in(1)?;
-            let or_declared = |size, axis: usize| match size {
-                0 => {
-                    declared.get(axis).copied().ok_or_else(|| format!("no dim {axis} of an image"))
-                }
-                size => Ok(size),
+            let dims = cx.old.dims_in(1)?;
+            let [_, _, own_height, own_width] = dims[..] else {
+                return Err(format!("its second input is no image: it has the dims {dims:?}"));
             };
-            cx.ints(&[or_declared(height, 2)?, or_declared(width, 3)?])
+            let or_own = |size, own| if size == 0 { own } else { size };
+            cx.ints(&[or_own(height, own_height), or_own(width, own_width)])
         }
     };
     priors(cx, "PriorBoxClustered", ATTRIBUTES, [cells, image])

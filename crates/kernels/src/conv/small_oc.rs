@@ -1,9 +1,9 @@
-//! Convolutions of few output channels in f32: the lanes of a vector are neighbouring outputs of a
-//! line. Of a product they would be channels, of which there are too few.
+//! Direct convolution to few output channels in f32: the lanes of a vector are neighbouring outputs
+//! of a line. In a GEMM they are output channels, which would leave most of them empty.
 //!
-//! Each thread keeps the lines of the input that its windows read, each channel on its own and with
-//! the padding around it, so that a tap of neighbouring windows is a run of neighbours. Where
-//! windows are further apart, so are the neighbours: a channel is then written in as many phases.
+//! Each thread has a line buffer: the lines of the input that its windows read, each channel a
+//! plane of its own, with the padding. What a tap of neighbouring windows reads is then a run of
+//! elements. Windows with a stride along the line would read apart: they stay products.
 
 use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
@@ -19,17 +19,17 @@ use crate::base::simd::Portable;
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{TRANSPOSE_DIM, Vector, transpose_16x16};
 use crate::conv::tuning::{
-    SMALL_OC_GRAIN, SMALL_OC_LINES, SMALL_OC_MAX_PADDED, SMALL_OC_MAX_STRIDE, SMALL_OC_MIN_LINE,
-    SMALL_OC_ROOM,
+    SMALL_OC_GRAIN, SMALL_OC_LINE_PER_OUTPUT, SMALL_OC_LINES, SMALL_OC_MAX_PADDED,
+    SMALL_OC_MIN_LINE, SMALL_OC_ROOM,
 };
 use crate::gemm::{BlockPostOps, PostOp, Precision, RegisterPostOps, Window, finish};
 use std::mem::MaybeUninit;
 
-/// Lanes of the widest vector: what may be read behind a line.
+/// Elements that may be read behind a line: the lanes of the widest vector.
 const SLACK: usize = 16;
 
-/// Numbers of output channels that there is code for.
-const COLUMNS: [usize; 6] = [1, 2, 3, 4, 6, 8];
+/// Numbers of output channels that microkernels compute.
+const CHANNELS: [usize; 6] = [1, 2, 3, 4, 6, 8];
 
 /// Outputs of a block in all channels, at most.
 const MAX_BLOCK: usize = 24 * SLACK;
@@ -37,14 +37,16 @@ const MAX_BLOCK: usize = 24 * SLACK;
 /// A convolution of few output channels.
 pub(super) struct SmallOc<'a> {
     conv: &'a Convolution,
-    /// Channels that are computed: those of the output, and some of weight 0.
-    columns: usize,
+    /// Output channels that are computed: where there is no microkernel for as many, some have
+    /// weights of 0.
+    computed: usize,
 }
 
-/// The convolution, if it has few output channels for the instruction set in use, and lines of
-/// which enough fit the cache.
+/// The convolution, if it has few output channels for the instruction set in use, and its line
+/// buffer fits the cache.
 pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     let [depth, height, width] = conv.axes;
+    // Half the lanes of a vector: a GEMM fills as many by half a panel.
     let most = match isa() {
         Isa::Portable => 2,
         Isa::Avx2 => 4,
@@ -56,34 +58,28 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     if !(is_plane && is_small && is_f32 && height.is_countable() && width.is_countable()) {
         return None;
     }
-    let fits = width.output >= SMALL_OC_MIN_LINE
-        && width.stride <= SMALL_OC_MAX_STRIDE
-        && width.reach() <= SMALL_OC_MAX_PADDED * width.input
+    let fits = width.output >= SMALL_OC_MIN_LINE.max(conv.outputs * SMALL_OC_LINE_PER_OUTPUT)
+        && width.stride == 1
+        && width.reach() <= width.input.saturating_mul(SMALL_OC_MAX_PADDED)
         && height.taps.checked_mul(height.dilation).is_some_and(|lines| lines <= SMALL_OC_LINES);
-    let columns = *COLUMNS.iter().find(|columns| **columns >= conv.outputs)?;
-    let small = SmallOc { conv, columns };
+    let computed = *CHANNELS.iter().find(|channels| **channels >= conv.outputs)?;
+    let small = SmallOc { conv, computed };
     (fits && small.room() <= SMALL_OC_ROOM).then_some(small)
 }
 
 impl SmallOc<'_> {
-    /// Lines of the input that windows read together.
+    /// Lines of the input under a window, those between its taps too.
     fn lines(&self) -> usize {
         let height = self.conv.axes[1];
         (height.taps - 1) * height.dilation + 1
     }
 
-    /// Elements of a phase of a channel.
-    fn phase(&self) -> usize {
-        let width = self.conv.axes[2];
-        width.reach().div_ceil(width.stride) + SLACK
-    }
-
     /// Elements of a channel.
     fn plane(&self) -> usize {
-        self.phase() * self.conv.axes[2].stride
+        self.conv.axes[2].reach() + SLACK
     }
 
-    /// Elements of the lines that a thread keeps.
+    /// Elements of a line buffer.
     fn room(&self) -> usize {
         self.lines().saturating_mul(self.conv.inputs).saturating_mul(self.plane())
     }
@@ -95,17 +91,17 @@ impl SmallOc<'_> {
 
     /// Elements of packed filters.
     pub(super) fn packed_len(&self) -> usize {
-        self.conv.taps() * self.conv.inputs * self.columns
+        self.conv.taps() * self.conv.inputs * self.computed
     }
 
-    /// Packs filters: for each tap and input channel, one element for each column.
+    /// Packs filters: for each tap and input channel, one element for each output channel.
     ///
     /// # Panics
     /// When there are too few.
     pub(super) fn filters(&self, to: &WeightArena, filters: &[f32]) -> AlignedBuf {
         let (taps, inputs) = (self.conv.taps(), self.conv.inputs);
         let mut packed = to.alloc(self.packed_len() * size_of::<f32>());
-        let rows = packed.elements_mut::<f32>().chunks_exact_mut(self.columns);
+        let rows = packed.elements_mut::<f32>().chunks_exact_mut(self.computed);
         for (i, row) in rows.enumerate() {
             let (tap, input) = (i / inputs, i % inputs);
             for (o, to) in row.iter_mut().enumerate() {
@@ -132,23 +128,23 @@ impl SmallOc<'_> {
         let (absorbed, rest) = RegisterPostOps::of(post_ops);
         let rows = conv.batch * height.output;
         absorbed.check(rows * width.output, conv.outputs);
-        // A matrix lies like the output, and is added to it there.
+        // A matrix has the layout of the output, and is added there.
         let has_matrix = !absorbed.at(0, 0).add.0.is_null();
         let (in_registers, rest) =
             if has_matrix { (RegisterPostOps::of(&[]).0, post_ops) } else { (absorbed, rest) };
-        let row_work = width.output * self.columns * conv.taps() * conv.inputs;
+        let row_work = width.output * self.computed * conv.taps() * conv.inputs;
         let grain = SMALL_OC_GRAIN.div_ceil(row_work).max(self.lines());
         let mut room = scratch.take::<f32>(self.scratch_len(threads.count()));
         let (room, output) = (Slice::new(&mut room), Slice::new(output));
         threads.par_ranges_with(rows, grain, |rows, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let room = unsafe { room.part(worker * self.room(), self.room()) };
-            let mut ring = Ring::new(self, input, room);
+            let mut buffer = LineBuffer::new(self, input, room);
             for row in rows {
                 let first = row * width.output;
                 let line = Line {
-                    taps: ring.line(row / height.output, row % height.output, weights),
-                    offsets: self.offsets(),
+                    taps: buffer.line(row / height.output, row % height.output, weights),
+                    width,
                     plane: self.plane(),
                     inputs: conv.inputs,
                     post_ops: in_registers.at(0, 0),
@@ -158,24 +154,18 @@ impl SmallOc<'_> {
                 // them; rows are disjoint parts of the output.
                 unsafe {
                     let to = output.part(first * conv.outputs, width.output * conv.outputs);
-                    line.run(self.columns, to);
+                    line.run(self.computed, to);
                     let own = first..first + width.output;
                     finish(rest, own, 0..conv.outputs, conv.outputs, output);
                 }
             }
         });
     }
-
-    /// Where each tap of a line begins in a channel.
-    fn offsets(&self) -> Vec<usize> {
-        let Window { taps, stride, dilation, .. } = self.conv.axes[2];
-        let offset = |at: usize| at % stride * self.phase() + at / stride;
-        (0..taps).map(|tap| offset(tap * dilation)).collect()
-    }
 }
 
-/// The lines of the input that a thread keeps, each in the place of the one that windows have left.
-struct Ring<'a> {
+/// The lines of the input under the windows of a line: a ring, in which each takes the place of one
+/// that no later window reads.
+struct LineBuffer<'a> {
     small: &'a SmallOc<'a>,
     input: Input<'a>,
     room: &'a mut [f32],
@@ -183,15 +173,15 @@ struct Ring<'a> {
     kept: Vec<Option<usize>>,
 }
 
-impl<'a> Ring<'a> {
-    fn new(small: &'a SmallOc<'a>, input: Input<'a>, room: &'a mut [f32]) -> Ring<'a> {
-        // What is beside the input stays 0.
+impl<'a> LineBuffer<'a> {
+    fn new(small: &'a SmallOc<'a>, input: Input<'a>, room: &'a mut [f32]) -> LineBuffer<'a> {
+        // The padding stays 0.
         room.fill(0.0);
-        Ring { small, input, kept: vec![None; small.lines()], room }
+        LineBuffer { small, input, kept: vec![None; small.lines()], room }
     }
 
     /// The lines under the taps of an output line that lie within the input, with their weights.
-    fn line<'r>(&'r mut self, batch: usize, y: usize, weights: &'r [f32]) -> Vec<Tapped<'r>> {
+    fn line<'r>(&'r mut self, batch: usize, y: usize, weights: &'r [f32]) -> Vec<LineTaps<'r>> {
         let height = self.small.conv.axes[1];
         let lines =
             || height.taps_within(y).filter_map(|tap| Some((tap, height.position(y, tap)?)));
@@ -205,14 +195,14 @@ impl<'a> Ring<'a> {
         }
         let each = self.small.conv.inputs * self.small.plane();
         let of_tap = weights.len() / height.taps;
-        let tapped = |(tap, line): (usize, usize)| Tapped {
+        let with_weights = |(tap, line): (usize, usize)| LineTaps {
             values: &self.room[line % self.kept.len() * each..][..each],
             weights: &weights[tap * of_tap..][..of_tap],
         };
-        lines().map(tapped).collect()
+        lines().map(with_weights).collect()
     }
 
-    /// Writes a line to a place, as far as windows reach.
+    /// Writes a line to a place, as far as windows read it.
     fn write(&mut self, place: usize, line: usize) {
         let conv = self.small.conv;
         let width = conv.axes[2];
@@ -220,7 +210,10 @@ impl<'a> Ring<'a> {
         let before = width.start.min(0).unsigned_abs();
         let count = width.input.saturating_sub(skipped);
         let count = count.min(width.reach().saturating_sub(before));
-        let (stride, phase) = (width.stride, self.small.phase());
+        if count == 0 {
+            // All that windows read is padding.
+            return;
+        }
         let (plane, inputs) = (self.small.plane(), conv.inputs);
         let to = &mut self.room[place * inputs * plane..][..inputs * plane];
         let (batch, y) = (line / conv.axes[1].input, line % conv.axes[1].input);
@@ -228,55 +221,29 @@ impl<'a> Ring<'a> {
         if self.input.channels_first {
             for (c, to) in to.chunks_exact_mut(plane).enumerate() {
                 let from = (batch * inputs + c) * conv.inside() + start;
-                write_phases(&self.input.values[from..][..count], before, (stride, phase), to);
+                to[before..][..count].copy_from_slice(&self.input.values[from..][..count]);
             }
             return;
         }
         let from = &self.input.values[(batch * conv.inside() + start) * inputs..];
-        let from = &from[..count * inputs];
-        if stride == 1 {
-            turn(from, inputs, &mut to[before..], plane);
-            return;
-        }
-        for (x, channels) in from.chunks_exact(inputs).enumerate() {
-            let at = before + x;
-            let at = at % stride * phase + at / stride;
-            for (to, value) in to[at..].iter_mut().step_by(plane).zip(channels) {
-                *to = *value;
-            }
-        }
+        to_planes(&from[..count * inputs], inputs, &mut to[before..], plane);
     }
 }
 
-/// Writes a channel of a line in its phases, from a position on.
-fn write_phases(from: &[f32], before: usize, (stride, phase): (usize, usize), to: &mut [f32]) {
-    if stride == 1 {
-        return to[before..][..from.len()].copy_from_slice(from);
-    }
-    for first in 0..stride.min(from.len()) {
-        let at = before + first;
-        let to = &mut to[at % stride * phase + at / stride..];
-        for (to, value) in to.iter_mut().zip(from[first..].iter().step_by(stride)) {
-            *to = *value;
-        }
-    }
-}
-
-/// Writes positions of `channels` elements as channels, `plane` apart.
-fn turn(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
+/// Transposes positions of `channels` elements to planes, `plane` elements apart.
+fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
     let count = from.len() / channels;
-    let squares = (count / TRANSPOSE_DIM, channels / TRANSPOSE_DIM);
-    for x in (0..squares.0).map(|i| i * TRANSPOSE_DIM) {
-        for c in (0..squares.1).map(|i| i * TRANSPOSE_DIM) {
+    let [transposed, whole] = [count, channels].map(|n| n / TRANSPOSE_DIM * TRANSPOSE_DIM);
+    for x in (0..transposed).step_by(TRANSPOSE_DIM) {
+        for c in (0..whole).step_by(TRANSPOSE_DIM) {
             let square = transpose_16x16(UnalignedF32::of(&from[x * channels + c..]), channels);
             for (i, row) in square.iter().enumerate() {
                 to[(c + i) * plane + x..][..TRANSPOSE_DIM].copy_from_slice(row);
             }
         }
     }
-    let (turned, whole) = (squares.0 * TRANSPOSE_DIM, squares.1 * TRANSPOSE_DIM);
     for x in 0..count {
-        let rest = if x < turned { whole } else { 0 };
+        let rest = if x < transposed { whole } else { 0 };
         for c in rest..channels {
             to[c * plane + x] = from[x * channels + c];
         }
@@ -284,16 +251,16 @@ fn turn(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
 }
 
 /// A line of the input, and the weights of its taps.
-struct Tapped<'w> {
+struct LineTaps<'w> {
     values: &'w [f32],
     weights: &'w [f32],
 }
 
 /// A line of the output.
 struct Line<'a> {
-    taps: Vec<Tapped<'a>>,
-    /// Where each tap along the line begins in a channel.
-    offsets: Vec<usize>,
+    taps: Vec<LineTaps<'a>>,
+    /// The windows along the line.
+    width: Window,
     /// Distance between channels.
     plane: usize,
     inputs: usize,
@@ -302,12 +269,12 @@ struct Line<'a> {
     outputs: usize,
 }
 
-/// Calls the code for a number of columns, with the vectors of its blocks.
-macro_rules! columns {
-    ($line:ident, $columns:ident, $to:ident, $vector:ty; $($n:literal: $p:literal),*) => {
-        match $columns {
+/// Calls the microkernel of so many channels; each computes blocks of so many vectors.
+macro_rules! microkernel {
+    ($line:ident, $channels:ident, $to:ident, $vector:ty; $($n:literal: $p:literal),*) => {
+        match $channels {
             $($n => $line.blocks::<$vector, $n, $p>($to),)*
-            _ => unreachable!("there is no code for {} columns", $columns),
+            _ => unreachable!("no microkernel computes {} channels", $channels),
         }
     };
 }
@@ -318,19 +285,19 @@ impl Line<'_> {
     /// # Safety
     /// The lines have room for all taps of as many windows as there are outputs, and for [`SLACK`]
     /// elements more.
-    unsafe fn run(&self, columns: usize, to: &mut [f32]) {
-        debug_assert!(to.len().is_multiple_of(self.outputs) && self.outputs <= columns);
+    unsafe fn run(&self, channels: usize, to: &mut [f32]) {
+        debug_assert!(to.len().is_multiple_of(self.outputs) && self.outputs <= channels);
         // SAFETY: the caller's promise; `isa` is what the machine has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Amx => self.avx512(columns, to),
+                Isa::Avx512 | Isa::Amx => self.avx512(channels, to),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => self.avx2(columns, to),
+                Isa::Avx2 => self.avx2(channels, to),
                 #[cfg(target_arch = "aarch64")]
-                _ => columns!(self, columns, to, Neon; 1: 8, 2: 8),
+                _ => microkernel!(self, channels, to, Neon; 1: 8, 2: 8),
                 #[cfg(not(target_arch = "aarch64"))]
-                _ => columns!(self, columns, to, Portable; 1: 4, 2: 4),
+                _ => microkernel!(self, channels, to, Portable; 1: 4, 2: 4),
             }
         }
     }
@@ -339,20 +306,20 @@ impl Line<'_> {
     /// As [`Self::run`], with AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    unsafe fn avx512(&self, columns: usize, to: &mut [f32]) {
+    unsafe fn avx512(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(Isa::Avx512.is_available());
         // SAFETY: the caller's promise.
-        unsafe { columns!(self, columns, to, Avx512; 1: 8, 2: 8, 3: 6, 4: 6, 6: 4, 8: 3) }
+        unsafe { microkernel!(self, channels, to, Avx512; 1: 8, 2: 8, 3: 6, 4: 6, 6: 4, 8: 3) }
     }
 
     /// # Safety
     /// As [`Self::run`], with AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2(&self, columns: usize, to: &mut [f32]) {
+    unsafe fn avx2(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(Isa::Avx2.is_available());
         // SAFETY: the caller's promise.
-        unsafe { columns!(self, columns, to, Avx2; 1: 8, 2: 4, 3: 3, 4: 2) }
+        unsafe { microkernel!(self, channels, to, Avx2; 1: 8, 2: 4, 3: 3, 4: 2) }
     }
 
     /// All blocks of the line: `P` vectors of windows while there are as many, then one.
@@ -391,10 +358,10 @@ impl Line<'_> {
         // SAFETY: the caller's promise; there is a bias for each output, and room for the block.
         unsafe {
             let mut sums = [[V::zero(); P]; N];
-            for Tapped { values, weights } in &self.taps {
+            for LineTaps { values, weights } in &self.taps {
                 let mut weights = weights.as_ptr();
-                for offset in &self.offsets {
-                    let mut from = values.as_ptr().add(offset + x);
+                for tap in 0..self.width.taps {
+                    let mut from = values.as_ptr().add(tap * self.width.dilation + x);
                     for _ in 0..self.inputs {
                         let mut windows = [V::zero(); P];
                         for p in 0..P {
@@ -433,15 +400,15 @@ impl Line<'_> {
     }
 }
 
-/// Writes columns, `stride` apart, as rows of `outputs` elements.
+/// Writes channels, `stride` elements apart, as rows of `outputs` elements.
 #[inline(always)]
-fn interleave(columns: &[f32], stride: usize, outputs: usize, to: &mut [f32]) {
+fn interleave(channels: &[f32], stride: usize, outputs: usize, to: &mut [f32]) {
     if outputs == 1 {
-        return to.copy_from_slice(&columns[..to.len()]);
+        return to.copy_from_slice(&channels[..to.len()]);
     }
     for (i, row) in to.chunks_exact_mut(outputs).enumerate() {
         for (n, to) in row.iter_mut().enumerate() {
-            *to = columns[n * stride + i];
+            *to = channels[n * stride + i];
         }
     }
 }

@@ -383,6 +383,10 @@ impl<'a> Requantizer<'a> {
     }
 }
 
+/// Rows that are requantized at a time: eight vectors of AVX-512, of a panel or half of it.
+const PANEL_ROWS: usize = 4;
+const HALF_PANEL_ROWS: usize = 8;
+
 /// What rows are computed from.
 #[derive(Clone, Copy)]
 enum RowInput<'a> {
@@ -405,7 +409,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Writes the rows; what is called is called for all of them in `values`.
+    /// Writes the rows. Functions that are calls are applied to all of them at once, in `values`.
     ///
     /// # Safety
     /// As [`Requantizer::write`]; the operations are for the rows, and there is room for them.
@@ -480,9 +484,9 @@ impl Rows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.columns.scales.len() {
-                WIDTH => self.reached::<V, 4, P, true>(),
-                ..=HALF => self.reached::<V, 8, H, false>(),
-                _ => self.reached::<V, 4, P, false>(),
+                WIDTH => self.reached::<V, PANEL_ROWS, P, true>(),
+                ..=HALF => self.reached::<V, HALF_PANEL_ROWS, H, false>(),
+                _ => self.reached::<V, PANEL_ROWS, P, false>(),
             }
         }
     }

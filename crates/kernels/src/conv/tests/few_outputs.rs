@@ -1,4 +1,4 @@
-//! Convolutions of few output channels, whose kernel has lines in place of channels.
+//! Convolutions to few output channels, whose kernel has outputs of a line as lanes.
 
 use super::*;
 
@@ -42,9 +42,12 @@ fn few_outputs_agree_with_the_definition() {
             let expected = reference(&conv, &values, &weights);
             for threads in [Threads::new(1), Threads::new(3)] {
                 let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
-                // As many as every instruction set takes.
+                // As many as every instruction set takes; with a stride a product is faster.
                 let is_small = matches!(filters, Filters::SmallOc(_));
-                assert!(is_small || outputs > 2, "{height:?} {width:?} {inputs} {outputs}");
+                assert!(
+                    is_small || outputs > 2 || width.stride > 1,
+                    "{height:?} {width:?} {inputs} {outputs}"
+                );
                 let last = Input::channels_last(&values);
                 let first = Input { channels_first: true, ..Input::channels_last(&planes) };
                 for input in [last, first] {
@@ -54,6 +57,59 @@ fn few_outputs_agree_with_the_definition() {
                     assert_eq!(out, expected, "{height:?} {width:?} {inputs} {outputs}");
                 }
             }
+        }
+    }
+}
+
+/// Sizes that a model may state and no memory holds: none is computed so, and nothing overflows.
+#[test]
+fn sizes_beyond_all_memory_have_other_kernels() {
+    let most = isize::MAX as usize / 2;
+    let axis = |input, output, taps| Window { input, output, taps, ..Window::NONE };
+    for (width, inputs) in [
+        (axis(most, most - 2, 3), 1),
+        (axis(usize::MAX, 64, 3), 1),
+        (axis(66, 64, 3), usize::MAX / 2),
+        (Window { stride: 0, ..axis(66, 64, 3) }, 1),
+        (Window { dilation: most, ..axis(66, 64, 3) }, 1),
+    ] {
+        let axes = [Window::NONE, axis(3, 1, 3), width];
+        let conv = Convolution {
+            batch: 1,
+            axes,
+            inputs,
+            outputs: 1,
+            groups: 1,
+            precision: Precision::F32,
+        };
+        assert!(small_oc::small_oc(&conv).is_none(), "{width:?} {inputs}");
+    }
+}
+
+/// Pads of which one is negative may leave windows nothing but padding, before the data or behind.
+#[test]
+fn windows_of_nothing_but_padding_are_0() {
+    for start in [-200, 200] {
+        let width = Window { input: 100, output: 64, taps: 3, stride: 1, dilation: 1, start };
+        let height = Window { input: 3, output: 3, taps: 3, stride: 1, dilation: 1, start: -1 };
+        let conv = Convolution {
+            batch: 1,
+            axes: [Window::NONE, height, width],
+            inputs: 20,
+            outputs: 2,
+            groups: 1,
+            precision: Precision::F32,
+        };
+        let (values, weights) = (numbers(100 * 3 * 20, 8), numbers(2 * 20 * 9, 9));
+        let threads = Threads::new(2);
+        let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+        assert!(matches!(filters, Filters::SmallOc(_)));
+        for channels_first in [false, true] {
+            let input = Input { channels_first, ..Input::channels_last(&values) };
+            let mut out = vec![f32::NAN; 3 * 64 * 2];
+            let operands = (input, &filters, &weights[..]);
+            conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
+            assert!(out.iter().all(|x| *x == 0.0), "{start} {channels_first}");
         }
     }
 }

@@ -14,7 +14,7 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
-/// The sums of the first columns; of others, some.
+/// The sums of the first columns; those of others are unspecified.
 ///
 /// # Safety
 /// AVX512-VNNI; the rows are within the bytes, the panel is for them, and there are sums of each.

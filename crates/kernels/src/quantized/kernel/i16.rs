@@ -49,7 +49,7 @@ impl I16Kernel {
 
 /// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two
 /// terms of each column, the first in the lower half. Sums of columns behind the first `columns`
-/// are any.
+/// are unspecified.
 #[inline(never)]
 pub(in crate::quantized) fn multiply_i16(
     rows: &[i16],

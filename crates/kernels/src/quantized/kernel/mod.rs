@@ -46,7 +46,7 @@ pub(super) struct Microkernel {
 
 impl Microkernel {
     /// Computes the sums of a block for the first `columns` of a panel; those of other columns are
-    /// any.
+    /// unspecified.
     ///
     /// # Panics
     /// When the block is not within the image, or the panel is not for it.
