@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test embedding digests mutations fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test browser embedding digests mutations fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -13,6 +13,11 @@ run:
 test:
 	cargo test --workspace
 	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet --workspace --lib; done
+
+# The pages of `irrun graph` in a headless Chromium, which IRRUN_BROWSER=… names where PATH does not. MODEL=…
+# tries the page of a model of one's own, too, and tells how long it took to open.
+browser:
+	$(if $(MODEL),PAGE_MODEL="$(abspath $(MODEL))" )cargo test --workspace --test browser -- --include-ignored --nocapture
 
 # A project outside of the workspace, built as the README says in its dev and its release profile.
 embedding:

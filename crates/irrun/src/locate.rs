@@ -5,13 +5,18 @@ use anyhow::{Context, Result};
 use ir::{Graph, Layer};
 use std::path::{Path, PathBuf};
 
-/// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml`.
+/// What exporters of optimum-intel write beside the model of text.
+const TOKENIZERS: [&str; 2] = ["openvino_tokenizer.xml", "openvino_detokenizer.xml"];
+
+/// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml` beside
+/// tokenizers.
 pub fn model_file(path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_owned();
     }
     let named = path.join("model.xml");
-    let mut models = models_in(path).into_iter().filter(|_| !named.exists());
+    let is_model = |file: &PathBuf| !TOKENIZERS.iter().any(|name| file.ends_with(name));
+    let mut models = models_in(path).into_iter().filter(|_| !named.exists()).filter(is_model);
     match (models.next(), models.next()) {
         (Some(only), None) => only,
         _ => named,

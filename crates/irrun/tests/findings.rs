@@ -149,6 +149,8 @@ fn a_model_runs_by_its_directory_and_with_the_word_run() {
     room.write("dir/openvino_model.xml", &room.read("model.xml"));
     room.write("dir/openvino_model.bin", &room.read("model.bin"));
     assert_eq!(room.irrun("run dir --input x.npy").good(), plain);
+    room.write("dir/openvino_tokenizer.xml", b"the tokenizer of a model of text is not meant");
+    assert_eq!(room.irrun("run dir --input x.npy").good(), plain);
     // Of two, irrun does not guess.
     room.write("dir/other.xml", &room.read("model.xml"));
     assert_eq!(room.irrun("run dir --input x.npy").code, 3);
