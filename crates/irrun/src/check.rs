@@ -71,7 +71,7 @@ pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         all.retain(|p| p.code != Code::Declared);
     }
     if !all.iter().any(|p| p.severity == Severity::Error) {
-        all.extend(ranges::prove(&graph, &declared, !args.range.is_empty()));
+        all.extend(ranges::prove(&graph, &declared, !args.range.is_empty())?);
     }
     if args.lint {
         all.extend(lint::findings(&graph));

@@ -2,13 +2,18 @@
 //! some of them lets the range pass, so sizes are tried one by one.
 
 use crate::bind::Declared;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::print;
 use infer::{Dim, Inputs, PartialShape};
 use ir::{ByteOffset, Code, Diagnostic, Graph, Severity};
+use rayon::prelude::*;
 
 /// Sizes that are tried of a range in `--shape`: all, where there are no more.
 const TRIED: usize = 64;
 /// The same for `--range`, which asks for it.
-const TRIED_WHEN_ASKED: usize = 4096;
+const TRIED_WHEN_ASKED: usize = 65_536;
+/// Of threads that try them: as much as a process begins with, since bodies lie in each other.
+const STACK: usize = 8 << 20;
 
 /// One dim of an input that is given as a range.
 #[derive(Clone, Copy)]
@@ -21,17 +26,24 @@ struct Range {
 
 /// Findings about the ranges that were given: the first sizes that fail, or that not all were
 /// tried. When each of them works, that is a note if it was `asked`, else nothing.
-pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Vec<Diagnostic> {
+///
+/// # Errors
+/// When the threads that try them cannot be started.
+pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Result<Vec<Diagnostic>, Failure> {
     let ranges = ranges(declared);
     if ranges.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let total = ranges.iter().fold(1usize, |n, r| n.saturating_mul(r.count));
     let most = if asked { TRIED_WHEN_ASKED } else { TRIED };
     let (tried, flag) = (total.min(most), if asked { "--range" } else { "--shape" });
     let failing = |at: &Vec<i64>| fails(graph, declared, &shapes(declared, &ranges, at));
-    let chosen = (0..tried).map(|k| sizes(&ranges, k, (total, most)));
-    let failed: Vec<Vec<i64>> = chosen.filter(|at| failing(at).is_some()).collect();
+    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build().or_exit(Exit::Running)?;
+    let bar = print::progress(tried);
+    let chosen = (0..tried).into_par_iter().map(|k| sizes(&ranges, k, (total, most)));
+    let chosen = chosen.inspect(|_| bar.inc(1)).filter(|at| failing(at).is_some());
+    let failed: Vec<Vec<i64>> = pool.install(|| chosen.collect());
+    bar.finish_and_clear();
     let first = failed.iter().min().map(|at| least(at, &ranges, |at| failing(at).is_some()));
     let first = first.and_then(|at| Some((shapes(declared, &ranges, &at), failing(&at)?)));
     let failed = failed.len();
@@ -40,7 +52,7 @@ pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Vec<Diagnostic>
         declared.overridden.iter().map(shape).collect::<Vec<_>>().join(",")
     };
     let range = given(&declared.shapes);
-    match first {
+    Ok(match first {
         Some((shapes, problem)) => {
             let share = format!("{failed} of {tried} sizes tried in {flag} {range} do not work");
             let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
@@ -57,7 +69,7 @@ pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Vec<Diagnostic>
             vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
         }
         None => Vec::new(),
-    }
+    })
 }
 
 fn ranges(declared: &Declared) -> Vec<Range> {

@@ -35,8 +35,8 @@ struct Visit {
     errors: Vec<String>,
     /// From the start of the page until it was drawn, in milliseconds.
     opened_ms: u64,
-    /// Layers and closed blocks at first, with all blocks closed, with one of them opened by a click,
-    /// and with all of them open.
+    /// Layers and closed blocks at first, with all blocks closed, with one of them opened by a
+    /// click, and with all of them open.
     first: usize,
     closed: usize,
     opened: usize,
@@ -146,7 +146,8 @@ fn plans_and_bodies_are_pages_too() {
     check(&model, &visit(&model, ""));
 }
 
-/// The page of a model of one's own: `make browser MODEL=…`, which also tells how long it took to open.
+/// The page of a model of one's own: `make browser MODEL=…`, which also tells how long it took to
+/// open.
 #[test]
 #[ignore = "needs Chromium: make browser"]
 fn the_page_of_a_given_model_works() {
