@@ -8,42 +8,42 @@ use ir::{ElementType, GraphBuilder, Severity};
 
 /// An input of the operation under test: an element type, a shape and maybe a value.
 #[derive(Clone)]
-pub struct Input(Fact);
+pub(crate) struct Input(Fact);
 
 impl Input {
     /// A tensor of which only type and shape are known.
-    pub fn shape(element_type: ElementType, shape: &str) -> Input {
+    pub(crate) fn shape(element_type: ElementType, shape: &str) -> Input {
         Input(Fact::new(element_type, shape.parse().unwrap()))
     }
 
     /// A list of known integers.
-    pub fn ints(element_type: ElementType, values: &[i64]) -> Input {
+    pub(crate) fn ints(element_type: ElementType, values: &[i64]) -> Input {
         let bounds: Vec<_> = values.iter().map(|v| (*v, *v)).collect();
         Input::bounds(element_type, &bounds)
     }
 
     /// A list of integers known by their bounds.
-    pub fn bounds(element_type: ElementType, bounds: &[(i64, i64)]) -> Input {
+    pub(crate) fn bounds(element_type: ElementType, bounds: &[(i64, i64)]) -> Input {
         let values = bounds.iter().map(|(lo, hi)| Interval::between((*lo).into(), (*hi).into()));
         let value = PartialValue::ints(element_type, &[bounds.len()], values.collect());
         Input(Fact::new(element_type, PartialShape::fixed(&[bounds.len()])).with_value(value))
     }
 
     /// A known integer scalar.
-    pub fn scalar(element_type: ElementType, value: i64) -> Input {
+    pub(crate) fn scalar(element_type: ElementType, value: i64) -> Input {
         let value = PartialValue::ints(element_type, &[], vec![Interval::exact(value)]);
         Input(Fact::new(element_type, PartialShape::scalar()).with_value(value))
     }
 
     /// A list of known floating-point values.
-    pub fn reals(element_type: ElementType, values: &[f64]) -> Input {
+    pub(crate) fn reals(element_type: ElementType, values: &[f64]) -> Input {
         let pairs = values.iter().map(|v| (*v, *v)).collect();
         let value = PartialValue::reals(element_type, &[values.len()], pairs);
         Input(Fact::new(element_type, PartialShape::fixed(&[values.len()])).with_value(value))
     }
 
     /// The values of a list under another shape.
-    pub fn shaped(self, sizes: &[usize]) -> Input {
+    pub(crate) fn shaped(self, sizes: &[usize]) -> Input {
         let value = self.0.value.and_then(|v| v.reshaped(sizes)).unwrap();
         Input(Fact::new(self.0.element_type, PartialShape::fixed(sizes)).with_value(value))
     }
@@ -51,7 +51,7 @@ impl Input {
 
 /// One layer with its attributes and inputs.
 #[derive(Clone)]
-pub struct Case {
+pub(crate) struct Case {
     op_type: &'static str,
     version: &'static str,
     attrs: Vec<(String, String)>,
@@ -61,37 +61,37 @@ pub struct Case {
 
 impl Case {
     /// A layer of a type and version.
-    pub fn of(op_type: &'static str, version: &'static str) -> Case {
+    pub(crate) fn of(op_type: &'static str, version: &'static str) -> Case {
         Case { op_type, version, attrs: Vec::new(), inputs: Vec::new(), nominal: false }
     }
 
     /// A layer of OpenVINO Tokenizers whose inputs have these types and shapes.
-    pub fn of_shapes(op_type: &'static str, inputs: &[(ElementType, &str)]) -> Case {
+    pub(crate) fn of_shapes(op_type: &'static str, inputs: &[(ElementType, &str)]) -> Case {
         let inputs = inputs.iter().map(|(t, shape)| Input::shape(*t, shape));
         Case::of(op_type, "extension").inputs(inputs)
     }
 
     /// With an attribute.
-    pub fn attr(mut self, name: &str, value: &str) -> Case {
+    pub(crate) fn attr(mut self, name: &str, value: &str) -> Case {
         self.attrs.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// With these inputs.
-    pub fn inputs(mut self, inputs: impl IntoIterator<Item = Input>) -> Case {
+    pub(crate) fn inputs(mut self, inputs: impl IntoIterator<Item = Input>) -> Case {
         self.inputs = inputs.into_iter().collect();
         self
     }
 
     /// With sizes as the specification names them.
-    pub fn nominal(mut self) -> Case {
+    pub(crate) fn nominal(mut self) -> Case {
         self.nominal = true;
         self
     }
 
     /// Checks each output, shown as `f32[1,?]` or `i64[2] = {2, 5}`. Where the case is an error,
     /// the expected text is a part of the message.
-    pub fn expect(&self, outputs: &[Result<&str, &str>]) {
+    pub(crate) fn expect(&self, outputs: &[Result<&str, &str>]) {
         let found = self.run(outputs.len());
         for (i, expected) in outputs.iter().enumerate() {
             match (&found, expected) {

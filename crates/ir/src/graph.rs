@@ -60,7 +60,7 @@ pub struct Parts {
 
 /// The edges of a graph as positions, and the order they imply.
 #[derive(Clone, Debug, Default)]
-pub struct Links {
+pub(crate) struct Links {
     pub(crate) inputs: Vec<SmallVec<[OutputRef; 3]>>,
     pub(crate) order: Vec<usize>,
     pub(crate) parameters: Vec<usize>,

@@ -11,7 +11,7 @@ use runtime::Tensor;
 use std::path::{Path, PathBuf};
 
 /// Arrays that are read one by one.
-pub struct Arrays {
+pub(crate) struct Arrays {
     path: PathBuf,
     names: Vec<String>,
     source: Source,
@@ -28,7 +28,7 @@ impl Arrays {
     ///
     /// # Errors
     /// When there is nothing of that kind, or no array in it.
-    pub fn open(path: &Path) -> Result<Arrays> {
+    pub(crate) fn open(path: &Path) -> Result<Arrays> {
         let shown = path.display();
         let (names, source) = if path.is_dir() {
             let files = files(path)?;
@@ -51,22 +51,22 @@ impl Arrays {
     }
 
     /// The names of the arrays.
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Where they lie.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether it is one array, whose name says nothing.
-    pub fn is_one_file(&self) -> bool {
+    pub(crate) fn is_one_file(&self) -> bool {
         self.names.len() == 1 && self.path.is_file() && !npz::is_named(&self.path)
     }
 
     /// The array of a name, or of the file name that was made of it.
-    pub fn find(&self, name: &str) -> Option<usize> {
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let exact = self.names.iter().position(|own| own == name);
         exact.or_else(|| {
             let (file, alike) = (in_file_name(name), |own: &String| in_file_name(own));
@@ -75,7 +75,7 @@ impl Arrays {
     }
 
     /// The name nearest to one that there is not.
-    pub fn nearest(&self, name: &str) -> Option<&str> {
+    pub(crate) fn nearest(&self, name: &str) -> Option<&str> {
         nearest(name, self.names.iter().map(String::as_str))
     }
 
@@ -84,7 +84,7 @@ impl Arrays {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn read(&mut self, index: usize, wanted: ElementType) -> Result<Tensor> {
+    pub(crate) fn read(&mut self, index: usize, wanted: ElementType) -> Result<Tensor> {
         let name = &self.names[index];
         match &mut self.source {
             Source::Archive(npz) => {

@@ -39,7 +39,7 @@ pub struct BatchArgs {
 
 /// What `irrun MODEL.xml --batch-dir DIR --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// The files in the order of their names.
     files: Vec<FileReport>,
     /// How many of them failed.
@@ -71,7 +71,7 @@ struct FileError {
 /// # Errors
 /// When the model cannot be run so, or the directory cannot be read. That a file fails is told, and
 /// the worst exit code of all files is given back.
-pub fn run(args: &RunArgs, dir: &Path) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &RunArgs, dir: &Path) -> Result<Exit, Failure> {
     let mut batch = Batch::new(args)?;
     let files = files(dir).or_exit(Exit::Input)?;
     batch.flags_are_needed(dir, &files).or_exit(Exit::Usage)?;

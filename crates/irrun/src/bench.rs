@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 /// As running it.
-pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
+pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let given = !args.input.is_empty() || !args.common.shape.is_empty();
     let is_case = !given && args.model.join("case.json").is_file();
     let model = locate::model_file(&args.model);
@@ -234,7 +234,7 @@ fn made_up(sizes: &[usize]) -> Option<Tensor> {
 
 /// What `irrun bench --json` prints. Times are in milliseconds.
 #[derive(Serialize, JsonSchema)]
-pub struct Report<'a> {
+pub(crate) struct Report<'a> {
     /// Reading the file.
     load_ms: f64,
     /// Inferring types and shapes.

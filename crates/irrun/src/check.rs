@@ -27,7 +27,7 @@ const HEAP: usize = 8 << 20;
 ///
 /// # Errors
 /// When there is no such file, or a flag is wrong.
-pub fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     runtime::prefer_large_heap(HEAP);
     let model = locate::model_file(&args.model);
     let graph = match ir::read(&model) {
@@ -183,7 +183,7 @@ fn live(graph: &Graph) -> Vec<usize> {
 
 /// What `irrun check --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// Whether there are no errors and no warnings.
     ok: bool,
     /// The layers that are needed, in the order of the file.

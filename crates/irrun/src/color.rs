@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 static COLOR: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Sets what `--color` says, once.
-pub fn set(choice: ColorChoice) {
+pub(crate) fn set(choice: ColorChoice) {
     COLOR.get_or_init(|| choice);
 }
 
 /// Whether a stream gets colours: on a terminal, unless `NO_COLOR` is set to something.
-pub fn has_color(is_terminal: bool) -> bool {
+pub(crate) fn has_color(is_terminal: bool) -> bool {
     let is =
         |name: &str, test: fn(&OsStr) -> bool| std::env::var_os(name).is_some_and(|v| test(&v));
     match COLOR.get().copied().unwrap_or_default() {
@@ -37,7 +37,7 @@ const COLORED: &[(&str, &str)] = &[
 ];
 
 /// Gives lines that begin with the word of a finding its colour, up to the colon.
-pub fn colored(text: &str) -> String {
+pub(crate) fn colored(text: &str) -> String {
     let line = |line: &str| match COLORED.iter().find(|(start, _)| line.starts_with(start)) {
         Some((start, color)) => {
             // A finding up to its colon, an outcome alone.

@@ -5,7 +5,7 @@ use ir::{Graph, Layer};
 
 /// Multiplications and additions of a layer, two for each pair; `None` where they cannot be told,
 /// such as for open shapes. Layers without sums of products count one for each element they give.
-pub fn operations(graph: &Graph, facts: &Facts, position: usize) -> Option<u64> {
+pub(crate) fn operations(graph: &Graph, facts: &Facts, position: usize) -> Option<u64> {
     let layer = graph.layers().get(position)?;
     let module = infer::find(&layer.op_type, &layer.version).ok()?.module;
     let output = facts.node(position)?.outputs.first()?;
@@ -69,7 +69,7 @@ fn volume(fact: &Fact) -> Option<u64> {
 
 /// For each output of a graph, the terms that are added up on the longest way to it from an input:
 /// a rounding each. Layers whose shapes are open count as one.
-pub fn longest_sums(graph: &Graph, facts: &Facts) -> Vec<u64> {
+pub(crate) fn longest_sums(graph: &Graph, facts: &Facts) -> Vec<u64> {
     let mut sums = vec![0u64; graph.layers().len()];
     for &position in graph.order() {
         let before = graph.inputs_of(position).iter().map(|source| sums[source.layer]);
@@ -93,13 +93,13 @@ fn terms(graph: &Graph, facts: &Facts, position: usize) -> Option<u64> {
 }
 
 /// Bytes of a tensor.
-pub fn bytes(fact: &Fact) -> Option<u64> {
+pub(crate) fn bytes(fact: &Fact) -> Option<u64> {
     fact.element_type.packed_len(volume(fact)?)
 }
 
 /// The most bytes of tensors that are needed at the same time, when layers run in the order of the
 /// graph and each tensor goes when its last reader is done. Constants do not count.
-pub fn peak(graph: &Graph, facts: &Facts) -> Option<u64> {
+pub(crate) fn peak(graph: &Graph, facts: &Facts) -> Option<u64> {
     let mut last = vec![0usize; graph.layers().len()];
     for (step, &position) in graph.order().iter().enumerate() {
         graph.inputs_of(position).iter().for_each(|source| last[source.layer] = step);

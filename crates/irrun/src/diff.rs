@@ -49,7 +49,7 @@ pub struct DiffArgs {
 
 /// What `--json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// Whether everything agrees.
     pub ok: bool,
     /// Arrays that only A has.
@@ -72,7 +72,7 @@ struct Pairs {
 ///
 /// # Errors
 /// When something cannot be read, or there is nothing to compare.
-pub fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
+pub(crate) fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
     let mut a = Arrays::open(&args.a).or_exit(Exit::Input)?;
     let mut b = Arrays::open(&args.b).or_exit(Exit::Input)?;
     let pairs = pairs(&a, &b, args.only.as_ref()).or_exit(Exit::Usage)?;

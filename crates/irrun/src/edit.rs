@@ -55,7 +55,7 @@ pub enum WeightType {
 ///
 /// # Errors
 /// When the file is no graph, a flag is wrong, or nothing can be written.
-pub fn edit(args: &EditArgs) -> Result<Exit, Failure> {
+pub(crate) fn edit(args: &EditArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let flags = [&args.rename, &args.shape, &args.drop_output];

@@ -35,7 +35,7 @@ pub struct ExpectArgs {
 }
 
 /// What is expected of the outputs.
-pub struct Expected {
+pub(crate) struct Expected {
     /// Where the array of each output is, by position of the output.
     arrays: Vec<Option<(usize, usize)>>,
     sources: Vec<Arrays>,
@@ -46,7 +46,7 @@ impl Expected {
     ///
     /// # Errors
     /// When an array is for no output, or two are for one.
-    pub fn open(
+    pub(crate) fn open(
         args: &ExpectArgs,
         ports: &[Port],
         compares_steps: bool,
@@ -73,7 +73,7 @@ impl Expected {
     }
 
     /// The files that are read.
-    pub fn files(args: &ExpectArgs, ports: &[Port]) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn files(args: &ExpectArgs, ports: &[Port]) -> impl Iterator<Item = PathBuf> {
         args.expect.iter().map(|arg| bind::split(arg, ports).1.to_owned())
     }
 
@@ -81,7 +81,11 @@ impl Expected {
     ///
     /// # Errors
     /// When the array cannot be read.
-    pub fn read(&mut self, output: usize, element_type: ElementType) -> Result<Option<Tensor>> {
+    pub(crate) fn read(
+        &mut self,
+        output: usize,
+        element_type: ElementType,
+    ) -> Result<Option<Tensor>> {
         let Some((source, array)) = self.arrays[output] else { return Ok(None) };
         self.sources[source].read(array, element_type).map(Some)
     }
@@ -126,7 +130,7 @@ impl Expected {
     ///
     /// # Errors
     /// When an array cannot be read.
-    pub fn compare(
+    pub(crate) fn compare(
         mut self,
         outputs: &[Tensor],
         ports: &[Port],

@@ -51,7 +51,7 @@ pub struct ExplainArgs {
 
 /// What `irrun explain --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// The code, or the tensor with its type and shape.
     subject: String,
     /// What people read of a code.
@@ -102,7 +102,7 @@ impl Step {
 ///
 /// # Errors
 /// When there is no such code, model, layer, port or dim.
-pub fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
+pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let Some(layer) = &args.layer else {
         let page = page(&args.subject).or_exit(Exit::Usage)?;
         if args.json {

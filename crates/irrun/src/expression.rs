@@ -175,12 +175,12 @@ impl fmt::Display for Term {
 }
 
 /// One run: the sizes that the names stood for, and the size that came out.
-pub type Sample = (Vec<i64>, i64);
+pub(crate) type Sample = (Vec<i64>, i64);
 
 /// The expression that all samples follow. The first sample is the base: others differ from it in
 /// one name, so that each name's own term is found, or in several, by which the terms are put
 /// together and tested.
-pub fn find(samples: &[Sample]) -> Expression {
+pub(crate) fn find(samples: &[Sample]) -> Expression {
     let Some((base, value)) = samples.first() else { return Expression::Unknown(Vec::new()) };
     let changed = |sizes: &[i64]| -> Vec<usize> {
         (0..base.len()).filter(|i| sizes[*i] != base[*i]).collect()

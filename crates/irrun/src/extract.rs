@@ -47,7 +47,7 @@ pub struct ExtractArgs {
 /// # Errors
 /// When the file is no graph, no layer lies between those that are named, or nothing can be
 /// written.
-pub fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
+pub(crate) fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let find = |names: &[String]| -> Result<HashSet<usize>, Failure> {
@@ -80,7 +80,7 @@ pub fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When it could not run by itself.
-pub fn part(
+pub(crate) fn part(
     graph: &Graph,
     facts: &Facts,
     kept: &HashSet<usize>,

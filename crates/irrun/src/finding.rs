@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// A finding as JSON has it.
 #[derive(Serialize, JsonSchema)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The stable code, such as `IR0502`, that `docs/errors.md` explains.
     code: String,
     /// `error`, `warning` or `note`; a note is no fault.
@@ -35,7 +35,7 @@ pub struct Finding {
 
 impl Finding {
     /// The findings of a file.
-    pub fn all(problems: &[Diagnostic], source: &SourceFile) -> Vec<Finding> {
+    pub(crate) fn all(problems: &[Diagnostic], source: &SourceFile) -> Vec<Finding> {
         problems.iter().map(|problem| Finding::new(problem, source)).collect()
     }
 
@@ -64,18 +64,18 @@ fn inputs(problem: &Diagnostic) -> Vec<String> {
 }
 
 /// Whether a finding is no fault of the file.
-pub fn is_note(problem: &Diagnostic) -> bool {
+pub(crate) fn is_note(problem: &Diagnostic) -> bool {
     problem.severity == Severity::Note
 }
 
 /// A line for each finding.
-pub fn told(findings: &[Diagnostic], source: &SourceFile) -> String {
+pub(crate) fn told(findings: &[Diagnostic], source: &SourceFile) -> String {
     let line = |p: &Diagnostic| format!("{} {}: {}\n", p.severity, p.code, p.render(source));
     findings.iter().map(line).collect()
 }
 
 /// `1 error, 0 warnings`, and notes if there are any.
-pub fn counts(findings: &[Diagnostic]) -> String {
+pub(crate) fn counts(findings: &[Diagnostic]) -> String {
     let count = |wanted| findings.iter().filter(|p| p.severity == wanted).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let text = format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"));

@@ -125,7 +125,7 @@ fn expect_directory(dir: &Path) -> Result<()> {
 ///
 /// # Errors
 /// With the exit code that tells whose fault it is.
-pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
+pub(crate) fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
     let start = Instant::now();
     let threads = Arc::new(run::threads(args.threads));
     let options = runtime::Options {
@@ -255,7 +255,7 @@ impl Session<'_> {
 
 /// What `--json` prints for a prompt.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     text: String,
     /// The new tokens.
     tokens: Vec<i64>,

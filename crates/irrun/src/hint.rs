@@ -6,12 +6,12 @@ use ir::{Code, Diagnostics};
 use std::path::Path;
 
 /// The path that was probably meant by one that is not there.
-pub fn path(path: &Path) -> Option<String> {
+pub(crate) fn path(path: &Path) -> Option<String> {
     if path.exists() { None } else { near(path) }
 }
 
 /// ` (did you mean "x.npy"?)`, if a file that is not there has a name like one that is.
-pub fn file(path: &Path) -> String {
+pub(crate) fn file(path: &Path) -> String {
     self::path(path).map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
 }
 
@@ -62,7 +62,7 @@ const CONVERTED: &[(&str, &str)] = &[
 const SAVED: &[&str] = &["pt", "pth", "ckpt"];
 
 /// What to do about a model that cannot be read, a line of its own; nothing if nobody can tell.
-pub fn model(problems: &Diagnostics) -> String {
+pub(crate) fn model(problems: &Diagnostics) -> String {
     let path = problems.source_file().path();
     let has = |code| problems.list().iter().any(|problem| problem.code == code);
     if has(Code::Unreadable) {

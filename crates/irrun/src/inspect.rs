@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// When the file is no graph, or a flag is wrong. A model that `irrun check` finds fault with is
 /// described as far as it is understood.
-pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
+pub(crate) fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let graph = ir::read(locate::model_file(&args.model)).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
@@ -35,7 +35,7 @@ pub fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
 
 /// What `irrun inspect --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report<'a> {
+pub(crate) struct Report<'a> {
     /// The name of the model.
     name: &'a str,
     /// The version of the IR.

@@ -70,28 +70,28 @@ const GRACE_PERIOD: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The token that ends the runs of this process.
-pub fn token() -> CancellationToken {
+pub(crate) fn token() -> CancellationToken {
     TOKEN.get_or_init(CancellationToken::default).clone()
 }
 
 /// Limits of a run: it ends when the command does.
-pub fn of_run() -> Limits {
+pub(crate) fn of_run() -> Limits {
     Limits { cancellation: Some(token()), ..Limits::default() }
 }
 
 /// The bytes that `--max-memory` allows.
-pub fn max_memory() -> Option<u64> {
+pub(crate) fn max_memory() -> Option<u64> {
     MAX_MEMORY.get().copied()
 }
 
 /// One of several runs of a command, which a limit of memory ends by itself.
-pub struct Item {
+pub(crate) struct Item {
     number: u64,
     token: CancellationToken,
 }
 
 /// A run that begins while others run.
-pub fn item() -> Item {
+pub(crate) fn item() -> Item {
     let item = Item { number: BEGUN.fetch_add(1, Relaxed), token: CancellationToken::default() };
     items().push((item.number, item.token()));
     item
@@ -99,12 +99,12 @@ pub fn item() -> Item {
 
 impl Item {
     /// What ends it.
-    pub fn token(&self) -> CancellationToken {
+    pub(crate) fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
     /// Whether it was to end early.
-    pub fn was_ended(&self) -> bool {
+    pub(crate) fn was_ended(&self) -> bool {
         self.token.reason().is_some()
     }
 }
@@ -120,12 +120,12 @@ fn items() -> MutexGuard<'static, Vec<(u64, CancellationToken)>> {
 }
 
 /// The exit code of a command that a limit or a signal has ended.
-pub fn exit_code() -> Option<u8> {
+pub(crate) fn exit_code() -> Option<u8> {
     STOP.get().map(|stop| stop.code)
 }
 
 /// Begins to watch the limits, and to wait for signals.
-pub fn watch(limits: &LimitArgs) {
+pub(crate) fn watch(limits: &LimitArgs) {
     runtime::set_memory_limit(limits.max_memory);
     if let Some(limit) = limits.max_memory {
         MAX_MEMORY.get_or_init(|| limit);
@@ -187,11 +187,11 @@ fn stop(reason: String, code: u8) {
 }
 
 /// A temporary file that is removed when the command is ended while the file is written.
-pub struct Unfinished(PathBuf);
+pub(crate) struct Unfinished(PathBuf);
 
 impl Unfinished {
     /// Notes the file.
-    pub fn new(path: &Path) -> Unfinished {
+    pub(crate) fn new(path: &Path) -> Unfinished {
         UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         Unfinished(path.to_owned())
     }

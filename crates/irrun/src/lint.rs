@@ -15,7 +15,7 @@ const WORTH: usize = 256;
 
 /// Everything that is odd: dead layers, unused and overlapping ranges of the `.bin`, constants that
 /// are there twice, conversions that lose precision.
-pub fn findings(graph: &Graph) -> Vec<Diagnostic> {
+pub(crate) fn findings(graph: &Graph) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     found.extend(dead(graph));
     ranges(graph, &mut found);
@@ -173,7 +173,7 @@ fn loses(from: ElementType, to: ElementType) -> bool {
 
 /// What weights hold that computes badly: no numbers, infinities, subnormals. Every element is
 /// looked at.
-pub fn weights(graph: &Graph) -> Vec<Diagnostic> {
+pub(crate) fn weights(graph: &Graph) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for layer in graph.layers() {
         for body in &layer.bodies {
@@ -217,7 +217,7 @@ fn smallest_normal(element_type: ElementType) -> f64 {
 ///
 /// # Errors
 /// What is wrong with its structure.
-pub fn fixed(graph: &Graph, facts: &Facts) -> Result<Graph, Diagnostics> {
+pub(crate) fn fixed(graph: &Graph, facts: &Facts) -> Result<Graph, Diagnostics> {
     let mut parts = surgery::needed(graph);
     declare::declare(&mut parts, graph, facts);
     surgery::assemble(graph, parts)

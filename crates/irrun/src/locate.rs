@@ -10,7 +10,7 @@ const TOKENIZERS: [&str; 2] = ["openvino_tokenizer.xml", "openvino_detokenizer.x
 
 /// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml` beside
 /// tokenizers.
-pub fn model_file(path: &Path) -> PathBuf {
+pub(crate) fn model_file(path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_owned();
     }
@@ -24,7 +24,7 @@ pub fn model_file(path: &Path) -> PathBuf {
 }
 
 /// The `.xml` files of a directory in the order of their names; none if it cannot be read.
-pub fn models_in(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn models_in(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_xml = |path: &PathBuf| path.extension().is_some_and(|e| e == "xml");
     let mut models: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_xml).collect();
@@ -37,7 +37,7 @@ pub fn models_in(dir: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// With the name that was probably meant.
-pub fn layer(graph: &Graph, key: &str) -> Result<usize> {
+pub(crate) fn layer(graph: &Graph, key: &str) -> Result<usize> {
     let layers = graph.layers();
     let named = |l: &Layer| l.outputs.iter().any(|port| port.names.iter().any(|n| n == key));
     let by_id = || key.parse().ok().and_then(|id| graph.find(id));

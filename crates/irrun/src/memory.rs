@@ -13,7 +13,7 @@ use std::num::NonZero;
 /// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory`
 /// limits. Weights stay in their file.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub struct Needed {
+pub(crate) struct Needed {
     /// All of it.
     bytes: u64,
     /// The arena, in which the values of layers follow one another.
@@ -32,7 +32,7 @@ pub struct Needed {
 ///
 /// # Errors
 /// When the model cannot be planned, or an input is open.
-pub fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
+pub(crate) fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
     let facts = infer::propagate(graph, inputs).or_exit(Exit::Model)?;
     if let Some(name) = open_input(graph, &facts) {
         let error = anyhow!(
@@ -61,7 +61,7 @@ fn open_input(graph: &Graph, facts: &Facts) -> Option<String> {
 }
 
 /// What people read.
-pub fn text(needed: &Needed) -> String {
+pub(crate) fn text(needed: &Needed) -> String {
     let Needed { bytes, arena, outputs, kernels, process, is_open } = *needed;
     let [bytes, arena, outputs, kernels, process] =
         [bytes, arena, outputs, kernels, process].map(mebibytes);
@@ -78,12 +78,12 @@ fn mebibytes(bytes: u64) -> String {
 
 /// Bytes of memory that the process does not share with files; `None` where the system does not
 /// tell.
-pub fn own_memory() -> Option<u64> {
+pub(crate) fn own_memory() -> Option<u64> {
     status("RssAnon:")
 }
 
 /// Bytes of memory that the process has had at most; `None` where the system does not tell.
-pub fn peak_memory() -> Option<u64> {
+pub(crate) fn peak_memory() -> Option<u64> {
     status("VmHWM:")
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// When no operation is called as asked, or the list cannot be written.
-pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
+pub(crate) fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
     let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| pattern.matches(row.op_type));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
     if let (Some(pattern), true) = (&args.only, rows.is_empty()) {
@@ -36,7 +36,7 @@ pub fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
 
 /// What `irrun ops --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     operations: Vec<Operation>,
 }
 
@@ -64,7 +64,7 @@ fn operation(row: &Row) -> Operation {
 const OPSETS: &str = "https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/available-opsets";
 
 /// The page `docs/operations.md`: a line for each row, with its specification and its two files.
-pub fn page(rows: &[&Row]) -> String {
+pub(crate) fn page(rows: &[&Row]) -> String {
     let types: BTreeSet<&str> = rows.iter().map(|row| row.op_type).collect();
     let mut text = format!(
         "<!-- Written by `make operations` from the table in crates/infer/src/table.rs. -->\n\

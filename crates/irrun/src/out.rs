@@ -13,7 +13,10 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// # Errors
 /// When the directory cannot be made or written; a file already there is then left as it was.
-pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+pub(crate) fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
     ensure!(!path.is_dir(), "{} is a directory; give the name of a file", path.display());
     let failed = || format!("{} cannot be written", path.display());
     if is_stream(path) {
@@ -49,7 +52,7 @@ fn fill_and_flush(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> Result<(
 
 /// Whether a path leads to what holds no file: a device, a pipe, a socket, or what a process has
 /// open.
-pub fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(known) if !known.is_file() => !known.is_dir(),
         _ => is_descriptor(path),
@@ -70,15 +73,15 @@ fn behind_link(path: &Path) -> PathBuf {
 }
 
 /// Whether a path leads to standard output, where a report would come between.
-pub fn is_standard_output(path: &Path) -> bool {
+pub(crate) fn is_standard_output(path: &Path) -> bool {
     ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
 /// A file that is read, and what it is, for messages.
-pub type Read = (&'static str, PathBuf);
+pub(crate) type Read = (&'static str, PathBuf);
 
 /// The two files of a model.
-pub fn of_model(xml: &Path) -> [Read; 2] {
+pub(crate) fn of_model(xml: &Path) -> [Read; 2] {
     [("the model", xml.to_owned()), ("the weights of the model", xml.with_extension("bin"))]
 }
 
@@ -86,7 +89,7 @@ pub fn of_model(xml: &Path) -> [Read; 2] {
 ///
 /// # Errors
 /// The first file of which that is so.
-pub fn keep_apart(written: &[&Path], read: &[Read]) -> Result<()> {
+pub(crate) fn keep_apart(written: &[&Path], read: &[Read]) -> Result<()> {
     let places: Vec<PathBuf> = written.iter().map(|path| place(path)).collect();
     for (i, path) in written.iter().enumerate() {
         if let Some(first) = places[..i].iter().position(|other| *other == places[i]) {
@@ -102,7 +105,7 @@ pub fn keep_apart(written: &[&Path], read: &[Read]) -> Result<()> {
 }
 
 /// Whether two paths lead to one file.
-pub fn is_same(a: &Path, b: &Path) -> bool {
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     place(a) == place(b)
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 const LAYERS: usize = 30;
 
 /// Milliseconds, to the nanosecond: small models take less than a microsecond.
-pub fn ms(time: Duration) -> f64 {
+pub(crate) fn ms(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
 /// The time of a layer.
 #[derive(Serialize, JsonSchema)]
-pub struct LayerTime {
+pub(crate) struct LayerTime {
     /// Its name.
     layer: String,
     /// The operation type.
@@ -33,7 +33,7 @@ pub struct LayerTime {
 
 /// Time of each layer in one of some runs, and how often it ran in all of them, in the order in
 /// which layers first ended.
-pub fn report(steps: &[StepTime], runs: u32) -> Vec<LayerTime> {
+pub(crate) fn report(steps: &[StepTime], runs: u32) -> Vec<LayerTime> {
     let layer = |s: &StepTime| LayerTime {
         layer: s.layer.clone(),
         op_type: s.op_type.clone(),
@@ -46,7 +46,7 @@ pub fn report(steps: &[StepTime], runs: u32) -> Vec<LayerTime> {
 
 /// Time in one of some runs, per operation type and kernel, then per layer, the longest first;
 /// nothing without steps.
-pub fn text(steps: &[StepTime], runs: u32) -> String {
+pub(crate) fn text(steps: &[StepTime], runs: u32) -> String {
     if steps.is_empty() {
         return String::new();
     }

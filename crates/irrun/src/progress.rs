@@ -14,10 +14,10 @@ const LONG: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The run of this process, shown until it is dropped.
-pub struct Shown(Option<(Sender<()>, JoinHandle<()>)>);
+pub(crate) struct Shown(Option<(Sender<()>, JoinHandle<()>)>);
 
 /// Shows the run that begins now, if it takes long.
-pub fn show_run() -> Shown {
+pub(crate) fn show_run() -> Shown {
     if !io::stderr().is_terminal() {
         return Shown(None);
     }

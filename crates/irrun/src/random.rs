@@ -119,7 +119,7 @@ impl Fill {
 ///
 /// # Errors
 /// When a range is for no input, a shape is open, or the file cannot be written.
-pub fn fill(
+pub(crate) fn fill(
     args: &RandomArgs,
     tensors: &mut [Option<Tensor>],
     declared: &Declared,

@@ -47,7 +47,7 @@ pub struct ReduceArgs {
 ///
 /// # Errors
 /// When the file is no graph, the command does not fail on it, or nothing can be written.
-pub fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
+pub(crate) fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
     if !args.test.contains("{}") {
         let error = anyhow!("--test {}: write {{}} where the file of the model belongs", args.test);
         return Err(Failure { exit: Exit::Usage, error });

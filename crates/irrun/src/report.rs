@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Outputs for people: the largest values, the strings themselves, or a summary.
-pub fn text(ports: &[Port], outputs: &[Tensor], top: &Top) -> String {
+pub(crate) fn text(ports: &[Port], outputs: &[Tensor], top: &Top) -> String {
     if top.is_wanted() {
         return top.text(named(ports, outputs));
     }
@@ -29,7 +29,9 @@ fn named<'a>(
 }
 
 /// Values of layers with their positions and names.
-pub fn numbered(dumped: &[(String, Tensor)]) -> impl Iterator<Item = (usize, &str, &Tensor)> {
+pub(crate) fn numbered(
+    dumped: &[(String, Tensor)],
+) -> impl Iterator<Item = (usize, &str, &Tensor)> {
     dumped.iter().enumerate().map(|(i, (name, tensor))| (i, name.as_str(), tensor))
 }
 
@@ -42,7 +44,7 @@ fn lines(outputs: &[Tensor]) -> Option<String> {
 
 /// What `irrun MODEL.xml --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// The outputs in order.
     pub outputs: Vec<OutputReport>,
     /// The variables after the run.
@@ -64,7 +66,7 @@ pub struct Report {
 
 /// An output at a glance.
 #[derive(Serialize, JsonSchema)]
-pub struct OutputReport {
+pub(crate) struct OutputReport {
     index: usize,
     /// The first name of its tensor, or that of its layer.
     name: String,
@@ -93,7 +95,7 @@ pub struct OutputReport {
 
 /// A variable after a run.
 #[derive(Serialize, JsonSchema)]
-pub struct VariableReport {
+pub(crate) struct VariableReport {
     id: String,
     /// The element type.
     #[serde(rename = "type")]
@@ -102,7 +104,7 @@ pub struct VariableReport {
 }
 
 /// Outputs for programs.
-pub fn outputs(
+pub(crate) fn outputs(
     ports: &[Port],
     outputs: &[Tensor],
     targets: &[Target],
@@ -133,7 +135,7 @@ pub fn outputs(
 }
 
 /// Variables for programs.
-pub fn variables(variables: &[(String, Tensor)]) -> Vec<VariableReport> {
+pub(crate) fn variables(variables: &[(String, Tensor)]) -> Vec<VariableReport> {
     let variable = |(id, t): &(String, Tensor)| VariableReport {
         id: id.clone(),
         element_type: t.element_type().name(),

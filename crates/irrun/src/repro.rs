@@ -79,7 +79,7 @@ const SCRIPT: &str = include_str!("repro.py");
 /// # Errors
 /// As running the model, unless it fails at the layer or behind it; when there is no such layer, it
 /// is no operation, or the directory is there already.
-pub fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
+pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
     let position = locate::layer(&graph, &args.layer).or_exit(Exit::Usage)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A file opened for reading.
-pub struct SafetensorsFile {
+pub(crate) struct SafetensorsFile {
     file: Arc<Weights>,
     /// Where the tensors begin, behind the header.
     data: usize,
@@ -23,7 +23,7 @@ impl SafetensorsFile {
     ///
     /// # Errors
     /// When it cannot be opened, or its header does not fit it.
-    pub fn open(path: &Path) -> Result<SafetensorsFile> {
+    pub(crate) fn open(path: &Path) -> Result<SafetensorsFile> {
         let shown = path.display();
         std::fs::metadata(path)
             .with_context(|| format!("{shown} cannot be opened{}", hint::file(path)))?;
@@ -38,14 +38,14 @@ impl SafetensorsFile {
     ///
     /// # Errors
     /// When the header does not fit them.
-    pub fn of(file: Arc<Weights>) -> Result<SafetensorsFile> {
+    pub(crate) fn of(file: Arc<Weights>) -> Result<SafetensorsFile> {
         let (header, metadata) = SafeTensors::read_metadata(file.bytes())?;
         // The length of the header stands before it, in eight bytes.
         Ok(SafetensorsFile { data: header.saturating_add(8), file, metadata })
     }
 
     /// The names of the tensors, in the order of the file.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.metadata.offset_keys()
     }
 
@@ -53,7 +53,7 @@ impl SafetensorsFile {
     ///
     /// # Errors
     /// When there is none of that name, or it is of another type than the port.
-    pub fn read(&self, name: &str, wanted: ElementType, cast: Cast) -> Result<Tensor> {
+    pub(crate) fn read(&self, name: &str, wanted: ElementType, cast: Cast) -> Result<Tensor> {
         let info = self.metadata.info(name).with_context(|| format!("there is no \"{name}\""))?;
         let element_type = element_type(info.dtype)
             .with_context(|| format!("\"{name}\" is of type {}, which is not read", info.dtype))?;
@@ -91,7 +91,7 @@ fn element_type(dtype: Dtype) -> Option<ElementType> {
 }
 
 /// Whether a file is called so.
-pub fn is_named(path: &Path) -> bool {
+pub(crate) fn is_named(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("safetensors"))
 }
 
@@ -99,7 +99,7 @@ pub fn is_named(path: &Path) -> bool {
 ///
 /// # Errors
 /// When the format has no such type, or the file cannot be written.
-pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<()> {
+pub(crate) fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<()> {
     let views = arrays.iter().map(|(name, tensor)| Ok((name, view(name, tensor)?)));
     let bytes = ::safetensors::serialize(views.collect::<Result<Vec<_>>>()?, None)?;
     out::write_whole(path, |file| Ok(file.write_all(&bytes)?))

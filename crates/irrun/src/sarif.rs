@@ -83,7 +83,7 @@ struct Region {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(path: &Path, findings: &[Diagnostic], source: &SourceFile) -> Result<()> {
+pub(crate) fn write(path: &Path, findings: &[Diagnostic], source: &SourceFile) -> Result<()> {
     let rule = |(code, text): &(Code, &str)| Rule {
         id: code.to_string(),
         short_description: Text { text: text.trim().to_owned() },

@@ -20,7 +20,7 @@ pub enum Semantics {
 
 /// Something that the CPU plugin does otherwise, in one layer or several.
 #[derive(Serialize, JsonSchema)]
-pub struct Deviation {
+pub(crate) struct Deviation {
     /// What it does.
     what: &'static str,
     /// The first layer, as messages call it.
@@ -103,7 +103,7 @@ fn is_moved(layer: &Layer) -> bool {
 
 /// What the CPU plugin may do otherwise in a model. Values decide whether it shows; layers of
 /// bodies are not looked at.
-pub fn deviations(graph: &Graph, facts: &Facts) -> Vec<Deviation> {
+pub(crate) fn deviations(graph: &Graph, facts: &Facts) -> Vec<Deviation> {
     let of_rule = |rule: &Rule| {
         let meets = |&position: &usize| {
             let layer = graph.layers().get(position)?;
@@ -120,7 +120,7 @@ pub fn deviations(graph: &Graph, facts: &Facts) -> Vec<Deviation> {
 }
 
 /// What people read.
-pub fn text(deviations: &[Deviation]) -> String {
+pub(crate) fn text(deviations: &[Deviation]) -> String {
     if deviations.is_empty() {
         return "\nOpenVINO's CPU plugin is not known to compute anything else\n".to_owned();
     }

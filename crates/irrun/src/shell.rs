@@ -36,7 +36,7 @@ pub struct ManArgs {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "irrun", &mut script);
     print::raw(String::from_utf8_lossy(&script))?;
@@ -47,7 +47,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn man(args: &ManArgs) -> Result<Exit, Failure> {
+pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.output {
         Some(dir) => {
             let failed = || format!("{} cannot be written", dir.display());

@@ -16,7 +16,7 @@ use std::path::Path;
 /// # Errors
 /// When the file cannot be read, or one of its arrays is not a variable of the model, or is of
 /// another type or shape. Then nothing is taken from it.
-pub fn load(path: &Path, graph: &Graph) -> Result<Vec<(String, Tensor)>, Failure> {
+pub(crate) fn load(path: &Path, graph: &Graph) -> Result<Vec<(String, Tensor)>, Failure> {
     let declared = infer::variables(graph);
     let mut npz = Npz::open(path).or_exit(Exit::Input)?;
     let names = npz.names();
@@ -54,7 +54,7 @@ fn hint(name: &str, declared: &[(String, Fact)]) -> String {
 ///
 /// # Errors
 /// When the file is called something else than an archive, or there is nothing to save.
-pub fn can_be_saved(path: &Path, graph: &Graph) -> Result<(), Failure> {
+pub(crate) fn can_be_saved(path: &Path, graph: &Graph) -> Result<(), Failure> {
     let wrong = match infer::variables(graph).is_empty() {
         _ if !npz::is_named(path) => "give an .npz",
         true => "the model has no variables",
@@ -67,6 +67,6 @@ pub fn can_be_saved(path: &Path, graph: &Graph) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn save(path: &Path, values: &[(String, Tensor)]) -> Result<(), Failure> {
+pub(crate) fn save(path: &Path, values: &[(String, Tensor)]) -> Result<(), Failure> {
     npz::write(path, values).or_exit(Exit::Input)
 }

@@ -16,7 +16,7 @@ const FEWEST: usize = 9;
 
 /// Statistics of a constant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// Elements that it has.
     pub elements: usize,
     /// Elements that were looked at.
@@ -39,7 +39,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// Statistics of a constant layer; `None` where it has few elements, or none that are numbers.
-    pub fn of_constant(graph: &Graph, layer: &Layer) -> Option<Statistics> {
+    pub(crate) fn of_constant(graph: &Graph, layer: &Layer) -> Option<Statistics> {
         let constant = Constant::of(graph, layer)?;
         if constant.elements < FEWEST {
             return None;
@@ -78,7 +78,7 @@ impl Statistics {
 }
 
 /// A constant and where its bytes are.
-pub struct Constant {
+pub(crate) struct Constant {
     /// The element type.
     pub element_type: ElementType,
     /// Number of elements.
@@ -88,7 +88,7 @@ pub struct Constant {
 
 impl Constant {
     /// The constant that a layer is, if its attributes and its bytes are in order.
-    pub fn of(graph: &Graph, layer: &Layer) -> Option<Constant> {
+    pub(crate) fn of(graph: &Graph, layer: &Layer) -> Option<Constant> {
         if !layer.is("Const") {
             return None;
         }
@@ -105,12 +105,12 @@ impl Constant {
     }
 
     /// The packed bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.bytes()
     }
 
     /// At most `most` of the elements, or a stretch more; `None` for strings.
-    pub fn sample(&self, most: usize) -> Option<Vec<f64>> {
+    pub(crate) fn sample(&self, most: usize) -> Option<Vec<f64>> {
         let every = self.elements.div_ceil(most.max(1)).max(1);
         let mut values = Vec::with_capacity(self.elements.min(most));
         for start in (0..self.elements).step_by(STRETCH * every) {
@@ -121,7 +121,7 @@ impl Constant {
     }
 
     /// Hands every element over; none for strings.
-    pub fn each(&self, mut see: impl FnMut(f64)) {
+    pub(crate) fn each(&self, mut see: impl FnMut(f64)) {
         for start in (0..self.elements).step_by(STRETCH) {
             let count = STRETCH.min(self.elements - start);
             self.values(start, count).into_iter().flatten().for_each(&mut see);

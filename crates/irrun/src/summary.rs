@@ -6,7 +6,7 @@ use ir::ElementType;
 use runtime::Tensor;
 
 /// What a person wants to know of a tensor at a glance.
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// The least value that is not NaN; infinity where there is none.
     pub min: f64,
     /// The greatest.
@@ -24,7 +24,7 @@ const SHOWN: usize = 6;
 
 impl Statistics {
     /// Those of a tensor.
-    pub fn of(tensor: &Tensor) -> Statistics {
+    pub(crate) fn of(tensor: &Tensor) -> Statistics {
         let mut s = Statistics {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
@@ -55,7 +55,7 @@ impl Statistics {
 }
 
 /// A value with the digits that people read.
-pub fn short(v: &f64) -> String {
+pub(crate) fn short(v: &f64) -> String {
     let text = format!("{v:.5}");
     let plain = text.contains('.') && v.abs() < 1e6 && (v.abs() >= 1e-3 || *v == 0.0);
     if plain || v.fract() == 0.0 {
@@ -66,7 +66,7 @@ pub fn short(v: &f64) -> String {
 }
 
 /// A table of tensors with their positions and names; `what` they are.
-pub fn text<'t>(
+pub(crate) fn text<'t>(
     what: &str,
     tensors: impl IntoIterator<Item = (usize, &'t str, &'t Tensor)>,
 ) -> String {
@@ -94,13 +94,13 @@ pub fn text<'t>(
 /// A value of a type with as many digits as tell it from others of that type: 0.1 of f32 is 0.1,
 /// not 0.10000000149011612.
 #[allow(clippy::cast_possible_truncation)] // It came from an f32.
-pub fn own_digits(v: f64, element_type: ElementType) -> Option<f64> {
+pub(crate) fn own_digits(v: f64, element_type: ElementType) -> Option<f64> {
     let is_wide = element_type == ElementType::F64 || !element_type.is_real();
     let shortest = if is_wide { Some(v) } else { (v as f32).to_string().parse().ok() };
     shortest.and_then(finite)
 }
 
 /// JSON has no infinities.
-pub fn finite(v: f64) -> Option<f64> {
+pub(crate) fn finite(v: f64) -> Option<f64> {
     Some(v).filter(|v| v.is_finite())
 }

@@ -4,7 +4,7 @@ use crate::text::escaped;
 use std::borrow::Cow;
 
 /// Lines of cells with aligned columns, two blanks between them. A cell stays within its line.
-pub fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<Cow<'_, str>>> = rows.iter().map(|row| shown(row)).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| {

@@ -6,14 +6,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Text in XML or HTML: markup is escaped, control characters, which XML has not, are blanks.
-pub fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let plain: String =
         text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
     quick_xml::escape::escape(&plain).replace('\n', "&#10;")
 }
 
 /// A Python dictionary of strings, booleans and tuples, as numpy's headers hold it.
-pub struct PyDict {
+pub(crate) struct PyDict {
     entries: Vec<(String, PyValue)>,
 }
 
@@ -30,7 +30,7 @@ impl PyDict {
     ///
     /// # Errors
     /// What is not of that form.
-    pub fn parse(text: &str) -> Result<PyDict, String> {
+    pub(crate) fn parse(text: &str) -> Result<PyDict, String> {
         let mut p = PyParser { rest: text };
         let mut entries = Vec::new();
         p.expect('{')?;
@@ -55,7 +55,7 @@ impl PyDict {
     ///
     /// # Errors
     /// When it is missing or something else, such as the fields of a structured type.
-    pub fn string(&self, key: &str) -> Result<String, String> {
+    pub(crate) fn string(&self, key: &str) -> Result<String, String> {
         match self.get(key)? {
             PyValue::Text(text) => Ok(text.clone()),
             _ => Err(format!("{key} is not a plain type; fields are not read")),
@@ -66,7 +66,7 @@ impl PyDict {
     ///
     /// # Errors
     /// When it is missing or something else.
-    pub fn boolean(&self, key: &str) -> Result<bool, String> {
+    pub(crate) fn boolean(&self, key: &str) -> Result<bool, String> {
         match self.get(key)? {
             PyValue::Bool(value) => Ok(*value),
             _ => Err(format!("{key} is not True or False")),
@@ -77,7 +77,7 @@ impl PyDict {
     ///
     /// # Errors
     /// When it is missing or something else.
-    pub fn sizes(&self, key: &str) -> Result<Vec<usize>, String> {
+    pub(crate) fn sizes(&self, key: &str) -> Result<Vec<usize>, String> {
         match self.get(key)? {
             PyValue::Tuple(sizes) => Ok(sizes.clone()),
             _ => Err(format!("{key} is not a tuple of sizes")),
@@ -206,7 +206,7 @@ impl fmt::Display for Glob {
 }
 
 /// The known word nearest to a mistyped one, if any is near.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // Of a word of one letter nothing is left to resemble.
     let limit = (length / 3 + 1).min(length.saturating_sub(1));
@@ -218,7 +218,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// Text with its control characters, but those that are to stay, as Rust writes them: `\u{1b}`.
 /// Names in a model may hold escape sequences, which a terminal would obey.
-pub fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+pub(crate) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && !stays(c);
     if !text.contains(obeyed) {
         return text.into();
@@ -231,7 +231,7 @@ pub fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// `1 layer`, `3 layers`.
-pub fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

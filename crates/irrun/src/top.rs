@@ -44,7 +44,7 @@ const MOST_ROWS: usize = 16;
 
 /// The largest values of a row.
 #[derive(Serialize, JsonSchema)]
-pub struct TopRow {
+pub(crate) struct TopRow {
     /// Where the row is: its place along each axis but the last.
     at: Vec<usize>,
     /// The largest values, the largest first and of equal ones the first.
@@ -53,7 +53,7 @@ pub struct TopRow {
 
 /// A value and where it is.
 #[derive(Serialize, JsonSchema)]
-pub struct Ranked {
+pub(crate) struct Ranked {
     /// Its place along the last axis.
     index: usize,
     /// The value; null where it is not finite.
@@ -64,7 +64,7 @@ pub struct Ranked {
 }
 
 /// Which values are listed, and what their indices stand for.
-pub struct Top {
+pub(crate) struct Top {
     /// How many values; none without the flag.
     count: usize,
     /// The names of the indices.
@@ -76,7 +76,7 @@ impl Top {
     ///
     /// # Errors
     /// When the labels cannot be read, or are those of nothing.
-    pub fn new(args: &TopArgs, draws: bool, graph: &Graph) -> Result<Top, Failure> {
+    pub(crate) fn new(args: &TopArgs, draws: bool, graph: &Graph) -> Result<Top, Failure> {
         if args.labels.is_some() && args.is_empty() && !draws {
             let error =
                 anyhow!("--labels names the indices of --top K or --draw FILE.png; give one");
@@ -90,13 +90,13 @@ impl Top {
     }
 
     /// Whether the largest values are listed.
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.count > 0
     }
 
     /// The largest values of each row of an output; nothing without the flag, or where rows have
     /// one value.
-    pub fn rows(&self, tensor: &Tensor) -> Vec<TopRow> {
+    pub(crate) fn rows(&self, tensor: &Tensor) -> Vec<TopRow> {
         let found = self.ranked(tensor);
         let ranked = |(index, value): (usize, f64)| Ranked {
             index,
@@ -112,7 +112,10 @@ impl Top {
 
     /// A table of the largest values of outputs, and the summary of those whose rows have one
     /// value.
-    pub fn text<'t>(&self, outputs: impl Iterator<Item = (usize, &'t str, &'t Tensor)>) -> String {
+    pub(crate) fn text<'t>(
+        &self,
+        outputs: impl Iterator<Item = (usize, &'t str, &'t Tensor)>,
+    ) -> String {
         let mut lines = Vec::new();
         let mut others = Vec::new();
         for (i, name, tensor) in outputs {
@@ -156,7 +159,7 @@ impl Top {
     }
 
     /// What an index stands for.
-    pub fn label(&self, index: usize) -> Option<&str> {
+    pub(crate) fn label(&self, index: usize) -> Option<&str> {
         self.labels.get(index).map(String::as_str)
     }
 

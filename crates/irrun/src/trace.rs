@@ -52,7 +52,7 @@ struct Notes<'a> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(path: &Path, model: &Path, spans: &[StepSpan]) -> Result<()> {
+pub(crate) fn write(path: &Path, model: &Path, spans: &[StepSpan]) -> Result<()> {
     let model = model.display().to_string();
     let named = Event {
         name: "process_name",

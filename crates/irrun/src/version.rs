@@ -6,7 +6,7 @@ use crate::table::table;
 use std::ffi::OsString;
 
 /// Whether a command line asks for it.
-pub fn is_wanted(args: &[OsString]) -> bool {
+pub(crate) fn is_wanted(args: &[OsString]) -> bool {
     let has = |names: [&str; 2]| {
         let mut flags = args.iter().skip(1).take_while(|arg| *arg != "--");
         flags.any(|arg| names.iter().any(|name| arg == name))
@@ -18,12 +18,12 @@ pub fn is_wanted(args: &[OsString]) -> bool {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn print() -> Result<(), Failure> {
+pub(crate) fn print() -> Result<(), Failure> {
     print::text(text())
 }
 
 /// Version, build, instruction sets and processors.
-pub fn text() -> String {
+pub(crate) fn text() -> String {
     let build = if cfg!(debug_assertions) { "debug" } else { "optimised" };
     let system = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

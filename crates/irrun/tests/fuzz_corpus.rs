@@ -4,6 +4,7 @@
 //! `FUZZ_COUNT=10000 FUZZ_SEED=7` tries more and others. A file that libFuzzer has found something
 //! with belongs into the corpus, where it is tried first.
 
+#[allow(unreachable_pub, reason = "a crate of its own for libFuzzer")]
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
 mod support;

@@ -13,7 +13,7 @@ use irrun_runtime::{
 
 /// The operation with its attributes.
 #[derive(Debug)]
-pub struct Cube {
+pub(crate) struct Cube {
     scale: f32,
 }
 
@@ -64,7 +64,7 @@ impl Kernel for CubeKernel {
 }
 
 /// Runs a graph of one layer twice, with inputs of different sizes.
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A model that has such a layer; `ir::read` gives one from a file.
     let mut builder = GraphBuilder::new("cubes");
     let x = builder.parameter("x", ElementType::F32, "?");

@@ -1,6 +1,6 @@
 //! What can be known before a run: intervals, shapes, small values, and which dims are equal.
 
-pub mod dim;
-pub mod shape;
-pub mod symbols;
-pub mod value;
+pub(crate) mod dim;
+pub(crate) mod shape;
+pub(crate) mod symbols;
+pub(crate) mod value;

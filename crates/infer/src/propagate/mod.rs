@@ -1,10 +1,10 @@
 //! The walk over a graph, and what it finds.
 
 mod causes;
-pub mod declared;
-pub mod driver;
-pub mod graph_facts;
-pub mod inputs;
-pub mod interface;
+pub(crate) mod declared;
+pub(crate) mod driver;
+pub(crate) mod graph_facts;
+pub(crate) mod inputs;
+pub(crate) mod interface;
 mod relics;
-pub mod variables;
+pub(crate) mod variables;

@@ -1,9 +1,9 @@
 //! What a rule is, and what it sees: attributes, inputs, and the propagation around it.
 
-pub mod attrs;
-pub mod context;
-pub mod cx;
-pub mod error;
-pub mod input_set;
-pub mod op;
-pub mod prelude;
+pub(crate) mod attrs;
+pub(crate) mod context;
+pub(crate) mod cx;
+pub(crate) mod error;
+pub(crate) mod input_set;
+pub(crate) mod op;
+pub(crate) mod prelude;

@@ -4,19 +4,19 @@ use ir::{ElementType, GraphBuilder, OutputRef, Severity};
 use irrun_infer::{InputSpec, Inputs, Interval, PartialValue, analyse};
 
 /// A graph that ends in the layer under test, and what is known of its inputs.
-pub struct Model {
+pub(crate) struct Model {
     /// The graph, for layers between the inputs and the one under test.
     pub graph: GraphBuilder,
     given: Inputs,
 }
 
 impl Model {
-    pub fn new() -> Model {
+    pub(crate) fn new() -> Model {
         Model { graph: GraphBuilder::new("test"), given: Inputs::default() }
     }
 
     /// An input of which only type and shape are known.
-    pub fn input(&mut self, element_type: ElementType, shape: &str) -> OutputRef {
+    pub(crate) fn input(&mut self, element_type: ElementType, shape: &str) -> OutputRef {
         self.given.parameters.push(InputSpec::default());
         let name = format!("x{}", self.given.parameters.len());
         self.graph.parameter(&name, element_type, shape)
@@ -24,7 +24,7 @@ impl Model {
 
     /// A list of integers known by their bounds.
     #[allow(dead_code)]
-    pub fn bounds(&mut self, element_type: ElementType, bounds: Vec<Interval>) -> OutputRef {
+    pub(crate) fn bounds(&mut self, element_type: ElementType, bounds: Vec<Interval>) -> OutputRef {
         let output = self.input(element_type, &bounds.len().to_string());
         let value = PartialValue::ints(element_type, &[bounds.len()], bounds);
         if let Some(given) = self.given.parameters.last_mut() {
@@ -34,7 +34,12 @@ impl Model {
     }
 
     /// A constant of integers.
-    pub fn ints(&mut self, element_type: ElementType, dims: &[u64], values: &[i64]) -> OutputRef {
+    pub(crate) fn ints(
+        &mut self,
+        element_type: ElementType,
+        dims: &[u64],
+        values: &[i64],
+    ) -> OutputRef {
         let size = element_type.byte_size().unwrap();
         let bytes = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(size));
         let bytes: Vec<u8> = bytes.collect();
@@ -42,7 +47,7 @@ impl Model {
     }
 
     /// The fact of the only output of a last layer, or what is wrong with that layer.
-    pub fn infer(
+    pub(crate) fn infer(
         mut self,
         kind: &str,
         version: &str,

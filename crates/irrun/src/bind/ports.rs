@@ -137,7 +137,7 @@ pub(super) mod testing {
     use super::Port;
 
     /// Three inputs, of which two have no tensor names.
-    pub fn ports() -> Vec<Port> {
+    pub(crate) fn ports() -> Vec<Port> {
         let port = |f: &str, n: &[&str]| Port {
             friendly: f.into(),
             names: n.iter().map(|n| (*n).to_owned()).collect(),

@@ -1,7 +1,7 @@
 //! Tensors of the same names, compared pair by pair, and what people read of it.
 
 use super::difference::{Bin, Difference, Element};
-use super::{Tolerance, show};
+use super::Tolerance;
 use infer::PartialShape;
 use runtime::Tensor;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Two tensors of one name. `a` is what is judged, `b` what it is judged by.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// The name of both.
     pub name: String,
     /// Whether they agree.
@@ -28,7 +28,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares shape, element type and values, and lists the `worst` worst elements.
-    pub fn of(
+    pub(crate) fn of(
         name: &str,
         a: &Tensor,
         b: &Tensor,
@@ -70,11 +70,6 @@ impl Comparison {
             }
         }
         comparison
-    }
-
-    /// One line on what is wrong, or that nothing is.
-    pub fn verdict(&self) -> String {
-        show::verdict(self)
     }
 }
 

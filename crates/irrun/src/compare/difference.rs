@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// How two tensors of one shape differ. `a` is what is judged, `b` what it is judged by.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// Number of elements.
     pub elements: usize,
     /// Elements that are further apart than allowed.
@@ -42,7 +42,7 @@ pub struct Difference {
 
 /// One element in both tensors.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Element {
+pub(crate) struct Element {
     /// Where it is.
     pub index: Vec<usize>,
     /// Its value in a, as text: JSON has no NaN, and i64 more digits than a number of JSON keeps.
@@ -59,7 +59,7 @@ pub struct Element {
 
 /// Elements with `above < |a − b| <= up_to`; the first bin of all holds those that are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Bin {
+pub(crate) struct Bin {
     /// Lower bound.
     pub above: f64,
     /// Upper bound.
@@ -92,7 +92,12 @@ impl Difference {
     ///
     /// # Errors
     /// When they are not numbers.
-    pub fn of(a: &Tensor, b: &Tensor, tolerance: Tolerance, worst: usize) -> Result<Difference> {
+    pub(crate) fn of(
+        a: &Tensor,
+        b: &Tensor,
+        tolerance: Tolerance,
+        worst: usize,
+    ) -> Result<Difference> {
         let sides = Sides::new(a, b)?;
         let mut sums = Sums::default();
         let mut ranked = Ranked { most: worst, list: Vec::new() };

@@ -1,9 +1,9 @@
 //! Compares a tensor with a golden one.
 
-pub mod comparison;
-pub mod difference;
-pub mod show;
-pub mod tolerance;
+pub(crate) mod comparison;
+pub(crate) mod difference;
+pub(crate) mod show;
+pub(crate) mod tolerance;
 
 use crate::text::plural;
 use anyhow::{Result, anyhow, bail};
@@ -26,7 +26,7 @@ pub struct Tolerance {
 ///
 /// # Errors
 /// What differs: for values their number and the worst one, with its index.
-pub fn compare(got: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<()> {
+pub(crate) fn compare(got: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<()> {
     if got.sizes() != expected.sizes() {
         bail!("shape {:?}, expected {:?}", got.sizes(), expected.sizes());
     }

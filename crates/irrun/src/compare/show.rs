@@ -11,7 +11,7 @@ const BAR: usize = 40;
 
 /// A row for each comparison, then the details of those that differ, `most` of them; of the only
 /// one in any case. `sides` are what a and b are called.
-pub fn text(comparisons: &[Comparison], sides: [&str; 2], most: usize) -> String {
+pub(crate) fn text(comparisons: &[Comparison], sides: [&str; 2], most: usize) -> String {
     let mut text = table(&rows(comparisons));
     let is_only = comparisons.len() == 1;
     let shown = comparisons.iter().filter(|c| is_only || !c.ok);
@@ -26,7 +26,7 @@ pub fn text(comparisons: &[Comparison], sides: [&str; 2], most: usize) -> String
 }
 
 /// One line on what is wrong, or that nothing is.
-pub fn verdict(comparison: &Comparison) -> String {
+pub(crate) fn verdict(comparison: &Comparison) -> String {
     if let Some(mismatch) = &comparison.mismatch {
         return mismatch.clone();
     }
@@ -135,7 +135,7 @@ fn histogram(bins: &[Bin], incomparable: usize) -> String {
 }
 
 /// `0`, or three digits with an exponent.
-pub fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") }
 }
 

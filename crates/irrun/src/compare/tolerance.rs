@@ -29,14 +29,14 @@ pub enum Tol {
 
 /// How far two engines may be apart that add `sums` terms, one after the other, in orders of their
 /// own: their errors grow like the square root of that. For integers, not at all.
-pub fn auto(expected: &Tensor, sums: u64) -> Tolerance {
+pub(crate) fn auto(expected: &Tensor, sums: u64) -> Tolerance {
     let Some(unit) = unit_roundoff(expected.element_type()) else { return Tolerance::default() };
     let rtol = unit * (4.0 * (sums as f64).sqrt()).max(16.0);
     Tolerance { rtol, atol: rtol * largest(expected) }
 }
 
 /// Half the distance from 1 to the next number of a type; none for integers.
-pub fn unit_roundoff(element_type: ElementType) -> Option<f64> {
+pub(crate) fn unit_roundoff(element_type: ElementType) -> Option<f64> {
     match element_type {
         ElementType::F64 => Some(2_f64.powi(-53)),
         ElementType::F32 => Some(2_f64.powi(-24)),
@@ -47,7 +47,7 @@ pub fn unit_roundoff(element_type: ElementType) -> Option<f64> {
 }
 
 /// The largest finite magnitude.
-pub fn largest(tensor: &Tensor) -> f64 {
+pub(crate) fn largest(tensor: &Tensor) -> f64 {
     let wide = runtime::convert(tensor, ElementType::F64).ok();
     let values = wide.as_ref().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
     values.iter().filter(|v| v.is_finite()).fold(0.0, |most, v| most.max(v.abs()))

@@ -7,22 +7,22 @@ use super::picture::{Node, Picture, Role};
 use std::collections::HashMap;
 
 /// Height of the title of an open block.
-pub const TITLE: f64 = 30.0;
+pub(super) const TITLE: f64 = 30.0;
 /// Room between the border of a block and what is in it.
-pub const MARGIN: f64 = 18.0;
+pub(super) const MARGIN: f64 = 18.0;
 /// Height of a line of text in a box.
-pub const LINE: f64 = 15.0;
+pub(super) const LINE: f64 = 15.0;
 /// Lines of a box, but for its type.
 const MOST_LINES: usize = 6;
 /// Characters of a line; the rest is in the details.
 const LONGEST: usize = 34;
 
 /// A tensor: the layer that makes it, and its port.
-pub type Tensor = (usize, usize);
+pub(super) type Tensor = (usize, usize);
 
 /// What is placed in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub(super) enum Place {
     /// A layer or block.
     Child(Child),
     /// Where a tensor comes into the block.
@@ -33,7 +33,7 @@ pub enum Place {
 
 /// The inside of a block.
 #[derive(Clone, Debug, Default)]
-pub struct Inside {
+pub(super) struct Inside {
     /// What is in it.
     pub places: Vec<Place>,
     /// From which place to which, and what.
@@ -43,7 +43,7 @@ pub struct Inside {
 }
 
 /// Lines in the box of a layer, below its type: its name, and what is constant of its inputs.
-pub fn lines(picture: &Picture, node: &Node) -> Vec<String> {
+pub(super) fn lines(picture: &Picture, node: &Node) -> Vec<String> {
     let mut lines = Vec::new();
     let name = last_part(&node.name);
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
@@ -70,7 +70,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// About as wide as the text is on a screen, in a font of 12 pixels.
-pub fn text_width(text: &str) -> f64 {
+pub(super) fn text_width(text: &str) -> f64 {
     let wide = |c: char| match c {
         'i' | 'l' | 'j' | '.' | ',' | ':' | '[' | ']' | ' ' | 't' | 'f' | '/' => 4.4,
         'm' | 'w' | 'M' | 'W' | '+' => 10.5,
@@ -81,7 +81,7 @@ pub fn text_width(text: &str) -> f64 {
 }
 
 /// The size of the box of a layer.
-pub fn box_of(picture: &Picture, node: &Node) -> (f64, f64) {
+pub(super) fn box_of(picture: &Picture, node: &Node) -> (f64, f64) {
     let lines = lines(picture, node);
     let widest = lines.iter().map(|line| text_width(line) * 0.93).fold(0.0, f64::max);
     let width = widest.max(text_width(&node.op_type) * 1.1).max(48.0) + 24.0;
@@ -89,13 +89,17 @@ pub fn box_of(picture: &Picture, node: &Node) -> (f64, f64) {
 }
 
 /// The size of a closed block.
-pub fn closed(title: &str) -> (f64, f64) {
+pub(super) fn closed(title: &str) -> (f64, f64) {
     ((text_width(title) * 1.1).max(90.0).ceil() + 44.0, 46.0)
 }
 
 /// The inside of every block, in the order of the blocks. What `is_open` says decides how large
 /// the blocks in a block are.
-pub fn arrange(picture: &Picture, blocks: &Blocks, is_open: &dyn Fn(usize) -> bool) -> Vec<Inside> {
+pub(super) fn arrange(
+    picture: &Picture,
+    blocks: &Blocks,
+    is_open: &dyn Fn(usize) -> bool,
+) -> Vec<Inside> {
     let mut insides: Vec<Inside> = blocks.list.iter().map(|_| Inside::default()).collect();
     let mut places: Vec<HashMap<Place, usize>> = vec![HashMap::new(); insides.len()];
     for (b, block) in blocks.list.iter().enumerate() {
@@ -118,7 +122,7 @@ pub fn arrange(picture: &Picture, blocks: &Blocks, is_open: &dyn Fn(usize) -> bo
 }
 
 /// The size of a block as it is drawn.
-pub fn size(blocks: &Blocks, insides: &[Inside], block: usize, is_open: bool) -> (f64, f64) {
+pub(super) fn size(blocks: &Blocks, insides: &[Inside], block: usize, is_open: bool) -> (f64, f64) {
     let (width, height) = closed(&blocks.list[block].title);
     if !is_open {
         return (width, height);

@@ -11,7 +11,7 @@ const DEEPEST: usize = 12;
 
 /// A box that can be opened: the graph, a part of it, a layer with bodies, or a body.
 #[derive(Clone, Debug, Default)]
-pub struct Block {
+pub(super) struct Block {
     /// What stands over it.
     pub title: String,
     /// The block around it.
@@ -26,7 +26,7 @@ pub struct Block {
 
 /// What is in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Child {
+pub(super) enum Child {
     /// A layer, by position in [`Picture::nodes`].
     Node(usize),
     /// A block, by position in [`Blocks::list`].
@@ -35,7 +35,7 @@ pub enum Child {
 
 /// The blocks of a picture.
 #[derive(Clone, Debug)]
-pub struct Blocks {
+pub(super) struct Blocks {
     /// The first is the whole graph; a block comes behind that around it.
     pub list: Vec<Block>,
     /// The block that each layer is in; `None` for layers that are not shown. A layer with bodies
@@ -47,7 +47,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// Puts the layers that are `shown` in blocks.
-    pub fn new(picture: &Picture, shown: impl Fn(&Node) -> bool) -> Blocks {
+    pub(super) fn new(picture: &Picture, shown: impl Fn(&Node) -> bool) -> Blocks {
         let scopes = scopes(picture);
         let shown: Vec<bool> = picture.nodes.iter().map(&shown).collect();
         let mut blocks = Blocks {
@@ -142,12 +142,12 @@ impl Blocks {
     }
 
     /// A block and those around it, the innermost first.
-    pub fn around(&self, block: usize) -> Vec<usize> {
+    pub(super) fn around(&self, block: usize) -> Vec<usize> {
         std::iter::successors(Some(block), |b| self.list[*b].parent).collect()
     }
 
     /// The block or layer as which a layer is drawn, and the blocks around that.
-    pub fn path(&self, node: usize) -> Option<(Child, Vec<usize>)> {
+    pub(super) fn path(&self, node: usize) -> Option<(Child, Vec<usize>)> {
         if let Some(&block) = self.of_bodies.get(&node) {
             let parent = self.list[block].parent?;
             return Some((Child::Block(block), self.around(parent)));
@@ -203,7 +203,7 @@ fn common(a: &[String], b: &[String]) -> Vec<String> {
 
 /// The scope that a name has: `__module.layers.0.attn/aten::linear/MatMul` is in `layers.0`,
 /// `attn`, `aten::linear`. `None` for a name of one part.
-pub fn named(name: &str) -> Option<Vec<String>> {
+pub(super) fn named(name: &str) -> Option<Vec<String>> {
     let name = name.strip_prefix("__module.").unwrap_or(name).trim_start_matches('/');
     let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
     let (_, scope) = parts.split_last().filter(|(_, scope)| !scope.is_empty())?;
@@ -229,7 +229,7 @@ pub fn named(name: &str) -> Option<Vec<String>> {
 }
 
 /// The part of a name that says what a layer is within its block.
-pub fn last_part(name: &str) -> &str {
+pub(super) fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 

@@ -6,7 +6,7 @@ use super::picture::{Edge, Node, Picture, Port};
 use std::fmt::Write;
 
 /// Writes a picture.
-pub fn dot(picture: &Picture) -> String {
+pub(super) fn dot(picture: &Picture) -> String {
     let mut nodes = String::new();
     write_nodes(picture, None, 1, &mut nodes);
     let mut edges = String::new();
@@ -66,7 +66,7 @@ fn label(node: &Node) -> String {
 }
 
 /// Type and shape, and which input it is where there are several.
-pub fn edge_label(picture: &Picture, edge: &Edge) -> String {
+pub(super) fn edge_label(picture: &Picture, edge: &Edge) -> String {
     match picture.nodes[edge.to].inputs.len() {
         0 | 1 => edge.fact.clone(),
         _ => format!("{}: {}", edge.to_port, edge.fact),

@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the file is no such report, or one of another model.
-pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
+pub(super) fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let times =
         read_times(file).with_context(|| file.display().to_string()).or_exit(Exit::Input)?;
     color_times(picture, &times).ok_or_else(|| of_another(file))
@@ -20,17 +20,17 @@ pub fn times(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
 
 /// Milliseconds of each layer; one with several kernels has the time of all.
 #[derive(Default)]
-pub struct Times(HashMap<String, f64>);
+pub(super) struct Times(HashMap<String, f64>);
 
 impl Times {
     /// Adds the time of a kernel to that of its layer, which is named as messages name it.
-    pub fn add(&mut self, layer: &str, ms: f64) {
+    pub(super) fn add(&mut self, layer: &str, ms: f64) {
         *self.0.entry(key(layer)).or_default() += ms;
     }
 }
 
 /// Colours layers by their times. Returns what the colours stand for; nothing without times.
-pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
+pub(super) fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
     let total: f64 = times.0.values().sum();
     let slowest = times.0.values().copied().fold(f64::MIN_POSITIVE, f64::max);
     let heat = |ms: &f64| {
@@ -46,7 +46,7 @@ pub fn color_times(picture: &mut Picture, times: &Times) -> Option<String> {
 ///
 /// # Errors
 /// When the file is no such report, or one of another model.
-pub fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
+pub(super) fn differences(picture: &mut Picture, file: &Path) -> Result<String, Failure> {
     let read = read_differences(file).with_context(|| file.display().to_string());
     let scale = "difference of a layer from the reference: from none to as large as its values";
     if color(picture, &read.or_exit(Exit::Input)?, RelativeError::heat) {

@@ -13,7 +13,7 @@ const PAGE_STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// Writes the page; `heat` is what the colours stand for, if not for the kinds of operations.
-pub fn html(picture: &Picture, heat: Option<&str>) -> serde_json::Result<String> {
+pub(super) fn html(picture: &Picture, heat: Option<&str>) -> serde_json::Result<String> {
     let data = serde_json::to_string(&Data::new(picture, heat))?;
     // No text of a model may end the script.
     let data = data.replace('<', "\\u003c");

@@ -2,7 +2,7 @@
 
 /// A kind of operation. Its name is its class in pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Inputs and outputs of the model.
     Interface,
     /// Constants.
@@ -31,7 +31,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of a legend.
-    pub const ALL: [Kind; 12] = [
+    pub(super) const ALL: [Kind; 12] = [
         Kind::Interface,
         Kind::Compute,
         Kind::Activation,
@@ -47,7 +47,7 @@ impl Kind {
     ];
 
     /// The kind of an operation: that of the family which holds its rule.
-    pub fn of(op_type: &str, version: &str) -> Kind {
+    pub(super) fn of(op_type: &str, version: &str) -> Kind {
         let Ok(row) = infer::find(op_type, version) else { return Kind::Other };
         match row.module {
             "parameter" | "result" => Kind::Interface,
@@ -108,7 +108,7 @@ impl Kind {
     }
 
     /// The class in a style sheet.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Interface => "interface",
             Kind::Constant => "constant",

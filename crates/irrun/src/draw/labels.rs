@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 /// An upright rectangle.
 #[derive(Clone, Copy, Debug)]
-pub struct Area {
+pub(super) struct Area {
     /// Its left edge.
     pub x: f64,
     /// Its upper edge.
@@ -52,7 +52,7 @@ const ALONG: [f64; 5] = [0.5, 0.35, 0.65, 0.2, 0.8];
 const STRIP: f64 = 40.0;
 
 /// Finds a place for each label in turn.
-pub struct Labels {
+pub(super) struct Labels {
     /// Width and height of the picture.
     size: (f64, f64),
     /// What is taken, in each strip that it reaches into.
@@ -61,7 +61,7 @@ pub struct Labels {
 
 impl Labels {
     /// In a picture with boxes.
-    pub fn new(size: (f64, f64), boxes: impl IntoIterator<Item = Area>) -> Labels {
+    pub(super) fn new(size: (f64, f64), boxes: impl IntoIterator<Item = Area>) -> Labels {
         let mut labels = Labels { size, taken: HashMap::new() };
         boxes.into_iter().for_each(|area| labels.take(area));
         labels
@@ -78,7 +78,7 @@ impl Labels {
 
     /// Where the text of a label begins, on its base line: near the end of the edge, else nearer to
     /// its start; nothing if no place is free.
-    pub fn place(&mut self, edge: &[Point], text: &str) -> Option<Point> {
+    pub(super) fn place(&mut self, edge: &[Point], text: &str) -> Option<Point> {
         let width = text_width(text) * 0.95;
         let parts = edge.windows(2).rev();
         let points = parts.flat_map(|part| ALONG.map(|along| between(part, along)));

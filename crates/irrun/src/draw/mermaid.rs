@@ -6,7 +6,7 @@ use super::picture::{Node, Picture};
 use std::fmt::Write;
 
 /// Writes the layers that `shown` chooses.
-pub fn mermaid(picture: &Picture, shown: &dyn Fn(&Node) -> bool) -> String {
+pub(super) fn mermaid(picture: &Picture, shown: &dyn Fn(&Node) -> bool) -> String {
     let blocks = Blocks::new(picture, shown);
     let mut text = String::from("flowchart TD\n");
     write_block(picture, &blocks, 0, 1, &mut text);

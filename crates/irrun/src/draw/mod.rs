@@ -12,7 +12,7 @@ mod layout;
 mod mermaid;
 mod picture;
 mod planned;
-pub mod profiled;
+pub(crate) mod profiled;
 mod svg;
 
 use crate::bind::Declared;
@@ -81,7 +81,7 @@ pub struct GraphArgs {
 
 /// What `irrun graph --json` prints.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// Where the drawing is.
     file: String,
     /// `html`, `svg`, `dot` or `mermaid`.
@@ -135,7 +135,7 @@ impl Format {
 ///
 /// # Errors
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
-pub fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
+pub(crate) fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let format = Format::of(args)?;
     let model = locate::model_file(&args.model);
     let graph = ir::read(&model).or_exit(Exit::Model)?;
@@ -208,7 +208,7 @@ fn written(
 }
 
 /// The parts of a name that open blocks.
-pub fn scope_of(name: &str) -> Option<Vec<String>> {
+pub(crate) fn scope_of(name: &str) -> Option<Vec<String>> {
     blocks::named(name)
 }
 

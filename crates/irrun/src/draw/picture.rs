@@ -10,7 +10,7 @@ const VALUES: i64 = 8;
 
 /// A graph to draw.
 #[derive(Debug, Default)]
-pub struct Picture {
+pub(super) struct Picture {
     /// The name of the model.
     pub name: String,
     /// Layers, those of a body behind the layer that it belongs to.
@@ -23,7 +23,7 @@ pub struct Picture {
 
 /// A layer.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(super) struct Node {
     /// What no other layer of the picture is called: `41`, in a body `7_0_41`.
     pub key: String,
     /// The id in its graph.
@@ -58,7 +58,7 @@ pub struct Node {
 
 /// An input port.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub(super) struct Input {
     /// `input 1 (pattern)`.
     pub port: String,
     /// Type and shape.
@@ -71,7 +71,7 @@ pub struct Input {
 
 /// How a layer takes part in the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     /// It depends on constants alone: it is written into what reads it.
     Constant,
     /// It computes shapes: it is hidden until it is asked for.
@@ -82,7 +82,7 @@ pub enum Role {
 
 /// A tensor from an output port to an input port.
 #[derive(Clone, Debug)]
-pub struct Edge {
+pub(super) struct Edge {
     /// The layer that makes it.
     pub from: usize,
     /// Its output port.
@@ -97,7 +97,7 @@ pub struct Edge {
 
 /// A body of a layer.
 #[derive(Clone, Debug)]
-pub struct BodyOf {
+pub(super) struct BodyOf {
     /// The layer.
     pub node: usize,
     /// `Body of loop`.
@@ -110,7 +110,7 @@ pub struct BodyOf {
 
 /// How a Parameter or Result of a body is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Port {
+pub(super) enum Port {
     /// A Parameter that takes an input of the layer.
     Input,
     /// A Result that gives an output of it.
@@ -118,7 +118,7 @@ pub enum Port {
 }
 
 /// What is to be seen of a graph.
-pub struct Selection<'a> {
+pub(super) struct Selection<'a> {
     /// Layers that are drawn, as they match or not.
     pub shows: &'a dyn Fn(&Graph, usize) -> bool,
     /// Whether to look into the weights.
@@ -127,7 +127,7 @@ pub struct Selection<'a> {
 
 impl Picture {
     /// A picture of a graph.
-    pub fn of(graph: &Graph, facts: &Facts, selection: &Selection<'_>) -> Picture {
+    pub(super) fn of(graph: &Graph, facts: &Facts, selection: &Selection<'_>) -> Picture {
         let mut picture = Picture { name: graph.name().to_owned(), ..Picture::default() };
         picture.graph((graph, Some(facts)), None, "", selection);
         picture
@@ -227,7 +227,7 @@ impl Picture {
 }
 
 /// A layer as it is drawn, with what is known of its outputs.
-pub fn node(
+pub(super) fn node(
     graph: &Graph,
     layer: &Layer,
     facts: Option<&NodeFacts>,
@@ -257,7 +257,7 @@ pub fn node(
 }
 
 /// Type and shape.
-pub fn without_value(fact: &Fact) -> String {
+pub(super) fn without_value(fact: &Fact) -> String {
     Fact { value: None, ..fact.clone() }.to_string()
 }
 

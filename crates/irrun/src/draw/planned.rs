@@ -6,7 +6,7 @@ use ir::{Graph, Layer};
 use runtime::{Plan, PlanSource, PlanStep, PlanValue};
 
 /// The steps of a plan between the inputs and the outputs of the model.
-pub fn picture(graph: &Graph, plan: &Plan) -> Picture {
+pub(super) fn picture(graph: &Graph, plan: &Plan) -> Picture {
     let mut picture = Picture { name: graph.name().to_owned(), ..Picture::default() };
     let inputs = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
     for (layer, fact) in inputs.zip(plan.inputs()) {

@@ -7,11 +7,11 @@ use ir::Graph;
 use runtime::{Plan, StepTime};
 
 /// A plan whose times are not known yet.
-pub struct ProfilePage(Picture);
+pub(crate) struct ProfilePage(Picture);
 
 impl ProfilePage {
     /// Of a plan.
-    pub fn new(graph: &Graph, plan: &Plan) -> ProfilePage {
+    pub(crate) fn new(graph: &Graph, plan: &Plan) -> ProfilePage {
         ProfilePage(planned::picture(graph, plan))
     }
 
@@ -19,7 +19,7 @@ impl ProfilePage {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn html(mut self, steps: &[StepTime], runs: u32) -> Result<String> {
+    pub(crate) fn html(mut self, steps: &[StepTime], runs: u32) -> Result<String> {
         let mut times = heat::Times::default();
         for step in steps {
             times.add(&step.layer, crate::profile::ms(step.time / runs.max(1)));

@@ -9,7 +9,7 @@ use crate::text::xml;
 use std::fmt::Write;
 
 /// Colours of the kinds and of everything else, in light and dark.
-pub const STYLE: &str = include_str!("page/colors.css");
+pub(super) const STYLE: &str = include_str!("page/colors.css");
 /// The end of an edge.
 const ARROW: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" \
     markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\" markerUnits=\"userSpaceOnUse\">\
@@ -18,7 +18,7 @@ const ARROW: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" r
 const BORDER: f64 = 16.0;
 
 /// Draws the layers that `shown` chooses, with blocks open to a depth.
-pub fn svg(picture: &Picture, shown: &dyn Fn(&Node) -> bool, depth: usize) -> String {
+pub(super) fn svg(picture: &Picture, shown: &dyn Fn(&Node) -> bool, depth: usize) -> String {
     let blocks = Blocks::new(picture, shown);
     let is_open = |block: usize| blocks.around(block).len() <= depth.saturating_add(1);
     let insides = arrange::arrange(picture, &blocks, &is_open);

@@ -8,7 +8,7 @@ use runtime::{Observed, Tensor};
 use std::collections::HashMap;
 
 /// The values that are wanted, as far as they are there.
-pub struct Dump {
+pub(crate) struct Dump {
     patterns: Vec<Pattern>,
     all: bool,
     arrays: Vec<(String, Tensor)>,
@@ -54,7 +54,7 @@ impl Dump {
     ///
     /// # Errors
     /// When a pattern names no layer.
-    pub fn new(args: &LookArgs, graph: &Graph) -> Result<Dump> {
+    pub(crate) fn new(args: &LookArgs, graph: &Graph) -> Result<Dump> {
         let mut layers = Vec::new();
         collect(graph, &mut layers);
         let patterns =
@@ -75,7 +75,7 @@ impl Dump {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+    pub(crate) fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
         let is_constant = value.layer.is("Const");
         let named = || self.patterns.iter().any(|pattern| pattern.is(value));
         if !(self.all && !is_constant || named()) {
@@ -94,7 +94,7 @@ impl Dump {
     }
 
     /// The values, in the order in which they were computed first.
-    pub fn arrays(&self) -> &[(String, Tensor)] {
+    pub(crate) fn arrays(&self) -> &[(String, Tensor)] {
         &self.arrays
     }
 }
@@ -116,7 +116,7 @@ fn no_such_layer(text: &str, pattern: &Pattern, layers: &[&Layer]) -> Result<Dum
 }
 
 /// The layers of a graph and of all its bodies.
-pub fn collect<'g>(graph: &'g Graph, layers: &mut Vec<&'g Layer>) {
+pub(crate) fn collect<'g>(graph: &'g Graph, layers: &mut Vec<&'g Layer>) {
     for layer in graph.layers() {
         layers.push(layer);
         layer.bodies.iter().for_each(|body| collect(&body.graph, layers));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// The values so far that are not finite.
 #[derive(Default)]
-pub struct Finite {
+pub(crate) struct Finite {
     /// The outputs of layers, with the bodies around them.
     broken: HashSet<(String, usize, usize)>,
 }
@@ -17,7 +17,7 @@ impl Finite {
     ///
     /// # Errors
     /// When it is not finite, but all that it was made of is.
-    pub fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+    pub(crate) fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
         let tensor = value.tensor().map_err(|e| e.to_string())?;
         let (nans, infinities) = count(&tensor);
         if nans + infinities == 0 {

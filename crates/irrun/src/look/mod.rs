@@ -1,8 +1,8 @@
 //! Looking into a run: values of layers into an archive, beside a reference, checked for NaN.
 
-pub mod dump;
-pub mod finite;
-pub mod steps;
+pub(crate) mod dump;
+pub(crate) mod finite;
+pub(crate) mod steps;
 
 use crate::exit::{Exit, Failure, OrExit};
 use anyhow::anyhow;
@@ -51,7 +51,7 @@ impl LookArgs {
 }
 
 /// All that looks at a run.
-pub struct Look {
+pub(crate) struct Look {
     /// The values to be written.
     pub dump: Option<Dump>,
     /// The values beside a reference.
@@ -65,7 +65,7 @@ impl Look {
     ///
     /// # Errors
     /// When a pattern names no layer, or the reference cannot be opened.
-    pub fn new(
+    pub(crate) fn new(
         args: &LookArgs,
         tolerance: &crate::compare::tolerance::ToleranceArgs,
         graph: &Graph,

@@ -19,7 +19,7 @@ use std::path::Path;
 const WORST: usize = 5;
 
 /// The layers that both sides have, compared as they are computed.
-pub struct Steps {
+pub(crate) struct Steps {
     reference: Arrays,
     tolerance: ToleranceArgs,
     compared: Vec<Step>,
@@ -41,7 +41,7 @@ struct Step {
 
 /// The first layer that differs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct FirstDifference {
+pub(crate) struct FirstDifference {
     /// The layer as messages name it.
     pub layer: String,
     /// Its output.
@@ -54,7 +54,7 @@ pub struct FirstDifference {
 
 /// An input of a layer that differs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Input {
+pub(crate) struct Input {
     /// The layer and port that it comes from.
     pub from: String,
     /// How it differs; nothing where the reference has no such value.
@@ -63,7 +63,7 @@ pub struct Input {
 
 /// What `--compare-steps` has found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub(crate) struct Found {
     /// Outputs of layers that were compared.
     pub compared: usize,
     /// Those that differ.
@@ -77,7 +77,7 @@ pub struct Found {
 
 /// An output of a layer that was compared.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LayerDifference {
+pub(crate) struct LayerDifference {
     /// The layer as messages name it.
     pub layer: String,
     /// The name of the output: `LAYER:PORT`.
@@ -113,7 +113,7 @@ impl Steps {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn open(path: &Path, tolerance: ToleranceArgs) -> Result<Steps> {
+    pub(crate) fn open(path: &Path, tolerance: ToleranceArgs) -> Result<Steps> {
         let reference = Arrays::open(path)?;
         Ok(Steps { reference, tolerance, compared: Vec::new(), places: HashMap::new() })
     }
@@ -123,7 +123,7 @@ impl Steps {
     ///
     /// # Errors
     /// When the reference cannot be read.
-    pub fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
+    pub(crate) fn value(&mut self, value: &Observed<'_>) -> Result<(), String> {
         let path = value.path();
         let Some(index) = self.array_of(value, &path) else { return Ok(()) };
         let got = value.tensor().map_err(|e| e.to_string())?;
@@ -173,7 +173,7 @@ impl Steps {
     ///
     /// # Errors
     /// When nothing was compared.
-    pub fn found(&self, graph: &Graph) -> Result<Found> {
+    pub(crate) fn found(&self, graph: &Graph) -> Result<Found> {
         ensure!(
             !self.compared.is_empty(),
             "--compare-steps: no layer has the name of an array in {}; arrays are called \
@@ -231,7 +231,7 @@ impl Steps {
 
 /// What two engines are apart at most by rounding alone, mostly: some hundred units of the type,
 /// of the value and of the largest.
-pub fn usual(expected: &Tensor) -> Tolerance {
+pub(crate) fn usual(expected: &Tensor) -> Tolerance {
     let Some(unit) = unit_roundoff(expected.element_type()) else { return Tolerance::default() };
     let times = if unit > 1e-5 { 16.0 } else { 1024.0 };
     let rtol = times * unit;
@@ -239,7 +239,7 @@ pub fn usual(expected: &Tensor) -> Tolerance {
 }
 
 /// What people read.
-pub fn text(found: &Found) -> String {
+pub(crate) fn text(found: &Found) -> String {
     let count = plural(found.compared, "output");
     let Some(first) = &found.first else {
         return format!("compare-steps: {count} of layers agree with the reference\n");

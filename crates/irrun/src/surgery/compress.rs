@@ -11,7 +11,7 @@ const FEWEST: usize = 16;
 
 /// What has been done.
 #[derive(Debug, Default)]
-pub struct Compressed {
+pub(crate) struct Compressed {
     /// Constants that are f16 now.
     pub constants: usize,
     /// Constants that have elements beyond what f16 holds.
@@ -22,7 +22,7 @@ pub struct Compressed {
 ///
 /// # Errors
 /// What is wrong with the structure of a body.
-pub fn compressed(graph: &Graph, done: &mut Compressed) -> Result<Graph, Diagnostics> {
+pub(crate) fn compressed(graph: &Graph, done: &mut Compressed) -> Result<Graph, Diagnostics> {
     let mut all = graph.parts().clone();
     let mut next_id = all.layers.iter().map(|l| l.id).max().unwrap_or(0).saturating_add(1);
     let mut added = Vec::new();
@@ -102,7 +102,7 @@ fn convert(id: u64, name: &str, wide: &Port) -> Layer {
 }
 
 /// Bytes of constants, for a report.
-pub fn weight_bytes(graph: &Graph) -> u64 {
+pub(crate) fn weight_bytes(graph: &Graph) -> u64 {
     let own = |layer: &Layer| match &layer.bytes {
         Some(bytes) => u64::try_from(Arc::clone(bytes).len()).unwrap_or(u64::MAX),
         None => super::pack::range(layer).map_or(0, |(_, size)| size),

@@ -5,7 +5,7 @@ use ir::{ElementType, Graph, Parts, Port};
 
 /// Writes types and dims of all output ports, and of the input ports that they lead to. What is not
 /// known stays as it was.
-pub fn declare(parts: &mut Parts, graph: &Graph, facts: &infer::Facts) {
+pub(crate) fn declare(parts: &mut Parts, graph: &Graph, facts: &infer::Facts) {
     for (position, layer) in graph.layers().iter().enumerate() {
         let Some(written) = parts.layers.iter_mut().find(|l| l.id == layer.id) else { continue };
         if let Some(node) = facts.node(position) {
@@ -23,7 +23,7 @@ pub fn declare(parts: &mut Parts, graph: &Graph, facts: &infer::Facts) {
 }
 
 /// Declares a port as a fact is.
-pub fn set(port: &mut Port, fact: &Fact) {
+pub(crate) fn set(port: &mut Port, fact: &Fact) {
     if fact.element_type.is_static() {
         port.precision = Some(fact.element_type);
     }
@@ -33,12 +33,12 @@ pub fn set(port: &mut Port, fact: &Fact) {
 }
 
 /// A shape as the attribute of a Parameter has it.
-pub fn shape_text(shape: &PartialShape) -> String {
+pub(crate) fn shape_text(shape: &PartialShape) -> String {
     shape.to_string().trim_start_matches('[').trim_end_matches(']').to_owned()
 }
 
 /// An output port of a type and a shape.
-pub fn port(id: u64, fact: &Fact, names: Vec<String>) -> Port {
+pub(crate) fn port(id: u64, fact: &Fact, names: Vec<String>) -> Port {
     let precision = Some(fact.element_type).filter(|t| t.is_static());
     let precision = precision.or(Some(ElementType::Dynamic));
     let dims = fact.shape.dims().unwrap_or_default();

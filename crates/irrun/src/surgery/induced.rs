@@ -8,7 +8,7 @@ use ir::{Diagnostics, Edge, Graph, Layer, OutputRef, Parts, Port};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Which layers depend on constants alone, so that they can go wherever they are read.
-pub fn constant(graph: &Graph) -> Vec<bool> {
+pub(crate) fn constant(graph: &Graph) -> Vec<bool> {
     let mut constant = vec![false; graph.layers().len()];
     for &position in graph.order() {
         let Some(layer) = graph.layers().get(position) else { continue };
@@ -27,7 +27,7 @@ pub fn constant(graph: &Graph) -> Vec<bool> {
 ///
 /// # Errors
 /// What is wrong with the structure.
-pub fn induced(
+pub(crate) fn induced(
     graph: &Graph,
     facts: &Facts,
     kept: &HashSet<usize>,

@@ -1,10 +1,10 @@
 //! Graphs that are made from others: parts of them, packed weights, dims declared anew.
 
-pub mod compress;
-pub mod declare;
-pub mod induced;
-pub mod pack;
-pub mod written;
+pub(crate) mod compress;
+pub(crate) mod declare;
+pub(crate) mod induced;
+pub(crate) mod pack;
+pub(crate) mod written;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::out;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// What is wrong with their structure.
-pub fn assemble(graph: &Graph, parts: Parts) -> Result<Graph, Diagnostics> {
+pub(crate) fn assemble(graph: &Graph, parts: Parts) -> Result<Graph, Diagnostics> {
     assemble_with(graph, parts, Arc::clone(graph.weights()))
 }
 
@@ -24,7 +24,7 @@ pub fn assemble(graph: &Graph, parts: Parts) -> Result<Graph, Diagnostics> {
 ///
 /// # Errors
 /// As [`assemble`].
-pub fn assemble_with(
+pub(crate) fn assemble_with(
     graph: &Graph,
     parts: Parts,
     weights: Arc<Weights>,
@@ -35,7 +35,7 @@ pub fn assemble_with(
 }
 
 /// The parts of a graph without layers that nothing needs.
-pub fn needed(graph: &Graph) -> Parts {
+pub(crate) fn needed(graph: &Graph) -> Parts {
     let mut live = vec![false; graph.layers().len()];
     graph.order().iter().for_each(|&position| live[position] = true);
     // An input that nothing reads is part of the interface.
@@ -53,7 +53,7 @@ pub fn needed(graph: &Graph) -> Parts {
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write(graph: &Graph, model: &Path, path: &Path) -> Result<(), Failure> {
+pub(crate) fn write(graph: &Graph, model: &Path, path: &Path) -> Result<(), Failure> {
     let bin = path.with_extension("bin");
     out::keep_apart(&[path, &bin], &out::of_model(model)).or_exit(Exit::Usage)?;
     let packed = pack::packed(graph).or_exit(Exit::Model)?;

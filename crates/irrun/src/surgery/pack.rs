@@ -10,7 +10,7 @@ use std::sync::Arc;
 const ALIGNMENT: usize = 64;
 
 /// The range of the `.bin` that a layer names.
-pub fn range(layer: &Layer) -> Option<(u64, u64)> {
+pub(crate) fn range(layer: &Layer) -> Option<(u64, u64)> {
     if layer.bytes.is_some() {
         return None;
     }
@@ -22,7 +22,7 @@ pub fn range(layer: &Layer) -> Option<(u64, u64)> {
 ///
 /// # Errors
 /// What is wrong with the structure of a body.
-pub fn packed(graph: &Graph) -> Result<Graph, Diagnostics> {
+pub(crate) fn packed(graph: &Graph) -> Result<Graph, Diagnostics> {
     let mut pack = Pack { graph, bytes: Vec::new(), places: HashMap::new() };
     let mut all = graph.parts().clone();
     pack.layers(&mut all.layers);

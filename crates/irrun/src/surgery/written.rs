@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// What `irrun extract`, `edit`, `reduce` and `repro` print with `--json`.
 #[derive(Serialize, JsonSchema)]
-pub struct Report {
+pub(crate) struct Report {
     /// The model, or the directory of a report.
     file: String,
     /// Its layers.
@@ -29,7 +29,7 @@ pub struct Report {
 
 impl Report {
     /// Of a model that was made from another.
-    pub fn new(path: &Path, made: &Graph, from: &Graph) -> Report {
+    pub(crate) fn new(path: &Path, made: &Graph, from: &Graph) -> Report {
         Report {
             file: path.display().to_string(),
             layers: made.layers().len(),
@@ -41,7 +41,7 @@ impl Report {
     }
 
     /// With the number of runs of a command.
-    pub fn after(self, tries: usize) -> Report {
+    pub(crate) fn after(self, tries: usize) -> Report {
         Report { tries: Some(tries), ..self }
     }
 
@@ -49,7 +49,7 @@ impl Report {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn tell(&self, for_programs: bool, for_people: &str) -> Result<(), Failure> {
+    pub(crate) fn tell(&self, for_programs: bool, for_people: &str) -> Result<(), Failure> {
         if for_programs {
             return json::print(self);
         }
@@ -58,7 +58,7 @@ impl Report {
     }
 
     /// `4 layers of 402, 1 input, 1 output`.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (layers, of) = (plural(self.layers, "layer"), self.of);
         let (inputs, outputs) = (plural(self.inputs, "input"), plural(self.outputs, "output"));
         format!("{}: {layers} of {of}, {inputs}, {outputs}", self.file)

@@ -1,7 +1,7 @@
 //! A temporary directory with a small model, and the `irrun` binary run in it.
 #![allow(dead_code)]
 
-pub mod rng;
+pub(crate) mod rng;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Reshape of f32[2,3] to [3,2]. The pattern lies in `model.bin`.
-pub const MODEL: &str = r#"<?xml version="1.0"?>
+pub(crate) const MODEL: &str = r#"<?xml version="1.0"?>
 <net name="small" version="11">
 	<layers>
 		<layer id="0" name="x" type="Parameter" version="opset1">
@@ -39,7 +39,7 @@ pub const MODEL: &str = r#"<?xml version="1.0"?>
 
 /// What a run of the binary gave.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
@@ -47,7 +47,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Exit code and everything printed, for a snapshot.
-    pub fn report(&self) -> String {
+    pub(crate) fn report(&self) -> String {
         let part = |name: &str, text: &str| match text.trim_end() {
             "" => String::new(),
             text => format!("\n--- {name}\n{text}"),
@@ -58,18 +58,18 @@ impl Outcome {
 
     /// Standard output, of a run that must have gone well.
     #[track_caller]
-    pub fn good(self) -> String {
+    pub(crate) fn good(self) -> String {
         assert_eq!(self.code, 0, "{}", self.report());
         self.stdout
     }
 }
 
 /// A directory for one test, in which the binary runs.
-pub struct Room(TempDir);
+pub(crate) struct Room(TempDir);
 
 impl Room {
     /// With the model, its weights, and `x.npy` = 0 to 5.
-    pub fn new() -> Room {
+    pub(crate) fn new() -> Room {
         let room = Room(tempfile::tempdir().unwrap());
         room.write("model.xml", MODEL.as_bytes());
         room.write("model.bin", &i64s(&[3, 2]));
@@ -78,7 +78,7 @@ impl Room {
     }
 
     /// The model with a piece of its text replaced.
-    pub fn with_model(from: &str, to: &str) -> Room {
+    pub(crate) fn with_model(from: &str, to: &str) -> Room {
         let room = Room::new();
         assert!(MODEL.contains(from), "the model has no {from}");
         room.write("model.xml", MODEL.replacen(from, to, 1).as_bytes());
@@ -86,7 +86,7 @@ impl Room {
     }
 
     /// With a Parameter that is also the output, to see what becomes of files.
-    pub fn identity(element_type: &str, shape: &str) -> Room {
+    pub(crate) fn identity(element_type: &str, shape: &str) -> Room {
         let room = Room::new();
         let model = format!(
             r#"<net name="same" version="11"><layers>
@@ -99,27 +99,27 @@ impl Room {
         room
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    pub fn write(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
     /// Runs `irrun` with some arguments, divided at blanks.
-    pub fn irrun(&self, args: &str) -> Outcome {
+    pub(crate) fn irrun(&self, args: &str) -> Outcome {
         self.irrun_with(&[], args.split_whitespace())
     }
 
     /// Runs it with some variables of the environment.
-    pub fn irrun_with<'a, A: AsRef<OsStr> + ?Sized + 'a>(
+    pub(crate) fn irrun_with<'a, A: AsRef<OsStr> + ?Sized + 'a>(
         &self,
         environment: &[(&str, &str)],
         args: impl IntoIterator<Item = &'a A>,
@@ -150,7 +150,7 @@ fn untimed(text: &str) -> String {
 }
 
 /// An `.npy` file of version 1.
-pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
     let mut file = b"\x93NUMPY\x01\x00".to_vec();
@@ -160,17 +160,17 @@ pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-pub fn f32s(values: &[f32]) -> Vec<u8> {
+pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-pub fn i64s(values: &[i64]) -> Vec<u8> {
+pub(crate) fn i64s(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
 /// Runs the binary and looks for what it must say and how it must end.
 #[track_caller]
-pub fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
+pub(crate) fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
     let outcome = room.irrun(args);
     assert_eq!(outcome.code, code, "irrun {args}: {}", outcome.report());
     for piece in pieces {
@@ -183,7 +183,7 @@ pub fn says(room: &Room, args: &str, code: i32, pieces: &[&str]) {
 }
 
 /// Header text and data of an `.npy` that irrun wrote, which must begin at a multiple of 64.
-pub fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
+pub(crate) fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
     let file = room.read(name);
     assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
     let end = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
@@ -194,6 +194,6 @@ pub fn written(room: &Room, name: &str) -> (String, Vec<u8>) {
 }
 
 /// The header that numpy writes.
-pub fn header(descr: &str, shape: &str) -> String {
+pub(crate) fn header(descr: &str, shape: &str) -> String {
     format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}")
 }

@@ -39,7 +39,7 @@ macro_rules! formulas {
         }
 
         mod $module {
-            $(pub struct $name;)*
+            $(pub(crate) struct $name;)*
         }
 
         $(impl<T: Lane> Formula<T, formulas!(@ $out, T)> for $module::$name {

@@ -31,7 +31,7 @@ macro_rules! formulas {
 
         mod formula {
             $(#[derive(Clone, Copy)]
-            pub struct $name { $(pub $p: f64),* })*
+            pub(crate) struct $name { $(pub(crate) $p: f64),* })*
         }
 
         $(impl Formula for formula::$name {

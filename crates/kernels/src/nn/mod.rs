@@ -4,7 +4,7 @@ pub mod attention;
 pub mod col2im;
 pub mod ctc;
 pub mod interpolate;
-pub mod norm;
+pub(crate) mod norm;
 pub mod pool;
 pub mod recurrent;
 pub mod rope;

@@ -106,7 +106,7 @@ fn is_map(x: &Value) -> bool {
     (3..=5).contains(&x.rank()) && x.sizes[2..].iter().all(|size| *size <= 64)
 }
 
-pub fn convolution(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn convolution(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
     }
@@ -117,7 +117,7 @@ pub fn convolution(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Of single positions, which is a product.
-pub fn pointwise(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn pointwise(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
     }
@@ -135,7 +135,7 @@ pub fn pointwise(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     }
 }
 
-pub fn grouped(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn grouped(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
     }
@@ -153,7 +153,7 @@ pub fn grouped(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Convolutions side by side, and one that reads all of them.
-pub fn pyramid(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn pyramid(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
     }
@@ -171,7 +171,7 @@ pub fn pyramid(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Values rounded to levels, and integers that multiply them, as quantised models have it.
-pub fn quantised(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn quantised(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
     }
@@ -210,7 +210,7 @@ fn rounded(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
 }
 
 /// The means of a map, a gate of them, and the map multiplied by it.
-pub fn squeeze_and_excitation(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn squeeze_and_excitation(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
     }
@@ -225,7 +225,7 @@ pub fn squeeze_and_excitation(net: &mut Net, x: &Value, c: &mut Choices) -> Opti
     if c.flag() { pointwise(net, &gated, c) } else { Some(gated) }
 }
 
-pub fn pool(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn pool(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
     }
@@ -252,7 +252,7 @@ pub fn pool(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op((kind, "opset1"), &attributes, &[x.port], &sizes))
 }
 
-pub fn interpolate(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn interpolate(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
     }
@@ -268,7 +268,7 @@ pub fn interpolate(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Interpolate", "opset11"), &attributes, &[x.port, target, axes], &sizes))
 }
 
-pub fn channels_and_space(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn channels_and_space(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
     }
@@ -295,7 +295,7 @@ pub fn channels_and_space(net: &mut Net, x: &Value, c: &mut Choices) -> Option<V
     }
 }
 
-pub fn batch_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn batch_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() < 2 {
         return None;
     }
@@ -308,7 +308,7 @@ pub fn batch_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(if c.flag() { net.unary("Relu", &y) } else { y })
 }
 
-pub fn group_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn group_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() < 3 || x.sizes[2..].iter().product::<usize>() < 8 {
         return None;
     }
@@ -324,7 +324,7 @@ pub fn group_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Along the last axis or others, with scale and shift or not.
-pub fn normalized(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn normalized(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let last = x.rank() - 1;
     let axes: Vec<usize> = match c.below(3) {
         0 | 1 => vec![last],
@@ -381,7 +381,7 @@ fn compressed(net: &mut Net, columns: usize, terms: usize, c: &mut Choices) -> O
     net.binary("Multiply", &wide, scales).port
 }
 
-pub fn linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let columns = c.of(&[24, 16, 48, 1, 7, 64]);
     let y = net.linear(x, columns, c.flag());
     let last = y.rank() - 1;
@@ -396,7 +396,7 @@ pub fn linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Enough columns for the weights to stay as they are stored, and back.
-pub fn compressed_linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn compressed_linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let last = x.rank() - 1;
     let terms = x.sizes[last];
     let columns = 5000_usize.div_ceil(terms).next_multiple_of(2);
@@ -408,7 +408,7 @@ pub fn compressed_linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Va
 }
 
 /// A gate times what it lets through, and back.
-pub fn gated_mlp(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn gated_mlp(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let gate = net.linear(x, 32, true);
     let gate = net.unary(c.of(&["Swish", "Gelu"]), &gate);
     let up = net.linear(x, 32, true);
@@ -418,7 +418,7 @@ pub fn gated_mlp(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// A value with itself: products of rows with rows, or of columns with columns.
-pub fn with_itself(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn with_itself(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() < 2 {
         return None;
     }
@@ -462,7 +462,7 @@ fn rotated(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
 }
 
 /// Heads of queries, keys and values of `[batch, tokens, channels]`, and back.
-pub fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let [batch, tokens, channels] = x.sizes[..] else { return None };
     let (heads, size) = (c.of(&[2, 1, 4]), c.of(&[8, 16, 6]));
     let one = |net: &mut Net| {
@@ -508,7 +508,7 @@ pub fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// A map as rows of its channels, or rows as a map.
-pub fn rows_and_maps(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn rows_and_maps(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     match x.sizes[..] {
         [n, channels, h, w] => {
             let y = net.reshape(x, &[n, channels, h * w]);

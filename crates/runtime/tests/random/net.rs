@@ -5,42 +5,42 @@ use ir::{Graph, GraphBuilder, OutputRef};
 
 /// A value in f32.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub(crate) struct Value {
     pub port: OutputRef,
     pub sizes: Vec<usize>,
 }
 
 impl Value {
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.sizes.len()
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.sizes.iter().product()
     }
 }
 
 /// Numbers that decide what a graph looks like: the fewer and the smaller they are, the simpler it
 /// is.
-pub struct Choices<'a>(pub std::slice::Iter<'a, u16>);
+pub(crate) struct Choices<'a>(pub std::slice::Iter<'a, u16>);
 
 impl Choices<'_> {
     /// One of `0..count`.
-    pub fn below(&mut self, count: usize) -> usize {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
         self.0.next().map_or(0, |n| usize::from(*n) % count)
     }
 
-    pub fn flag(&mut self) -> bool {
+    pub(crate) fn flag(&mut self) -> bool {
         self.below(2) == 1
     }
 
-    pub fn of<T: Copy>(&mut self, options: &[T]) -> T {
+    pub(crate) fn of<T: Copy>(&mut self, options: &[T]) -> T {
         options[self.below(options.len())]
     }
 }
 
 /// The graph, and its values that may be read.
-pub struct Net {
+pub(crate) struct Net {
     pub g: GraphBuilder,
     pub values: Vec<Value>,
     pub read: Vec<OutputRef>,
@@ -50,7 +50,7 @@ pub struct Net {
 }
 
 /// Values between -1 and 1 that differ from each other.
-pub fn noise(count: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = |_| {
         state ^= state << 13;
@@ -63,7 +63,7 @@ pub fn noise(count: usize, seed: u64) -> Vec<f32> {
 
 impl Net {
     /// A graph of one input.
-    pub fn new(sizes: &[usize], declared: &str) -> Net {
+    pub(crate) fn new(sizes: &[usize], declared: &str) -> Net {
         let mut g = GraphBuilder::new("random");
         let port = g.parameter("x", F32, declared);
         Net {
@@ -76,7 +76,7 @@ impl Net {
     }
 
     /// The values that nothing reads are its results.
-    pub fn finish(self) -> Graph {
+    pub(crate) fn finish(self) -> Graph {
         let Net { mut g, values, read, .. } = self;
         for (i, value) in values.iter().filter(|value| !read.contains(&value.port)).enumerate() {
             g.result(&format!("y{i}"), value.port);
@@ -85,7 +85,7 @@ impl Net {
     }
 
     /// Numbers of about the size that leaves sums of `terms` products as large as their factors.
-    pub fn weights(&mut self, sizes: &[usize], terms: usize) -> OutputRef {
+    pub(crate) fn weights(&mut self, sizes: &[usize], terms: usize) -> OutputRef {
         self.seed += 1;
         let scale = 1.5 / (terms as f32).sqrt();
         let values = noise(sizes.iter().product(), self.seed).iter().map(|v| v * scale).collect();
@@ -93,31 +93,31 @@ impl Net {
     }
 
     /// Numbers between `low` and `high`.
-    pub fn between(&mut self, sizes: &[usize], low: f32, high: f32) -> OutputRef {
+    pub(crate) fn between(&mut self, sizes: &[usize], low: f32, high: f32) -> OutputRef {
         self.seed += 1;
         let numbers = noise(sizes.iter().product(), self.seed);
         let values = numbers.iter().map(|v| low + (v + 1.0) * 0.5 * (high - low)).collect();
         self.constant(sizes, values)
     }
 
-    pub fn constant(&mut self, sizes: &[usize], values: Vec<f32>) -> OutputRef {
+    pub(crate) fn constant(&mut self, sizes: &[usize], values: Vec<f32>) -> OutputRef {
         let sizes: Vec<u64> = sizes.iter().map(|size| *size as u64).collect();
         self.g.constant_f32(&sizes, &values)
     }
 
     /// A list of integers.
-    pub fn list(&mut self, values: &[usize]) -> OutputRef {
+    pub(crate) fn list(&mut self, values: &[usize]) -> OutputRef {
         let values: Vec<i64> = values.iter().map(|value| *value as i64).collect();
         self.g.constant_i64(&values)
     }
 
     /// One integer.
-    pub fn number(&mut self, value: i64) -> OutputRef {
+    pub(crate) fn number(&mut self, value: i64) -> OutputRef {
         self.g.constant(I64, &[], &value.to_le_bytes())
     }
 
     /// A layer of one output.
-    pub fn op(
+    pub(crate) fn op(
         &mut self,
         (kind, version): (&str, &str),
         attributes: &[(&str, &str)],
@@ -130,7 +130,7 @@ impl Net {
     }
 
     /// A layer of outputs of these sizes.
-    pub fn ops(
+    pub(crate) fn ops(
         &mut self,
         (kind, version): (&str, &str),
         attributes: &[(&str, &str)],
@@ -143,7 +143,7 @@ impl Net {
         ports.zip(sizes).map(|(port, sizes)| Value { port, sizes: sizes.clone() }).collect()
     }
 
-    pub fn unary(&mut self, kind: &str, x: &Value) -> Value {
+    pub(crate) fn unary(&mut self, kind: &str, x: &Value) -> Value {
         let version = match kind {
             "HSwish" | "Mish" | "SoftPlus" | "Swish" => "opset4",
             "Gelu" => "opset7",
@@ -160,23 +160,23 @@ impl Net {
     }
 
     /// An operation of two values that gives the sizes of the first.
-    pub fn binary(&mut self, kind: &str, x: &Value, other: OutputRef) -> Value {
+    pub(crate) fn binary(&mut self, kind: &str, x: &Value, other: OutputRef) -> Value {
         self.op((kind, "opset1"), &[("auto_broadcast", "numpy")], &[x.port, other], &x.sizes)
     }
 
-    pub fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
+    pub(crate) fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
         let pattern = self.list(sizes);
         self.op(("Reshape", "opset1"), &[("special_zero", "false")], &[x.port, pattern], sizes)
     }
 
-    pub fn transpose(&mut self, x: &Value, order: &[usize]) -> Value {
+    pub(crate) fn transpose(&mut self, x: &Value, order: &[usize]) -> Value {
         let sizes: Vec<usize> = order.iter().map(|axis| x.sizes[*axis]).collect();
         let order = self.list(order);
         self.op(("Transpose", "opset1"), &[], &[x.port, order], &sizes)
     }
 
     /// Over some axes, which stay as 1 or not.
-    pub fn reduce(&mut self, kind: &str, x: &Value, axes: &[usize], keep: bool) -> Value {
+    pub(crate) fn reduce(&mut self, kind: &str, x: &Value, axes: &[usize], keep: bool) -> Value {
         let kept = |axis: &usize| !axes.contains(axis) || keep;
         let size = |axis| if axes.contains(&axis) { 1 } else { x.sizes[axis] };
         let sizes: Vec<usize> = (0..x.rank()).filter(kept).map(size).collect();
@@ -187,14 +187,20 @@ impl Net {
     }
 
     /// A matrix product with the last axis by new weights.
-    pub fn linear(&mut self, x: &Value, columns: usize, turned: bool) -> Value {
+    pub(crate) fn linear(&mut self, x: &Value, columns: usize, turned: bool) -> Value {
         let terms = x.sizes[x.rank() - 1];
         let weights =
             self.weights(&if turned { [columns, terms] } else { [terms, columns] }, terms);
         self.product(x, weights, columns, turned)
     }
 
-    pub fn product(&mut self, x: &Value, b: OutputRef, columns: usize, turned: bool) -> Value {
+    pub(crate) fn product(
+        &mut self,
+        x: &Value,
+        b: OutputRef,
+        columns: usize,
+        turned: bool,
+    ) -> Value {
         let mut sizes = x.sizes.clone();
         if let Some(last) = sizes.last_mut() {
             *last = columns;

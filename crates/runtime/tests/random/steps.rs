@@ -7,7 +7,7 @@ const UNARY: &[&str] = &[
     "Mish", "SoftPlus", "Negative", "Erf",
 ];
 
-pub fn unary(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn unary(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.unary(c.of(UNARY), x))
 }
 
@@ -27,7 +27,7 @@ fn beside(x: &Value, c: &mut Choices) -> Vec<usize> {
     }
 }
 
-pub fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let kind = c.of(&["Add", "Multiply", "Subtract", "Divide", "Maximum", "Minimum"]);
     let sizes = beside(x, c);
     let low = if kind == "Divide" { 0.6 } else { -1.2 };
@@ -41,7 +41,7 @@ pub fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value>
 }
 
 /// As Caffe and PaddlePaddle broadcast: the second input begins at an axis of the first.
-pub fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let count = 1 + c.below(x.rank() - axis);
     let other = net.between(&x.sizes[axis..axis + count], -1.2, 1.6);
@@ -51,7 +51,7 @@ pub fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// With another value of the same sizes, or of 1 along some axes.
-pub fn with_another(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn with_another(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let fits = |other: &&Value| {
         let lead = x.rank().checked_sub(other.rank());
         let same = |from: usize| {
@@ -66,7 +66,7 @@ pub fn with_another(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> 
     Some(net.binary(kind, x, other.port))
 }
 
-pub fn transpose(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn transpose(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let mut order: Vec<usize> = (0..x.rank()).collect();
     match c.below(3) {
         // Channels first or last.
@@ -80,7 +80,7 @@ pub fn transpose(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.transpose(x, &order))
 }
 
-pub fn reshape(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn reshape(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let mut sizes = x.sizes.clone();
     let axis = c.below(sizes.len());
     match c.below(5) {
@@ -113,7 +113,7 @@ pub fn reshape(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Reshape", "opset1"), &zero, &[x.port, pattern], &sizes))
 }
 
-pub fn roll(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn roll(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let count = 1 + c.below(2.min(x.rank()));
     let axes: Vec<usize> = (0..count).map(|_| c.below(x.rank())).collect();
     let shifts: Vec<i64> = (0..count).map(|_| c.below(9) as i64 - 4).collect();
@@ -121,7 +121,7 @@ pub fn roll(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Roll", "opset7"), &[], &[x.port, shifts, axes], &x.sizes))
 }
 
-pub fn slice(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn slice(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let size = x.sizes[axis];
     let start = c.below(size);
@@ -135,7 +135,7 @@ pub fn slice(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// Two parts, the other way round, or their product.
-pub fn split(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn split(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let size = x.sizes[axis];
     if size < 2 {
@@ -162,7 +162,7 @@ pub fn split(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// With a value that differs along one axis at most.
-pub fn concat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn concat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let fits = |other: &&Value| {
         let same = |i: usize| i == axis || x.sizes[i] == other.sizes[i];
@@ -176,7 +176,7 @@ pub fn concat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Concat", "opset1"), &[("axis", &*axis.to_string())], &ports, &sizes))
 }
 
-pub fn pad(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn pad(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let mode = c.of(&["constant", "edge", "reflect"]);
     let from = x.rank().saturating_sub(2);
     let mut side = || -> Vec<usize> {
@@ -193,7 +193,7 @@ pub fn pad(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Pad", "opset12"), &[("pad_mode", mode)], &[x.port, begin, end, value], &sizes))
 }
 
-pub fn gather(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn gather(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let indices: Vec<usize> = (0..1 + c.below(5)).map(|_| c.below(x.sizes[axis])).collect();
     let mut sizes = x.sizes.clone();
@@ -212,7 +212,7 @@ pub fn gather(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// An axis that comes or goes.
-pub fn squeeze(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn squeeze(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let mut sizes = x.sizes.clone();
     let axes = net.list(&[axis]);
@@ -227,7 +227,7 @@ pub fn squeeze(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Unsqueeze", "opset1"), &[], &[x.port, axes], &sizes))
 }
 
-pub fn repeat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn repeat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let mut sizes = x.sizes.clone();
     let axis = c.below(x.rank());
     if sizes[axis] == 1 && c.flag() {
@@ -243,7 +243,7 @@ pub fn repeat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.op(("Tile", "opset1"), &[], &[x.port, repeats], &sizes))
 }
 
-pub fn reduce(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn reduce(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let kind = c.of(&["ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2"]);
     let axes: Vec<usize> = match c.below(3) {
         0 => vec![x.rank() - 1],
@@ -256,7 +256,7 @@ pub fn reduce(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// A mean that is taken from what it is the mean of, or multiplies it.
-pub fn centred(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn centred(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let maps = c.flag() && x.rank() > 2;
     let axes = if maps { (2..x.rank()).collect() } else { vec![c.below(x.rank())] };
     if axes.iter().all(|axis| x.sizes[*axis] == 1) {
@@ -266,19 +266,19 @@ pub fn centred(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     Some(net.binary(c.of(&["Subtract", "Multiply"]), x, mean.port))
 }
 
-pub fn softmax(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn softmax(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = if c.flag() { x.rank() - 1 } else { c.below(x.rank()) };
     Some(net.op(("Softmax", "opset8"), &[("axis", &*axis.to_string())], &[x.port], &x.sizes))
 }
 
-pub fn cumulative(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn cumulative(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = net.number(c.below(x.rank()) as i64);
     let flags = [("exclusive", c.of(&["false", "true"])), ("reverse", c.of(&["false", "true"]))];
     Some(net.op(("CumSum", "opset3"), &flags, &[x.port, axis], &x.sizes))
 }
 
 /// Some elements of a value, and a number in place of the others.
-pub fn select(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn select(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let sizes = beside(x, c);
     let (a, b) = (net.between(&sizes, -1.0, 1.0), net.constant(&[], vec![0.2]));
     let numpy = [("auto_broadcast", "numpy")];
@@ -290,7 +290,7 @@ pub fn select(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
 }
 
 /// A sum of products with weights: each axis is summed over, or one of both, or the data's alone.
-pub fn einsum(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
+pub(crate) fn einsum(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let own: Vec<char> = ('a'..'g').take(x.rank()).collect();
     let fates: Vec<usize> = own.iter().map(|_| c.below(3)).collect();
     let size = |label: char| own.iter().position(|l| *l == label).map_or(5, |axis| x.sizes[axis]);

@@ -125,7 +125,7 @@ impl Pattern {
 }
 
 /// Where a match begins and ends, in bytes.
-pub type Span = (usize, usize);
+pub(super) type Span = (usize, usize);
 
 /// A text to search, if it is UTF-8.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use super::Layered;
 use std::collections::HashSet;
 
 /// The middle of each vertex.
-pub fn horizontal(layered: &Layered, gap: f64) -> Vec<f64> {
+pub(super) fn horizontal(layered: &Layered, gap: f64) -> Vec<f64> {
     let conflicts = conflicts(layered);
     let mut ways: Vec<Vec<f64>> = Vec::with_capacity(4);
     for upward in [false, true] {

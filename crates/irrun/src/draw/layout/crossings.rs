@@ -8,7 +8,7 @@ const SWEEPS: usize = 24;
 const PATIENCE: usize = 6;
 
 /// Orders the vertices of each rank so that edges cross seldom.
-pub fn reduce(layered: &mut Layered) {
+pub(super) fn reduce(layered: &mut Layered) {
     depth_first(layered);
     let mut best = layered.ranks.clone();
     let mut fewest = crossings(layered);

@@ -10,7 +10,7 @@ mod ranks;
 
 /// A place in the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
+pub(super) struct Point {
     /// From the left.
     pub x: f64,
     /// From the top.
@@ -19,7 +19,7 @@ pub struct Point {
 
 /// What is placed: a box, or a point at the border where edges come in or go out.
 #[derive(Clone, Copy, Debug)]
-pub struct Item {
+pub(super) struct Item {
     /// Width of the box.
     pub width: f64,
     /// Height of the box.
@@ -30,7 +30,7 @@ pub struct Item {
 
 /// Where an item may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(super) enum Side {
     /// Above all others.
     Top,
     /// Anywhere.
@@ -41,7 +41,7 @@ pub enum Side {
 
 /// Where everything is.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub(super) struct Layout {
     /// Width of the whole.
     pub width: f64,
     /// Height of the whole.
@@ -53,7 +53,7 @@ pub struct Layout {
 }
 
 /// Room between two ranks, in which labels of edges stand.
-pub const RANK_GAP: f64 = 44.0;
+pub(super) const RANK_GAP: f64 = 44.0;
 /// Room between neighbours.
 const GAP: f64 = 22.0;
 /// Width of an edge that passes a rank.
@@ -82,7 +82,7 @@ struct Layered {
 }
 
 /// Places items so that edges lead downwards.
-pub fn lay_out(items: &[Item], edges: &[(usize, usize)]) -> Layout {
+pub(super) fn lay_out(items: &[Item], edges: &[(usize, usize)]) -> Layout {
     let turned = ranks::turned(items.len(), edges);
     let downward: Vec<(usize, usize)> =
         edges.iter().zip(&turned).map(|(&(a, b), &t)| if t { (b, a) } else { (a, b) }).collect();

@@ -3,7 +3,7 @@
 use super::{Item, Side};
 
 /// Edges that close a circle, found by a walk in depth.
-pub fn turned(count: usize, edges: &[(usize, usize)]) -> Vec<bool> {
+pub(super) fn turned(count: usize, edges: &[(usize, usize)]) -> Vec<bool> {
     let mut leaving: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (e, &(from, _)) in edges.iter().enumerate() {
         leaving[from].push(e);
@@ -37,7 +37,7 @@ pub fn turned(count: usize, edges: &[(usize, usize)]) -> Vec<bool> {
 
 /// The rank of each item: one more than that of what it follows, and as near to what it feeds as
 /// that allows where it feeds more than it is fed by.
-pub fn ranks(items: &[Item], edges: &[(usize, usize)]) -> Vec<usize> {
+pub(super) fn ranks(items: &[Item], edges: &[(usize, usize)]) -> Vec<usize> {
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     for &(from, to) in edges.iter().filter(|(from, to)| from != to) {

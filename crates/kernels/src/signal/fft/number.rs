@@ -98,7 +98,7 @@ const FFT_LANES: usize = 8;
 /// A complex number of each of some lines.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-pub struct Beside {
+pub(super) struct Beside {
     re: [f64; FFT_LANES],
     im: [f64; FFT_LANES],
 }
