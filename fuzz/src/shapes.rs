@@ -22,7 +22,7 @@ pub fn shapes(data: &[u8]) {
     }
     let is_asked = !ranges.is_empty();
     if let Ok(symbols) = Symbols::new(model(), &shapes) {
-        let runs = symbols.runs(model());
+        let runs = symbols.runs(model()).working;
         for &layer in model().order() {
             let tensor = ir::OutputRef { layer, port: 0 };
             assert!(!symbolic::shape(&runs, tensor, &symbols.names).is_empty());

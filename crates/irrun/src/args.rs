@@ -191,7 +191,7 @@ pub struct CheckArgs {
     /// A size for a name in --shape, such as N in `x[N,3,224,224]`.
     #[arg(long, value_name = "N=4")]
     pub set: Vec<String>,
-    /// Shapes whose sizes are all to work: up to 65,536 of them are tried.
+    /// Shapes whose sizes are all to work: up to 65,536 are tried, and of a ? those up to 64.
     #[arg(long, value_name = "NAME[1..8,3,224..640,?]")]
     pub range: Vec<String>,
     /// Write shapes as expressions of the open sizes of the inputs, or of the names in --shape.

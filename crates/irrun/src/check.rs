@@ -8,7 +8,7 @@ use crate::finding::{Finding, counts, is_note, told};
 use crate::locate;
 use crate::memory::{self, Needed};
 use crate::semantics::{self, Deviation, Semantics};
-use crate::symbolic::{self, Symbols};
+use crate::symbolic::{self, Runs, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
 use crate::{hint, json, lint, print, ranges, sarif, surgery};
@@ -104,7 +104,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
 /// Lists layers with their shapes as expressions of the sizes of the inputs.
 fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
     let symbols = Symbols::new(graph, &args.shape)?;
-    let runs = symbols.runs(graph);
+    let Runs { working: runs, mut refused } = symbols.runs(graph);
+    refused.sort_unstable();
+    let refused: Vec<String> = refused.iter().map(|sizes| symbols.text(sizes)).collect();
     if runs.is_empty() {
         let error = anyhow!(
             "no sizes were found that work for {}; name those that belong together, as in --shape \
@@ -130,14 +132,27 @@ fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
         });
     }
     if args.json {
-        json::print(&symbolic::Report { layers, tested: runs.len() })?;
+        json::print(&symbolic::Report { layers, tested: runs.len(), refused })?;
         return Ok(Exit::Good);
     }
     let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
     rows.extend(layers.into_iter().map(symbolic::LayerReport::row));
     let sizes = plural(runs.len(), "choice");
-    print::text(format!("{}\nfound and tested with {sizes} of sizes\n", table(&rows)))?;
+    let domain = domain(&refused);
+    print::text(format!("{}\nfound and tested with {sizes} of sizes{domain}\n", table(&rows)))?;
     Ok(Exit::Good)
+}
+
+/// What is said of sizes that do not work: expressions hold for the others.
+fn domain(refused: &[String]) -> String {
+    const SHOWN: usize = 5;
+    if refused.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<&str> = refused.iter().take(SHOWN).map(String::as_str).collect();
+    let more = if refused.len() > SHOWN { "; …" } else { "" };
+    let others = plural(refused.len(), "other");
+    format!("; {others} do not work: {}{more}", shown.join("; "))
 }
 
 /// Whether a layer is listed.

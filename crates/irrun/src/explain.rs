@@ -275,9 +275,9 @@ impl Quantity {
 
 /// What an output number of a layer depends on.
 struct Cause {
-    /// The inputs that have the number: several where a rule wants them equal.
-    inputs: Vec<usize>,
-    /// The number, as the layer that makes it has it.
+    /// Where inputs have the number: at several places where a rule wants them equal.
+    places: Vec<(usize, Quantity)>,
+    /// The first of them.
     quantity: Quantity,
     number: i64,
     /// How the output follows from it, if others stay as they are.
@@ -398,27 +398,63 @@ impl Story<'_> {
         let mut causes: Vec<Cause> = Vec::new();
         for (input, fact) in inputs.iter().enumerate() {
             for at in numbers(sources[input], fact) {
-                let (Some(old), false) = (at.of(fact), seen(&causes, input, at)) else { continue };
-                let ask = |new: i64| self.ask(quantity, &inputs, &[(input, at)], new);
-                let alone = points(old, number, &ask);
-                let alike = alike(&inputs, sources, old);
-                let all = |new: i64| self.ask(quantity, &inputs, &alike, new);
-                let (points, at_all) = match alone.len() {
-                    0 | 1 => (points(old, number, &all), alike.clone()),
-                    _ => (alone, vec![(input, at)]),
+                let is_told = causes.iter().any(|cause| cause.places.contains(&(input, at)));
+                let (Some(old), false) = (at.of(fact), is_told) else { continue };
+                let Some(cause) = self.cause(quantity, number, &inputs, (input, at, old)) else {
+                    continue;
                 };
-                let term = match points.len() {
-                    // No other number is allowed: does the output become open where this one is?
-                    1 if !self.opens(quantity, &inputs, (input, at)) => continue,
-                    1 => (old == number).then_some(Term::IDENTITY),
-                    _ if points.iter().all(|(_, y)| *y == number) => continue,
-                    _ => Term::through(&points),
+                let is_equal = |other: &&mut Cause| {
+                    let equal = [&cause, other].iter().all(|c| c.term == Some(Term::IDENTITY));
+                    equal && aligned(&inputs, sources, at).contains(&other.places[0])
                 };
-                let inputs = at_all.iter().map(|(input, _)| *input).collect();
-                causes.push(Cause { inputs, quantity: at, number: old, term });
+                match causes.iter_mut().find(is_equal) {
+                    Some(other) => other.places.extend(cause.places),
+                    None => causes.push(cause),
+                }
             }
         }
+        if causes.is_empty() {
+            causes.extend(wanted(quantity, number, &inputs, sources));
+        }
         causes
+    }
+
+    /// How an output number follows from one of an input; `None` where it does not.
+    fn cause(
+        &self,
+        out: Quantity,
+        number: i64,
+        inputs: &[Fact],
+        (input, at, old): (usize, Quantity, i64),
+    ) -> Option<Cause> {
+        let sources = self.graph.inputs_of(out.tensor().layer);
+        let tried = |group: Vec<(usize, Quantity)>| {
+            let ask = |new: i64| self.ask(out, inputs, &group, new);
+            (points(old, number, &ask), group)
+        };
+        let follows = |points: &[(i64, i64)]| points.iter().any(|(_, y)| *y != number);
+        // What must stay equal is changed together: the dims that broadcasting aligns, else all of
+        // this size.
+        let mut found = tried(vec![(input, at)]);
+        if !follows(&found.0) {
+            let other = tried(aligned(inputs, sources, at));
+            found = if other.0.len() > 1 { other } else { found };
+        }
+        if found.0.len() < 2 {
+            found = tried(alike(inputs, sources, old));
+        }
+        let (points, mut places) = found;
+        let term = match points.len() {
+            // No other number is allowed: does the output become open where this one is?
+            0 | 1 if !self.opens(out, inputs, (input, at)) => return None,
+            0 | 1 => (old == number).then_some(Term::IDENTITY),
+            _ if !follows(&points) => return None,
+            _ => Term::through(&points),
+        };
+        // The number that was asked about stands for the others.
+        places.retain(|place| *place != (input, at));
+        places.insert(0, (input, at));
+        Some(Cause { places, quantity: at, number: old, term })
     }
 
     /// The number that comes out when some numbers of the inputs are another; `None` where the rule
@@ -462,7 +498,9 @@ impl Story<'_> {
     /// The arithmetic of a step: `196 = 14 · 14 (input 0 dim 2, input 0 dim 3)`.
     fn arithmetic(&self, number: i64, causes: &[Cause]) -> String {
         let place = |cause: &Cause| {
-            let inputs: Vec<String> = cause.inputs.iter().map(usize::to_string).collect();
+            let alike = cause.places.iter().filter(|(_, at)| at.name() == cause.quantity.name());
+            let mut inputs: Vec<String> = alike.map(|(input, _)| input.to_string()).collect();
+            inputs.sort_unstable();
             format!("{} of input {}", cause.quantity.name(), inputs.join(" and "))
         };
         let places: Vec<String> = causes.iter().map(place).collect();
@@ -488,10 +526,31 @@ impl Story<'_> {
     }
 }
 
-fn seen(causes: &[Cause], input: usize, at: Quantity) -> bool {
-    causes
-        .iter()
-        .any(|c| c.inputs.contains(&input) && c.inputs.len() > 1 && c.quantity.name() == at.name())
+/// The element of a wanted shape that a dim is, as Reshape and Broadcast take one. It cannot be
+/// another alone, so that asking the rule tells nothing of it.
+fn wanted(out: Quantity, number: i64, inputs: &[Fact], sources: &[OutputRef]) -> Option<Cause> {
+    let Quantity::Dim(_, axis) = out else { return None };
+    let element = |(input, fact): (usize, &Fact)| {
+        let at = Quantity::Element(sources[input], axis);
+        let has_it = fact.value.is_some() && at.of(fact) == Some(number);
+        has_it.then_some((input, at))
+    };
+    let (input, quantity) = inputs.iter().enumerate().skip(1).find_map(element)?;
+    Some(Cause { places: vec![(input, quantity)], quantity, number, term: Some(Term::IDENTITY) })
+}
+
+/// The dims of all inputs that broadcasting aligns with a dim of one, if they have its size.
+fn aligned(inputs: &[Fact], sources: &[OutputRef], at: Quantity) -> Vec<(usize, Quantity)> {
+    let Quantity::Dim(tensor, axis) = at else { return Vec::new() };
+    let rank = |fact: &Fact| fact.shape.rank().unwrap_or(0);
+    let own = sources.iter().position(|source| *source == tensor);
+    let Some(fact) = own.and_then(|own| inputs.get(own)) else { return Vec::new() };
+    let (behind, size) = (rank(fact).saturating_sub(axis), at.of(fact));
+    let other = |(input, fact): (usize, &Fact)| {
+        let place = Quantity::Dim(sources[input], rank(fact).checked_sub(behind)?);
+        (!has_elements(fact) && place.of(fact) == size).then_some((input, place))
+    };
+    inputs.iter().enumerate().filter_map(other).collect()
 }
 
 /// The numbers of an input: its elements where they are known, else its dims.

@@ -32,8 +32,8 @@ pub(crate) fn models_in(dir: &Path) -> Vec<PathBuf> {
     models
 }
 
-/// The layer that a name or an id means; a name goes before an id, and the tensor names of its
-/// outputs are names of a layer as well.
+/// The layer that a name or an id means: a name goes before an id, as messages and reports tell
+/// them, and an id before the tensor names of outputs, which are often numbers too.
 ///
 /// # Errors
 /// With the name that was probably meant.
@@ -42,7 +42,7 @@ pub(crate) fn layer(graph: &Graph, key: &str) -> Result<usize> {
     let named = |l: &Layer| l.outputs.iter().any(|port| port.names.iter().any(|n| n == key));
     let by_id = || key.parse().ok().and_then(|id| graph.find(id));
     let found = layers.iter().position(|l| l.name == key);
-    let found = found.or_else(|| layers.iter().position(named)).or_else(by_id);
+    let found = found.or_else(by_id).or_else(|| layers.iter().position(named));
     found.with_context(|| {
         // People leave out the scopes.
         let ends = layers

@@ -12,6 +12,8 @@ use rayon::prelude::*;
 const TRIED: usize = 64;
 /// The same for `--range`, which asks for it.
 const TRIED_WHEN_ASKED: usize = 65_536;
+/// Sizes that are tried of a dim that `--range` leaves open, from 1 on.
+const TRIED_OF_OPEN: usize = 64;
 /// Of threads that try them: as much as a process begins with, since bodies lie in each other.
 const STACK: usize = 8 << 20;
 
@@ -22,6 +24,8 @@ struct Range {
     axis: usize,
     min: i64,
     count: usize,
+    /// Whether there are more sizes than can be tried.
+    is_open: bool,
 }
 
 /// Findings about the ranges that were given: the first sizes that fail, or that not all were
@@ -30,7 +34,7 @@ struct Range {
 /// # Errors
 /// When the threads that try them cannot be started.
 pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Result<Vec<Diagnostic>, Failure> {
-    let ranges = ranges(declared);
+    let ranges = ranges(declared, asked);
     if ranges.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,15 +56,18 @@ pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Result<Vec<Diag
         declared.overridden.iter().map(shape).collect::<Vec<_>>().join(",")
     };
     let range = given(&declared.shapes);
+    let is_open = ranges.iter().any(|range| range.is_open);
+    let open = if is_open { format!("; of each ? up to {TRIED_OF_OPEN}") } else { String::new() };
     Ok(match first {
         Some((shapes, problem)) => {
             let share = format!("{failed} of {tried} sizes tried in {flag} {range} do not work");
             let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
             vec![Diagnostic { message, ..problem }]
         }
-        None if tried < total => {
+        None if tried < total || is_open => {
+            let all = if is_open { "more" } else { &format!("its {total}") };
             let message = format!(
-                "{flag} {range} is not proven: {tried} of its {total} sizes were tried and work"
+                "{flag} {range} is not proven: {tried} of {all} sizes were tried and work{open}"
             );
             vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
         }
@@ -72,15 +79,22 @@ pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Result<Vec<Diag
     })
 }
 
-fn ranges(declared: &Declared) -> Vec<Range> {
+/// The ranges that were given. A dim that was left open is one where that was `asked`: of any size.
+fn ranges(declared: &Declared, asked: bool) -> Vec<Range> {
     let mut found = Vec::new();
     for &input in &declared.overridden {
         for (axis, dim) in declared.shapes[input].dims().unwrap_or_default().iter().enumerate() {
-            if dim.is_static() || !dim.is_bounded() {
+            let is_open = !dim.is_bounded();
+            if dim.is_static() || is_open && !asked {
                 continue;
             }
-            let count = usize::try_from(dim.max() - dim.min() + 1).unwrap_or(usize::MAX);
-            found.push(Range { input, axis, min: dim.min(), count });
+            let (min, count) = if is_open {
+                (dim.min().max(1), TRIED_OF_OPEN)
+            } else {
+                let count = usize::try_from(dim.max() - dim.min() + 1);
+                (dim.min(), count.unwrap_or(usize::MAX))
+            };
+            found.push(Range { input, axis, min, count, is_open });
         }
     }
     found

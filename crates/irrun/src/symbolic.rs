@@ -18,6 +18,9 @@ pub struct Report {
     pub layers: Vec<LayerReport>,
     /// With how many choices of sizes the shapes were tested.
     pub tested: usize,
+    /// Choices of sizes that were tried and do not work, such as `H=9, W=224`: of these the
+    /// expressions say nothing.
+    pub refused: Vec<String>,
 }
 
 /// A layer with its shapes as expressions.
@@ -47,7 +50,7 @@ const BASES: [i64; 9] = [224, 128, 64, 32, 16, 8, 4, 2, 1];
 /// multiples of what models divide by.
 const STEPS: [i64; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 32, 49, 64, 96, 128, 224];
 /// Runs in which several sizes differ.
-const TOGETHER: usize = 6;
+const SIZES_TRIED: usize = 6;
 
 /// Puts the sizes that `--set` gives in the place of names in shapes.
 ///
@@ -126,6 +129,15 @@ fn names_in(shapes: &[String]) -> Vec<String> {
     names
 }
 
+/// Choices of sizes that were tried, one size for each name.
+#[derive(Default)]
+pub struct Runs {
+    /// Those that work, with what is known there.
+    pub working: Vec<(Vec<i64>, Facts)>,
+    /// Those that do not.
+    pub refused: Vec<Vec<i64>>,
+}
+
 /// The inputs of a model with names for their open sizes.
 pub struct Symbols {
     /// The names.
@@ -192,6 +204,12 @@ impl Symbols {
         self.names.len() - 1
     }
 
+    /// Sizes for the names as people read them: `H=9, W=224`.
+    pub fn text(&self, sizes: &[i64]) -> String {
+        let pairs = self.names.iter().zip(sizes);
+        pairs.map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// What inputs are when the names stand for these sizes.
     pub fn shapes(&self, sizes: &[i64]) -> Vec<PartialShape> {
         let mut shapes = self.shapes.clone();
@@ -219,15 +237,16 @@ impl Symbols {
         })
     }
 
-    /// Sizes at which the graph works, with what is known there: the base first.
-    pub fn runs(&self, graph: &Graph) -> Vec<(Vec<i64>, Facts)> {
+    /// Sizes that were tried: those at which the graph works with what is known there, the base
+    /// first, and those at which it does not.
+    pub fn runs(&self, graph: &Graph) -> Runs {
         let bounded = |base: i64| -> Vec<i64> {
             let size = |name| (1..=base).rev().find(|size| self.allows(name, *size));
             (0..self.names.len()).map(|name| size(name).unwrap_or(base)).collect()
         };
         let base = BASES.into_iter().map(bounded).find_map(|b| Some((self.facts(graph, &b)?, b)));
-        let Some((facts, base)) = base else { return Vec::new() };
-        let mut runs = vec![(base.clone(), facts)];
+        let Some((facts, base)) = base else { return Runs::default() };
+        let mut runs = Runs { working: vec![(base.clone(), facts)], refused: Vec::new() };
         let mut works: Vec<Vec<i64>> = vec![Vec::new(); self.names.len()];
         for name in 0..self.names.len() {
             for size in STEPS.iter().flat_map(|step| [base[name] + step, base[name] - step]) {
@@ -236,22 +255,27 @@ impl Symbols {
                 if size < 1 || !self.allows(name, size) {
                     continue;
                 }
-                if let Some(facts) = self.facts(graph, &sizes) {
-                    works[name].push(size);
-                    runs.push((sizes, facts));
+                match self.facts(graph, &sizes) {
+                    Some(facts) => {
+                        works[name].push(size);
+                        runs.working.push((sizes, facts));
+                    }
+                    None => runs.refused.push(sizes),
                 }
             }
         }
-        for k in 0..TOGETHER {
+        for k in 0..SIZES_TRIED {
             let size = |name: usize| match works[name].len() {
                 0 => base[name],
                 n => works[name][(k * 5 + name * 3) % n],
             };
             let sizes: Vec<i64> = (0..self.names.len()).map(size).collect();
-            if !runs.iter().any(|(known, _)| *known == sizes)
-                && let Some(facts) = self.facts(graph, &sizes)
-            {
-                runs.push((sizes, facts));
+            if runs.working.iter().any(|(known, _)| *known == sizes) {
+                continue;
+            }
+            match self.facts(graph, &sizes) {
+                Some(facts) => runs.working.push((sizes, facts)),
+                None => runs.refused.push(sizes),
             }
         }
         runs
@@ -335,7 +359,8 @@ mod tests {
         let graph = g.finish().unwrap();
         let symbols = Symbols::new(&graph, &[]).unwrap();
         assert_eq!(symbols.names, ["N", "H", "W"]);
-        let runs = symbols.runs(&graph);
+        let Runs { working: runs, refused } = symbols.runs(&graph);
+        assert!(refused.is_empty());
         assert_eq!(shape(&runs, y, &symbols.names), "f32[N,3,⌈H/2⌉,⌈W/2⌉]");
         assert_eq!(shape(&runs, z, &symbols.names), "f32[N,3,⌈H/2⌉·⌈W/2⌉]");
         // Sizes that no run has had.

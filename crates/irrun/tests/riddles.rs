@@ -77,17 +77,50 @@ fn shapes_are_expressions_of_the_sizes_of_inputs() {
     }
     let text = room.irrun("check model.xml --symbolic --shape x[B,3,S,S]").good();
     assert!(text.contains("f32[B,8,(S/4)²]"), "{text}");
+    let report = room.irrun("check model.xml --symbolic --json --shape x[2,3,H,12]").good();
+    let refused = &serde_json::from_str::<Value>(&report).unwrap()["refused"];
+    assert_eq!(refused.as_array().unwrap().len(), 0, "{refused}");
     let text = room.irrun("check model.xml --shape x[B,3,S,S] --set B=2 --set S=16").good();
     assert!(text.contains("f32[2,8,16]"), "{text}");
     let out = room.irrun("check model.xml --shape x[B,3,S,S] --set B=2");
     assert!(out.code == 2 && out.stderr.contains("give --set S="), "{}", out.report());
 }
 
+/// Sizes that broadcasting or a wanted shape keeps equal are followed, not multiplied.
+#[test]
+fn equal_sizes_are_followed_to_the_input() {
+    let room = Room::new();
+    let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let explain = |model: &str, layer: &str| {
+        room.irrun(&format!("explain {repository}/{model}/model.xml {layer}")).good()
+    };
+    let text = explain("models/swin_block", "aten::add/Add:0:1");
+    let wanted =
+        "  unchanged by 1 layer (Add) from\n  dim 1 = 16  Parameter \"x\" (opset1, layer 0)";
+    assert!(text.contains(wanted), "{text}");
+    let text = explain("fixtures/matmul_batched", "2:0:0");
+    assert!(text.contains("dim 0 = 2  Parameter \"in1\""), "{text}");
+    // The wanted shape of a Reshape is computed from sizes of the input.
+    let text = explain("models/swin_block", "__module.attn/aten::reshape/Reshape:0:0");
+    for piece in ["element 0 = 16  Multiply", "element 0 = 4  Divide", "dim 1 = 16  Parameter"] {
+        assert!(text.contains(piece), "{piece} in\n{text}");
+    }
+    // Messages name layers by their id, which a tensor may be called like.
+    assert!(explain("models/swin_block", "82:0:2").starts_with("MatMul"));
+}
+
 #[test]
 fn ranges_are_tried_one_by_one() {
     let room = image();
-    let text = room.irrun("check model.xml --range x[1..8,3,8..100,?]").good();
+    let text = room.irrun("check model.xml --range x[1..8,3,8..100,32]").good();
     assert!(text.contains("each of the 744 sizes"), "{text}");
+    // A dim that is left open is of any size: some of those that work are no proof.
+    let out = room.irrun("check model.xml --range x[1..8,3,8..100,?]");
+    assert_eq!(out.code, 1, "{}", out.report());
+    assert!(out.stdout.contains("with x[1,3,8,1]"), "{}", out.stdout);
+    let text = room.irrun("check model.xml --range x[?,3,8,8]").good();
+    let note = "is not proven: 64 of more sizes were tried and work; of each ? up to 64";
+    assert!(text.contains(note), "{text}");
     let out = room.irrun("check model.xml --range x[1,3,1..100,8]");
     assert_eq!(out.code, 1, "{}", out.report());
     assert!(out.stdout.contains("with x[1,3,1,8]"), "{}", out.stdout);
