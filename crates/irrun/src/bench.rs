@@ -51,7 +51,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         timed(|| runtime::compile_with(&graph, &facts, &options).or_exit(Exit::Model));
     let plan = plan?;
     let page = args.html.as_ref().map(|path| (path, ProfilePage::new(&graph, &plan)));
-    let beside = || runtime::compile_beside(&plan, &graph, &facts, &options).or_exit(Exit::Model);
+    let beside = || runtime::compile_sharing(&plan, &graph, &facts, &options).or_exit(Exit::Model);
     let mut plans = (1..args.streams).map(|_| beside()).collect::<Result<Vec<Plan>, Failure>>()?;
     plans.push(plan);
     let threads = crate::run::threads(args.common.threads).count();

@@ -125,9 +125,9 @@ impl Network {
     }
 
     /// First row and number of rows of each matrix of [`Network::recurrent`].
-    fn products(&self) -> Vec<(usize, usize)> {
+    fn gemms(&self) -> Vec<(usize, usize)> {
         let Recurrence { cell, hidden, directions, .. } = self.of;
-        let all = directions.iter().flat_map(|_| cell.products());
+        let all = directions.iter().flat_map(|_| cell.gemms());
         let parts = all.scan(0, |first, gates| {
             *first += gates * hidden;
             Some((*first - gates * hidden, gates * hidden))
@@ -137,17 +137,17 @@ impl Network {
 
     fn in_f64(&self, threads: usize) -> Results {
         let Recurrence { width, hidden, cell, .. } = self.of;
-        let turned = |from: &[f64], first: usize, rows: usize, k: usize| -> Vec<f64> {
+        let transposed = |from: &[f64], first: usize, rows: usize, k: usize| -> Vec<f64> {
             (0..k * rows).map(|i| from[(first + i % rows) * k + i / rows]).collect()
         };
         let columns = cell.gates() * hidden;
         let weights: Vec<_> = (0..self.of.directions.len())
-            .map(|d| turned(&self.weights, d * columns, columns, width))
+            .map(|d| transposed(&self.weights, d * columns, columns, width))
             .collect();
         let recurrent: Vec<_> = self
-            .products()
+            .gemms()
             .into_iter()
-            .map(|(first, rows)| turned(&self.recurrent, first, rows, hidden))
+            .map(|(first, rows)| transposed(&self.recurrent, first, rows, hidden))
             .collect();
         let operands = Operands {
             x: &self.x,
@@ -185,11 +185,11 @@ impl Network {
             .map(|d| pack(&weights, d * columns, columns, width))
             .collect();
         let packed: Vec<_> = self
-            .products()
+            .gemms()
             .into_iter()
             .map(|(first, rows)| pack(&recurrent, first, rows, hidden))
             .collect();
-        let plain = self.products().into_iter().map(|(first, _)| {
+        let plain = self.gemms().into_iter().map(|(first, _)| {
             Rhs::Unpacked(
                 UnalignedF32::of(&recurrent[first * hidden..]),
                 Layout::Columns { stride: hidden },

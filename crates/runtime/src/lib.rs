@@ -45,7 +45,7 @@ pub use memory::observe::{Observed, Observer, Origin, RunningBody};
 pub use memory::profile::{StepSpan, StepTime};
 pub use options::{Activations, Options};
 pub use plan::describe::{PlanMemory, PlanSource, PlanStep, PlanValue};
-pub use plan::{Plan, compile, compile_beside, compile_with};
+pub use plan::{Plan, compile, compile_sharing, compile_with};
 pub use rayon;
 pub use session::Session;
 pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_bytes as unpack};

@@ -14,12 +14,12 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 /// A column is multiplied as a row, whether it lies so or turned.
 #[test]
 fn matrices_times_columns_are_chains() {
-    for (batch, m, k, turned) in [(5, 20, 33, false), (1, 70, 64, true), (9, 3, 1, false)] {
+    for (batch, m, k, transposed) in [(5, 20, 33, false), (1, 70, 64, true), (9, 3, 1, false)] {
         let mut g = GraphBuilder::new("columns");
-        let (rows, columns) = if turned { (1, k) } else { (k, 1) };
+        let (rows, columns) = if transposed { (1, k) } else { (k, 1) };
         let a = g.parameter("a", F32, &format!("{batch},{m},{k}"));
         let b = g.parameter("b", F32, &format!("{batch},{rows},{columns}"));
-        let layer = g.layer("MatMul", "opset1").attribute("transpose_b", &turned.to_string());
+        let layer = g.layer("MatMul", "opset1").attribute("transpose_b", &transposed.to_string());
         let c = layer.inputs(&[a, b]).output();
         g.result("c", c);
         let graph = g.finish().unwrap();

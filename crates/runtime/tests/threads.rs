@@ -5,7 +5,7 @@
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
-use irrun_runtime::{Options, Plan, Tensor, Threads, compile_beside, compile_with};
+use irrun_runtime::{Options, Plan, Tensor, Threads, compile_sharing, compile_with};
 use std::sync::Arc;
 
 /// A convolution of Winograd's kind, one by channels, a product of which weights are packed in the
@@ -65,7 +65,7 @@ fn sessions_beside_each_other_have_the_bits_of_one() {
                 1 => Some(Arc::new(Threads::new(2))),
                 _ => None,
             };
-            let plan = compile_beside(&first, &graph, &facts, &options).unwrap();
+            let plan = compile_sharing(&first, &graph, &facts, &options).unwrap();
             scope.spawn(move || bits(plan, threads, i % 4))
         };
         let all: Vec<_> = (0..12).map(run).collect();

@@ -41,7 +41,7 @@ impl Parse for Convolution {
             return Err(AttrError::new("strides", format!("{axes} values; there are 1 to 3 axes")));
         }
         let mut extra = Vec::new();
-        if kind.is_backward() {
+        if kind.is_transposed() {
             extra = attrs.list_opt("output_padding")?.unwrap_or_default();
             if extra.is_empty() {
                 extra = vec![0; axes];
@@ -63,7 +63,7 @@ impl Parse for Convolution {
 
 impl Kind {
     /// Whether it is the way back, from the output of a convolution to its input.
-    pub fn is_backward(self) -> bool {
+    pub fn is_transposed(self) -> bool {
         matches!(self, Kind::Backward | Kind::GroupedBackward)
     }
 
@@ -98,7 +98,7 @@ impl Convolution {
     pub fn pads(&self, data: &[i64], kernel: &[i64], output: &[i64]) -> Vec<(i64, i64)> {
         let axes = self.windows.iter().zip(data).zip(kernel).enumerate();
         let pads = |(i, ((window, size), kernel)): (usize, ((&Window, &i64), &i64))| {
-            if !self.kind.is_backward() {
+            if !self.kind.is_transposed() {
                 return window.pads(*size, *kernel);
             }
             let (extra, output) = (self.extra.get(i), output.get(i));
@@ -121,7 +121,7 @@ impl Convolution {
             pair => (Dim::fixed(1), pair),
         };
         let (inputs, outputs) =
-            if self.kind.is_backward() { (pair[0], pair[1]) } else { (pair[1], pair[0]) };
+            if self.kind.is_transposed() { (pair[0], pair[1]) } else { (pair[1], pair[0]) };
         Filters { groups, inputs, outputs, taps: taps.into() }
     }
 
@@ -137,7 +137,7 @@ impl Convolution {
 
     /// Spatial axes of the output that an input demands.
     fn demanded(&self, cx: &mut InferCx<'_>) -> Result<Option<Dims>, RuleError> {
-        if !self.kind.is_backward() || cx.input_count() < 3 {
+        if !self.kind.is_transposed() || cx.input_count() < 3 {
             return Ok(None);
         }
         cx.expect_type(2, "an integral type", |t| t.is_integral())?;
@@ -168,7 +168,7 @@ impl Convolution {
             "has {channels} channels, the filters are for {expected}"
         );
         let spatial = spatial(data, &self.windows);
-        let sizes = match (self.demanded(cx)?, self.kind.is_backward()) {
+        let sizes = match (self.demanded(cx)?, self.kind.is_transposed()) {
             (Some(demanded), _) => demanded,
             (None, false) => outputs(&self.windows, &spatial, &filters.taps, Rounding::Floor)?,
             (None, true) => self.way_back(&spatial, &filters.taps)?,
@@ -194,7 +194,7 @@ impl Op for Convolution {
     }
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
-        cx.expect_inputs(if self.kind.is_backward() { 2..=3 } else { 2..=2 })?;
+        cx.expect_inputs(if self.kind.is_transposed() { 2..=3 } else { 2..=2 })?;
         let element_type = cx.same_number(0..2)?;
         let shape = self.shape(cx)?;
         cx.set(0, element_type, shape);

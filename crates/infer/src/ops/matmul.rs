@@ -26,7 +26,7 @@ impl Parse for MatMul {
 
 impl MatMul {
     /// A product whose operands are read transposed where that is said.
-    pub fn of_turned(transpose_a: bool, transpose_b: bool) -> MatMul {
+    pub fn transposing(transpose_a: bool, transpose_b: bool) -> MatMul {
         MatMul { transpose_a, transpose_b }
     }
 
@@ -42,7 +42,7 @@ impl MatMul {
         };
         require!(0; !x.is_empty(), "is a scalar; a vector or matrix is needed");
         require!(1; !y.is_empty(), "is a scalar; a vector or matrix is needed");
-        let (turn_a, turn_b) = self.transposed(x.len(), y.len());
+        let (transpose_a, transpose_b) = self.transposed(x.len(), y.len());
         // A vector is a row on the left and a column on the right.
         let matrix = |dims: &[Dim], row: bool| -> Dims {
             match (dims, row) {
@@ -52,11 +52,11 @@ impl MatMul {
             }
         };
         let (left, right) = (matrix(x, true), matrix(y, false));
-        let last_two = |dims: &Dims, turn: bool| {
+        let last_two = |dims: &Dims, transpose: bool| {
             let (r, c) = (dims[dims.len() - 2], dims[dims.len() - 1]);
-            if turn { (c, r) } else { (r, c) }
+            if transpose { (c, r) } else { (r, c) }
         };
-        let ((m, k), (k2, n)) = (last_two(&left, turn_a), last_two(&right, turn_b));
+        let ((m, k), (k2, n)) = (last_two(&left, transpose_a), last_two(&right, transpose_b));
         require!(k.meet(k2).is_some(), "{a} has rows of {k}, {b} has columns of {k2}");
         let rank = left.len().max(right.len());
         let mut out = Dims::new();

@@ -34,7 +34,7 @@ pub enum Encoding {
     /// x and y of the centre, width and height.
     Center,
     /// As `Center`, and an angle; counted clockwise if true.
-    Turned(bool),
+    Rotated(bool),
 }
 
 /// NonMaxSuppression of all versions.
@@ -52,7 +52,7 @@ impl Parse for NonMaxSuppression {
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let encodings = [("corner", Encoding::Corner), ("center", Encoding::Center)];
         let encoding = match kind {
-            Kind::Rotated => Encoding::Turned(attrs.bool_or("clockwise", true)),
+            Kind::Rotated => Encoding::Rotated(attrs.bool_or("clockwise", true)),
             _ => attrs.choice_or("box_encoding", &encodings, Encoding::Corner)?,
         };
         let sorted = attrs.bool_or("sort_result_descending", true);
@@ -111,8 +111,8 @@ impl Op for NonMaxSuppression {
             cx.expect_real(input)?;
         }
         self.expect_scalars(cx)?;
-        let turned = matches!(self.encoding, Encoding::Turned(_));
-        cx.expect_rows(0, 3, if turned { 5 } else { 4 })?;
+        let rotated = matches!(self.encoding, Encoding::Rotated(_));
+        cx.expect_rows(0, 3, if rotated { 5 } else { 4 })?;
         cx.expect_rank(1, 3..=3)?;
         let batch = cx.same_dim("batches", [(0, 0), (1, 0)])?;
         let boxes = cx.same_dim("boxes", [(0, 1), (1, 2)])?;

@@ -31,7 +31,7 @@ impl Seeds {
 pub struct RandomUniform {
     output_type: ElementType,
     seeds: Seeds,
-    twister: bool,
+    mt19937: bool,
 }
 
 impl Parse for RandomUniform {
@@ -45,8 +45,8 @@ impl Parse for RandomUniform {
             return Err(AttrError::new("output_type", message));
         }
         let frameworks = [("tensorflow", false), ("pytorch", true)];
-        let twister = attrs.choice_or("alignment", &frameworks, false)?;
-        Ok(RandomUniform { output_type, seeds: Seeds::parse(attrs)?, twister })
+        let mt19937 = attrs.choice_or("alignment", &frameworks, false)?;
+        Ok(RandomUniform { output_type, seeds: Seeds::parse(attrs)?, mt19937 })
     }
 }
 
@@ -57,8 +57,8 @@ impl RandomUniform {
     }
 
     /// Whether the generator is PyTorch's, MT19937; otherwise it is TensorFlow's, Philox.
-    pub fn twister(&self) -> bool {
-        self.twister
+    pub fn mt19937(&self) -> bool {
+        self.mt19937
     }
 }
 

@@ -54,13 +54,13 @@ impl ScaledDotProductAttention {
             return Err(RuleError::at(2, format!("has {terms_v} rows, the key {terms}")));
         };
         for (input, other) in [(1, batch_k), (2, batch_v)] {
-            batch = together(cx, input, &batch, &other)?;
+            batch = broadcast_batch(cx, input, &batch, &other)?;
         }
         let mask = cx.shape(3);
         if self.has_mask(cx.input_count(), mask.rank()) && mask.rank().is_some() {
             cx.expect_rank(3, 2..=usize::MAX)?;
             let (batch_m, rows_m, terms_m) = matrix(mask);
-            batch = together(cx, 3, &batch, &batch_m)?;
+            batch = broadcast_batch(cx, 3, &batch, &batch_m)?;
             let message = || format!("has {rows_m} rows, the query {rows}");
             let merged = merge(rows, rows_m, cx.symbols());
             rows = merged.ok_or_else(|| RuleError::at(3, message()))?;
@@ -89,7 +89,7 @@ impl ScaledDotProductAttention {
 
 /// Batch axes of the result so far with those of another input, by NumPy's rule. An input of
 /// unknown rank may add axes and repeat others; nominally it has the batch of the query.
-fn together(
+fn broadcast_batch(
     cx: &mut InferCx<'_>,
     input: usize,
     so_far: &PartialShape,

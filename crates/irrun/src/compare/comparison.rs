@@ -1,7 +1,7 @@
 //! Tensors of the same names, compared pair by pair, and what people read of it.
 
-use super::difference::{Bin, Difference, Element};
 use super::Tolerance;
+use super::difference::{Bin, Difference, Element};
 use infer::PartialShape;
 use runtime::Tensor;
 use schemars::JsonSchema;

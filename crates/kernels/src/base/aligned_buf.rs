@@ -11,7 +11,7 @@ const LINE: usize = 64;
 const LARGE_PAGE: usize = 2 << 20;
 
 /// Bytes from which on memory is worth large pages for the sake of its first touch alone.
-const LARGE: usize = 2 * LARGE_PAGE;
+const HUGE_FROM: usize = 2 * LARGE_PAGE;
 
 /// Bytes from which on memory that is read again and again is worth large pages.
 const LASTING: usize = LARGE_PAGE / 4;
@@ -83,7 +83,7 @@ impl Allocation {
     /// Zeroed bytes, if there are as many.
     pub fn zeroed(bytes: usize) -> Option<Allocation> {
         let memory = Allocation::aligned(bytes, LINE)?;
-        if bytes >= LARGE {
+        if bytes >= HUGE_FROM {
             prefer_large_pages(memory.start, bytes);
         }
         Some(memory)
@@ -230,13 +230,13 @@ impl WeightArena {
 
 impl Chunk {
     fn alloc(&mut self, bytes: usize) -> AlignedBuf {
-        let room = bytes.next_multiple_of(LINE);
+        let padded = bytes.next_multiple_of(LINE);
         let new = |len| Allocation::lasting(len).unwrap_or_else(|| out_of_memory(len));
-        if room > CHUNK {
-            let memory = new(room);
+        if padded > CHUNK {
+            let memory = new(padded);
             return AlignedBuf { start: memory.start(), bytes, _of: Some(Arc::new(memory)) };
         }
-        if self.memory.is_none() || self.free < room {
+        if self.memory.is_none() || self.free < padded {
             let memory = Some(Arc::new(new(CHUNK)));
             *self = Chunk { memory, at: 0, free: CHUNK, total: self.total };
         }
@@ -244,7 +244,7 @@ impl Chunk {
         let start = of.as_ref().map_or_else(std::ptr::null_mut, |m| m.start());
         // SAFETY: the chunk has so much room behind what was taken before.
         let lines = AlignedBuf { start: unsafe { start.add(self.at) }, bytes, _of: of };
-        (self.at, self.free) = (self.at + room, self.free - room);
+        (self.at, self.free) = (self.at + padded, self.free - padded);
         lines
     }
 }

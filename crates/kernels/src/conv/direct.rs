@@ -11,7 +11,7 @@ use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, Tar
 impl Convolution {
     /// The precision of its products: f32 where an input of few channels is not one that
     /// [`small_ic()`] rounds.
-    pub(super) fn product_precision(&self) -> Precision {
+    pub(super) fn gemm_precision(&self) -> Precision {
         if self.reads_channels_first() && small_ic(self).is_none() {
             Precision::F32
         } else {
@@ -27,13 +27,7 @@ impl Convolution {
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
         let pack = |g: usize| {
-            Packed::new(
-                to,
-                UnalignedF32::of(group(g)),
-                layout,
-                (k, outputs),
-                self.product_precision(),
-            )
+            Packed::new(to, UnalignedF32::of(group(g)), layout, (k, outputs), self.gemm_precision())
         };
         Filters::Packed((0..self.groups).map(pack).collect())
     }
@@ -62,17 +56,17 @@ impl Convolution {
             let a = self.lhs(&windows, &input);
             let first = group * outputs;
             let post_ops: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_column(first)).collect();
-            let product = Gemm {
+            let gemm = Gemm {
                 m: self.batch * self.positions(),
                 n: outputs,
                 k: self.taps() * inputs,
                 a: if input.is_bf16 { Lhs::Bf16(&a) } else { a },
                 b: self.rhs(filters, group),
                 c_stride: self.outputs,
-                precision: self.product_precision(),
+                precision: self.gemm_precision(),
                 post_ops: &post_ops,
             };
-            product.run_to(threads, scratch, output.after(first));
+            gemm.run_to(threads, scratch, output.after(first));
         }
     }
 

@@ -40,7 +40,7 @@ impl Convolution {
         let (inputs, outputs) = self.group();
         let has_terms = self.taps() * inputs * outputs > 0;
         let is_depthwise = self.is_depthwise() || self.repeated().is_some();
-        has_terms && !is_depthwise && self.product_precision().keeps_pairs()
+        has_terms && !is_depthwise && self.gemm_precision().keeps_pairs()
     }
 
     /// Whether its input can be bf16: no pair of channels reaches from one group, or position, into
@@ -56,7 +56,7 @@ impl Convolution {
     }
 
     /// All that decides how filters are packed, besides their sizes.
-    pub fn filters_form(&self) -> String {
+    pub fn filters_layout(&self) -> String {
         let windows = self.axes.map(|w| (w.taps, w.stride, w.dilation));
         let (inputs, outputs) = (small_ic(self).is_some(), small_oc(self).is_some());
         let kind = (self.is_winograd(), inputs, outputs, self.is_padded());
@@ -160,7 +160,7 @@ impl Convolution {
         assert!(self.can_output_bf16() && (self.accepts_bf16() || !operands.0.is_bf16));
         assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
         if output.len() > 0 {
-            self.products(place, operands, post_ops, output);
+            self.run_gemm(place, operands, post_ops, output);
         }
     }
 
@@ -234,13 +234,13 @@ impl Convolution {
             }
             _ => {
                 let operands = (input, filters);
-                self.products((threads, scratch), operands, post_ops, Target::F32(output));
+                self.run_gemm((threads, scratch), operands, post_ops, Target::F32(output));
             }
         }
     }
 
     /// Convolves by matrix products with at least one term.
-    fn products(
+    fn run_gemm(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (Input<'_>, &Filters<'_>),

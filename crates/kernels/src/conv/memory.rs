@@ -40,16 +40,16 @@ impl Convolution {
             return small.scratch_len(threads) * size_of::<f32>();
         }
         let layout = Layout::Kernel { taps: self.taps() };
-        let product = Gemm {
+        let gemm = Gemm {
             m: self.batch * self.positions(),
             n: outputs,
             k,
             a: Lhs::Rows { values: &[], stride: k },
             b: Rhs::Unpacked(UnalignedF32::of(&[]), layout),
             c_stride: self.outputs,
-            precision: self.product_precision(),
+            precision: self.gemm_precision(),
             post_ops: &[],
         };
-        product.scratch_bytes(threads)
+        gemm.scratch_bytes(threads)
     }
 }

@@ -58,7 +58,7 @@ impl ChannelsPool {
     ///
     /// # Panics
     /// As [`Self::run`].
-    pub fn run_on_rounded(&self, threads: &Threads, from: &[bf16], to: &mut [bf16]) {
+    pub fn run_bf16(&self, threads: &Threads, from: &[bf16], to: &mut [bf16]) {
         self.largest(threads, from, to);
     }
 
@@ -77,12 +77,12 @@ impl ChannelsPool {
         let out = width.output * self.channels;
         let grain = POOL_GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
         threads.par_chunks_mut(to, out, grain * out, |first, to| {
-            let mut above = vec![T::LEAST; line];
+            let mut above = vec![T::LOWEST; line];
             for (i, to) in to.chunks_exact_mut(out).enumerate() {
                 let (batch, rest) = ((first + i) / lines, (first + i) % lines);
                 let (z, y) = (rest / height.output, rest % height.output);
                 let image = &from[batch * positions..][..positions];
-                above.fill(T::LEAST);
+                above.fill(T::LOWEST);
                 for z in depth.taps_within(z).filter_map(|tap| depth.position(z, tap)) {
                     for y in height.taps_within(y).filter_map(|tap| height.position(y, tap)) {
                         T::raise(&mut above, &image[(z * height.input + y) * line..][..line]);
@@ -209,7 +209,7 @@ multiversion! {
 trait Ranked: Copy + Send + Sync {
     type Rank: Copy + Sync;
     /// That of no element is lower, but of what is no number.
-    const LEAST: Self::Rank;
+    const LOWEST: Self::Rank;
     /// Raises ranks to those of as many elements.
     fn raise(ranks: &mut [Self::Rank], elements: &[Self]);
     /// Writes for each window of a line the element of the largest rank of each of its channels.
@@ -218,20 +218,20 @@ trait Ranked: Copy + Send + Sync {
 
 impl Ranked for u8 {
     type Rank = u8;
-    const LEAST: u8 = 0;
+    const LOWEST: u8 = 0;
 
     fn raise(ranks: &mut [u8], elements: &[u8]) {
         raise_to_quantized(ranks, elements);
     }
 
     fn along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
-        levels_along(line, across, to);
+        quantized_along(line, across, to);
     }
 }
 
 impl Ranked for bf16 {
     type Rank = i16;
-    const LEAST: i16 = turned(bf16::NEG_INFINITY.to_bits() as i16);
+    const LOWEST: i16 = total_order(bf16::NEG_INFINITY.to_bits() as i16);
 
     fn raise(ranks: &mut [i16], elements: &[bf16]) {
         raise_to_halves(ranks, elements);
@@ -245,15 +245,15 @@ impl Ranked for bf16 {
 /// The rank of an element. What is no number is below all others.
 #[inline(always)]
 fn rank(element: bf16) -> i16 {
-    const MOST: i16 = turned(bf16::INFINITY.to_bits() as i16);
-    let rank = turned(element.to_bits() as i16);
-    if rank > MOST { i16::MIN } else { rank }
+    const HIGHEST: i16 = total_order(bf16::INFINITY.to_bits() as i16);
+    let rank = total_order(element.to_bits() as i16);
+    if rank > HIGHEST { i16::MIN } else { rank }
 }
 
 /// The rank of some bits, or the bits of a rank: negative numbers are larger the smaller their bits
 /// are.
 #[inline(always)]
-const fn turned(bits: i16) -> i16 {
+const fn total_order(bits: i16) -> i16 {
     bits ^ (bits >> 15) & i16::MAX
 }
 
@@ -274,15 +274,15 @@ multiversion! {
 }
 
 multiversion! {
-    fn levels_along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
-        largest_along(line, across, to, u8::LEAST, |rank| rank);
+    fn quantized_along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
+        largest_along(line, across, to, u8::LOWEST, |rank| rank);
     }
 }
 
 multiversion! {
     fn halves_along(line: &[i16], across: (Window, usize), to: &mut [bf16]) {
-        let bits = |rank| bf16::from_bits(turned(rank) as u16);
-        largest_along(line, across, to, bf16::LEAST, bits);
+        let bits = |rank| bf16::from_bits(total_order(rank) as u16);
+        largest_along(line, across, to, bf16::LOWEST, bits);
     }
 }
 
@@ -346,11 +346,11 @@ mod tests {
                 let mut largest = vec![9; last.len()];
                 pool.run_quantized(&Threads::new(2), &levels, &mut largest);
                 assert!(last.iter().map(|x| (x * 3.0) as u8).eq(largest));
-                let rounded = |x: &f32| f32_to_bf16(x - 9.0);
-                let halves: Vec<bf16> = from.iter().map(rounded).collect();
+                let to_bf16 = |x: &f32| f32_to_bf16(x - 9.0);
+                let halves: Vec<bf16> = from.iter().map(to_bf16).collect();
                 let mut largest = vec![bf16::NAN; last.len()];
-                pool.run_on_rounded(&Threads::new(2), &halves, &mut largest);
-                assert!(last.iter().map(rounded).eq(largest));
+                pool.run_bf16(&Threads::new(2), &halves, &mut largest);
+                assert!(last.iter().map(to_bf16).eq(largest));
             }
             let plane = |b: usize, c: usize| -> Vec<f32> {
                 (0..inside).map(|i| from[(b * inside + i) * channels + c]).collect()
@@ -386,7 +386,7 @@ mod tests {
         let (mut largest, nan) = ([bf16::ZERO; 2], bf16::NAN);
         let from: Vec<bf16> =
             from.iter().map(|x| if *x > 6.0 { nan } else { f32_to_bf16(*x) }).collect();
-        pool.run_on_rounded(Threads::single(), &from, &mut largest);
+        pool.run_bf16(Threads::single(), &from, &mut largest);
         assert_eq!(largest, [6.0, 5.0].map(f32_to_bf16), "numbers before what is none");
         let mut level = [0; 2];
         pool.run_quantized(Threads::single(), &(0..12).collect::<Vec<_>>(), &mut level);

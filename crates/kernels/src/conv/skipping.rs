@@ -33,8 +33,8 @@ impl Convolution {
 
     /// Whether products would multiply zeros of the padding by what is not finite.
     pub(super) fn must_skip(&self, threads: &Threads, filters: &[f32]) -> bool {
-        let is_rounded = self.product_precision() == Precision::Bf16;
-        let limit = if is_rounded { INFINITE_IN_BF16 } else { INFINITE };
+        let is_bf16 = self.gemm_precision() == Precision::Bf16;
+        let limit = if is_bf16 { INFINITE_IN_BF16 } else { INFINITE };
         if !self.is_padded() {
             return false;
         }
@@ -121,7 +121,7 @@ impl Convolution {
 
     /// An operand as products have it.
     fn operand(&self, value: f32) -> f32 {
-        match self.product_precision() {
+        match self.gemm_precision() {
             Precision::F32 => value,
             Precision::Bf16 => f32::from_bits(round(value) << 16),
         }

@@ -137,7 +137,7 @@ impl SmallIc<'_> {
                 channels: (0, form.run / per_lane),
                 zeros: &zeros,
             };
-            let product = Gemm {
+            let gemm = Gemm {
                 m: self.conv.batch * self.conv.positions(),
                 n: self.conv.outputs,
                 k: form.run * form.axes.iter().map(|a| a.taps).product::<usize>(),
@@ -147,7 +147,7 @@ impl SmallIc<'_> {
                 precision: self.conv.precision,
                 post_ops,
             };
-            return product.run_to(threads, scratch, output);
+            return gemm.run_to(threads, scratch, output);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{TRANSPOSE_DIM, Vector, transpose_16x16};
 use crate::conv::tuning::{
     SMALL_OC_GRAIN, SMALL_OC_LINE_PER_OUTPUT, SMALL_OC_LINES, SMALL_OC_MAX_PADDED,
-    SMALL_OC_MIN_LINE, SMALL_OC_ROOM,
+    SMALL_OC_MIN_LINE, SMALL_OC_SCRATCH,
 };
 use crate::gemm::{BlockPostOps, PostOp, Precision, RegisterPostOps, Window, finish};
 use std::mem::MaybeUninit;
@@ -54,7 +54,7 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     };
     let is_plane = conv.groups == 1 && depth == Window::NONE && conv.inputs > 0;
     let is_small = (1..=most).contains(&conv.outputs) && conv.taps() > 1;
-    let is_f32 = conv.product_precision() == Precision::F32;
+    let is_f32 = conv.gemm_precision() == Precision::F32;
     if !(is_plane && is_small && is_f32 && height.is_countable() && width.is_countable()) {
         return None;
     }
@@ -64,7 +64,7 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
         && height.taps.checked_mul(height.dilation).is_some_and(|lines| lines <= SMALL_OC_LINES);
     let computed = *CHANNELS.iter().find(|channels| **channels >= conv.outputs)?;
     let small = SmallOc { conv, computed };
-    (fits && small.room() <= SMALL_OC_ROOM).then_some(small)
+    (fits && small.own_scratch_len() <= SMALL_OC_SCRATCH).then_some(small)
 }
 
 impl SmallOc<'_> {
@@ -80,13 +80,13 @@ impl SmallOc<'_> {
     }
 
     /// Elements of a line buffer.
-    fn room(&self) -> usize {
+    fn own_scratch_len(&self) -> usize {
         self.lines().saturating_mul(self.conv.inputs).saturating_mul(self.plane())
     }
 
     /// Elements of scratch memory on so many threads.
     pub(super) fn scratch_len(&self, threads: usize) -> usize {
-        self.room() * threads
+        self.own_scratch_len() * threads
     }
 
     /// Elements of packed filters.
@@ -134,12 +134,13 @@ impl SmallOc<'_> {
             if has_matrix { (RegisterPostOps::of(&[]).0, post_ops) } else { (absorbed, rest) };
         let row_work = width.output * self.computed * conv.taps() * conv.inputs;
         let grain = SMALL_OC_GRAIN.div_ceil(row_work).max(self.lines());
-        let mut room = scratch.take::<f32>(self.scratch_len(threads.count()));
-        let (room, output) = (Slice::new(&mut room), Slice::new(output));
+        let mut workspace = scratch.take::<f32>(self.scratch_len(threads.count()));
+        let (workspace, output) = (Slice::new(&mut workspace), Slice::new(output));
         threads.par_ranges_with(rows, grain, |rows, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let room = unsafe { room.part(worker * self.room(), self.room()) };
-            let mut buffer = LineBuffer::new(self, input, room);
+            let workspace =
+                unsafe { workspace.part(worker * self.own_scratch_len(), self.own_scratch_len()) };
+            let mut buffer = LineBuffer::new(self, input, workspace);
             for row in rows {
                 let first = row * width.output;
                 let line = Line {
@@ -168,16 +169,16 @@ impl SmallOc<'_> {
 struct LineBuffer<'a> {
     small: &'a SmallOc<'a>,
     input: Input<'a>,
-    room: &'a mut [f32],
+    workspace: &'a mut [f32],
     /// The line in each place, counted over the whole batch.
     kept: Vec<Option<usize>>,
 }
 
 impl<'a> LineBuffer<'a> {
-    fn new(small: &'a SmallOc<'a>, input: Input<'a>, room: &'a mut [f32]) -> LineBuffer<'a> {
+    fn new(small: &'a SmallOc<'a>, input: Input<'a>, workspace: &'a mut [f32]) -> LineBuffer<'a> {
         // The padding stays 0.
-        room.fill(0.0);
-        LineBuffer { small, input, kept: vec![None; small.lines()], room }
+        workspace.fill(0.0);
+        LineBuffer { small, input, kept: vec![None; small.lines()], workspace }
     }
 
     /// The lines under the taps of an output line that lie within the input, with their weights.
@@ -196,7 +197,7 @@ impl<'a> LineBuffer<'a> {
         let each = self.small.conv.inputs * self.small.plane();
         let of_tap = weights.len() / height.taps;
         let with_weights = |(tap, line): (usize, usize)| LineTaps {
-            values: &self.room[line % self.kept.len() * each..][..each],
+            values: &self.workspace[line % self.kept.len() * each..][..each],
             weights: &weights[tap * of_tap..][..of_tap],
         };
         lines().map(with_weights).collect()
@@ -215,7 +216,7 @@ impl<'a> LineBuffer<'a> {
             return;
         }
         let (plane, inputs) = (self.small.plane(), conv.inputs);
-        let to = &mut self.room[place * inputs * plane..][..inputs * plane];
+        let to = &mut self.workspace[place * inputs * plane..][..inputs * plane];
         let (batch, y) = (line / conv.axes[1].input, line % conv.axes[1].input);
         let start = y * width.input + skipped;
         if self.input.channels_first {

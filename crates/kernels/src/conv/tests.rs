@@ -1,6 +1,6 @@
 mod few_outputs;
+mod in_bf16;
 mod padding;
-mod rounded;
 
 use super::*;
 use crate::base::aligned_buf::WeightArena;
@@ -218,7 +218,7 @@ proptest! {
 
     /// Levels of each channel give what their values give, and become levels again.
     #[test]
-    fn maps_can_be_levels(
+    fn inputs_can_be_quantized(
         (h, w) in (window(), window()),
         (batch, groups, each) in (1usize..3, 2usize..70, prop::sample::select(vec![1, 1, 1, 2, 8])),
     ) {
@@ -228,17 +228,17 @@ proptest! {
             precision: Precision::F32,
         };
         let count = batch * h.input * w.input * channels;
-        let levels: Vec<u8> = (0..count).map(|i| (i * 37 % 251) as u8).collect();
+        let quantized: Vec<u8> = (0..count).map(|i| (i * 37 % 251) as u8).collect();
         let limits: Vec<[f32; 4]> = (0..channels)
             .map(|c| [-1.0, 2.0, -0.5 - c as f32, 1.0 + c as f32 * 0.25])
             .collect();
         let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
         let of = ColumnQuantizers::new(&parameters, 255.0);
-        let value = |(i, level): (usize, &u8)| {
+        let value = |(i, q): (usize, &u8)| {
             let [.., low, high] = limits[i % channels].map(f64::from);
-            f32::from(*level) * ((high - low) / 255.0) as f32 + low as f32
+            f32::from(*q) * ((high - low) / 255.0) as f32 + low as f32
         };
-        let input: Vec<f32> = levels.iter().enumerate().map(value).collect();
+        let input: Vec<f32> = quantized.iter().enumerate().map(value).collect();
         let weights = numbers(channels * each * conv.taps(), 2);
         let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
         let bias = numbers(channels, 3);
@@ -253,33 +253,33 @@ proptest! {
             apply_post_ops(&post_ops, i, 0, row);
         }
         let to = Quantizer::new(-1.5, 2.5, 256).unwrap();
-        let level = |x: &f32| {
+        let q = |x: &f32| {
             ((*x + 1.5) * (255.0 / 4.0)).round_ties_even().clamp(0.0, 255.0) as u8
         };
         for threads in 1..4 {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut bytes) = (vec![f32::NAN; expected.len()], vec![0; expected.len()]);
-            let (place, map) = ((&threads, &scratch), DepthwiseInput::Quantized(&levels, of));
+            let (place, map) = ((&threads, &scratch), DepthwiseInput::Quantized(&quantized, of));
             let values = (Output::F32(&mut out), &mut [][..]);
             conv.run_depthwise(place, (map, &filters), &post_ops, values);
             prop_assert_eq!(&out, &expected);
-            let rounded = (Output::Quantized(&mut bytes, Quantizers::Uniform(to)), &mut [][..]);
-            conv.run_depthwise(place, (map, &filters), &post_ops, rounded);
-            prop_assert_eq!(&bytes, &expected.iter().map(level).collect::<Vec<u8>>());
+            let quantized_output = (Output::Quantized(&mut bytes, Quantizers::Uniform(to)), &mut [][..]);
+            conv.run_depthwise(place, (map, &filters), &post_ops, quantized_output);
+            prop_assert_eq!(&bytes, &expected.iter().map(q).collect::<Vec<u8>>());
         }
     }
 
     /// Of operands that are rounded already, the sums differ by their order alone.
     #[test]
-    fn rounded_convolutions_are_close(
+    fn bf16_convolutions_are_close(
         (h, w) in (window(), window()),
         (batch, groups, ci, co) in (1usize..3, 1usize..3, 1usize..40, 1usize..40),
     ) {
         let axes = [Window::NONE, h, w];
         let (inputs, outputs, precision) = (ci * groups, co * groups, Precision::Bf16);
         let conv = Convolution { batch, axes, inputs, outputs, groups, precision };
-        let input = rounded(batch * h.input * w.input * inputs, 1);
-        let weights = rounded(outputs * ci * conv.taps(), 2);
+        let input = coarse(batch * h.input * w.input * inputs, 1);
+        let weights = coarse(outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
         for filters in [conv.filters((Threads::single(), WeightArena::unpooled()), &weights), conv.filters_once(Threads::single(), &weights)] {
             let run = |threads: usize| {
@@ -344,15 +344,15 @@ proptest! {
         back.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
         prop_assert!(close(&out), "{out:?} {expected:?}");
 
-        let turn = |values: &[f32], channels: usize, positions: usize, back: bool| -> Vec<f32> {
+        let transpose = |values: &[f32], channels: usize, positions: usize, back: bool| -> Vec<f32> {
             let (r, c) = if back { (channels, positions) } else { (positions, channels) };
             let one = |m: &[f32]| (0..r * c).map(|i| m[i % r * c + i / r]).collect::<Vec<_>>();
             values.chunks((r * c).max(1)).flat_map(one).collect()
         };
-        let first = turn(&input, conv.inputs, h.input * w.input, false);
+        let first = transpose(&input, conv.inputs, h.input * w.input, false);
         let definition = Definition { conv: conv.clone(), direction: Direction::Backward };
         plain(&definition, &threads, (&first, &weights), &mut out);
-        prop_assert!(close(&turn(&out, conv.outputs, conv.positions(), true)));
+        prop_assert!(close(&transpose(&out, conv.outputs, conv.positions(), true)));
     }
 }
 
@@ -467,7 +467,7 @@ fn infinities_stay_where_they_are() {
 }
 
 /// Numbers that rounding leaves as they are.
-fn rounded(len: usize, seed: u32) -> Vec<f32> {
+fn coarse(len: usize, seed: u32) -> Vec<f32> {
     numbers(len, seed).iter().map(|x| bf16::from_f32(*x).to_f32()).collect()
 }
 
@@ -494,7 +494,7 @@ fn padding_beyond_memory_is_not_written_down() {
     // Nor by the stride of a single window.
     let axis = Window { output: 1, taps: 3, start: 0, ..axis };
     let conv = Convolution { axes: [Window::NONE, axis, axis], inputs: 3, outputs: 2, ..conv };
-    let (input, weights) = (rounded(27, 7), rounded(2 * 27, 8));
+    let (input, weights) = (coarse(27, 7), coarse(2 * 27, 8));
     let found = run(&conv, (1, false), (&input, &weights), &[]);
     let expected = reference(&conv, &input, &weights);
     assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}");

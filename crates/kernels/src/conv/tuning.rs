@@ -19,7 +19,7 @@ pub(crate) const SMALL_OC_LINES: usize = 32;
 
 /// Elements of the lines that a thread keeps of a convolution with few output channels, at most: a
 /// megabyte is what a second cache holds.
-pub(crate) const SMALL_OC_ROOM: usize = 1 << 18;
+pub(crate) const SMALL_OC_SCRATCH: usize = 1 << 18;
 
 /// Windows of a line of a convolution with few output channels, at least: two wide vectors. Zen 4,
 /// 8 to 256 input channels: lines of 32 windows took 0.25 to 0.8 of a product's time with up to

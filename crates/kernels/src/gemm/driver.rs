@@ -5,7 +5,7 @@ use super::lhs_rows::LhsRows;
 use super::microkernel;
 use super::microkernel::args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
 use super::output::SharedTarget;
-use super::pack::bf16::Rounded;
+use super::pack::bf16::Bf16Rows;
 use super::post_ops::{RegisterPostOps, finish};
 use super::precision::{Bf16Path, Precision};
 use super::prefetch::{Prefetch, PrefetchShares};
@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// What the blocks of a tile have in common.
 struct TileDriver<'a> {
-    product: &'a Gemm<'a>,
+    gemm: &'a Gemm<'a>,
     tile: Tile,
     /// The panels of the tile, and those of a later one.
     panels: (&'a [f32], &'a [f32]),
@@ -30,21 +30,21 @@ struct TileDriver<'a> {
     /// Elements of a panel, and its columns.
     panel: (usize, usize),
     /// Times that all panels are multiplied.
-    turns: usize,
+    passes: usize,
     /// What a block prefetches of a later panel.
-    of_later: PrefetchShares,
+    upcoming: PrefetchShares,
     /// Whether blocks prefetch their destination.
     prefetches_output: bool,
 }
 
 /// Some rows of A.
-struct Rows<'a> {
+struct RowBlock<'a> {
     /// The first of them, and how many there are.
     range: (usize, usize),
     source: Source,
     /// Runs that a row consists of.
     runs: usize,
-    turn: usize,
+    pass: usize,
     /// The rows that follow, and what a block prefetches of them.
     next: (&'a [f32], PrefetchShares),
 }
@@ -57,17 +57,17 @@ impl Gemm<'_> {
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let walk = TileDriver::new(self, (tile, most), panels, (c, absorbed));
         let mut sources = LhsRows::new(self, MAX_ROWS);
-        let mut rounded = match (self.precision, self.a) {
+        let mut bf16_rows = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Lhs::Bf16(_)) => None,
-            (Precision::Bf16, _) => Some(Rounded::new(self.k, MAX_ROWS)),
+            (Precision::Bf16, _) => Some(Bf16Rows::new(self.k, MAX_ROWS)),
         };
-        let (mut first, mut turn) = (top, 0);
+        let (mut first, mut pass) = (top, 0);
         while first < bottom {
             let rows = sources.count(first, block_rows(bottom - first, most));
             let (source, runs) = sources.find((first, rows));
-            let (source, runs) = match &mut rounded {
+            let (source, runs) = match &mut bf16_rows {
                 // SAFETY: `check` has shown that the rows lie within A.
-                Some(rounded) => (unsafe { rounded.round(source, runs, rows) }, 1),
+                Some(bf16_rows) => (unsafe { bf16_rows.round(source, runs, rows) }, 1),
                 None => (source, runs),
             };
             if bottom - top == 1 && runs == 1 && gemv::suits(walk.path) {
@@ -82,13 +82,13 @@ impl Gemm<'_> {
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
             let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes);
             let next = (next, of_next);
-            walk.multiply(&Rows { range: (first, rows), source, runs, turn, next });
+            walk.multiply(&RowBlock { range: (first, rows), source, runs, pass, next });
             if let Some(c) = c.values() {
                 // SAFETY: within C and within this tile.
                 unsafe { finish(rest, first..first + rows, left..right, self.c_stride, c) };
             }
             first += rows;
-            turn += 1;
+            pass += 1;
         }
     }
 
@@ -105,20 +105,20 @@ impl Gemm<'_> {
 
 impl<'a> TileDriver<'a> {
     fn new(
-        product: &'a Gemm<'a>,
+        gemm: &'a Gemm<'a>,
         (tile, most): (Tile, usize),
         panels: (&'a [f32], &'a [f32]),
         (c, absorbed): (SharedTarget, RegisterPostOps<'a>),
     ) -> TileDriver<'a> {
         let width = nr();
-        let lanes = product.lanes();
+        let lanes = gemm.lanes();
         let panel = (width * lanes, width);
-        let turns = (tile.rows.1 - tile.rows.0).div_ceil(most);
-        let of_later = PrefetchShares::new(panel.0, turns, lanes);
-        let path = product.precision.bf16_path();
-        let prefetches_output = product.m * product.n >= LARGE_OUTPUT;
+        let passes = (tile.rows.1 - tile.rows.0).div_ceil(most);
+        let upcoming = PrefetchShares::new(panel.0, passes, lanes);
+        let path = gemm.precision.bf16_path();
+        let prefetches_output = gemm.m * gemm.n >= LARGE_OUTPUT;
         TileDriver {
-            product,
+            gemm,
             tile,
             panels,
             c,
@@ -126,8 +126,8 @@ impl<'a> TileDriver<'a> {
             path,
             lanes,
             panel,
-            turns,
-            of_later,
+            passes,
+            upcoming,
             prefetches_output,
         }
     }
@@ -139,7 +139,7 @@ impl<'a> TileDriver<'a> {
     }
 
     /// Multiplies some rows by all panels.
-    fn multiply(&self, rows: &Rows<'_>) {
+    fn multiply(&self, rows: &RowBlock<'_>) {
         let (_, count) = rows.range;
         // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
         // disjoint parts of C.
@@ -155,14 +155,14 @@ impl<'a> TileDriver<'a> {
     /// # Safety
     /// The rows and the panel lie within the operands, and nobody else writes where the block goes.
     #[inline(always)]
-    unsafe fn block(&self, rows: &Rows<'_>, i: usize) -> MicrokernelArgs {
+    unsafe fn block(&self, rows: &RowBlock<'_>, i: usize) -> MicrokernelArgs {
         let ((first, count), (left, right)) = (rows.range, self.tile.columns);
         let ((panels, later), (len, width)) = (self.panels, self.panel);
         let (panel, column) = (&panels[i * len..][..len], left + i * width);
         debug_assert!(first + count <= self.tile.rows.1 && column < right);
         let (next, of_next) = rows.next;
-        let is_long = rows.turn == 0 && len >= LONG_PANEL * self.turns.min(2);
-        let (stride, columns) = (self.product.c_stride, width.min(right - column));
+        let is_long = rows.pass == 0 && len >= LONG_PANEL * self.passes.min(2);
+        let (stride, columns) = (self.gemm.c_stride, width.min(right - column));
         let absorbed = self.absorbed.at(first, column);
         // SAFETY: the caller's promise.
         let out = unsafe { self.c.block(first * stride + column, (stride, columns), absorbed) };
@@ -179,7 +179,7 @@ impl<'a> TileDriver<'a> {
                 Prefetch::of_panel(panel, width)
             } else {
                 Prefetch([
-                    self.of_later.of(later.get(i * len), rows.turn, panel),
+                    self.upcoming.of(later.get(i * len), rows.pass, panel),
                     of_next.of(next.first(), i, panel),
                 ])
             },

@@ -20,7 +20,7 @@ pub fn can_group(rows: usize, precision: Precision) -> bool {
 /// One product of a grouped GEMM.
 pub struct GroupedGemm<'a> {
     /// The product.
-    pub product: Gemm<'a>,
+    pub gemm: Gemm<'a>,
     /// Which of those before it has a result of the same size that this one is multiplied by, at
     /// last.
     pub factor: Option<usize>,
@@ -37,42 +37,43 @@ pub fn run_grouped(
     outputs: &mut [&mut [f32]],
 ) {
     assert_eq!(members.len(), outputs.len());
-    for (i, (GroupedGemm { product, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
-        product.check(c.len());
+    for (i, (GroupedGemm { gemm, factor }, c)) in members.iter().zip(&*outputs).enumerate() {
+        gemm.check(c.len());
         let size = |p: &Gemm<'_>| (p.m, p.n, p.c_stride);
-        let fits = |of: usize| of < i && size(&members[of].product) == size(product);
+        let fits = |of: usize| of < i && size(&members[of].gemm) == size(gemm);
         assert!(factor.is_none_or(fits), "the factors are other elements");
-        let lie_behind = matches!(product.a, Lhs::Rows { .. });
-        assert!(can_group(product.m, product.precision) && lie_behind, "they are not of this kind");
-        assert!(product.panels().is_some() || product.is_thin(), "B has to be packed for each");
+        let lie_behind = matches!(gemm.a, Lhs::Rows { .. });
+        assert!(can_group(gemm.m, gemm.precision) && lie_behind, "they are not of this kind");
+        assert!(gemm.panels().is_some() || gemm.is_small_m(), "B has to be packed for each");
     }
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
-    let work = |GroupedGemm { product: p, .. }: &GroupedGemm<'_>| (p.m + 3) * p.n * p.k.max(1);
+    let work = |GroupedGemm { gemm: p, .. }: &GroupedGemm<'_>| (p.m + 3) * p.n * p.k.max(1);
     let work: usize = members.iter().map(work).sum();
-    let rows = members.iter().map(|m| m.product.m).max().unwrap_or_default();
+    let rows = members.iter().map(|m| m.gemm.m).max().unwrap_or_default();
     let parts = if work <= GRAIN { 1 } else { threads.count() * tiles_per_thread(rows) };
-    let rooms =
-        members.iter().filter_map(|m| Some(m.product.compressed()?.room(0, true, Precision::F32)));
-    let room = rooms.max().unwrap_or_default();
-    let mut space = scratch.take::<f32>(room * threads.count());
+    let lens = members
+        .iter()
+        .filter_map(|m| Some(m.gemm.compressed()?.scratch_len(0, true, Precision::F32)));
+    let scratch_len = lens.max().unwrap_or_default();
+    let mut space = scratch.take::<f32>(scratch_len * threads.count());
     let shared = Slice::new(&mut space);
     threads.run(parts, &|part, worker| {
         // SAFETY: no two threads are the same worker at a time.
-        let space = unsafe { shared.part(worker * room, room) };
-        for (i, (GroupedGemm { product, factor }, c)) in members.iter().zip(&outputs).enumerate() {
-            let own = columns(product, part, parts);
-            if product.m == 0 || own.is_empty() {
+        let space = unsafe { shared.part(worker * scratch_len, scratch_len) };
+        for (i, (GroupedGemm { gemm, factor }, c)) in members.iter().zip(&outputs).enumerate() {
+            let own = columns(gemm, part, parts);
+            if gemm.m == 0 || own.is_empty() {
                 continue;
             }
-            let next = members.get(i + 1).map(|next| &next.product);
+            let next = members.get(i + 1).map(|next| &next.gemm);
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
-            let (rows, is_thin) = ((0, product.m), product.is_thin());
-            let tile = Tile { rows, columns: (own.start, own.end), is_thin };
+            let (rows, is_small_m) = ((0, gemm.m), gemm.is_small_m());
+            let tile = Tile { rows, columns: (own.start, own.end), is_small_m };
             let to = SharedTarget::F32(*c);
-            product.compute(tile, later.unwrap_or_default(), space, to);
+            gemm.compute(tile, later.unwrap_or_default(), space, to);
             if let Some(of) = factor {
-                for row in 0..product.m {
-                    let at = row * product.c_stride + own.start;
+                for row in 0..gemm.m {
+                    let at = row * gemm.c_stride + own.start;
                     // SAFETY: both products have these elements, and the same columns are this
                     // part's.
                     let (c, factors) =
@@ -85,9 +86,9 @@ pub fn run_grouped(
 }
 
 /// The columns of a part: whole panels.
-fn columns(product: &Gemm<'_>, part: usize, parts: usize) -> Range<usize> {
+fn columns(gemm: &Gemm<'_>, part: usize, parts: usize) -> Range<usize> {
     let width = nr();
-    let panels = product.n.div_ceil(width);
-    let at = |part: usize| (panels * part / parts * width).min(product.n);
+    let panels = gemm.n.div_ceil(width);
+    let at = |part: usize| (panels * part / parts * width).min(gemm.n);
     at(part)..at(part + 1)
 }

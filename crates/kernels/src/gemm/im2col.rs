@@ -116,7 +116,7 @@ impl Groups {
 }
 
 /// Below so many elements, runs are too short to be taken one by one.
-const SHORT: usize = 8;
+const SHORT_RUN: usize = 8;
 
 impl Im2col<'_> {
     /// Taps of the kernel.
@@ -250,7 +250,8 @@ impl Im2col<'_> {
     pub(super) fn groups(&self) -> Groups {
         let [_, _, width] = self.axes;
         let inside = width.inside();
-        let have_runs = self.place.channel == 1 && (self.channels.1 >= SHORT || !self.is_dense());
+        let have_runs =
+            self.place.channel == 1 && (self.channels.1 >= SHORT_RUN || !self.is_dense());
         let ends = match have_runs {
             true if inside == (0..width.output) => Ends::Even,
             true => Ends::Anywhere,

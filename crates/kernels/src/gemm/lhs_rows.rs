@@ -7,7 +7,7 @@ use crate::multiversion;
 
 /// Finds the rows of A of a product, some after others.
 pub(super) struct LhsRows<'a> {
-    product: &'a Gemm<'a>,
+    gemm: &'a Gemm<'a>,
     /// How rows are grouped into blocks, if they are windows.
     groups: Option<Groups>,
     /// For each run of a row, and each of the rows.
@@ -15,20 +15,20 @@ pub(super) struct LhsRows<'a> {
     /// The line of windows that the pointers are for.
     line: Option<Line>,
     /// What has to be computed of the rows.
-    products: Vec<f32>,
+    scaled_rows: Vec<f32>,
 }
 
 impl<'a> LhsRows<'a> {
     /// Finds at most `most` rows at a time.
-    pub(super) fn new(product: &'a Gemm<'a>, most: usize) -> LhsRows<'a> {
-        let groups = match product.lhs().0 {
+    pub(super) fn new(gemm: &'a Gemm<'a>, most: usize) -> LhsRows<'a> {
+        let groups = match gemm.lhs().0 {
             Lhs::Im2col(windows) => Some(windows.groups()),
             _ => None,
         };
-        let is_scaled = matches!(product.a, Lhs::Scaled { .. });
-        let products = vec![0.0; if is_scaled { most * product.k } else { 0 }];
-        let pointers = vec![std::ptr::null(); most * product.runs()];
-        LhsRows { product, groups, pointers, line: None, products }
+        let is_scaled = matches!(gemm.a, Lhs::Scaled { .. });
+        let scaled_rows = vec![0.0; if is_scaled { most * gemm.k } else { 0 }];
+        let pointers = vec![std::ptr::null(); most * gemm.runs()];
+        LhsRows { gemm, groups, pointers, line: None, scaled_rows }
     }
 
     /// How many of the next `rows` rows make the next block.
@@ -38,19 +38,19 @@ impl<'a> LhsRows<'a> {
 
     /// Where some rows are, and of how many runs they consist. Valid until the next call.
     pub(super) fn find(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
-        let (product, pointers) = (self.product, &mut self.pointers[..]);
-        match product.lhs().0 {
+        let (gemm, pointers) = (self.gemm, &mut self.pointers[..]);
+        match gemm.lhs().0 {
             Lhs::Rows { values, stride } => {
                 pointers[0] = values[row * stride..].as_ptr();
                 (Source::Strided(pointers.as_ptr(), Strides { row: stride, inner: 1 }), 1)
             }
             Lhs::Scaled { values, stride, factors, rows: group } => {
-                let k = product.k;
-                for (i, to) in self.products.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+                let k = gemm.k;
+                for (i, to) in self.scaled_rows.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
                     let factors = &factors[(row + i) / group * k..][..k];
                     multiply(&values[(row + i) * stride..][..k], factors, to);
                 }
-                pointers[0] = self.products.as_ptr();
+                pointers[0] = self.scaled_rows.as_ptr();
                 (Source::Strided(pointers.as_ptr(), Strides { row: k, inner: 1 }), 1)
             }
             Lhs::Concat { first, others, columns } => {
@@ -59,10 +59,10 @@ impl<'a> LhsRows<'a> {
                     *pointer = part[row * columns..].as_ptr();
                 }
                 let steps = Strides { row: columns, inner: 1 };
-                (Source::Strided(pointers.as_ptr(), steps), product.runs())
+                (Source::Strided(pointers.as_ptr(), steps), gemm.runs())
             }
             Lhs::Runs { values, runs: table, run } => {
-                let runs = product.runs();
+                let runs = gemm.runs();
                 for (i, own) in table[row * runs..][..rows * runs].chunks(runs).enumerate() {
                     for (j, at) in own.iter().enumerate() {
                         pointers[j * rows + i] = values[*at as usize * run..].as_ptr();
@@ -77,7 +77,7 @@ impl<'a> LhsRows<'a> {
                     return (Source::Strided(pointers.as_ptr(), steps), line.runs);
                 }
                 windows.pointers(row, rows, pointers);
-                (Source::Indirect(pointers.as_ptr()), product.runs())
+                (Source::Indirect(pointers.as_ptr()), gemm.runs())
             }
             Lhs::Bf16(_) => unreachable!("`check` has refused it"),
         }

@@ -47,7 +47,7 @@ pub(crate) use post_ops::{BlockPostOps, RegisterPostOps, add, add_number, apply_
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};
 pub use run::run_many;
-pub use tuning::{FEW_ROWS, THIN_ROWS};
+pub use tuning::{FEW_ROWS, SMALL_M_ROWS};
 
 #[cfg(test)]
 mod tests;

@@ -78,13 +78,13 @@ impl SharedTarget {
     ) -> Out {
         debug_assert!(offset + columns <= self.count());
         // SAFETY: the caller's promise.
-        let (to, rounds) = unsafe {
+        let (to, is_bf16) = unsafe {
             match self {
                 SharedTarget::F32(to) => (to.at(offset), false),
                 SharedTarget::Bf16(to) => (to.at(offset).cast(), true),
             }
         };
-        Out { to, rounds, stride, columns, absorbed }
+        Out { to, is_bf16, stride, columns, absorbed }
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Out {
     pub(crate) to: *mut f32,
     /// Whether results are rounded to bf16; only where vectors
     /// [round](crate::base::simd::Vector::ROUNDS).
-    pub(crate) rounds: bool,
+    pub(crate) is_bf16: bool,
     /// Distance between rows.
     pub(crate) stride: usize,
     /// Elements of a row, at most those that are computed.
@@ -108,7 +108,7 @@ impl Out {
     /// Prefetches the destination of some rows, and the matrix that is added to them.
     pub(super) fn prefetch(&self, rows: usize) {
         let (add, stride) = self.absorbed.add;
-        let element = if self.rounds { size_of::<u16>() } else { size_of::<f32>() };
+        let element = if self.is_bf16 { size_of::<u16>() } else { size_of::<f32>() };
         prefetch_rows(self.to, (rows, self.stride * element), self.columns * element);
         // The matrix is often the destination itself.
         if !add.is_null() && add != self.to.cast_const() {
@@ -125,7 +125,7 @@ impl Out {
 
     /// The same where sums are rounded.
     #[inline(always)]
-    pub(super) fn rounded_at(&self, i: usize, p: usize, lanes: usize) -> *mut u16 {
+    pub(super) fn bf16_at(&self, i: usize, p: usize, lanes: usize) -> *mut u16 {
         self.to.cast::<u16>().wrapping_add(i * self.stride + p * lanes)
     }
 
@@ -134,7 +134,7 @@ impl Out {
     pub(super) fn below(&self, row: usize) -> Out {
         let (add, stride) = self.absorbed.add;
         let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
-        let to = if self.rounds { self.rounded_at(row, 0, 0).cast() } else { self.at(row, 0, 0) };
+        let to = if self.is_bf16 { self.bf16_at(row, 0, 0).cast() } else { self.at(row, 0, 0) };
         Out { to, absorbed: BlockPostOps { add: (add, stride), ..self.absorbed }, ..*self }
     }
 }

@@ -8,7 +8,7 @@ use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, panels_len};
 use super::post_ops::{PostOp, RegisterPostOps};
 use super::precision::Precision;
-use super::tuning::{THIN_ROWS, dequant_thin_rows};
+use super::tuning::{SMALL_M_ROWS, dequant_small_m_rows};
 use crate::base::num::UnalignedF32;
 
 /// The operand B.
@@ -152,10 +152,10 @@ impl Gemm<'_> {
 
     /// Whether rows are so few that B is multiplied without packing, or dequantized for a few rows
     /// at a time.
-    pub(super) fn is_thin(&self) -> bool {
+    pub(super) fn is_small_m(&self) -> bool {
         let most = match self.b {
-            Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_thin_rows(),
-            Rhs::Unpacked(_, Layout::Rows { .. } | Layout::Columns { .. }) => THIN_ROWS,
+            Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_small_m_rows(),
+            Rhs::Unpacked(_, Layout::Rows { .. } | Layout::Columns { .. }) => SMALL_M_ROWS,
             _ => return false,
         };
         let are_rows = matches!(self.a, Lhs::Rows { .. });

@@ -41,7 +41,7 @@ impl Gemm<'_> {
         let tiles = Tiles::new(self, threads.count());
         let across = tiles.across();
         let c = c.shared();
-        let run = |product: &Gemm<'_>| product.run_tiles(threads, scratch, tiles, c);
+        let run = |gemm: &Gemm<'_>| gemm.run_tiles(threads, scratch, tiles, c);
         if self.rounds_first(across) {
             self.round_first(threads, scratch, run);
         } else {
@@ -50,12 +50,12 @@ impl Gemm<'_> {
     }
 
     fn run_tiles(&self, threads: &Threads, scratch: &ScratchPool, tiles: Tiles, c: SharedTarget) {
-        let room = tiles.room(self);
-        let mut packed = scratch.take::<f32>(room * threads.count());
+        let scratch_len = tiles.scratch_len(self);
+        let mut packed = scratch.take::<f32>(scratch_len * threads.count());
         let shared = Slice::new(&mut packed);
         threads.run(tiles.count(), &|tile, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let own = unsafe { shared.part(worker * room, room) };
+            let own = unsafe { shared.part(worker * scratch_len, scratch_len) };
             self.tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
         });
     }
@@ -85,13 +85,13 @@ impl Gemm<'_> {
 
     /// Elements of scratch memory that [`Self::run_alone`] needs.
     pub fn scratch_len(&self) -> usize {
-        Tiles::new(self, 1).room(self)
+        Tiles::new(self, 1).scratch_len(self)
     }
 
     /// Bytes of scratch memory of [`Self::run`] on so many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
-        let room = Tiles::new(self, threads).room(self);
-        room * threads * size_of::<f32>()
+        let scratch_len = Tiles::new(self, threads).scratch_len(self);
+        scratch_len * threads * size_of::<f32>()
     }
 
     /// Computes one tile of C, and prefetches the B of a later tile.
@@ -104,10 +104,10 @@ impl Gemm<'_> {
     /// Computes one tile of C, and prefetches panels that are read later.
     pub(super) fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: SharedTarget) {
         if let Some(b) = self.compressed() {
-            return self.decoded(tile, b, scratch, c);
+            return self.run_dequantized(tile, b, scratch, c);
         }
         if let (true, Lhs::Rows { values, stride }, Rhs::Unpacked(b, layout), Some(c)) =
-            (tile.is_thin, self.a, self.b, c.values())
+            (tile.is_small_m, self.a, self.b, c.values())
         {
             return small_m::tile(self, tile, (values, stride), (b, layout), c);
         }
@@ -134,7 +134,7 @@ impl Gemm<'_> {
     }
 }
 
-/// Computes many products, each on one thread: product `i` is `product(i)` and goes to the `i`-th
+/// Computes many products, each on one thread: product `i` is `gemm(i)` and goes to the `i`-th
 /// run of `len` elements of `c`.
 ///
 /// # Panics
@@ -143,19 +143,20 @@ pub fn run_many<'a>(
     threads: &Threads,
     scratch: &ScratchPool,
     count: usize,
-    product: impl Fn(usize) -> Gemm<'a> + Sync,
+    gemm: impl Fn(usize) -> Gemm<'a> + Sync,
     c: &mut [f32],
 ) {
     let Some(len) = c.len().checked_div(count).filter(|len| *len > 0) else { return };
-    let (room, work) = (product(0).scratch_len(), product(0).m * product(0).n * product(0).k);
-    let mut space = scratch.take::<f32>(room * threads.count());
+    let (scratch_len, work) = (gemm(0).scratch_len(), gemm(0).m * gemm(0).n * gemm(0).k);
+    let mut space = scratch.take::<f32>(scratch_len * threads.count());
     let (space, c) = (Slice::new(&mut space), Slice::new(c));
     threads.par_ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
         for i in range {
             // SAFETY: no two threads are the same worker at a time, and products are disjoint
             // parts of C.
             unsafe {
-                product(i).run_alone(space.part(worker * room, room), c.part(i * len, len));
+                gemm(i)
+                    .run_alone(space.part(worker * scratch_len, scratch_len), c.part(i * len, len));
             }
         }
     });

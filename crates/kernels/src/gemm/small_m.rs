@@ -36,7 +36,7 @@ pub(super) fn tile(
             continue;
         }
         let values = &a[(row - rows) * a_stride..][..(rows - 1) * a_stride + p.k];
-        let a = Rows { values, stride: a_stride, terms: p.k };
+        let a = LhsSlice { values, stride: a_stride, terms: p.k };
         match layout {
             Layout::Columns { stride } => dots(a, &b[left * stride..], stride, out),
             Layout::Rows { stride } => sums(a, &b[left..], stride, out),
@@ -52,13 +52,13 @@ const ROWS_AT_A_TIME: usize = 4;
 
 /// Some rows of A.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+struct LhsSlice<'a> {
     values: &'a [f32],
     stride: usize,
     terms: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> LhsSlice<'a> {
     /// `R` rows.
     #[inline(always)]
     fn all<const R: usize>(self) -> [&'a [f32]; R] {
@@ -81,7 +81,7 @@ macro_rules! for_rows {
 multiversion! {
     /// Products of rows of `a` with rows of `b`, each a chain along k: the rows of a block are
     /// turned to stand side by side.
-    fn dots(a: Rows<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
+    fn dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / TRANSPOSE_DIM * TRANSPOSE_DIM;
         for first in (0..whole).step_by(TRANSPOSE_DIM) {
@@ -139,7 +139,7 @@ const WIDE: usize = 64;
 
 multiversion! {
     /// Sums of rows of `b`, each times an element of a row of `a`, along k in order.
-    fn sums(a: Rows<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
+    fn sums(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / WIDE * WIDE;
         for first in (0..whole).step_by(WIDE) {

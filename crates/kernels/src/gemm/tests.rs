@@ -28,11 +28,11 @@ fn reference(m: usize, n: usize, k: usize, a: &[f32], b: impl Fn(usize, usize) -
     c
 }
 
-fn product(m: usize, n: usize, k: usize, a: &[f32], b: Rhs<'_>, threads: &Threads) -> Vec<f32> {
-    product_of(Precision::F32, (m, n, k), a, b, threads)
+fn multiply(m: usize, n: usize, k: usize, a: &[f32], b: Rhs<'_>, threads: &Threads) -> Vec<f32> {
+    multiply_in(Precision::F32, (m, n, k), a, b, threads)
 }
 
-fn product_of(
+fn multiply_in(
     precision: Precision,
     (m, n, k): (usize, usize, usize),
     a: &[f32],
@@ -41,8 +41,8 @@ fn product_of(
 ) -> Vec<f32> {
     let mut c = vec![f32::NAN; m * n];
     let a = Lhs::Rows { values: a, stride: k };
-    let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
-    product.run(threads, &ScratchPool::default(), &mut c);
+    let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+    gemm.run(threads, &ScratchPool::default(), &mut c);
     c
 }
 
@@ -53,8 +53,8 @@ fn sizes_that_cannot_be_counted_are_refused() {
     let many = 1 << (usize::BITS / 2);
     let (a, b) = (Lhs::Rows { values: &[], stride: 0 }, Rhs::Panels(&[]));
     let precision = Precision::F32;
-    let product = Gemm { m: many, n: many, k: 0, a, b, c_stride: many, precision, post_ops: &[] };
-    product.run(Threads::single(), &ScratchPool::default(), &mut []);
+    let gemm = Gemm { m: many, n: many, k: 0, a, b, c_stride: many, precision, post_ops: &[] };
+    gemm.run(Threads::single(), &ScratchPool::default(), &mut []);
 }
 
 proptest! {
@@ -62,17 +62,17 @@ proptest! {
 
     /// Bit for bit: packed or plain, by rows or by columns, on any number of threads.
     #[test]
-    fn products_are_chains(m in 4usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
+    fn sums_are_chains_along_k(m in 4usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
         let threads = Threads::new(t);
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
-        prop_assert_eq!(&product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), rows), &threads), &expected);
+        prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), rows), &threads), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::F32);
-        prop_assert_eq!(&product(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
-        let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
+        let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&turned), columns), &threads), &expected);
+        prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&transposed), columns), &threads), &expected);
     }
 }
 
@@ -81,7 +81,7 @@ proptest! {
 #[test]
 fn few_rows_are_chains() {
     let threads = Threads::new(2);
-    for m in 1..=THIN_ROWS + 1 {
+    for m in 1..=SMALL_M_ROWS + 1 {
         for (n, k) in
             [(1, 0), (130, 0), (100, 257), (33, 64), (8, 5), (64, 16), (16, 33), (1037, 70)]
         {
@@ -94,12 +94,12 @@ fn few_rows_are_chains() {
                 };
                 let expected = reference(m, n, k, &a, at);
                 let found =
-                    product(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), layout), &threads);
+                    multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
                 let (to, size) = ((&threads, WeightArena::unpooled()), (k, n));
                 let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
                 for threads in [Threads::single(), &threads] {
-                    let found = product(m, n, k, &a, Rhs::Packed(&packed), threads);
+                    let found = multiply(m, n, k, &a, Rhs::Packed(&packed), threads);
                     assert_eq!(found, expected, "{m} {n} {k} {layout:?}, packed");
                 }
             }
@@ -107,7 +107,7 @@ fn few_rows_are_chains() {
     }
 }
 
-fn rounded(x: f32) -> f32 {
+fn to_bf16(x: f32) -> f32 {
     flushed(bf16::from_f32(x).to_f32())
 }
 
@@ -141,15 +141,15 @@ fn sum_of_steps(terms: &[(f32, f32)], step: usize) -> f32 {
 }
 
 /// The definition of the instruction that the machine has.
-fn rounded_reference(m: usize, n: usize, k: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
+fn bf16_reference(m: usize, n: usize, k: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
     let sum = if Precision::Bf16.has_tiles() { sum_of_tiles } else { sum_of_pairs };
-    let term = |p: usize, c: usize| (rounded(a[c / n * k + p]), rounded(b[p * n + c % n]));
+    let term = |p: usize, c: usize| (to_bf16(a[c / n * k + p]), to_bf16(b[p * n + c % n]));
     (0..m * n).map(|c| sum(&(0..k).map(|p| term(p, c)).collect::<Vec<_>>())).collect()
 }
 
 /// Products and sums around the least normal number.
 #[test]
-fn rounded_products_below_the_normal_numbers_are_0() {
+fn bf16_products_below_the_normal_numbers_are_0() {
     let (m, n, k, threads) = (37, 45, 131, Threads::new(2));
     let tiny = |seed| {
         let factor = |x: f32| f32::exp2((x.to_bits() >> 12 & 15) as f32 - 72.0);
@@ -160,8 +160,8 @@ fn rounded_products_below_the_normal_numbers_are_0() {
     };
     let (a, b) = (tiny(1), tiny(2));
     let right = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
-    let found = product_of(Precision::Bf16, (m, n, k), &a, right, &threads);
-    let expected = rounded_reference(m, n, k, &a, &b);
+    let found = multiply_in(Precision::Bf16, (m, n, k), &a, right, &threads);
+    let expected = bf16_reference(m, n, k, &a, &b);
     assert!(expected.contains(&0.0) && expected.iter().any(|x| *x != 0.0));
     assert_eq!(found, expected);
 }
@@ -171,18 +171,18 @@ proptest! {
 
     /// Bit for bit, and no further from the exact product than two roundings of 2⁻⁸ and k of 2⁻²⁴.
     #[test]
-    fn rounded_products_are_chains(m in 1usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
+    fn bf16_sums_are_chains_along_k(m in 1usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
         let threads = Threads::new(t);
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-        let expected = rounded_reference(m, n, k, &a, &b);
+        let expected = bf16_reference(m, n, k, &a, &b);
         let rows = Layout::Rows { stride: n };
-        let of = |b: Rhs<'_>| product_of(Precision::Bf16, (m, n, k), &a, b, &threads);
+        let of = |b: Rhs<'_>| multiply_in(Precision::Bf16, (m, n, k), &a, b, &threads);
         prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&b), rows)), &expected);
         let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::Bf16);
         prop_assert_eq!(&of(Rhs::Packed(&packed)), &expected);
-        let turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
-        prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&turned), columns)), &expected);
+        prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&transposed), columns)), &expected);
         for (c, found) in expected.iter().enumerate() {
             let terms = (0..k).map(|p| f64::from(a[c / n * k + p]) * f64::from(b[p * n + c % n]));
             let (exact, size) = terms.fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
@@ -194,18 +194,18 @@ proptest! {
 
 /// On a thread of its own, which has no room for rows from products before.
 #[test]
-fn rounded_products_without_terms_are_0() {
-    let product = || {
+fn bf16_gemms_without_k_are_0() {
+    let gemm = || {
         let b = Rhs::Unpacked(&[], Layout::Rows { stride: 5 });
-        product_of(Precision::Bf16, (40, 5, 0), &[], b, Threads::single())
+        multiply_in(Precision::Bf16, (40, 5, 0), &[], b, Threads::single())
     };
-    assert_eq!(std::thread::spawn(product).join().unwrap(), [0.0; 40 * 5]);
+    assert_eq!(std::thread::spawn(gemm).join().unwrap(), [0.0; 40 * 5]);
 }
 
 /// Windows of every kind that tiles read where they lie, and some that they do not, against the
 /// definition of a convolution.
 #[test]
-fn rounded_windows_are_chains() {
+fn bf16_convolutions_are_chains_along_k() {
     // Channels, width of the kernel, stride, dilation between lines, width and height of the
     // output.
     let cases = [
@@ -246,7 +246,7 @@ fn rounded_windows_are_chains() {
                 Some(a[(image * positions + at) * channels + channel])
             };
             (0..k)
-                .map(|p| (rounded(element(p).unwrap_or(0.0)), rounded(b[p * n + column])))
+                .map(|p| (to_bf16(element(p).unwrap_or(0.0)), to_bf16(b[p * n + column])))
                 .collect()
         };
         let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
@@ -302,12 +302,12 @@ fn rounded_windows_are_chains() {
 
 /// As products round elements.
 fn halves(values: &[f32]) -> Vec<bf16> {
-    values.iter().map(|x| bf16::from_f32(rounded(*x))).collect()
+    values.iter().map(|x| bf16::from_f32(to_bf16(*x))).collect()
 }
 
 /// Where what is read has been rounded, and where what is written is, nothing else changes.
 #[test]
-fn operands_and_results_may_be_rounded() {
+fn operands_and_results_may_be_bf16() {
     let precision = Precision::Bf16;
     if !precision.keeps_pairs() {
         return;
@@ -323,17 +323,17 @@ fn operands_and_results_may_be_rounded() {
         ];
         let b = Rhs::Unpacked(UnalignedF32::of(&b), Layout::Rows { stride: n });
         let rows = Lhs::Rows { values: &a, stride: k };
-        let product = Gemm { m, n, k, a: rows, b, c_stride: n, precision, post_ops: &post_ops };
+        let gemm = Gemm { m, n, k, a: rows, b, c_stride: n, precision, post_ops: &post_ops };
         let mut expected = vec![f32::NAN; m * n];
-        product.run(&threads, &scratch, &mut expected);
-        let rounded_a = halves(&a);
-        let rows = Lhs::Rows { values: pairs(&rounded_a).unwrap(), stride: k / 2 };
-        let product = Gemm { a: Lhs::Bf16(&rows), ..product };
+        gemm.run(&threads, &scratch, &mut expected);
+        let bf16_a = halves(&a);
+        let rows = Lhs::Rows { values: pairs(&bf16_a).unwrap(), stride: k / 2 };
+        let gemm = Gemm { a: Lhs::Bf16(&rows), ..gemm };
         let mut found = vec![f32::NAN; m * n];
-        product.run(&threads, &scratch, &mut found);
+        gemm.run(&threads, &scratch, &mut found);
         assert_eq!(found, expected);
         let mut found = vec![bf16::NAN; m * n];
-        product.run_to(&threads, &scratch, Target::Bf16(&mut found));
+        gemm.run_to(&threads, &scratch, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
 }
@@ -376,7 +376,7 @@ fn steps_in_registers_are_the_steps() {
             (k, n),
             precision,
         );
-        let plain = product(m, n, k, &a, Rhs::Packed(&packed), &threads);
+        let plain = multiply(m, n, k, &a, Rhs::Packed(&packed), &threads);
         let (add, matrix) = (
             PostOp::Add(Operand::Columns(&bias)),
             PostOp::Add(Operand::Matrix(Strided { values: &residual, stride: n })),
@@ -452,36 +452,36 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let layout = Layout::Rows { stride: n };
         let arena = (&threads, WeightArena::unpooled());
         let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), precision);
-        let product = |a, b| {
+        let gemm = |a, b| {
             let mut c = vec![0.0; m * n];
-            let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
-            product.run(&threads, &ScratchPool::default(), &mut c);
+            let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+            gemm.run(&threads, &ScratchPool::default(), &mut c);
             c
         };
         for right in [Rhs::Packed(&packed), Rhs::Unpacked(UnalignedF32::of(&b), layout)] {
-            let beside = Lhs::Concat { first: &parts[0], others: &others, columns };
+            let concat = Lhs::Concat { first: &parts[0], others: &others, columns };
             let rows = Lhs::Rows { values: &whole, stride: k };
-            assert_eq!(product(beside, right), product(rows, right), "{columns} {precision:?}");
+            assert_eq!(gemm(concat, right), gemm(rows, right), "{columns} {precision:?}");
         }
     }
 }
 
 #[test]
-fn products_without_columns_need_no_memory() {
+fn gemms_without_columns_need_no_memory() {
     let (a, layout) = (numbers(40, 1), Layout::Rows { stride: 0 });
     let (left, right) = (Lhs::Rows { values: &a, stride: 8 }, Rhs::Unpacked(&[], layout));
     for precision in [Precision::F32, Precision::Bf16] {
-        let product =
+        let gemm =
             Gemm { m: 5, n: 0, k: 8, a: left, b: right, c_stride: 0, precision, post_ops: &[] };
-        assert_eq!(product.scratch_len(), 0);
-        product.run(&Threads::new(2), &ScratchPool::default(), &mut []);
-        product.run_alone(&mut [], &mut []);
+        assert_eq!(gemm.scratch_len(), 0);
+        gemm.run(&Threads::new(2), &ScratchPool::default(), &mut []);
+        gemm.run_alone(&mut [], &mut []);
     }
 }
 
 /// Few rows by several matrices, packed and as they lie, give what each product gives alone.
 #[test]
-fn products_together_are_the_products() {
+fn grouped_gemms_equal_single_gemms() {
     let threads = Threads::new(3);
     for (m, k) in [(1, 200), (3, 130), (2, 0)] {
         let a = numbers(m * k, 18);
@@ -503,7 +503,7 @@ fn products_together_are_the_products() {
                 )
             })
             .collect();
-        let product = |i: usize| Gemm {
+        let gemm = |i: usize| Gemm {
             m,
             n: widths[i],
             k,
@@ -519,7 +519,7 @@ fn products_together_are_the_products() {
         let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
         // The last is multiplied by the first, which has as many columns.
-        let member = |i: usize| GroupedGemm { product: product(i), factor: (i == 4).then_some(0) };
+        let member = |i: usize| GroupedGemm { gemm: gemm(i), factor: (i == 4).then_some(0) };
         run_grouped((&threads, &ScratchPool::default()), &[0, 1, 2, 3, 4].map(member), &mut slices);
         for (i, found) in outputs.iter().enumerate() {
             let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);

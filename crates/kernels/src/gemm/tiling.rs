@@ -3,7 +3,7 @@
 use super::microkernel::args::{nr, rows_per_block};
 use super::problem::{Gemm, Rhs};
 use super::tuning::{
-    CACHE, COLUMNS_OF_A_ROW, DECODED_ROWS, FEW_ROWS, FEW_TILES_PER_THREAD, GRAIN, MANY_BLOCKS,
+    CACHE, COLUMNS_OF_A_ROW, DEQUANTIZED_ROWS, FEW_ROWS, FEW_TILES_PER_THREAD, GRAIN, MANY_BLOCKS,
     TILES_CACHE, TILES_PER_THREAD, TILES_ROWS,
 };
 
@@ -18,7 +18,7 @@ pub(crate) struct Tile {
     pub(crate) rows: (usize, usize),
     pub(crate) columns: (usize, usize),
     /// Few rows, with B as it lies.
-    pub(super) is_thin: bool,
+    pub(super) is_small_m: bool,
 }
 
 /// Tiles whose panels of B fit the cache, and as many groups of rows as keep the threads busy.
@@ -32,27 +32,33 @@ pub(super) struct Tiles {
     across: usize,
     /// Tiles of the same columns that follow each other.
     group: usize,
-    is_thin: bool,
+    is_small_m: bool,
 }
 
 impl Tiles {
-    pub(super) fn new(product: &Gemm<'_>, threads: usize) -> Tiles {
-        let Gemm { m, n, k, precision, .. } = *product;
-        let is_thin = product.is_thin();
+    pub(super) fn new(gemm: &Gemm<'_>, threads: usize) -> Tiles {
+        let Gemm { m, n, k, precision, .. } = *gemm;
+        let is_small_m = gemm.is_small_m();
         let (most, width) = (rows_per_block(precision), nr());
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let (panels, panel) = (n.div_ceil(width), width * row);
-        let is_packed = matches!(product.b, Rhs::Packed(_) | Rhs::Panels(_));
+        let is_packed = matches!(gemm.b, Rhs::Packed(_) | Rhs::Panels(_));
         let rows = |bytes: usize| bytes / row / most * most;
         let (rows, panels_of_tile) = match (precision.has_tiles(), is_packed) {
             (false, _) => (m, CACHE / panel),
             (_, true) => (rows(TILES_ROWS), panels),
-            (_, false) if product.compressed().is_some() => (rows(DECODED_ROWS), panels),
+            (_, false) if gemm.compressed().is_some() => (rows(DEQUANTIZED_ROWS), panels),
             (_, false) => (rows(TILES_ROWS), TILES_CACHE / panel),
         };
         let rows = rows.max(most).min(m).max(1);
-        let tiles =
-            Tiles { m, n, rows, across: panels.div_ceil(panels_of_tile.max(1)), group: 1, is_thin };
+        let tiles = Tiles {
+            m,
+            n,
+            rows,
+            across: panels.div_ceil(panels_of_tile.max(1)),
+            group: 1,
+            is_small_m,
+        };
         if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
             return tiles;
         }
@@ -60,7 +66,7 @@ impl Tiles {
         // would read much of B for few of them, or pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
         let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
-        let is_tall = n <= COLUMNS_OF_A_ROW * m && product.reads_once();
+        let is_tall = n <= COLUMNS_OF_A_ROW * m && gemm.reads_once();
         let blocks = m / (threads * most);
         if is_packed && (blocks >= MANY_BLOCKS || (is_small || is_tall) && blocks > 0) {
             return tiles.by_rows(threads, blocks);
@@ -87,7 +93,7 @@ impl Tiles {
         let least = if can_group { wanted.min(self.panels()) } else { 1 };
         let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
         let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
-        let rows = if copies_rows || self.is_thin {
+        let rows = if copies_rows || self.is_small_m {
             self.rows
         } else {
             self.m.div_ceil(down).next_multiple_of(most)
@@ -119,7 +125,11 @@ impl Tiles {
     pub(super) fn get(&self, tile: usize) -> Tile {
         if tile >= self.count() {
             let end = self.column(self.across);
-            return Tile { rows: (self.m, self.m), columns: (end, end), is_thin: self.is_thin };
+            return Tile {
+                rows: (self.m, self.m),
+                columns: (end, end),
+                is_small_m: self.is_small_m,
+            };
         }
         let (group, tile) = (tile / (self.group * self.across), tile % (self.group * self.across));
         let row = (group * self.group + tile % self.group) * self.rows;
@@ -127,18 +137,20 @@ impl Tiles {
         Tile {
             rows: (row, (row + self.rows).min(self.m)),
             columns: (self.column(across), self.column(across + 1).min(self.n)),
-            is_thin: self.is_thin,
+            is_small_m: self.is_small_m,
         }
     }
 
     /// Elements of scratch memory that a tile needs.
-    pub(super) fn room(&self, product: &Gemm<'_>) -> usize {
+    pub(super) fn scratch_len(&self, gemm: &Gemm<'_>) -> usize {
         // A B without columns has no tiles.
         let panels = self.panels().div_ceil(self.across.max(1));
-        match (product.b, product.compressed()) {
-            (_, Some(compressed)) => compressed.room(panels, self.is_thin, product.precision),
-            (Rhs::Unpacked(..), _) if !self.is_thin => {
-                panels * nr() * product.precision.rows(product.k)
+        match (gemm.b, gemm.compressed()) {
+            (_, Some(compressed)) => {
+                compressed.scratch_len(panels, self.is_small_m, gemm.precision)
+            }
+            (Rhs::Unpacked(..), _) if !self.is_small_m => {
+                panels * nr() * gemm.precision.rows(gemm.k)
             }
             _ => 0,
         }

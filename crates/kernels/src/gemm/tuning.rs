@@ -9,7 +9,7 @@ use crate::base::isa::{Isa, isa};
 pub const FEW_ROWS: usize = 3;
 
 /// Up to this many rows, a B that is used once is read where it lies instead of being packed.
-pub const THIN_ROWS: usize = 8;
+pub const SMALL_M_ROWS: usize = 8;
 
 /// Multiply-adds that are worth a second thread.
 pub(crate) const GRAIN: usize = 1 << 16;
@@ -24,7 +24,7 @@ pub(crate) const TILES_CACHE: usize = 1 << 20;
 pub(crate) const TILES_ROWS: usize = 640 << 10;
 
 /// The same while B is dequantized for them, which takes longer than to read it.
-pub(crate) const DECODED_ROWS: usize = 2 * TILES_ROWS;
+pub(crate) const DEQUANTIZED_ROWS: usize = 2 * TILES_ROWS;
 
 /// Blocks of rows that make it worth reading B once more.
 pub(crate) const MANY_BLOCKS: usize = 4;
@@ -82,7 +82,7 @@ pub(crate) fn dequant_rows() -> usize {
 
 /// Up to so many rows, dequantizing B again for every few of them takes less than writing f32
 /// panels.
-pub(crate) fn dequant_thin_rows() -> usize {
+pub(crate) fn dequant_small_m_rows() -> usize {
     3 * dequant_rows()
 }
 

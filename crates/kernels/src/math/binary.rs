@@ -14,10 +14,10 @@ use std::mem::MaybeUninit;
 
 /// Elements computed together where there are wide vectors: so many that each group stays a loop.
 /// Of fewer, the compiler makes vectors of one element of each group, which are slow to store.
-const MANY: usize = 64;
+const WIDE_LANES: usize = 64;
 
 /// Elements computed together elsewhere.
-const FEW: usize = 16;
+const NARROW_LANES: usize = 16;
 
 /// Elements converted at a time.
 const BLOCK: usize = 128;
@@ -99,7 +99,7 @@ macro_rules! scalar_rows {
         $(impl Lane for $t {
             unsafe fn row<U: Pod, F: Formula<$t, U>>(row: Row<$t, U>) {
                 // SAFETY: the caller's promise.
-                unsafe { lanes::<FEW, $t, U, F>(row) }
+                unsafe { lanes::<NARROW_LANES, $t, U, F>(row) }
             }
         })*
     };
@@ -199,7 +199,7 @@ fn run<T: Lane, U: Pod>(
     row: RowFn<T, U>,
 ) {
     if operands.decode.is_none()
-        && let Some((len @ 1..=SHORT, strides)) = plan.row()
+        && let Some((len @ 1..=SHORT_ROW, strides)) = plan.row()
     {
         return short_rows(threads, plan, (len, strides), operands, row);
     }
@@ -221,7 +221,7 @@ fn run<T: Lane, U: Pod>(
 
 /// Elements up to which several rows are computed as one: to begin with one takes as long as some
 /// dozens.
-const SHORT: usize = 24;
+const SHORT_ROW: usize = 24;
 
 /// Elements of several rows, at most.
 const SOME: usize = 512;
@@ -236,19 +236,24 @@ fn short_rows<T: Lane, U: Pod>(
     row: RowFn<T, U>,
 ) {
     plan.some_rows(threads, SOME / len, |first, rows, starts| {
-        let mut rooms = [MaybeUninit::<[T; SOME]>::uninit(); 2];
-        let [room_a, room_b] = &mut rooms;
+        let mut workspaces = [MaybeUninit::<[T; SOME]>::uninit(); 2];
+        let [workspace_a, workspace_b] = &mut workspaces;
         // SAFETY: as in `run`; rows of the plan are written one behind the other.
         unsafe {
-            let [a, b] = [(0, room_a), (1, room_b)].map(|(k, room)| {
+            let [a, b] = [(0, workspace_a), (1, workspace_b)].map(|(k, workspace)| {
                 let from = operands.inputs[k].cast::<T>().add(starts[k]);
                 let (step, stride) = (plan.steps()[k], strides[k]);
                 match (step, stride) {
                     (1, stride) if stride == len => return from,
-                    (1, 0) => repeat(from, len, rows, room.as_mut_ptr().cast()),
-                    _ => beside(from, (len, step), (rows, stride), room.as_mut_ptr().cast()),
+                    (1, 0) => repeat(from, len, rows, workspace.as_mut_ptr().cast()),
+                    _ => gather_columns(
+                        from,
+                        (len, step),
+                        (rows, stride),
+                        workspace.as_mut_ptr().cast(),
+                    ),
                 }
-                room.as_ptr().cast()
+                workspace.as_ptr().cast()
             });
             let out = operands.out.at(first * operands.out_size).cast();
             row(Row { a, b, out, len: rows * len, steps: [1, 1] });
@@ -278,7 +283,7 @@ unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
 ///
 /// # Safety
 /// There are these elements, and room for them.
-unsafe fn beside<T: Pod>(
+unsafe fn gather_columns<T: Pod>(
     from: *const T,
     (len, step): (usize, usize),
     (rows, stride): (usize, usize),
@@ -332,7 +337,7 @@ impl<T: Lane, U: Pod> Untyped<T, U> {
 multiversion! {
     fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
         // SAFETY: the promise of `Lane::row`, which alone calls this.
-        unsafe { lanes::<MANY, f32, U, F>(row) }
+        unsafe { lanes::<WIDE_LANES, f32, U, F>(row) }
     }
 }
 

@@ -84,15 +84,15 @@ mod tests {
                 |k: usize| (k * k * 37 % 101) as f64 * 0.1 + if large(k) { 30.0 } else { 0.0 };
             let from: Vec<f64> =
                 (0..5 * n * n).map(|i| entry(i % (n * n)) + (i / n / n) as f64).collect();
-            let (mut plain, mut turned) = (vec![0.0; from.len()], vec![0.0; from.len()]);
+            let (mut plain, mut transposed) = (vec![0.0; from.len()], vec![0.0; from.len()]);
             inverse(&Threads::new(2), n, false, &from, &mut plain);
-            inverse(&Threads::new(2), n, true, &from, &mut turned);
+            inverse(&Threads::new(2), n, true, &from, &mut transposed);
             for (m, a) in from.chunks(n * n).enumerate() {
                 let b = &plain[m * n * n..];
                 for (i, j) in (0..n * n).map(|k| (k / n, k % n)) {
                     let sum: f64 = (0..n).map(|k| a[i * n + k] * b[k * n + j]).sum();
                     assert!((sum - f64::from(u8::from(i == j))).abs() < 1e-9, "{n} {sum}");
-                    assert_eq!(b[i * n + j], turned[m * n * n + j * n + i]);
+                    assert_eq!(b[i * n + j], transposed[m * n * n + j * n + i]);
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::multiversion;
 const LANES: usize = 64;
 
 /// The same where each has limits of its own, as rows of channels do: few are longer.
-const TOGETHER: usize = 8;
+const VECTORS_AT_ONCE: usize = 8;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 32 << 10;
@@ -357,7 +357,12 @@ pub fn fake_quantize<T: StoredReal>(
 
 /// Rounds an element by the limits at a place.
 #[inline(always)]
-fn round_one<T: StoredReal>(x: T, limits: &[[T; TOGETHER]; 4], at: usize, steps: T::Wide) -> T {
+fn round_one<T: StoredReal>(
+    x: T,
+    limits: &[[T; VECTORS_AT_ONCE]; 4],
+    at: usize,
+    steps: T::Wide,
+) -> T {
     let [low, high, to_low, to_high] = limits;
     let own = [low[at].widen(), high[at].widen(), to_low[at].widen(), to_high[at].widen()];
     QuantRange::new(own, steps).apply(x.widen()).narrow()
@@ -374,20 +379,20 @@ multiversion! {
         let mut io = io;
         let (len, mut at) = (io.len(), 0);
         // Loops, not closures: what is not inlined here is not compiled for the instruction set.
-        let mut own = [[limits[0][0]; TOGETHER]; 4];
+        let mut own = [[limits[0][0]; VECTORS_AT_ONCE]; 4];
         for k in 0..4 {
-            own[k] = [limits[k][0]; TOGETHER];
+            own[k] = [limits[k][0]; VECTORS_AT_ONCE];
         }
         while at < len {
-            let count = TOGETHER.min(len - at);
+            let count = VECTORS_AT_ONCE.min(len - at);
             for k in 0..4 {
                 if of_each[k] {
                     own[k][..count].copy_from_slice(&limits[k][at..][..count]);
                 }
             }
-            if count == TOGETHER {
-                let mut x: [T; TOGETHER] = io.load(at);
-                for j in 0..TOGETHER {
+            if count == VECTORS_AT_ONCE {
+                let mut x: [T; VECTORS_AT_ONCE] = io.load(at);
+                for j in 0..VECTORS_AT_ONCE {
                     x[j] = round_one(x[j], &own, j, steps);
                 }
                 io.store(at, x);

@@ -76,8 +76,8 @@ impl CopyPlan {
 
     /// The copy from the destination back to the source.
     pub fn reversed(&self) -> CopyPlan {
-        let turn = |a: &Axis| Axis { size: a.size, from: a.to, to: a.from };
-        CopyPlan::new(self.axes.iter().map(turn), self.to, self.from)
+        let inverse = |a: &Axis| Axis { size: a.size, from: a.to, to: a.from };
+        CopyPlan::new(self.axes.iter().map(inverse), self.to, self.from)
     }
 
     /// Whether the copy is one run from the start of the source to the start of the destination.
@@ -140,7 +140,7 @@ impl CopyPlan {
     /// # Panics
     /// When the plan reaches beyond either slice.
     pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
-        run_together(threads, &[(self, from)], to);
+        run_all(threads, &[(self, from)], to);
     }
 
     /// Rows of the plan, and strips of each, which are divided among threads.
@@ -212,7 +212,7 @@ impl CopyPlan {
 ///
 /// # Panics
 /// When a plan reaches beyond its source or the destination.
-pub fn run_together<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
+pub fn run_all<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
     let (mut count, mut most) = (0, 0);
     for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
         plan.check(|a| a.from, plan.from, from.len(), "source");
@@ -449,7 +449,7 @@ mod tests {
             let expected: Vec<u32> = (0..rows).flat_map(row).collect();
             for threads in 1..4 {
                 let mut to = vec![u32::MAX; rows * all];
-                run_together(&Threads::new(threads), &copies, &mut to);
+                run_all(&Threads::new(threads), &copies, &mut to);
                 assert_eq!(to, expected, "{rows} rows, {threads} threads");
             }
         }

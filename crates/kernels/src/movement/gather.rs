@@ -2,7 +2,7 @@
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
-use crate::movement::indices::{OutOfRange, Row, Rows, normal};
+use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How data and indices lie: `batch` independent gathers, in each `outer` slices of `size`
@@ -105,7 +105,7 @@ pub fn along<T: Pod, I: Copy + Sync + Into<i64>>(
     out: &mut [T],
 ) -> Result<(), OutOfRange> {
     assert_eq!(out.len(), indices.len());
-    let rows = Rows::new((sizes, axis), index_sizes);
+    let rows = IndexRows::new((sizes, axis), index_sizes);
     let wrong = AtomicBool::new(false);
     threads.par_chunks_mut(out, 1, GRAIN / size_of::<T>(), |first, out| {
         let mut done = 0;

@@ -31,7 +31,7 @@ pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
 /// The rows of a tensor of indices, which replace one coordinate of its elements, and where they
 /// lie in the data. Axes that lie in the data as in a longer one are taken as that.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub(crate) struct IndexRows {
     /// Sizes and steps of all axes but the last.
     outer: Vec<(usize, usize)>,
     len: usize,
@@ -64,9 +64,9 @@ impl Row {
     }
 }
 
-impl Rows {
+impl IndexRows {
     /// Those of a tensor of `sizes`, of indices along `axis` of data of such sizes.
-    pub(crate) fn new((data, axis): (&[usize], usize), sizes: &[usize]) -> Rows {
+    pub(crate) fn new((data, axis): (&[usize], usize), sizes: &[usize]) -> IndexRows {
         let strides = dense_strides(data);
         let mut axes: Vec<(usize, usize)> = Vec::new();
         for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
@@ -77,7 +77,7 @@ impl Rows {
             }
         }
         let (len, step) = axes.pop().unwrap_or((1, 0));
-        Rows { outer: axes, len, step, stride: strides[axis] as usize, size: data[axis] }
+        IndexRows { outer: axes, len, step, stride: strides[axis] as usize, size: data[axis] }
     }
 
     /// Indices of a row.

@@ -4,7 +4,7 @@
 //! and of boxes that are put back in order. Such a run costs what copying it costs.
 
 use crate::base::par::Threads;
-use crate::movement::indices::{OutOfRange, Row, Rows, normal};
+use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
 
 /// Elements side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Places {
         sizes: &[usize],
         indices: &[I],
     ) -> Result<Places, OutOfRange> {
-        let rows = Rows::new((data, axis), sizes);
+        let rows = IndexRows::new((data, axis), sizes);
         let count = indices.len().div_ceil(rows.len().max(1));
         Places::of_rows(threads, indices, (count, rows.len(), 1), |i| rows.row(i))
     }

@@ -7,7 +7,7 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::base::slices::LANES;
 use crate::gemm::{
-    Gemm, Layout, Lhs, Operand, PostOp, Precision, Rhs, THIN_ROWS, add, add_number, pack_into,
+    Gemm, Layout, Lhs, Operand, PostOp, Precision, Rhs, SMALL_M_ROWS, add, add_number, pack_into,
     panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
@@ -88,13 +88,13 @@ impl Attention {
         let whole = Slice::new(output);
         let parts = self.parts(heads, threads.count());
         let size = self.rows.div_ceil(parts);
-        let room = self.room();
-        let mut space = scratch.take::<f32>(room * threads.count());
+        let scratch_len = self.scratch_len();
+        let mut space = scratch.take::<f32>(scratch_len * threads.count());
         let space = Slice::new(&mut space);
         let work = size * self.terms * (self.depth + self.width);
         threads.par_ranges_with(heads * parts, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let space = unsafe { space.part(worker * room, room) };
+            let space = unsafe { space.part(worker * scratch_len, scratch_len) };
             for task in range {
                 let (i, first) = (task / parts, task % parts * size);
                 let rows = first..(first + size).min(self.rows);
@@ -119,11 +119,11 @@ impl Attention {
     }
 
     fn few(&self) -> bool {
-        self.rows <= THIN_ROWS
+        self.rows <= SMALL_M_ROWS
     }
 
     /// Elements of scratch memory of a worker: scores, one row of output, and packed operands.
-    fn room(&self) -> usize {
+    fn scratch_len(&self) -> usize {
         let packed = if self.few() {
             0
         } else {
@@ -194,7 +194,7 @@ impl Attention {
         let count = rows.len();
         let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
         let scale = [PostOp::Multiply(Operand::Number(self.scale))];
-        let product = Gemm {
+        let gemm = Gemm {
             m: count,
             n: self.terms,
             k: self.depth,
@@ -204,7 +204,7 @@ impl Attention {
             precision: self.precision(),
             post_ops: &scale,
         };
-        product.run_alone(&mut [], scores);
+        gemm.run_alone(&mut [], scores);
         for (i, line) in rows.zip(scores.chunks_mut(stride.max(1))) {
             let (line, sink) = line.split_at_mut(self.terms);
             self.bias(head, i, line);
@@ -244,7 +244,7 @@ impl Attention {
         (weights, values): (&[f32], Rhs<'_>),
         to: Slice<f32>,
     ) {
-        let product = Gemm {
+        let gemm = Gemm {
             m: rows.len(),
             n: self.width,
             k: self.terms,
@@ -256,7 +256,7 @@ impl Attention {
         };
         let len = (rows.len() - 1) * self.strides[3] + self.width;
         // SAFETY: these rows belong to this task alone.
-        unsafe { product.run_at(&mut [], to, len) };
+        unsafe { gemm.run_at(&mut [], to, len) };
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
 
     /// The scores are off by 2⁻⁷ of terms that add up to 20 · 0.3 at most, the weights as much.
     #[test]
-    fn rounded_operands_stay_close() {
+    fn bf16_operands_stay_close() {
         agrees(Precision::Bf16, 0.05);
     }
 

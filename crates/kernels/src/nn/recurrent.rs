@@ -43,7 +43,7 @@ impl Cell {
     }
 
     /// How many gates each product with the hidden state gives, one after the other.
-    pub fn products(self) -> &'static [usize] {
+    pub fn gemms(self) -> &'static [usize] {
         match self {
             Cell::Rnn => &[1],
             Cell::Gru => &[2, 1],
@@ -59,7 +59,7 @@ pub trait Number: Real + Pod {
     type Matrix<'a>: Copy + Send + Sync;
 
     /// `c = a b` for `m` rows, `n` columns and `k` terms.
-    fn product(
+    fn gemm(
         crew: (&Threads, &ScratchPool),
         a: &[Self],
         mnk: (usize, usize, usize),
@@ -74,7 +74,7 @@ pub trait Number: Real + Pod {
 impl Number for f32 {
     type Matrix<'a> = Rhs<'a>;
 
-    fn product(
+    fn gemm(
         (threads, scratch): (&Threads, &ScratchPool),
         values: &[f32],
         (m, n, k): (usize, usize, usize),
@@ -94,7 +94,7 @@ impl Number for f32 {
 impl Number for f64 {
     type Matrix<'a> = &'a [f64];
 
-    fn product(
+    fn gemm(
         (threads, _): (&Threads, &ScratchPool),
         a: &[f64],
         mnk: (usize, usize, usize),
@@ -143,7 +143,7 @@ pub struct Operands<'a, 'm, R: Number> {
     pub lengths: &'a [usize],
     /// For each direction `width` rows of all gates.
     pub weights: &'a [R::Matrix<'m>],
-    /// For each direction and each of [`Cell::products`] `hidden` rows of its gates.
+    /// For each direction and each of [`Cell::gemms`] `hidden` rows of its gates.
     pub recurrent: &'a [R::Matrix<'m>],
     /// `[directions, biases, hidden]`.
     pub biases: &'a [R],
@@ -187,7 +187,7 @@ impl Recurrence {
         let parts = projected.chunks_mut((rows * columns).max(1));
         for (weights, part) in operands.weights.iter().zip(parts) {
             let mnk = (rows, columns, self.width);
-            R::product((threads, scratch), operands.x, mnk, *weights, part);
+            R::gemm((threads, scratch), operands.x, mnk, *weights, part);
         }
         let work = self.directions.len() * rows * columns * self.hidden;
         let threads = if work < GRAIN { Threads::single() } else { threads };
@@ -213,13 +213,13 @@ impl Recurrence {
         assert!(o.lengths.len() == batch && o.lengths.iter().all(|len| *len <= steps));
         assert!(o.scores.is_empty() || o.scores.len() == batch * steps);
         assert_eq!(o.weights.len(), self.directions.len());
-        assert_eq!(o.recurrent.len(), self.directions.len() * self.cell.products().len());
+        assert_eq!(o.recurrent.len(), self.directions.len() * self.cell.gemms().len());
         assert_eq!(o.biases.len(), self.directions.len() * self.cell.biases() * hidden);
     }
 
     /// Elements that a sequence needs while it is walked through: states, gates, and what the
     /// second product of a GRU takes and gives.
-    fn room(&self) -> usize {
+    fn scratch_len(&self) -> usize {
         (4 + self.cell.gates()) * self.hidden
     }
 
@@ -229,16 +229,16 @@ impl Recurrence {
         let directions = self.directions.len();
         let parts = threads.count().div_ceil(directions).min(self.batch).max(1);
         let size = self.batch.div_ceil(parts);
-        let room = size * self.room();
+        let scratch_len = size * self.scratch_len();
         if directions * parts == 1 {
-            let mut space = scratch.take::<R>(room);
+            let mut space = scratch.take::<R>(scratch_len);
             return walk.sequences((threads, scratch), 0, 0..self.batch, &mut space);
         }
-        let mut space = scratch.take::<R>(room * threads.count());
+        let mut space = scratch.take::<R>(scratch_len * threads.count());
         let space = Slice::new(&mut space);
         threads.run(directions * parts, &|task, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let space = unsafe { space.part(worker * room, room) };
+            let space = unsafe { space.part(worker * scratch_len, scratch_len) };
             let first = task / directions * size;
             let rows = first.min(self.batch)..(first + size).min(self.batch);
             let alone = (Threads::single(), &ScratchPool::default());
@@ -269,7 +269,7 @@ struct State<'a, R> {
 }
 
 /// Where a sequence is in a step.
-struct Place<'a, R> {
+struct StepBuffers<'a, R> {
     x: &'a [R],
     biases: &'a [R],
     score: R,
@@ -285,22 +285,22 @@ impl<R: Number> Walk<'_, '_, R> {
         space: &mut [R],
     ) {
         let (hidden, count) = (self.of.hidden, rows.len());
-        let products = self.of.cell.products();
+        let gemms = self.of.cell.gemms();
         let (h, rest) = space.split_at_mut(count * hidden);
         let (c, rest) = rest.split_at_mut(count * hidden);
         let (reset, rest) = rest.split_at_mut(count * hidden);
-        let (first, rest) = rest.split_at_mut(count * products[0] * hidden);
-        let second = &mut rest[..products.get(1).map_or(0, |gates| count * gates * hidden)];
+        let (first, rest) = rest.split_at_mut(count * gemms[0] * hidden);
+        let second = &mut rest[..gemms.get(1).map_or(0, |gates| count * gates * hidden)];
         let mut state = State { h, c, reset, gates: [first, second] };
         self.begin(direction, rows.clone(), &mut state);
         let lengths = &self.operands.lengths[rows.clone()];
         for step in 0..lengths.iter().copied().max().unwrap_or(0) {
-            for (i, gates) in products.iter().enumerate() {
+            for (i, gates) in gemms.iter().enumerate() {
                 let mnk = (count, gates * hidden, hidden);
                 let from = if i == 0 { &*state.h } else { &*state.reset };
-                let matrix = self.operands.recurrent[direction * products.len() + i];
-                R::product(crew, from, mnk, matrix, state.gates[i]);
-                let last = i + 1 == products.len();
+                let matrix = self.operands.recurrent[direction * gemms.len() + i];
+                R::gemm(crew, from, mnk, matrix, state.gates[i]);
+                let last = i + 1 == gemms.len();
                 for at in (0..count).filter(|at| step < lengths[*at]) {
                     self.step(direction, (rows.start + at, at), step, last, &mut state);
                 }
@@ -344,14 +344,14 @@ impl<R: Number> Walk<'_, '_, R> {
         let (columns, biases) = (cell.gates() * hidden, cell.biases() * hidden);
         let backwards = self.of.directions[direction];
         let time = if backwards { self.operands.lengths[row] - 1 - step } else { step };
-        let place = Place {
+        let place = StepBuffers {
             x: &self.projected[((direction * batch + row) * steps + time) * columns..][..columns],
             biases: &self.operands.biases[direction * biases..][..biases],
             score: self.operands.scores.get(row * steps + time).copied().unwrap_or_default(),
         };
         let run = at * hidden..(at + 1) * hidden;
         let [first, second] = &mut state.gates;
-        let own = cell.products()[0] * hidden;
+        let own = cell.gemms()[0] * hidden;
         let first = &mut first[at * own..][..own];
         let h = &mut state.h[run.clone()];
         match cell {
@@ -372,7 +372,7 @@ impl<R: Number> Walk<'_, '_, R> {
     fn activate(
         &self,
         function: Unary,
-        place: &Place<'_, R>,
+        place: &StepBuffers<'_, R>,
         gates: Range<usize>,
         values: &mut [R],
     ) {
@@ -384,12 +384,12 @@ impl<R: Number> Walk<'_, '_, R> {
         R::apply(function, values);
     }
 
-    fn rnn(&self, place: &Place<'_, R>, gates: &mut [R], h: &mut [R]) {
+    fn rnn(&self, place: &StepBuffers<'_, R>, gates: &mut [R], h: &mut [R]) {
         self.activate(self.of.functions[0], place, 0..1, gates);
         h.copy_from_slice(gates);
     }
 
-    fn lstm(&self, place: &Place<'_, R>, gates: &mut [R], c: &mut [R], h: &mut [R]) {
+    fn lstm(&self, place: &StepBuffers<'_, R>, gates: &mut [R], c: &mut [R], h: &mut [R]) {
         let [f, g, act] = self.of.functions;
         let (forget_input, rest) = gates.split_at_mut(2 * h.len());
         let (new, output) = rest.split_at_mut(h.len());
@@ -404,18 +404,18 @@ impl<R: Number> Walk<'_, '_, R> {
     }
 
     /// What comes between the two products of a GRU.
-    fn reset(&self, place: &Place<'_, R>, gates: &mut [R], reset: &mut [R], h: &[R]) {
+    fn reset(&self, place: &StepBuffers<'_, R>, gates: &mut [R], reset: &mut [R], h: &[R]) {
         self.activate(self.of.functions[0], place, 0..2, gates);
         reset.copy_from_slice(h);
         multiply(&gates[h.len()..], reset);
     }
 
-    fn gru(&self, place: &Place<'_, R>, gates: &[R], new: &mut [R], h: &mut [R]) {
+    fn gru(&self, place: &StepBuffers<'_, R>, gates: &[R], new: &mut [R], h: &mut [R]) {
         self.activate(self.of.functions[1], place, 2..3, new);
         blend(place.score, &gates[..h.len()], new, h);
     }
 
-    fn linear_gru(&self, place: &Place<'_, R>, gates: &mut [R], h: &mut [R]) {
+    fn linear_gru(&self, place: &StepBuffers<'_, R>, gates: &mut [R], h: &mut [R]) {
         let [f, g, _] = self.of.functions;
         let (gates, new) = gates.split_at_mut(2 * h.len());
         self.activate(f, place, 0..2, gates);

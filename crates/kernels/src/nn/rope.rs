@@ -27,14 +27,14 @@ impl Rotary {
         threads.par_chunks_mut(out, columns, GRAIN, |first, out| {
             for (out, places) in out.chunks_exact_mut(columns).zip(&self.rows[first..]) {
                 let row = |i: usize| &operands[i][places[i] as usize * columns..][..columns];
-                turn(row(0), row(1), row(2), out);
+                rotate(row(0), row(1), row(2), out);
             }
         });
     }
 }
 
 multiversion! {
-    fn turn(x: &[f32], cos: &[f32], sin: &[f32], out: &mut [f32]) {
+    fn rotate(x: &[f32], cos: &[f32], sin: &[f32], out: &mut [f32]) {
         let half = out.len() / 2;
         let (low, high) = out.split_at_mut(half);
         let ((x0, x1), (cos0, cos1), (sin0, sin1)) =

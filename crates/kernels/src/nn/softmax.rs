@@ -56,11 +56,11 @@ multiversion! {
     /// Softmax of rows of `width` elements.
     fn narrow_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
         let mut io = io;
-        let mut rows = [[T::Wide::default(); NARROW]; TOGETHER];
+        let mut rows = [[T::Wide::default(); NARROW]; ROWS_AT_ONCE];
         let columns = width.next_multiple_of(LANES);
         let count = io.len() / width;
-        for first in (0..count).step_by(TOGETHER) {
-            let some = TOGETHER.min(count - first);
+        for first in (0..count).step_by(ROWS_AT_ONCE) {
+            let some = ROWS_AT_ONCE.min(count - first);
             for (row, line) in rows.iter_mut().take(some).enumerate() {
                 for at in (0..width).step_by(LANES) {
                     let len = LANES.min(width - at);
@@ -71,7 +71,7 @@ multiversion! {
                     }
                 }
             }
-            some_rows::<T::Wide, TOGETHER>(rows.as_flattened_mut(), (columns, NARROW));
+            some_rows::<T::Wide, ROWS_AT_ONCE>(rows.as_flattened_mut(), (columns, NARROW));
             for (row, line) in rows.iter().take(some).enumerate() {
                 for at in (0..width).step_by(LANES) {
                     let mut y = [T::default(); LANES];
@@ -87,7 +87,7 @@ multiversion! {
 }
 
 /// Rows that are computed side by side: each alone would wait for itself.
-const TOGETHER: usize = 4;
+const ROWS_AT_ONCE: usize = 4;
 
 multiversion! {
     /// Softmax of rows in place, each of whole groups of [`LANES`], with the bits of [`softmax`].
@@ -96,10 +96,10 @@ multiversion! {
     /// When there is something beyond whole groups.
     pub(crate) fn softmax_rows(rows: &mut [f32], columns: usize) {
         assert!(columns > 0 && columns.is_multiple_of(LANES) && rows.len().is_multiple_of(columns));
-        let whole = rows.len() / columns / TOGETHER * TOGETHER;
+        let whole = rows.len() / columns / ROWS_AT_ONCE * ROWS_AT_ONCE;
         let (groups, rest) = rows.split_at_mut(whole * columns);
-        for group in groups.chunks_exact_mut(TOGETHER * columns) {
-            some_rows::<f32, TOGETHER>(group, (columns, columns));
+        for group in groups.chunks_exact_mut(ROWS_AT_ONCE * columns) {
+            some_rows::<f32, ROWS_AT_ONCE>(group, (columns, columns));
         }
         for row in rest.chunks_exact_mut(columns) {
             some_rows::<f32, 1>(row, (columns, columns));

@@ -72,7 +72,7 @@ impl QuantizedConvolution {
     }
 
     /// What decides how filters are packed, apart from their sizes.
-    pub fn form(&self) -> String {
+    pub fn filters_layout(&self) -> String {
         let of = if self.is_winograd { "tiles" } else { "windows" };
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
     }

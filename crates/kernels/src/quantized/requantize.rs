@@ -337,7 +337,7 @@ impl<'a> Requantizer<'a> {
                 Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
-                    Rows { columns, ops, row, count, from, to, stride }.write(values);
+                    RequantizeRows { columns, ops, row, count, from, to, stride }.write(values);
                 }
                 None => self.write_scalar(row, sums, values, to),
             }
@@ -397,7 +397,7 @@ enum RowInput<'a> {
 
 /// Rows of a panel, and where they go.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+struct RequantizeRows<'a> {
     columns: &'a Columns<'a>,
     ops: &'a [LaneOp<'a>],
     /// The first.
@@ -408,7 +408,7 @@ struct Rows<'a> {
     stride: usize,
 }
 
-impl Rows<'_> {
+impl RequantizeRows<'_> {
     /// Writes the rows. Functions that are calls are applied to all of them at once, in `values`.
     ///
     /// # Safety
@@ -428,10 +428,10 @@ impl Rows<'_> {
             while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
                 let (before, after) = (&left.ops[..at], &left.ops[at + 1..]);
                 let to = To::F32(between);
-                Rows { ops: before, to, stride: width, ..left }.write_in_registers();
+                RequantizeRows { ops: before, to, stride: width, ..left }.write_in_registers();
                 let mut rows = InOut::in_place(between.part(0, count));
                 unary_f32(Threads::single(), function, &mut rows);
-                left = Rows { ops: after, from: RowInput::Values(between), ..left };
+                left = RequantizeRows { ops: after, from: RowInput::Values(between), ..left };
             }
             left.write_in_registers();
         }

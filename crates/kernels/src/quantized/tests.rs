@@ -11,7 +11,7 @@ use proptest::prelude::*;
 /// The definition, in f64 with levels and filters as they are.
 fn reference(
     conv: &Convolution,
-    levels: QuantParams,
+    params: QuantParams,
     data: &[u8],
     filters: &[i8],
     scales: &[f32],
@@ -29,7 +29,7 @@ fn reference(
                     };
                     for c in 0..conv.inputs {
                         let at = ((batch * height.input + iy) * width.input + ix) * conv.inputs + c;
-                        let q = i64::from(data[at]) - i64::from(levels.zero_point());
+                        let q = i64::from(data[at]) - i64::from(params.zero_point());
                         let tap = ky * width.taps + kx;
                         let w = (n * conv.inputs + c) * height.taps * width.taps + tap;
                         sum += q * i64::from(filters[w]);
@@ -129,13 +129,13 @@ fn agrees(
     (data, filters): (&[u8], &[i8]),
     channels_first: bool,
 ) -> Result<(), TestCaseError> {
-    let levels = QuantParams::new(-f64::from(zero) * 0.3, 0.3).unwrap();
-    let Some(quantized) = QuantizedConvolution::new(conv, levels) else {
+    let params = QuantParams::new(-f64::from(zero) * 0.3, 0.3).unwrap();
+    let Some(quantized) = QuantizedConvolution::new(conv, params) else {
         return Err(TestCaseError::fail("the convolution is refused"));
     };
     let (inputs, positions) = (conv.inputs, conv.axes[1].input * conv.axes[2].input);
     let scales: Vec<f32> = (0..conv.outputs).map(|i| 0.01 * (i + 1) as f32).collect();
-    let value = |q: u8| (f32::from(q) - f32::from(zero)) * levels.scale();
+    let value = |q: u8| (f32::from(q) - f32::from(zero)) * params.scale();
     let place = |i: usize| {
         if channels_first {
             let (c, at) = (i / positions % inputs, i % positions);
@@ -145,12 +145,12 @@ fn agrees(
         }
     };
     let values: Vec<f32> = (0..data.len()).map(|i| value(data[place(i)])).collect();
-    let expected = reference(conv, levels, data, filters, &scales);
+    let expected = reference(conv, params, data, filters, &scales);
     let post_ops = [PostOp::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
         let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
         let input = Input { channels_first, ..Input::channels_last(&values) };
-        let given = Data::F32(input, levels.quantizer().unwrap());
+        let given = Data::F32(input, params.quantizer().unwrap());
         for data in [given, Data::Quantized(data)] {
             if channels_first && matches!(data, Data::Quantized(_)) {
                 continue;
@@ -173,15 +173,15 @@ fn steps_are_applied_in_their_order() {
     let axes = [Window::NONE, Window::NONE, axis];
     let (inputs, outputs, precision) = (8, 70, Precision::F32);
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
-    let levels = QuantParams::new(-3.2, 0.1).unwrap();
-    let quantized = QuantizedConvolution::new(&conv, levels).unwrap();
+    let params = QuantParams::new(-3.2, 0.1).unwrap();
+    let quantized = QuantizedConvolution::new(&conv, params).unwrap();
     let numbers =
         |n: usize, by: usize| (0..n).map(|i| (i * by % 101) as f32 / 40.0 - 1.2).collect();
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
     let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
     let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
-    let data = Data::F32(Input::channels_last(&data), levels.quantizer().unwrap());
+    let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |post_ops: &[PostOp<'_>]| {
         let mut found = vec![f32::NAN; 37 * 70];
@@ -189,7 +189,7 @@ fn steps_are_applied_in_their_order() {
         quantized.run((Threads::single(), &ScratchPool::default()), operands, post_ops, output);
         found
     };
-    let levels: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
+    let values: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
     let to = Quantizer::new(-20.0, 30.0, 200).unwrap();
     let limits: Vec<[f32; 4]> =
         (0..70).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
@@ -200,7 +200,7 @@ fn steps_are_applied_in_their_order() {
         PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: 70 })),
         PostOp::Multiply(Operand::Number(1.5)),
         PostOp::AddQuantized {
-            values: Strided { values: &levels, stride: 70 },
+            values: Strided { values: &values, stride: 70 },
             scale: 0.01,
             low: -1.28,
         },
@@ -219,23 +219,23 @@ fn steps_are_applied_in_their_order() {
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
-    let rounded = |levels: Quantizers<'_>| {
+    let quantized_by = |to: Quantizers<'_>| {
         let mut bytes = vec![0; 37 * 70];
-        let output = Output::Quantized(&mut bytes, levels);
+        let output = Output::Quantized(&mut bytes, to);
         quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
         bytes
     };
-    let bytes = rounded(Quantizers::Uniform(Quantizer::new(-1.0, 4.0, 100).unwrap()));
-    let level = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
-    assert_eq!(bytes, expected.iter().map(level).collect::<Vec<u8>>());
+    let bytes = quantized_by(Quantizers::Uniform(Quantizer::new(-1.0, 4.0, 100).unwrap()));
+    let quantized = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
+    assert_eq!(bytes, expected.iter().map(quantized).collect::<Vec<u8>>());
     let limits: Vec<[f32; 4]> = (0..70).map(|j| [-1.0, j as f32, -1.0, j as f32]).collect();
     let parameters = ColumnQuantizers::parameters(&limits, 128).unwrap();
-    let bytes = rounded(Quantizers::Columns(ColumnQuantizers::new(&parameters, 127.0)));
-    let level = |(i, x): (usize, &f32)| {
+    let bytes = quantized_by(Quantizers::Columns(ColumnQuantizers::new(&parameters, 127.0)));
+    let quantized = |(i, x): (usize, &f32)| {
         let factor = (127.0 / (f64::from(i as u32 % 70) + 1.0)) as f32;
         ((*x + 1.0) * factor).round_ties_even().clamp(0.0, 127.0) as u8
     };
-    assert_eq!(bytes, expected.iter().enumerate().map(level).collect::<Vec<u8>>());
+    assert_eq!(bytes, expected.iter().enumerate().map(quantized).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -250,8 +250,8 @@ fn what_does_not_fit_is_refused() {
         groups: 1,
         precision,
     };
-    let levels = QuantParams::new(0.0, 0.1).unwrap();
-    let is_taken = |conv: &Convolution| QuantizedConvolution::new(conv, levels).is_some();
+    let params = QuantParams::new(0.0, 0.1).unwrap();
+    let is_taken = |conv: &Convolution| QuantizedConvolution::new(conv, params).is_some();
     assert!(is_taken(&conv));
     assert!(!is_taken(&Convolution { groups: 2, ..conv.clone() }));
     assert!(!is_taken(&Convolution { inputs: 8000, ..conv.clone() }));
@@ -261,7 +261,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn levels_have_a_zero() {
+fn zero_is_a_quantized_value() {
     assert_eq!(QuantParams::new(-12.8, 0.1).unwrap().zero_point(), 128);
     assert_eq!(QuantParams::new(0.0, 0.1).unwrap().zero_point(), 0);
     // -5.3347 and 5.293 as f16: 0 is level 127.968.

@@ -63,7 +63,7 @@ pub(super) fn packed_bytes(conv: &Convolution) -> usize {
 }
 
 /// Elements of a transformed tile and of its sums, and tiles that a thread works on at a time.
-fn room(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
+fn workspace(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
     let tiles = conv.batch * tiles(conv);
     let (each, sums) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
     let most = (WINOGRAD_CACHE / (each * size_of::<i16>())).max(WINOGRAD_MIN_TILES);
@@ -73,7 +73,7 @@ fn room(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
 
 /// Bytes of scratch memory on so many threads.
 pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
-    let (each, sums, most) = room(conv, threads);
+    let (each, sums, most) = workspace(conv, threads);
     (each * size_of::<i16>() + sums * size_of::<i32>()) * most * threads
 }
 
@@ -158,17 +158,17 @@ pub(super) fn run<'a>(
 ) {
     let work = Work { conv, image, filters };
     let tiles = conv.batch * tiles(conv);
-    let (each, sums_each, most) = room(conv, threads.count());
+    let (each, sums_each, most) = workspace(conv, threads.count());
     let mut transformed = scratch.take::<i16>(each * most * threads.count());
     let mut sums = scratch.take::<i32>(sums_each * most * threads.count());
     let (transformed, sums) = (Slice::new(&mut transformed), Slice::new(&mut sums));
     threads.run(tiles.div_ceil(most), &|part, worker| {
         let range = part * most..tiles.min((part + 1) * most);
-        let (count, room) = (range.len(), worker * most);
+        let (count, first) = (range.len(), worker * most);
         // SAFETY: no two threads are the same worker at a time.
         let (transformed, sums) = unsafe {
-            let transformed = transformed.part(room * each, count * each);
-            (transformed, sums.part(room * sums_each, count * sums_each))
+            let transformed = transformed.part(first * each, count * each);
+            (transformed, sums.part(first * sums_each, count * sums_each))
         };
         work.read(range.clone(), transformed);
         for panel in 0..filters.count() {

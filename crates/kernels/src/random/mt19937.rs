@@ -7,24 +7,24 @@
 const STATE: usize = 624;
 
 /// The generator.
-pub struct Twister {
+pub struct Mt19937 {
     state: [u32; STATE],
     next: usize,
 }
 
-impl Twister {
+impl Mt19937 {
     /// The sequence of one seed, as PyTorch and `std::mt19937` begin it.
-    pub fn new(seed: u32) -> Twister {
+    pub fn new(seed: u32) -> Mt19937 {
         let mut state = [seed; STATE];
         for i in 1..STATE {
             let last = state[i - 1];
             state[i] = (last ^ last >> 30).wrapping_mul(1_812_433_253).wrapping_add(i as u32);
         }
-        Twister { state, next: STATE }
+        Mt19937 { state, next: STATE }
     }
 
     /// The sequence of several seeds, as `std::mt19937` begins it for a `std::seed_seq` of them.
-    pub fn of_seeds(seeds: &[u32]) -> Twister {
+    pub fn of_seeds(seeds: &[u32]) -> Mt19937 {
         let mut state = [0x8b8b_8b8b_u32; STATE];
         let mixed = |x: u32| x ^ x >> 27;
         let places = |k: usize| [k, k + 306, k + 317, k + STATE - 1].map(|i| i % STATE);
@@ -48,7 +48,7 @@ impl Twister {
             state[at] = word.wrapping_sub(at as u32);
             state[far] ^= state[at];
         }
-        Twister { state, next: STATE }
+        Mt19937 { state, next: STATE }
     }
 
     /// The next word.
@@ -78,8 +78,8 @@ mod tests {
     /// The ten-thousandth number from the default seed, as the C++ standard has it.
     #[test]
     fn one_seed() {
-        let mut twister = Twister::new(5489);
-        let last = (0..10_000).map(|_| twister.word()).last();
+        let mut mt19937 = Mt19937::new(5489);
+        let last = (0..10_000).map(|_| mt19937.word()).last();
         assert_eq!(last, Some(4_123_659_995));
     }
 
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn several_seeds() {
         let words = |seeds: &[u32]| {
-            let mut twister = Twister::of_seeds(seeds);
-            [(); 3].map(|()| twister.word())
+            let mut mt19937 = Mt19937::of_seeds(seeds);
+            [(); 3].map(|()| mt19937.word())
         };
         assert_eq!(words(&[]), [2_872_601_305, 4_078_552_948, 3_385_508_327]);
         assert_eq!(words(&[3, 4]), [2_422_018_886, 165_651_559, 3_751_712_331]);

@@ -5,7 +5,7 @@
 
 use crate::base::num::{Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
-use crate::random::mt19937::Twister;
+use crate::random::mt19937::Mt19937;
 
 /// Philox-4x32-10: each block of four words is a function of the key and of the block's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Generator {
     /// As TensorFlow.
     Philox(Philox),
     /// As PyTorch.
-    Twister(u32),
+    Mt19937(u32),
 }
 
 /// Types that random words become values of.
@@ -55,7 +55,7 @@ pub trait Uniform: Stored {
     fn of_philox(words: &[u32], bounds: (Self, Self)) -> Self;
 
     /// The same for words of MT19937.
-    fn of_twister(words: &[u32], bounds: (Self, Self)) -> Self;
+    fn of_mt19937(words: &[u32], bounds: (Self, Self)) -> Self;
 }
 
 /// The first word is the high one.
@@ -69,7 +69,7 @@ fn fraction(words: &[u32], bits: u32) -> f64 {
 }
 
 macro_rules! uniform_float {
-    ($($t:ty, $wide:ty, $digits:literal, $philox:expr, $twister:expr);*) => {
+    ($($t:ty, $wide:ty, $digits:literal, $philox:expr, $mt19937:expr);*) => {
         $(impl Uniform for $t {
             fn takes_two(_: (Self, Self), _: Generator) -> bool {
                 $digits > 32
@@ -83,9 +83,9 @@ macro_rules! uniform_float {
             }
 
             /// All digits.
-            fn of_twister(words: &[u32], (low, high): (Self, Self)) -> Self {
+            fn of_mt19937(words: &[u32], (low, high): (Self, Self)) -> Self {
                 let fraction = fraction(words, $digits) as $wide;
-                let scaled: fn($wide, $wide, $wide) -> $wide = $twister;
+                let scaled: fn($wide, $wide, $wide) -> $wide = $mt19937;
                 scaled(fraction, (high - low).widen(), low.widen()).narrow()
             }
         })*
@@ -116,7 +116,7 @@ impl Uniform for i32 {
         (joined(words) as u32 % range.max(1)).wrapping_add(low as u32) as i32
     }
 
-    fn of_twister(words: &[u32], bounds: (i32, i32)) -> i32 {
+    fn of_mt19937(words: &[u32], bounds: (i32, i32)) -> i32 {
         i32::of_philox(words, bounds)
     }
 }
@@ -126,19 +126,19 @@ impl Uniform for i64 {
     fn takes_two((low, high): (i64, i64), generator: Generator) -> bool {
         match generator {
             Generator::Philox(_) => [low, high].iter().any(|bound| i32::try_from(*bound).is_err()),
-            Generator::Twister(_) => low.max(high) > i64::from(u32::MAX),
+            Generator::Mt19937(_) => low.max(high) > i64::from(u32::MAX),
         }
     }
 
     /// Of two words the first is the low one.
     fn of_philox(words: &[u32], bounds: (i64, i64)) -> i64 {
         match *words {
-            [low, high] => i64::of_twister(&[high, low], bounds),
-            _ => i64::of_twister(words, bounds),
+            [low, high] => i64::of_mt19937(&[high, low], bounds),
+            _ => i64::of_mt19937(words, bounds),
         }
     }
 
-    fn of_twister(words: &[u32], (low, high): (i64, i64)) -> i64 {
+    fn of_mt19937(words: &[u32], (low, high): (i64, i64)) -> i64 {
         let range = high.wrapping_sub(low) as u64;
         (joined(words) % range.max(1)).wrapping_add(low as u64) as i64
     }
@@ -161,11 +161,11 @@ pub fn uniform<T: Uniform>(threads: &Threads, generator: Generator, bounds: (T, 
                 }
             });
         }
-        Generator::Twister(seed) => {
-            let mut twister = Twister::new(seed);
+        Generator::Mt19937(seed) => {
+            let mut mt19937 = Mt19937::new(seed);
             for value in out {
-                let pair = [twister.word(), if words == 2 { twister.word() } else { 0 }];
-                *value = T::of_twister(&pair[..words], bounds);
+                let pair = [mt19937.word(), if words == 2 { mt19937.word() } else { 0 }];
+                *value = T::of_mt19937(&pair[..words], bounds);
             }
         }
     }
@@ -214,18 +214,18 @@ mod tests {
     /// Values from OpenVINO.
     #[test]
     fn twister_values() {
-        let twister = Generator::Twister(1);
-        let f32s: Vec<f32> = seven(twister, -2.0, 5.0);
+        let mt19937 = Generator::Mt19937(1);
+        let f32s: Vec<f32> = seven(mt19937, -2.0, 5.0);
         assert_eq!(f32s[..3], [3.303_421, -0.044_823_885, 0.821_484_8]);
-        let f16s: Vec<f16> = seven(twister, -2.0, 5.0);
+        let f16s: Vec<f16> = seven(mt19937, -2.0, 5.0);
         assert_eq!(f16s[..3], [1.6269531, -1.1972656, 4.6015625].map(f16::from_f32));
-        let bf16s: Vec<bf16> = seven(twister, -2.0, 5.0);
+        let bf16s: Vec<bf16> = seven(mt19937, -2.0, 5.0);
         assert_eq!(bf16s[..3], [-0.98828125, 4.4375, 1.828125].map(bf16::from_f32));
-        let f64s: Vec<f64> = seven(twister, -2.0, 5.0);
+        let f64s: Vec<f64> = seven(mt19937, -2.0, 5.0);
         assert_eq!(f64s[0], -1.5726270769626347);
-        assert_eq!(seven::<i32>(twister, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
-        assert_eq!(seven::<i64>(twister, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
-        let wide: Vec<i64> = seven(twister, -5.0, 1_099_511_627_776.0);
+        assert_eq!(seven::<i32>(mt19937, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
+        assert_eq!(seven::<i64>(mt19937, -5.0, 50.0), [-5, 9, 44, 28, -2, 18, 11]);
+        let wide: Vec<i64> = seven(mt19937, -5.0, 1_099_511_627_776.0);
         assert_eq!(wide[..2], [163_161_683_746, 605_240_299_608]);
     }
 }

@@ -120,7 +120,7 @@ impl ReducePlan {
             }
             // Over rows, which are as long as the output or a part of it.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
-                let over = if rows < MANY { over_few } else { over_many };
+                let over = if rows < BLOCKED_ROWS { over_few } else { over_many };
                 for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
                     over(threads, f, from, to);
                 }
@@ -212,7 +212,7 @@ fn in_lanes<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T::Wide {
 const WIDE: usize = 4 * LANES;
 
 /// Rows from which on their sums are made in blocks.
-const MANY: usize = 32;
+const BLOCKED_ROWS: usize = 32;
 
 /// Blocks of many rows: threads that have written some of the rows read the same ones.
 const BLOCKS: usize = 8;
@@ -229,7 +229,7 @@ fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &m
         let mut sums = [f.start::<T::Wide>(); WIDE];
         for (i, to) in part.chunks_mut(columns).enumerate() {
             let sums = &mut sums[..to.len()];
-            over(f, Rows::of(from, len), (first + i) * columns, sums);
+            over(f, ReducedRows::of(from, len), (first + i) * columns, sums);
             for (to, sum) in to.iter_mut().zip(sums) {
                 *to = f.finish(*sum).narrow();
             }
@@ -246,7 +246,7 @@ fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
     threads.par_chunks_mut(&mut sums, len, BLOCK_GRAIN.div_ceil(rows), |first, part| {
         let from = from.chunks(rows * len).skip(first);
         for (block, sums) in from.zip(part.chunks_mut(len)) {
-            over_block(f, Rows::of(block, len), 0, sums);
+            over_block(f, ReducedRows::of(block, len), 0, sums);
         }
     });
     join(f, &mut sums, to);
@@ -254,27 +254,27 @@ fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
 
 /// Rows of which some columns are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, T> {
+pub(crate) struct ReducedRows<'a, T> {
     first: *const T,
     stride: usize,
     count: usize,
     borrow: PhantomData<&'a [T]>,
 }
 
-impl<'a, T> Rows<'a, T> {
+impl<'a, T> ReducedRows<'a, T> {
     /// Rows of `len` elements, one behind the other.
-    fn of(rows: &'a [T], len: usize) -> Rows<'a, T> {
+    fn of(rows: &'a [T], len: usize) -> ReducedRows<'a, T> {
         // SAFETY: all of them are borrowed.
-        unsafe { Rows::new(rows.as_ptr(), len, rows.len() / len) }
+        unsafe { ReducedRows::new(rows.as_ptr(), len, rows.len() / len) }
     }
 
     /// `count` rows, `stride` elements apart.
     ///
     /// # Safety
     /// The columns that are asked for are valid and not written while these rows are there.
-    pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> Rows<'a, T> {
+    pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> ReducedRows<'a, T> {
         debug_assert!(first.is_aligned() && !first.is_null());
-        Rows { first, stride, count, borrow: PhantomData }
+        ReducedRows { first, stride, count, borrow: PhantomData }
     }
 
     /// `len` columns of a row, from `start` on.
@@ -289,7 +289,7 @@ impl<'a, T> Rows<'a, T> {
 /// The sums of columns from `start` on.
 fn over_block<F: Fold, T: StoredScale>(
     f: F,
-    rows: Rows<'_, T>,
+    rows: ReducedRows<'_, T>,
     start: usize,
     sums: &mut [T::Wide],
 ) {
@@ -299,7 +299,7 @@ fn over_block<F: Fold, T: StoredScale>(
 }
 
 /// Adds up columns from `start` on, row after row.
-pub(crate) fn add_rows(rows: Rows<'_, f32>, start: usize, sums: &mut [f32]) {
+pub(crate) fn add_rows(rows: ReducedRows<'_, f32>, start: usize, sums: &mut [f32]) {
     over_block(Sum(1), rows, start, sums);
 }
 
@@ -325,7 +325,7 @@ fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
 multiversion! {
     /// The sums of some columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
-        f: F, rows: Rows<'_, T>, start: usize, sums: &mut [T::Wide]
+        f: F, rows: ReducedRows<'_, T>, start: usize, sums: &mut [T::Wide]
     ) {
         match sums.len() {
             WIDE => columns::<F, T, WIDE>(f, rows, start, sums),
@@ -347,7 +347,7 @@ multiversion! {
 #[inline(always)]
 fn columns<F: Fold, T: StoredScale, const N: usize>(
     f: F,
-    rows: Rows<'_, T>,
+    rows: ReducedRows<'_, T>,
     start: usize,
     to: &mut [T::Wide],
 ) {

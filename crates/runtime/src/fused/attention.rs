@@ -13,7 +13,7 @@ pub(crate) struct Attention {
 
 impl FusedOp for Attention {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let heads = self.heads.clone().rounded(cx.precision());
+        let heads = self.heads.clone().with_precision(cx.precision());
         Ok(Box::new(Float { heads, halves: None }))
     }
 }

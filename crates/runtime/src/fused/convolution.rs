@@ -3,7 +3,7 @@
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, bound};
 use crate::kernel::prepack::Prepacked;
-use crate::ops::convolution::{Prepared, Way, in_precision};
+use crate::ops::convolution::{ConvKind, Prepared, in_precision};
 use crate::prelude::*;
 use kernels::conv::{Convolution, DepthwiseInput, Input};
 use kernels::gemm::{self, Precision, Target};
@@ -17,28 +17,28 @@ use std::ops::Range;
 pub(crate) struct ChannelsLast {
     pub(crate) conv: Convolution,
     /// Whether it is the way back from output to input.
-    pub(crate) backward: bool,
+    pub(crate) is_transposed: bool,
     /// Whether the data still has its channels first.
     pub(crate) channels_first: bool,
     /// The input that the channels of the data are multiplied by.
     pub(crate) gates: Option<usize>,
     /// The inputs whose channels follow those of the data, as many in each.
-    pub(crate) beside: Range<usize>,
+    pub(crate) concat_inputs: Range<usize>,
     pub(crate) post_ops: Vec<PostOp>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
     /// The input that holds each channel's quantization parameters, where the data are quantized.
-    pub(crate) of_levels: Option<usize>,
+    pub(crate) quantized_input: Option<usize>,
     /// The quantizer of what is written quantized.
     pub(crate) writes: Option<Quantizer>,
     /// What is bf16.
-    pub(crate) rounded: Rounded,
+    pub(crate) bf16: Bf16Ports,
 }
 
 /// What has been rounded to bf16 for a convolution that would do it, and what it rounds for those
 /// that read it.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) struct Rounded {
+pub(crate) struct Bf16Ports {
     data: bool,
     results: bool,
 }
@@ -52,30 +52,31 @@ impl ChannelsLast {
 
     /// Whether it goes through few channels at a time.
     pub(crate) fn is_depthwise(&self) -> bool {
-        self.conv.is_depthwise() && !self.backward
+        self.conv.is_depthwise() && !self.is_transposed
     }
 
     /// The same for quantized data, if it can read them.
-    pub(crate) fn with_levels(&self, parameters: usize) -> Option<ChannelsLast> {
-        let can = self.is_depthwise() && self.conv.accepts_quantized() && self.of_levels.is_none();
-        can.then(|| ChannelsLast { of_levels: Some(parameters), ..self.clone() })
+    pub(crate) fn with_quantized_input(&self, parameters: usize) -> Option<ChannelsLast> {
+        let can =
+            self.is_depthwise() && self.conv.accepts_quantized() && self.quantized_input.is_none();
+        can.then(|| ChannelsLast { quantized_input: Some(parameters), ..self.clone() })
     }
 
     /// The same whose data have been rounded to bf16, as it does itself, if it can read them.
-    pub(crate) fn with_rounded_data(&self) -> Option<ChannelsLast> {
-        let is_alone = self.gates.is_none() && self.beside.is_empty() && !self.backward;
+    pub(crate) fn with_bf16_input(&self) -> Option<ChannelsLast> {
+        let is_alone = self.gates.is_none() && self.concat_inputs.is_empty() && !self.is_transposed;
         let can = is_alone && !self.channels_first && self.in_bf16().accepts_bf16();
-        let rounded = Rounded { data: true, ..self.rounded };
-        can.then(|| ChannelsLast { rounded, ..self.clone() })
+        let bf16 = Bf16Ports { data: true, ..self.bf16 };
+        can.then(|| ChannelsLast { bf16, ..self.clone() })
     }
 
     /// The same that rounds its results to bf16, if it can.
-    pub(crate) fn with_rounded_results(&self) -> Option<ChannelsLast> {
-        let can = !self.backward
+    pub(crate) fn with_bf16_output(&self) -> Option<ChannelsLast> {
+        let can = !self.is_transposed
             && self.in_bf16().can_output_bf16()
             && gemm::are_absorbed(&self.post_ops);
-        let rounded = Rounded { results: true, ..self.rounded };
-        can.then(|| ChannelsLast { rounded, ..self.clone() })
+        let bf16 = Bf16Ports { results: true, ..self.bf16 };
+        can.then(|| ChannelsLast { bf16, ..self.clone() })
     }
 
     fn in_bf16(&self) -> Convolution {
@@ -84,9 +85,9 @@ impl ChannelsLast {
 
     /// Whether it reads the channels of each position once, as they are: so it can multiply them by
     /// gates, or read them from several inputs.
-    pub(crate) fn is_plain_product(&self) -> bool {
-        let is_plain = self.gates.is_none() && self.beside.is_empty();
-        is_plain && !self.backward && !self.channels_first && self.conv.is_pointwise()
+    pub(crate) fn is_pointwise(&self) -> bool {
+        let is_plain = self.gates.is_none() && self.concat_inputs.is_empty();
+        is_plain && !self.is_transposed && !self.channels_first && self.conv.is_pointwise()
     }
 }
 
@@ -94,32 +95,32 @@ impl FusedOp for ChannelsLast {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let conv = in_precision(self.conv.clone(), cx.precision());
         Ok(Box::new(ChannelsLastKernel {
-            way: Way::new(&conv, self.backward),
+            kind: ConvKind::new(&conv, self.is_transposed),
             columns: self.conv.outputs,
             channels_first: self.channels_first,
             gates: self.gates,
-            beside: self.beside.clone(),
+            concat_inputs: self.concat_inputs.clone(),
             post_ops: self.post_ops.clone(),
             gives_means: self.gives_means,
-            of_levels: self.of_levels,
+            quantized_input: self.quantized_input,
             writes: self.writes,
-            rounded: self.rounded,
+            bf16: self.bf16,
             filters: Prepacked::new(1, cx.is_invariant(1)),
         }))
     }
 }
 
 struct ChannelsLastKernel {
-    way: Way,
+    kind: ConvKind,
     columns: usize,
     channels_first: bool,
     gates: Option<usize>,
-    beside: Range<usize>,
+    concat_inputs: Range<usize>,
     post_ops: Vec<PostOp>,
     gives_means: bool,
-    of_levels: Option<usize>,
+    quantized_input: Option<usize>,
     writes: Option<Quantizer>,
-    rounded: Rounded,
+    bf16: Bf16Ports,
     filters: Prepacked<Prepared<'static>>,
 }
 
@@ -129,16 +130,16 @@ impl Kernel for ChannelsLastKernel {
         let post_ops = bound(&self.post_ops, cx, self.columns);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
-        let prepare = || self.way.prepare(cx.to_arena(), given);
-        let filters = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
+        let prepare = || self.kind.prepare(cx.to_arena(), given);
+        let filters = match self.filters.on_second_use(cx, || self.kind.filters_layout(), prepare) {
             Some(prepared) => prepared,
             None => {
-                once = self.way.prepare_once(cx.threads(), given);
+                once = self.kind.prepare_once(cx.threads(), given);
                 &once
             }
         };
-        if self.gives_means || self.of_levels.is_some() || self.writes.is_some() {
-            let map = match self.of_levels {
+        if self.gives_means || self.quantized_input.is_some() || self.writes.is_some() {
+            let map = match self.quantized_input {
                 Some(at) => {
                     DepthwiseInput::Quantized(cx.input(0), ColumnQuantizers::new(cx.input(at), 0.0))
                 }
@@ -149,37 +150,35 @@ impl Kernel for ChannelsLastKernel {
                 None => Output::F32(cx.output(0)),
             };
             let means = if self.gives_means { cx.output(1) } else { &mut [] };
-            self.way.run_depthwise(place, (map, filters), &post_ops, (output, means));
+            self.kind.run_depthwise(place, (map, filters), &post_ops, (output, means));
             return Ok(());
         }
         let factors = self.gates.map(|gates| cx.input(gates));
         let channels_first = self.channels_first;
-        let beside: SmallVec<[&[f32]; 8]> = self.beside.clone().map(|i| cx.input(i)).collect();
-        let input = if self.rounded.data {
+        let concat_inputs: SmallVec<[&[f32]; 8]> =
+            self.concat_inputs.clone().map(|i| cx.input(i)).collect();
+        let input = if self.bf16.data {
             Input::bf16(cx.input(0))
         } else {
             Input::channels_last(cx.input(0))
         };
-        let input = Input { channels_first, factors, concat: &beside, ..input };
-        if self.rounded == Rounded::default() {
-            self.way.run(place, input, (filters, given), &post_ops, cx.output(0));
+        let input = Input { channels_first, factors, concat: &concat_inputs, ..input };
+        if self.bf16 == Bf16Ports::default() {
+            self.kind.run(place, input, (filters, given), &post_ops, cx.output(0));
             return Ok(());
         }
-        let output = if self.rounded.results {
-            Target::Bf16(cx.output(0))
-        } else {
-            Target::F32(cx.output(0))
-        };
-        self.way.run_bf16(place, (input, filters), &post_ops, output);
+        let output =
+            if self.bf16.results { Target::Bf16(cx.output(0)) } else { Target::F32(cx.output(0)) };
+        self.kind.run_bf16(place, (input, filters), &post_ops, output);
         Ok(())
     }
 
     fn flops(&self) -> u64 {
-        self.way.flops()
+        self.kind.flops()
     }
 
     fn memory(&self, threads: usize) -> KernelMemory {
-        self.way.memory(threads)
+        self.kind.memory(threads)
     }
 
     fn name(&self) -> &'static str {

@@ -30,19 +30,19 @@ impl FusedOp for Once {
 
 impl Once {
     /// The computation as text: operations with all their attributes, and what each reads.
-    fn form(&self) -> String {
+    fn layout(&self) -> String {
         let mut numbers: HashMap<ValueId, usize> = HashMap::new();
         let made = self.nodes.iter().flat_map(|n| &n.outputs);
         for &value in self.constants.iter().chain(made) {
             let next = numbers.len();
             numbers.entry(value).or_insert(next);
         }
-        let mut form = String::new();
+        let mut layout = String::new();
         for op in &self.nodes {
             let inputs: Vec<_> = op.inputs.iter().map(|v| numbers.get(v)).collect();
-            let _ = write!(form, "{}{inputs:?}", op.text());
+            let _ = write!(layout, "{}{inputs:?}", op.text());
         }
-        form
+        layout
     }
 
     fn compute(&self, cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
@@ -72,7 +72,7 @@ impl Kernel for OnceKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let slot = self.slot.get_or_init(|| {
             let inputs: Vec<&Tensor> = (0..cx.input_count()).map(|i| cx.tensor(i)).collect();
-            cx.store().slot(&inputs, self.once.form())
+            cx.store().slot(&inputs, self.once.layout())
         });
         cx.provide(0, slot.made_or(|| self.once.compute(cx))?.clone());
         Ok(())

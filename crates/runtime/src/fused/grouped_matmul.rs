@@ -15,7 +15,7 @@ pub(crate) struct HorizontalMatMul {
 
 /// One of the products.
 struct GroupedGemm {
-    product: FusedMatMul,
+    gemm: FusedMatMul,
     /// The input that is B.
     b: usize,
     /// The product before it whose result multiplies its own.
@@ -24,26 +24,26 @@ struct GroupedGemm {
 
 impl HorizontalMatMul {
     /// The products, each with the number of its inputs, and its factor.
-    pub(crate) fn new(products: Vec<(FusedMatMul, usize, Option<usize>)>) -> HorizontalMatMul {
+    pub(crate) fn new(matmuls: Vec<(FusedMatMul, usize, Option<usize>)>) -> HorizontalMatMul {
         let mut b = 1;
-        let mut member = |(mut product, inputs, factor): (FusedMatMul, usize, Option<usize>)| {
-            for op in &mut product.post_ops {
+        let mut member = |(mut gemm, inputs, factor): (FusedMatMul, usize, Option<usize>)| {
+            for op in &mut gemm.post_ops {
                 *op = moved(*op, b - 1);
             }
-            let member = GroupedGemm { product, b, factor };
+            let member = GroupedGemm { gemm, b, factor };
             b += inputs - 1;
             member
         };
-        HorizontalMatMul { members: products.into_iter().map(&mut member).collect() }
+        HorizontalMatMul { members: matmuls.into_iter().map(&mut member).collect() }
     }
 }
 
 impl FusedOp for HorizontalMatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let member = |GroupedGemm { product, b, factor }: &GroupedGemm| {
-            let shape = product.lowered_shape(*b, cx);
-            let kernel = Float32::of(shape, cx, *b, product.post_ops.clone());
-            (kernel.by(product.weights.as_ref(), cx), *factor)
+        let member = |GroupedGemm { gemm, b, factor }: &GroupedGemm| {
+            let shape = gemm.lowered_shape(*b, cx);
+            let kernel = Float32::of(shape, cx, *b, gemm.post_ops.clone());
+            (kernel.by(gemm.weights.as_ref(), cx), *factor)
         };
         Ok(Box::new(HorizontalKernel { members: self.members.iter().map(member).collect() }))
     }

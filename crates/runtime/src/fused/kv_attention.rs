@@ -72,7 +72,7 @@ pub(crate) struct CachedAttention {
 
 impl FusedOp for CachedAttention {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let heads = self.heads.clone().rounded(cx.precision());
+        let heads = self.heads.clone().with_precision(cx.precision());
         let group = heads.count().checked_div(heads.at[1].len()).unwrap_or(1).max(1);
         let grouped = heads.grouped(group);
         let own = CachedAttention { heads, ..self.clone() };
@@ -218,16 +218,16 @@ pub(crate) struct CacheShape {
 impl FusedOp for CacheShape {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let wide = cx.output_type(0) == ElementType::I64;
-        Ok(Box::new(Shape { own: self.clone(), wide }))
+        Ok(Box::new(AttentionShape { own: self.clone(), wide }))
     }
 }
 
-struct Shape {
+struct AttentionShape {
     own: CacheShape,
     wide: bool,
 }
 
-impl Kernel for Shape {
+impl Kernel for AttentionShape {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut sizes = self.own.cache.sizes(cx)?;
         if let Some(rows) = sizes.get_mut(2) {

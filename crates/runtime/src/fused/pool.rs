@@ -19,7 +19,7 @@ pub(crate) enum Elements {
     /// Quantized values, as bytes; by MaxPool alone.
     Quantized,
     /// bf16; by MaxPool alone.
-    Rounded,
+    Bf16,
 }
 
 impl FusedOp for PoolLast {
@@ -34,7 +34,7 @@ impl Kernel for PoolLast {
         match self.elements {
             Elements::Values => self.pool.run(threads, cx.input(0), cx.output(0)),
             Elements::Quantized => self.pool.run_quantized(threads, cx.input(0), cx.output(0)),
-            Elements::Rounded => self.pool.run_on_rounded(threads, cx.input(0), cx.output(0)),
+            Elements::Bf16 => self.pool.run_bf16(threads, cx.input(0), cx.output(0)),
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) struct IntegerConvolution {
 impl IntegerConvolution {
     /// Whether it reads the channels of each position once, as values that are rounded then: so it
     /// can multiply them by gates.
-    pub(crate) fn is_plain_product(&self) -> bool {
+    pub(crate) fn is_pointwise(&self) -> bool {
         let reads_values = matches!(self.reads, Reads::F32 { channels_first: false, .. });
         reads_values && self.gates.is_none() && self.quantized.is_pointwise()
     }
@@ -87,7 +87,7 @@ impl Kernel for IntegerKernel {
         let post_ops = bound(post_ops, cx, *columns);
         let prepare = || quantized.filters(cx.to_arena(), given);
         let once;
-        let filters = match self.filters.now(cx, || quantized.form(), prepare) {
+        let filters = match self.filters.now(cx, || quantized.filters_layout(), prepare) {
             Some(filters) => filters,
             None => {
                 once = quantized.filters((cx.threads(), WeightArena::unpooled()), given);

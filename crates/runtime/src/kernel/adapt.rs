@@ -117,8 +117,8 @@ impl Adapter {
                 None => Ok(None),
             })
             .collect::<Result<_, _>>()?;
-        let late = cx.run_nested(&*self.inner, inputs, &made, &self.outputs)?;
-        let outputs = late.into_iter().zip(made).map(|(late, made)| late.or(made));
+        let deferred = cx.run_nested(&*self.inner, inputs, &made, &self.outputs)?;
+        let outputs = deferred.into_iter().zip(made).map(|(deferred, made)| deferred.or(made));
         outputs.collect::<Option<_>>().ok_or_else(|| KernelError::new("an output is missing"))
     }
 

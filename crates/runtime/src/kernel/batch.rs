@@ -1,7 +1,7 @@
 //! Batch axes: the leading axes of operands that are matrices, repeated by NumPy's rule.
 
 /// The batch axes of a result.
-pub(crate) fn together(operands: &[&[usize]]) -> Vec<usize> {
+pub(crate) fn broadcast_shape(operands: &[&[usize]]) -> Vec<usize> {
     let rank = operands.iter().map(|o| o.len()).max().unwrap_or(0);
     let size = |axis: usize| {
         let sizes = operands.iter().filter_map(|o| Some(o[axis.checked_sub(rank - o.len())?]));
@@ -32,12 +32,12 @@ mod tests {
 
     #[test]
     fn batches_repeat() {
-        let all = together(&[&[2, 1], &[3], &[]]);
+        let all = broadcast_shape(&[&[2, 1], &[3], &[]]);
         assert_eq!(all, [2, 3]);
         assert_eq!(offsets(&all, &[2, 1], 10), [0, 0, 0, 10, 10, 10]);
         assert_eq!(offsets(&all, &[3], 5), [0, 5, 10, 0, 5, 10]);
         assert_eq!(offsets(&all, &[], 5), [0; 6]);
-        assert_eq!(together(&[&[1, 0], &[4, 1]]), [4, 0]);
+        assert_eq!(broadcast_shape(&[&[1, 0], &[4, 1]]), [4, 0]);
         assert!(offsets(&[4, 0], &[4, 1], 5).is_empty());
     }
 }

@@ -43,22 +43,22 @@ pub(crate) struct Panels {
     weights: Weights,
     /// The input that has the elements.
     input: usize,
-    panels: Prepacked<Laid>,
+    panels: Prepacked<PackedPanels>,
 }
 
 /// Weights as later runs read them.
-pub(crate) enum Laid {
+pub(crate) enum PackedPanels {
     Narrow(CompressedPanels),
     Wide(Packed),
     Dynamic(DynamicPanels),
 }
 
-impl Laid {
+impl PackedPanels {
     fn rhs(&self) -> Rhs<'_> {
         match self {
-            Laid::Narrow(panels) => Rhs::CompressedPanels(panels),
-            Laid::Wide(packed) => Rhs::Packed(packed),
-            Laid::Dynamic(panels) => Rhs::Dynamic(panels),
+            PackedPanels::Narrow(panels) => Rhs::CompressedPanels(panels),
+            PackedPanels::Wide(packed) => Rhs::Packed(packed),
+            PackedPanels::Dynamic(panels) => Rhs::Dynamic(panels),
         }
     }
 }
@@ -73,31 +73,31 @@ impl Panels {
     ///
     /// # Errors
     /// When scales are no numbers.
-    pub(crate) fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Operand<'a>, KernelError> {
+    pub(crate) fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<RhsOperand<'a>, KernelError> {
         if let Some(panels) = self.panels.made() {
-            return Ok(Operand::Laid(panels));
+            return Ok(RhsOperand::Packed(panels));
         }
         let stored = self.stored(cx)?;
         let form = || format!("{:?}", self.weights);
         let make = || match (self.weights.activations, self.weights.widened) {
             (Activations::Int8, _) => {
-                Laid::Dynamic(DynamicPanels::new(cx.to_arena(), &stored.matrix()))
+                PackedPanels::Dynamic(DynamicPanels::new(cx.to_arena(), &stored.matrix()))
             }
             (Activations::F32, None) => {
-                Laid::Narrow(CompressedPanels::new(cx.to_arena(), &stored.matrix()))
+                PackedPanels::Narrow(CompressedPanels::new(cx.to_arena(), &stored.matrix()))
             }
             (Activations::F32, Some(precision)) => {
-                Laid::Wide(Packed::decompressed(cx.to_arena(), &stored.matrix(), precision))
+                PackedPanels::Wide(Packed::decompressed(cx.to_arena(), &stored.matrix(), precision))
             }
         };
         // The first run rounds as the later ones do.
-        let laid = match self.weights.activations {
+        let packed = match self.weights.activations {
             Activations::F32 => self.panels.on_second_use(cx, form, make),
             Activations::Int8 => self.panels.now(cx, form, make),
         };
-        Ok(match laid {
-            Some(laid) => Operand::Laid(laid),
-            None => Operand::Stored(Box::new(stored)),
+        Ok(match packed {
+            Some(packed) => RhsOperand::Packed(packed),
+            None => RhsOperand::Stored(Box::new(stored)),
         })
     }
 
@@ -115,16 +115,16 @@ impl Panels {
 }
 
 /// The B of a product.
-pub(crate) enum Operand<'a> {
-    Laid(&'a Laid),
+pub(crate) enum RhsOperand<'a> {
+    Packed(&'a PackedPanels),
     Stored(Box<Stored<'a>>),
 }
 
-impl Operand<'_> {
+impl RhsOperand<'_> {
     pub(crate) fn rhs(&self) -> Rhs<'_> {
         match self {
-            Operand::Laid(laid) => laid.rhs(),
-            Operand::Stored(stored) => Rhs::Compressed(stored.matrix()),
+            RhsOperand::Packed(packed) => packed.rhs(),
+            RhsOperand::Stored(stored) => Rhs::Compressed(stored.matrix()),
         }
     }
 }

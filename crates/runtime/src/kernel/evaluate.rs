@@ -61,14 +61,14 @@ pub(crate) fn run_kernel(
     site: RunSite<'_>,
 ) -> Result<Made, KernelError> {
     let mut made = allocate(kernel, outputs, facts, site.resources)?;
-    let late: Vec<OnceCell<Tensor>> = made.iter().map(|_| OnceCell::new()).collect();
+    let deferred: Vec<OnceCell<Tensor>> = made.iter().map(|_| OnceCell::new()).collect();
     let output =
         |(i, existing): (usize, &Option<_>)| made.get(i).and_then(Option::as_ref).or(*existing);
     let tensors = outputs.existing.iter().enumerate().map(output).collect();
     let access = Access::new(inputs.iter().copied().collect(), tensors, outputs.in_place);
-    kernel.run(&mut RunCx::new(access, (&late, facts), site))?;
+    kernel.run(&mut RunCx::new(access, (&deferred, facts), site))?;
     site.resources.flops.update(|sum| sum.saturating_add(kernel.flops()));
-    for (slot, cell) in made.iter_mut().zip(late) {
+    for (slot, cell) in made.iter_mut().zip(deferred) {
         if let Some(tensor) = cell.into_inner() {
             *slot = Some(tensor);
         }

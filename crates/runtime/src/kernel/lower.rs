@@ -4,7 +4,7 @@
 use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::memory_limit::reason;
-use crate::tensor::{Element, Sizes, Tensor, has_room, packed_len};
+use crate::tensor::{Element, Sizes, Tensor, is_available, packed_len};
 use infer::{Extensions, Fact, InputSet, Op, Parse, RuleError};
 use ir::{Body, ElementType};
 use kernels::gemm::Precision;
@@ -243,7 +243,7 @@ impl<'a> LowerCx<'a> {
         let given = self.inputs.iter().filter_map(len).fold(0, usize::saturating_add);
         for output in self.outputs {
             let needed = len(output).unwrap_or(0);
-            if needed > LARGE.max(given) && !has_room(needed) {
+            if needed > LARGE.max(given) && !is_available(needed) {
                 let reason = reason(needed);
                 let message = format!("there is no memory for the output {output}{reason}");
                 return Err(LowerError::Unsupported(message));

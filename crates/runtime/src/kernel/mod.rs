@@ -148,19 +148,19 @@ pub(crate) struct RunSite<'a> {
 pub struct RunCx<'r> {
     access: Access<'r>,
     /// Outputs whose shape the kernel decides.
-    late: &'r [OnceCell<Tensor>],
-    late_facts: &'r [&'r Fact],
+    deferred: &'r [OnceCell<Tensor>],
+    deferred_facts: &'r [&'r Fact],
     site: RunSite<'r>,
 }
 
 impl<'r> RunCx<'r> {
     pub(crate) fn new(
         access: Access<'r>,
-        late: (&'r [OnceCell<Tensor>], &'r [&'r Fact]),
+        deferred: (&'r [OnceCell<Tensor>], &'r [&'r Fact]),
         site: RunSite<'r>,
     ) -> RunCx<'r> {
-        let (late, late_facts) = late;
-        RunCx { access, late, late_facts, site }
+        let (deferred, deferred_facts) = deferred;
+        RunCx { access, deferred, deferred_facts, site }
     }
 
     /// The elements of an input, as any type of their size.
@@ -263,8 +263,9 @@ impl<'r> RunCx<'r> {
         if self.access.output_tensor(output).is_some_and(|known| known.sizes() == sizes) {
             return Ok(());
         }
-        let tensor = self.site.resources.pool.take(self.late_facts[output].element_type, sizes)?;
-        let slot = &self.late[output];
+        let tensor =
+            self.site.resources.pool.take(self.deferred_facts[output].element_type, sizes)?;
+        let slot = &self.deferred[output];
         assert!(slot.set(tensor).is_ok(), "output {output} is allocated twice");
         self.access.set_output(output, slot.get().expect("just set"));
         Ok(())
@@ -275,7 +276,7 @@ impl<'r> RunCx<'r> {
     /// # Panics
     /// When the output has been provided already.
     pub fn provide(&mut self, output: usize, tensor: Tensor) {
-        assert!(self.late[output].set(tensor).is_ok(), "output {output} is provided twice");
+        assert!(self.deferred[output].set(tensor).is_ok(), "output {output} is provided twice");
     }
 
     /// Runs another kernel as a part of this step; returns the outputs that it made itself.
@@ -288,10 +289,10 @@ impl<'r> RunCx<'r> {
     ) -> Result<Vec<Option<Tensor>>, KernelError> {
         let outputs_made = made.iter().map(Option::as_ref).collect();
         let access = Access::new(inputs.iter().collect(), outputs_made, None);
-        let late: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
+        let deferred: Vec<OnceCell<Tensor>> = outputs.iter().map(|_| OnceCell::new()).collect();
         let facts: Vec<&Fact> = outputs.iter().collect();
-        kernel.run(&mut RunCx::new(access, (&late, &facts), self.site))?;
-        Ok(late.into_iter().map(OnceCell::into_inner).collect())
+        kernel.run(&mut RunCx::new(access, (&deferred, &facts), self.site))?;
+        Ok(deferred.into_iter().map(OnceCell::into_inner).collect())
     }
 
     /// Where it runs, for operations that are evaluated as a part of this step.

@@ -5,7 +5,7 @@ use crate::kernel::lower::LowerError;
 use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
 use crate::tensor::dispatch::with_type;
 use ir::ElementType;
-use kernels::copy::{CopyPlan, run_together};
+use kernels::copy::{CopyPlan, run_all};
 use kernels::num::Pod;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -94,7 +94,7 @@ impl<T: Pod> Kernel for Copies<T> {
             let to = cx.output::<T>(output);
             let own = self.copies.iter().filter(|c| c.output == output);
             let own: SmallVec<[_; 4]> = own.map(|c| (&c.plan, cx.input(c.input))).collect();
-            run_together(threads, &own, to);
+            run_all(threads, &own, to);
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, Session, Tensor, compile, compile_beside, compile_with};
+    use crate::{Options, Session, Tensor, compile, compile_sharing, compile_with};
     use ir::{ElementType, Graph, GraphBuilder};
 
     fn ones(sizes: &[usize]) -> Tensor {
@@ -105,7 +105,7 @@ mod tests {
         let facts = infer::propagate(&graph, &infer::Inputs::default()).unwrap();
         let options = Options::default();
         let first = compile_with(&graph, &facts, &options).unwrap();
-        let second = compile_beside(&first, &graph, &facts, &options).unwrap();
+        let second = compile_sharing(&first, &graph, &facts, &options).unwrap();
         let (mut first, mut second) = (first.session(), second.session());
         let input = [ones(&[32, 70])];
         let expected = first.run(&input).unwrap();

@@ -19,22 +19,22 @@ pub(crate) struct KvCache {
     rows: usize,
     /// Whether the variable has a value.
     is_set: bool,
-    block: Block,
+    block: CacheBlock,
     /// What the run that is going on has made of it.
     next: Option<Next>,
 }
 
 /// Matrices with room for more rows, one behind the other.
-struct Block {
+struct CacheBlock {
     elements: Tensor,
     /// Rows that each has room for.
-    room: usize,
+    capacity: usize,
 }
 
 struct Next {
     rows: usize,
     /// Where the rows are, if beams were put in another order.
-    moved: Option<Block>,
+    moved: Option<CacheBlock>,
 }
 
 /// Rows to be put behind those of a cache.
@@ -64,7 +64,7 @@ impl KvCache {
         else {
             return Err(KernelError::new(format!("{value:?} is no cache of rows of f32")));
         };
-        let mut block = Block::new([batch * heads, rows, columns], pool)?;
+        let mut block = CacheBlock::new([batch * heads, rows, columns], pool)?;
         if let Some(elements) = block.elements.as_slice_mut::<f32>() {
             elements[..values.len()].copy_from_slice(values);
         }
@@ -100,9 +100,9 @@ impl KvCache {
             None => Some(matrix),
         };
         let mut moved = None;
-        if rows > self.block.room || order.is_some() {
-            let larger = |room: usize| {
-                let size = [count, room, self.columns];
+        if rows > self.block.capacity || order.is_some() {
+            let larger = |capacity: usize| {
+                let size = [count, capacity, self.columns];
                 self.block.moved(size, old, from, (threads, pool))
             };
             let block = larger(rows + rows / 2).or_else(|_| larger(rows))?;
@@ -125,7 +125,7 @@ impl KvCache {
             None => (&self.block, self.rows),
         };
         let values = block.elements.as_slice().unwrap_or_default();
-        Matrices { values, rows, apart: block.room * self.columns }
+        Matrices { values, rows, apart: block.capacity * self.columns }
     }
 
     /// Keeps what the run has made. Returns whether the variable has a value.
@@ -155,20 +155,20 @@ impl KvCache {
         let Some(sizes) = self.sizes() else { return Ok(None) };
         let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         let mut tensor = Tensor::zeros(ElementType::F32, &sizes).map_err(failed)?;
-        let (len, room) = (sizes[2] * self.columns, self.block.room * self.columns);
+        let (len, capacity) = (sizes[2] * self.columns, self.block.capacity * self.columns);
         let own: &[f32] = self.block.elements.as_slice().unwrap_or_default();
         let to = tensor.as_slice_mut::<f32>().unwrap_or_default();
-        for (to, own) in to.chunks_exact_mut(len.max(1)).zip(own.chunks_exact(room.max(1))) {
+        for (to, own) in to.chunks_exact_mut(len.max(1)).zip(own.chunks_exact(capacity.max(1))) {
             to.copy_from_slice(&own[..len]);
         }
         Ok(Some(tensor))
     }
 }
 
-impl Block {
-    fn new([count, room, columns]: [usize; 3], pool: &Pool) -> Result<Block, KernelError> {
-        let sizes = Sizes::from_slice(&[count, room, columns]);
-        Ok(Block { elements: pool.take(ElementType::F32, &sizes)?, room })
+impl CacheBlock {
+    fn new([count, capacity, columns]: [usize; 3], pool: &Pool) -> Result<CacheBlock, KernelError> {
+        let sizes = Sizes::from_slice(&[count, capacity, columns]);
+        Ok(CacheBlock { elements: pool.take(ElementType::F32, &sizes)?, capacity })
     }
 
     /// A larger block with the first rows of each matrix, which is that of `from` here.
@@ -178,14 +178,14 @@ impl Block {
         rows: usize,
         from: impl Fn(usize) -> Option<usize> + Sync,
         (threads, pool): (&Threads, &Pool),
-    ) -> Result<Block, KernelError> {
-        let mut block = Block::new(size, pool)?;
-        let [_, room, columns] = size;
-        let (len, apart) = (rows * columns, self.room * columns);
+    ) -> Result<CacheBlock, KernelError> {
+        let mut block = CacheBlock::new(size, pool)?;
+        let [_, capacity, columns] = size;
+        let (len, apart) = (rows * columns, self.capacity * columns);
         let own: &[f32] = self.elements.as_slice().unwrap_or_default();
         let to = block.elements.as_slice_mut().unwrap_or_default();
-        threads.par_chunks_mut(to, room * columns, GRAIN, |first, matrices| {
-            for (i, to) in matrices.chunks_exact_mut((room * columns).max(1)).enumerate() {
+        threads.par_chunks_mut(to, capacity * columns, GRAIN, |first, matrices| {
+            for (i, to) in matrices.chunks_exact_mut((capacity * columns).max(1)).enumerate() {
                 match from(first + i) {
                     Some(matrix) => to[..len].copy_from_slice(&own[matrix * apart..][..len]),
                     None => to[..len].fill(0.0),
@@ -197,7 +197,7 @@ impl Block {
 
     /// Writes new rows behind the first `rows` of each matrix.
     fn write(&mut self, rows: usize, columns: usize, new: &NewRows<'_>, threads: &Threads) {
-        let apart = self.room * columns;
+        let apart = self.capacity * columns;
         let to = self.elements.as_slice_mut::<f32>().unwrap_or_default();
         // What a matrix takes to write, by which the work is divided, is not what it has room for.
         let grain = (GRAIN / (new.rows * columns).max(1)).max(1).saturating_mul(apart);

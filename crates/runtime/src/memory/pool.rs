@@ -34,7 +34,7 @@ impl Pool {
             Some(i) => free.swap_remove(i).recycled(element_type, sizes).map_err(failed),
             None => {
                 let new = |len| Tensor::zeros(ElementType::U8, &[len]);
-                let new = new(with_room(len)).or_else(|_| new(len)).map_err(failed)?;
+                let new = new(with_headroom(len)).or_else(|_| new(len)).map_err(failed)?;
                 new.recycled(element_type, sizes).map_err(failed)
             }
         }
@@ -52,7 +52,7 @@ impl Pool {
 /// Bytes for a buffer of `len`: large ones have up to a quarter more, so that a tensor that grows
 /// from one iteration of a loop to the next, or from run to run, finds memory that has been used
 /// before. What is never written costs nothing.
-fn with_room(len: usize) -> usize {
+fn with_headroom(len: usize) -> usize {
     /// Bytes from which on first use costs more than what is done with it.
     const LARGE: usize = 1 << 18;
     if len < LARGE {

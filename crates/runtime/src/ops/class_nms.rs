@@ -40,18 +40,18 @@ impl Lower for ClassNms {
 }
 
 /// Where the boxes and scores of images lie.
-struct Layout {
+struct OutputSizes {
     classes: usize,
     boxes: usize,
     /// For each image its part of the boxes, if classes have boxes of their own.
     own: Option<Vec<Range<usize>>>,
 }
 
-impl Layout {
-    fn new(inputs: &Inputs<'_, '_>) -> Result<Layout, KernelError> {
+impl OutputSizes {
+    fn new(inputs: &Inputs<'_, '_>) -> Result<OutputSizes, KernelError> {
         let boxes = inputs.sizes(0)[1];
         if !inputs.has(2) {
-            return Ok(Layout { classes: inputs.sizes(1)[1], boxes, own: None });
+            return Ok(OutputSizes { classes: inputs.sizes(1)[1], boxes, own: None });
         }
         let mut start = 0usize;
         let part = |count: i64| {
@@ -63,7 +63,7 @@ impl Layout {
             Ok(from..start)
         };
         let own = inputs.ints(2).into_iter().map(part).collect::<Result<Vec<_>, KernelError>>()?;
-        Ok(Layout { classes: inputs.sizes(0)[0], boxes, own: Some(own) })
+        Ok(OutputSizes { classes: inputs.sizes(0)[0], boxes, own: Some(own) })
     }
 
     fn images<'a>(&self, boxes: &'a [Rect], scores: &'a [f32]) -> Vec<Image<'a>> {
@@ -105,7 +105,7 @@ impl Layout {
 }
 
 fn run(by_class: &ByClass, inputs: &Inputs<'_, '_>) -> Result<Vec<Produced>, KernelError> {
-    let layout = Layout::new(inputs)?;
+    let layout = OutputSizes::new(inputs)?;
     let (boxes, scores) = (inputs.floats(0)?, inputs.floats(1)?);
     let boxes: Vec<Rect> = Rect::read_all(&boxes).collect();
     let (kept, mut counts) = by_class.run(inputs.threads(), &layout.images(&boxes, &scores));

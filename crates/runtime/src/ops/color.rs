@@ -29,10 +29,10 @@ impl Lower for Color {
 }
 
 /// The tensor that a plane lies in, and where.
-type Place = (usize, Plane);
+type PlaneOf = (usize, Plane);
 
 /// The planes y, u and v, in as many tensors as there are.
-fn planes(images: &Images, kind: Kind, tensors: usize) -> [Place; 3] {
+fn planes(images: &Images, kind: Kind, tensors: usize) -> [PlaneOf; 3] {
     let Images { height, width, .. } = *images;
     let (luma, quarter) = (height * width, height * width / 4);
     let single = tensors == 1;
@@ -54,7 +54,7 @@ fn planes(images: &Images, kind: Kind, tensors: usize) -> [Place; 3] {
     }
 }
 
-fn kernel<T: Pixel, W: Real>(images: Images, kind: Kind, planes: [Place; 3]) -> Box<dyn Kernel> {
+fn kernel<T: Pixel, W: Real>(images: Images, kind: Kind, planes: [PlaneOf; 3]) -> Box<dyn Kernel> {
     if kind.makes_planes() {
         Box::new(ToPlanes::<T, W> { images, planes, of: PhantomData })
     } else {
@@ -64,7 +64,7 @@ fn kernel<T: Pixel, W: Real>(images: Images, kind: Kind, planes: [Place; 3]) -> 
 
 struct ToColours<T, W> {
     images: Images,
-    planes: [Place; 3],
+    planes: [PlaneOf; 3],
     of: PhantomData<(T, W)>,
 }
 
@@ -83,7 +83,7 @@ impl<T: Pixel, W: Real> Kernel for ToColours<T, W> {
 
 struct ToPlanes<T, W> {
     images: Images,
-    planes: [Place; 3],
+    planes: [PlaneOf; 3],
     of: PhantomData<(T, W)>,
 }
 

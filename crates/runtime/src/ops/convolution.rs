@@ -25,13 +25,14 @@ impl Lower for Rule {
         if let ElementType::F32 | ElementType::F16 | ElementType::BF16 = element_type {
             let halves = Halves::of(element_type);
             let conv = in_precision(conv, cx.precision());
-            let turned = Turned::new(conv, self.kind(), Prepacked::new(1, cx.is_invariant(1)));
-            return Ok(Box::new(Float { turned, halves }));
+            let transposed =
+                WithTransposes::new(conv, self.kind(), Prepacked::new(1, cx.is_invariant(1)));
+            return Ok(Box::new(Float { transposed, halves }));
         }
         let direction =
-            if self.kind().is_backward() { Direction::Backward } else { Direction::Forward };
+            if self.kind().is_transposed() { Direction::Backward } else { Direction::Forward };
         let definition = Definition { conv, direction };
-        kernel_for!(cx, 0, number T => Plain::<T> { definition, of: PhantomData })
+        kernel_for!(cx, 0, number T => NaiveConvolution::<T> { definition, of: PhantomData })
     }
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> C
     let taps = &filters[filters.len() - spatial..];
     let signed = |sizes: &[usize]| sizes.iter().map(|s| *s as i64).collect::<Vec<_>>();
     let pads = rule.pads(&signed(&data[2..]), &signed(taps), &signed(&output[2..]));
-    let back = rule.kind().is_backward();
+    let back = rule.kind().is_transposed();
     let mut axes = [Window::NONE; 3];
     for (i, (window, (before, _))) in rule.windows().iter().zip(pads).enumerate() {
         axes[3 - spatial + i] = Window {
@@ -66,44 +67,48 @@ pub(crate) fn in_precision(conv: Convolution, precision: Precision) -> Convoluti
 }
 
 /// A convolution either way.
-pub(crate) enum Way {
-    Forward(Convolution),
-    Back(Transposed),
+pub(crate) enum ConvKind {
+    Direct(Convolution),
+    Transposed(Transposed),
 }
 
 /// Its filters, as its kernels read them.
 pub(crate) enum Prepared<'a> {
-    Forward(Filters<'a>),
-    Back(Vec<Filters<'static>>),
+    Direct(Filters<'a>),
+    Transposed(Vec<Filters<'static>>),
 }
 
-impl Way {
-    pub(crate) fn new(conv: &Convolution, backward: bool) -> Way {
-        if backward { Way::Back(Transposed::new(conv)) } else { Way::Forward(conv.clone()) }
+impl ConvKind {
+    pub(crate) fn new(conv: &Convolution, is_transposed: bool) -> ConvKind {
+        if is_transposed {
+            ConvKind::Transposed(Transposed::new(conv))
+        } else {
+            ConvKind::Direct(conv.clone())
+        }
     }
 
     /// Floating-point operations.
     pub(crate) fn flops(&self) -> u64 {
         match self {
-            Way::Forward(conv) => conv.flops(),
-            Way::Back(conv) => conv.flops(),
+            ConvKind::Direct(conv) => conv.flops(),
+            ConvKind::Transposed(conv) => conv.flops(),
         }
     }
 
     /// Memory of a run with filters that are used once.
     pub(crate) fn memory(&self, threads: usize) -> KernelMemory {
         let (packed, scratch) = match self {
-            Way::Forward(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
-            Way::Back(conv) => conv.memory(threads),
+            ConvKind::Direct(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
+            ConvKind::Transposed(conv) => conv.memory(threads),
         };
         KernelMemory { kept: 0, passing: packed + scratch }
     }
 
     /// All that decides how filters are laid out, besides their sizes.
-    pub(crate) fn form(&self) -> String {
+    pub(crate) fn filters_layout(&self) -> String {
         match self {
-            Way::Forward(conv) => conv.filters_form(),
-            Way::Back(conv) => format!("{conv:?}"),
+            ConvKind::Direct(conv) => conv.filters_layout(),
+            ConvKind::Transposed(conv) => format!("{conv:?}"),
         }
     }
 
@@ -114,17 +119,17 @@ impl Way {
         filters: &[f32],
     ) -> Prepared<'static> {
         match self {
-            Way::Forward(conv) => Prepared::Forward(conv.filters(to, filters)),
-            Way::Back(conv) => Prepared::Back(conv.filters(to, filters)),
+            ConvKind::Direct(conv) => Prepared::Direct(conv.filters(to, filters)),
+            ConvKind::Transposed(conv) => Prepared::Transposed(conv.filters(to, filters)),
         }
     }
 
     /// Prepares filters that are used once.
     pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
         match self {
-            Way::Forward(conv) => Prepared::Forward(conv.filters_once(threads, filters)),
-            Way::Back(conv) => {
-                Prepared::Back(conv.filters((threads, WeightArena::unpooled()), filters))
+            ConvKind::Direct(conv) => Prepared::Direct(conv.filters_once(threads, filters)),
+            ConvKind::Transposed(conv) => {
+                Prepared::Transposed(conv.filters((threads, WeightArena::unpooled()), filters))
             }
         }
     }
@@ -137,7 +142,7 @@ impl Way {
         post_ops: &[PostOp<'_>],
         outputs: (Output<'_>, &mut [f32]),
     ) {
-        let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
+        let (ConvKind::Direct(conv), Prepared::Direct(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
         conv.run_depthwise(place, (map, filters), post_ops, outputs);
@@ -151,7 +156,7 @@ impl Way {
         post_ops: &[PostOp<'_>],
         output: Target<'_>,
     ) {
-        let (Way::Forward(conv), Prepared::Forward(filters)) = (self, filters) else {
+        let (ConvKind::Direct(conv), Prepared::Direct(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
         conv.run_bf16(place, (input, filters), post_ops, output);
@@ -167,10 +172,10 @@ impl Way {
         output: &mut [f32],
     ) {
         match (self, filters) {
-            (Way::Forward(conv), Prepared::Forward(filters)) => {
+            (ConvKind::Direct(conv), Prepared::Direct(filters)) => {
                 conv.run(threads, scratch, (input, filters, given), post_ops, output);
             }
-            (Way::Back(conv), Prepared::Back(filters)) => {
+            (ConvKind::Transposed(conv), Prepared::Transposed(filters)) => {
                 conv.run(threads, scratch, (input.values, filters), post_ops, output);
             }
             _ => unreachable!("filters are prepared for the way they are used"),
@@ -179,8 +184,8 @@ impl Way {
 }
 
 /// A convolution between tensors whose channels lie before the spatial axes.
-struct Turned {
-    way: Way,
+struct WithTransposes {
+    kind: ConvKind,
     filters: Prepacked<Prepared<'static>>,
     /// Moves the channels last, unless they are read where they are.
     to_last: Option<CopyPlan>,
@@ -188,50 +193,51 @@ struct Turned {
     to_first: CopyPlan,
 }
 
-impl Turned {
-    fn new(conv: Convolution, kind: Kind, filters: Prepacked<Prepared<'static>>) -> Turned {
+impl WithTransposes {
+    fn new(conv: Convolution, kind: Kind, filters: Prepacked<Prepared<'static>>) -> WithTransposes {
         let positions: usize = conv.axes.iter().map(|a| a.input).product();
-        let stays = !kind.is_backward() && conv.reads_channels_first();
-        let turn = || CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
-        let to_last = (!stays).then(turn);
+        let stays = !kind.is_transposed() && conv.reads_channels_first();
+        let transpose = || CopyPlan::transpose(&[conv.batch, conv.inputs, positions], &[0, 2, 1]);
+        let to_last = (!stays).then(transpose);
         let sizes = [conv.batch, conv.positions(), conv.outputs];
         let to_first = CopyPlan::transpose(&sizes, &[0, 2, 1]);
-        let way = Way::new(&conv, kind.is_backward());
-        Turned { way, filters, to_last, to_first }
+        let kind = ConvKind::new(&conv, kind.is_transposed());
+        WithTransposes { kind, filters, to_last, to_first }
     }
 
     fn run(&self, cx: &RunCx<'_>, input: &[f32], filters: &[f32], output: &mut [f32]) {
         let own;
-        let prepare = || self.way.prepare(cx.to_arena(), filters);
-        let prepared = match self.filters.on_second_use(cx, || self.way.form(), prepare) {
+        let prepare = || self.kind.prepare(cx.to_arena(), filters);
+        let prepared = match self.filters.on_second_use(cx, || self.kind.filters_layout(), prepare)
+        {
             Some(prepared) => prepared,
             None => {
-                own = self.way.prepare_once(cx.threads(), filters);
+                own = self.kind.prepare_once(cx.threads(), filters);
                 &own
             }
         };
-        let mut turned: Scratch<'_, f32>;
+        let mut transposed: Scratch<'_, f32>;
         let input = match &self.to_last {
             None => Input { channels_first: true, ..Input::channels_last(input) },
             Some(plan) if plan.is_identity() => Input::channels_last(input),
             Some(plan) => {
-                turned = cx.scratch(input.len());
-                plan.run(cx.threads(), input, &mut turned);
-                Input::channels_last(&turned)
+                transposed = cx.scratch(input.len());
+                plan.run(cx.threads(), input, &mut transposed);
+                Input::channels_last(&transposed)
             }
         };
         let place = (cx.threads(), cx.scratch_pool());
         if self.to_first.is_identity() {
-            return self.way.run(place, input, (prepared, filters), &[], output);
+            return self.kind.run(place, input, (prepared, filters), &[], output);
         }
         let mut last = cx.scratch(output.len());
-        self.way.run(place, input, (prepared, filters), &[], &mut last);
+        self.kind.run(place, input, (prepared, filters), &[], &mut last);
         self.to_first.run(cx.threads(), &last, output);
     }
 }
 
 struct Float {
-    turned: Turned,
+    transposed: WithTransposes,
     halves: Option<Halves>,
 }
 
@@ -239,23 +245,23 @@ impl Kernel for Float {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Some(halves) = &self.halves else {
             let output = cx.output(0);
-            self.turned.run(cx, cx.input(0), cx.input(1), output);
+            self.transposed.run(cx, cx.input(0), cx.input(1), output);
             return Ok(());
         };
         let (input, filters) = (halves.widen(cx, 0), halves.widen(cx, 1));
         let to = cx.output_bytes(0);
         let mut output = cx.scratch::<f32>(to.len() / 2);
-        self.turned.run(cx, &input, &filters, &mut output);
+        self.transposed.run(cx, &input, &filters, &mut output);
         halves.narrow(cx.threads(), &output, to);
         Ok(())
     }
 
     fn flops(&self) -> u64 {
-        self.turned.way.flops()
+        self.transposed.kind.flops()
     }
 
     fn memory(&self, threads: usize) -> KernelMemory {
-        self.turned.way.memory(threads)
+        self.transposed.kind.memory(threads)
     }
 
     fn name(&self) -> &'static str {
@@ -263,12 +269,12 @@ impl Kernel for Float {
     }
 }
 
-struct Plain<T> {
+struct NaiveConvolution<T> {
     definition: Definition,
     of: PhantomData<T>,
 }
 
-impl<T: Stored> Kernel for Plain<T>
+impl<T: Stored> Kernel for NaiveConvolution<T>
 where
     T::Wide: Arithmetic,
 {

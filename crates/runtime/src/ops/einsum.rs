@@ -18,8 +18,8 @@ impl Lower for Rule {
         let ranks: Vec<usize> = (0..cx.input_count()).map(|i| cx.sizes(i).len()).collect();
         let (labels, output) = self.axes(&ranks)?;
         let element_type = cx.element_type(0);
-        let turned = element_type.is_real() && element_type != ElementType::F64;
-        let plan = Plan::new(views(cx, &labels), &output, turned)?;
+        let transposed = element_type.is_real() && element_type != ElementType::F64;
+        let plan = Contractions::new(views(cx, &labels), &output, transposed)?;
         kernel_for!(cx, 0, number T => Einsum { plan, lanes: Lanes::of::<T>() })
     }
 }
@@ -127,7 +127,7 @@ impl Stage {
 }
 
 /// The product of the operands so far and the next one.
-struct Step {
+struct Contraction {
     left: Stage,
     right: Stage,
     shape: Shape,
@@ -135,17 +135,21 @@ struct Step {
 }
 
 /// All products, and the layout of the result.
-struct Plan {
-    steps: Vec<Step>,
+struct Contractions {
+    steps: Vec<Contraction>,
     last: Stage,
 }
 
-impl Plan {
-    /// `turned` says whether right operands may be transposed.
+impl Contractions {
+    /// `transposed` says whether right operands may be transposed.
     ///
     /// # Errors
     /// When an operand in between is too large.
-    fn new(views: Vec<View>, output: &[usize], turned: bool) -> Result<Plan, LowerError> {
+    fn new(
+        views: Vec<View>,
+        output: &[usize],
+        transposed: bool,
+    ) -> Result<Contractions, LowerError> {
         let mut so_far = views.first().cloned().unwrap_or_default();
         let mut steps = Vec::new();
         for (i, view) in views.iter().enumerate().skip(1) {
@@ -162,14 +166,19 @@ impl Plan {
             let columns = labels(view, &so_far, false, true);
             let left = Stage::new(&so_far, &[&batch[..], &rows, &summed].concat());
             let mut right = Stage::new(view, &[&batch[..], &columns, &summed].concat());
-            let turned = turned && right.is_identity();
-            if !turned {
+            let transposed = transposed && right.is_identity();
+            if !transposed {
                 right = Stage::new(view, &[&batch[..], &summed, &columns].concat());
             }
             so_far = joined(&so_far, view, &[&batch[..], &rows, &columns].concat())?;
-            steps.push(Step::new(left, right, (batch.len(), rows.len(), columns.len()), turned));
+            steps.push(Contraction::new(
+                left,
+                right,
+                (batch.len(), rows.len(), columns.len()),
+                transposed,
+            ));
         }
-        Ok(Plan { steps, last: Stage::new(&so_far, output) })
+        Ok(Contractions { steps, last: Stage::new(&so_far, output) })
     }
 
     fn flops(&self) -> u64 {
@@ -194,26 +203,26 @@ impl Plan {
     }
 }
 
-impl Step {
+impl Contraction {
     /// The counts are those of axes of the batch, of rows and of columns.
     fn new(
         left: Stage,
         right: Stage,
         (batch, rows, columns): (usize, usize, usize),
-        turned: bool,
-    ) -> Step {
+        transposed: bool,
+    ) -> Contraction {
         let size = |sizes: &[usize]| sizes.iter().product::<usize>();
         let (count, m) = (size(&left.sizes[..batch]), size(&left.sizes[batch..batch + rows]));
         let k = size(&left.sizes[batch + rows..]);
         let terms = left.sizes.len() - batch - rows;
-        let n = size(if turned {
+        let n = size(if transposed {
             &right.sizes[batch..batch + columns]
         } else {
             &right.sizes[batch + terms..]
         });
-        let b = if turned { [count, n, k] } else { [count, k, n] };
-        let shape = Shape::new(&[count, m, k], &b, false, turned);
-        Step { left, right, shape, len: count * m * n }
+        let b = if transposed { [count, n, k] } else { [count, k, n] };
+        let shape = Shape::new(&[count, m, k], &b, false, transposed);
+        Contraction { left, right, shape, len: count * m * n }
     }
 }
 
@@ -236,7 +245,7 @@ fn joined(a: &View, b: &View, order: &[usize]) -> Result<View, LowerError> {
 }
 
 struct Einsum<L> {
-    plan: Plan,
+    plan: Contractions,
     lanes: Lanes<L>,
 }
 

@@ -17,18 +17,18 @@ impl Lower for FakeConvert {
             ElementType::F8E5M2 => Float8::E5M2,
             _ => Float8::E4M3,
         };
-        kernel_for!(cx, 0, float T => Rounded { plan, to, has_shift, lanes: Lanes::of::<T>() })
+        kernel_for!(cx, 0, float T => FakeConverted { plan, to, has_shift, lanes: Lanes::of::<T>() })
     }
 }
 
-struct Rounded<L> {
+struct FakeConverted<L> {
     plan: Broadcast<2>,
     to: Float8,
     has_shift: bool,
     lanes: Lanes<L>,
 }
 
-impl<L: StoredReal> Kernel for Rounded<L> {
+impl<L: StoredReal> Kernel for FakeConverted<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (threads, scale) = (cx.threads(), self.lanes.input(cx, 1));
         let shift = self.has_shift.then(|| self.lanes.input(cx, 2));

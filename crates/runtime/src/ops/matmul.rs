@@ -1,6 +1,6 @@
 //! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
 
-use crate::kernel::batch::{offsets, together};
+use crate::kernel::batch::{broadcast_shape, offsets};
 use crate::kernel::compressed_weights::{self, Panels, Weights};
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
@@ -20,12 +20,12 @@ use std::sync::Arc;
 impl Lower for MatMul {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (a, b) = (cx.sizes(0), cx.sizes(1));
-        let (turn_a, turn_b) = self.transposed(a.len(), b.len());
-        let shape = Shape::new(a, b, turn_a, turn_b).rounded(cx.precision());
+        let (transpose_a, transpose_b) = self.transposed(a.len(), b.len());
+        let shape = Shape::new(a, b, transpose_a, transpose_b).with_precision(cx.precision());
         let element_type = cx.element_type(0);
         match element_type {
             ElementType::F32 => Ok(Box::new(Float32::new(shape, cx, Vec::new()))),
-            _ => kernel_for!(cx, 0, number T => Plain { shape, lanes: Lanes::of::<T>() }),
+            _ => kernel_for!(cx, 0, number T => NaiveMatMul { shape, lanes: Lanes::of::<T>() }),
         }
     }
 }
@@ -35,15 +35,15 @@ pub(crate) struct Shape {
     m: usize,
     n: usize,
     k: usize,
-    turn_a: bool,
-    turn_b: bool,
+    transpose_a: bool,
+    transpose_b: bool,
     /// For each product the first elements of A and B.
     batches: Vec<(usize, usize)>,
     precision: Precision,
 }
 
 impl Shape {
-    pub(crate) fn new(a: &[usize], b: &[usize], turn_a: bool, turn_b: bool) -> Shape {
+    pub(crate) fn new(a: &[usize], b: &[usize], transpose_a: bool, transpose_b: bool) -> Shape {
         let matrix = |sizes: &[usize], row: bool| -> Vec<usize> {
             match (sizes, row) {
                 ([one], true) => vec![1, *one],
@@ -52,31 +52,31 @@ impl Shape {
             }
         };
         let (a, b) = (matrix(a, true), matrix(b, false));
-        let split = |sizes: &[usize], turn: bool| {
+        let split = |sizes: &[usize], transpose: bool| {
             let (r, c) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
-            if turn { (c, r) } else { (r, c) }
+            if transpose { (c, r) } else { (r, c) }
         };
         let precision = Precision::F32;
-        let ((m, k), (_, n)) = (split(&a, turn_a), split(&b, turn_b));
+        let ((m, k), (_, n)) = (split(&a, transpose_a), split(&b, transpose_b));
         let (outer_a, outer_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         // Batches that share B are one product with more rows.
-        if outer_b.iter().all(|s| *s == 1) && !turn_a {
+        if outer_b.iter().all(|s| *s == 1) && !transpose_a {
             let m = m * outer_a.iter().product::<usize>();
-            return Shape { m, n, k, turn_a, turn_b, batches: vec![(0, 0)], precision };
+            return Shape { m, n, k, transpose_a, transpose_b, batches: vec![(0, 0)], precision };
         }
-        let all = together(&[outer_a, outer_b]);
+        let all = broadcast_shape(&[outer_a, outer_b]);
         let batches = offsets(&all, outer_a, m * k).into_iter().zip(offsets(&all, outer_b, k * n));
         let batches = batches.collect();
-        Shape { m, n, k, turn_a, turn_b, batches, precision }
+        Shape { m, n, k, transpose_a, transpose_b, batches, precision }
     }
 
     /// The same products of operands that are rounded first, if they are real numbers.
-    pub(crate) fn rounded(self, precision: Precision) -> Shape {
+    pub(crate) fn with_precision(self, precision: Precision) -> Shape {
         Shape { precision, ..self }
     }
 
     fn layout(&self) -> Layout {
-        if self.turn_b {
+        if self.transpose_b {
             Layout::Columns { stride: self.k }
         } else {
             Layout::Rows { stride: self.n }
@@ -84,8 +84,8 @@ impl Shape {
     }
 
     /// Elements of A in row-major order, turned if need be.
-    fn turned<'a>(&self, cx: &RunCx<'_>, a: &'a [f32], space: &'a mut [f32]) -> &'a [f32] {
-        if !self.turn_a {
+    fn row_major_a<'a>(&self, cx: &RunCx<'_>, a: &'a [f32], space: &'a mut [f32]) -> &'a [f32] {
+        if !self.transpose_a {
             return a;
         }
         let (m, k) = (self.m, self.k);
@@ -101,7 +101,7 @@ impl Shape {
 
     /// Whether it is one product of A as it lies.
     pub(crate) fn reads_through(&self) -> bool {
-        self.packs() && !self.turn_a && self.n > 0 && self.k > 0
+        self.packs() && !self.transpose_a && self.n > 0 && self.k > 0
     }
 
     /// Rows of A.
@@ -127,15 +127,15 @@ impl Shape {
         post_ops: &[gemm::PostOp<'_>],
         c: &mut [f32],
     ) {
-        let mut space = cx.scratch::<f32>(if self.turn_a { a.len() } else { 0 });
-        let a = self.turned(cx, a, &mut space);
+        let mut space = cx.scratch::<f32>(if self.transpose_a { a.len() } else { 0 });
+        let a = self.row_major_a(cx, a, &mut space);
         let (m, n, k) = (self.m, self.n, self.k);
         let one_by_one = self.batches.len() < 2 * cx.threads().count();
         let own = |i: usize| post_ops.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
         let all: Vec<Vec<gemm::PostOp<'_>>> = (0..self.batches.len()).map(own).collect();
-        let product = |i: usize| {
+        let gemm = |i: usize| {
             let (values, b) = (&a[self.batches[i].0..], right(self.batches[i].1));
-            let product = Gemm {
+            let gemm = Gemm {
                 m,
                 n,
                 k,
@@ -145,14 +145,14 @@ impl Shape {
                 precision: self.precision,
                 post_ops: &all[i],
             };
-            as_row(product, values).unwrap_or(product)
+            as_row(gemm, values).unwrap_or(gemm)
         };
         if !one_by_one && m * n > 0 {
             let (threads, scratch) = (cx.threads(), cx.scratch_pool());
-            return run_many(threads, scratch, self.batches.len(), product, c);
+            return run_many(threads, scratch, self.batches.len(), gemm, c);
         }
         for (i, c) in (0..self.batches.len()).zip(c.chunks_mut((m * n).max(1))) {
-            product(i).run(cx.threads(), cx.scratch_pool(), c);
+            gemm(i).run(cx.threads(), cx.scratch_pool(), c);
         }
     }
 
@@ -161,17 +161,17 @@ impl Shape {
     where
         T::Wide: Arithmetic,
     {
-        let Shape { m, n, k, turn_a, turn_b, ref batches, .. } = *self;
+        let Shape { m, n, k, transpose_a, transpose_b, ref batches, .. } = *self;
         let mut left = cx.scratch::<T>(m * k);
         let mut right = cx.scratch::<T>(k * n);
-        let turn = |turn: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
+        let transpose = |transpose: bool, from: &[T], rows: usize, columns: usize, to: &mut [T]| {
             let sizes = [rows, columns];
-            let strides = if turn { vec![1, rows as isize] } else { dense_strides(&sizes) };
+            let strides = if transpose { vec![1, rows as isize] } else { dense_strides(&sizes) };
             CopyPlan::gather(&sizes, &strides, 0).run(cx.threads(), from, to);
         };
         for ((at_a, at_b), c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
-            turn(turn_a, &a[*at_a..], m, k, &mut left);
-            turn(turn_b, &b[*at_b..], k, n, &mut right);
+            transpose(transpose_a, &a[*at_a..], m, k, &mut left);
+            transpose(transpose_b, &b[*at_b..], k, n, &mut right);
             plain(cx.threads(), (m, n, k), &left, &right, c);
         }
     }
@@ -179,12 +179,12 @@ impl Shape {
 
 /// The product of a matrix and a column as that of a row and the matrix, which is read where it
 /// lies: else a panel would have one column. The sums are the same.
-fn as_row<'a>(product: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
-    let Gemm { m, n, k, b: Rhs::Unpacked(column, _), .. } = product else { return None };
-    let is_plain = product.post_ops.is_empty() && product.precision == Precision::F32;
+fn as_row<'a>(gemm: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
+    let Gemm { m, n, k, b: Rhs::Unpacked(column, _), .. } = gemm else { return None };
+    let is_plain = gemm.post_ops.is_empty() && gemm.precision == Precision::F32;
     let values = UnalignedF32::aligned(column).filter(|_| n == 1 && is_plain)?;
     let b = Rhs::Unpacked(UnalignedF32::of(matrix), Layout::Columns { stride: k });
-    Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..product })
+    Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..gemm })
 }
 
 /// MatMuls in f32 with their post-ops.
@@ -218,19 +218,19 @@ enum B {
 }
 
 /// B in a run.
-enum Operand<'a> {
-    Plain(&'a [UnalignedF32], Layout),
+enum WeightsOperand<'a> {
+    Unpacked(&'a [UnalignedF32], Layout),
     Packed(&'a Packed),
-    Compressed(compressed_weights::Operand<'a>),
+    Compressed(compressed_weights::RhsOperand<'a>),
 }
 
-impl Operand<'_> {
+impl WeightsOperand<'_> {
     /// The matrix that begins with an element.
     fn rhs(&self, at: usize) -> Rhs<'_> {
         match self {
-            Operand::Plain(b, layout) => Rhs::Unpacked(&b[at..], *layout),
-            Operand::Packed(packed) => Rhs::Packed(packed),
-            Operand::Compressed(weights) => weights.rhs(),
+            WeightsOperand::Unpacked(b, layout) => Rhs::Unpacked(&b[at..], *layout),
+            WeightsOperand::Packed(packed) => Rhs::Packed(packed),
+            WeightsOperand::Compressed(weights) => weights.rhs(),
         }
     }
 }
@@ -254,23 +254,25 @@ impl Float32 {
     }
 
     /// Where B lies.
-    fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Operand<'a>, KernelError> {
+    fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<WeightsOperand<'a>, KernelError> {
         let packed = match &self.right {
             B::Float(packed) => packed,
-            B::Compressed(panels) => return panels.operand(cx).map(Operand::Compressed),
+            B::Compressed(panels) => return panels.operand(cx).map(WeightsOperand::Compressed),
         };
         let Shape { n, k, precision, .. } = self.shape;
         let (b, layout) = (cx.input::<UnalignedF32>(self.b), self.shape.layout());
-        let form = || format!("{layout:?}");
+        let layout_key = || format!("{layout:?}");
         let pack = || Packed::new(cx.to_arena(), b, layout, (k, n), precision);
-        Ok(packed.on_second_use(cx, form, pack).map_or(Operand::Plain(b, layout), Operand::Packed))
+        Ok(packed
+            .on_second_use(cx, layout_key, pack)
+            .map_or(WeightsOperand::Unpacked(b, layout), WeightsOperand::Packed))
     }
 
     /// The one product that it is.
     fn one<'a>(
         &self,
         a: Lhs<'a>,
-        b: &'a Operand<'_>,
+        b: &'a WeightsOperand<'_>,
         post_ops: &'a [gemm::PostOp<'a>],
     ) -> Gemm<'a> {
         let Shape { m, n, k, precision, .. } = self.shape;
@@ -293,10 +295,10 @@ impl Float32 {
             members.iter().map(|(m, _)| bound(&m.post_ops, cx, m.shape.n)).collect();
         let operands: Vec<_> =
             members.iter().map(|(m, _)| m.operand(cx)).collect::<Result<_, _>>()?;
-        let products = members.iter().zip(&operands).zip(&post_ops);
-        let members: Vec<_> = products
-            .map(|(((product, factor), b), post_ops)| GroupedGemm {
-                product: product.one(a, b, post_ops),
+        let grouped = members.iter().zip(&operands).zip(&post_ops);
+        let members: Vec<_> = grouped
+            .map(|(((matmul, factor), b), post_ops)| GroupedGemm {
+                gemm: matmul.one(a, b, post_ops),
                 factor: *factor,
             })
             .collect();
@@ -332,12 +334,12 @@ impl Kernel for Float32 {
 }
 
 /// Other types, in those that they are computed in.
-struct Plain<L> {
+struct NaiveMatMul<L> {
     shape: Shape,
     lanes: Lanes<L>,
 }
 
-impl<L: Factor> Kernel for Plain<L> {
+impl<L: Factor> Kernel for NaiveMatMul<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
         self.lanes.output(cx, 0, |cx, c| L::products(&self.shape, cx, &a, &b, c));

@@ -17,13 +17,14 @@ impl Lower for Normalize {
         if let Some(rows) = rows(self, cx)? {
             return Ok(Box::new(rows));
         }
-        let (sizes, axes, form) = (cx.sizes(0), axes(self, cx)?, form(self));
-        if axes.is_empty() && matches!(form.divisor, Divisor::NormPlus(_) | Divisor::NormAtLeast(_))
+        let (sizes, axes, normalization) = (cx.sizes(0), axes(self, cx)?, normalization(self));
+        if axes.is_empty()
+            && matches!(normalization.divisor, Divisor::NormPlus(_) | Divisor::NormAtLeast(_))
         {
             return kernel_for!(cx, 0, float T => Itself { lanes: Lanes::of::<T>() });
         }
         let slices = Slices::new(sizes, &axes);
-        kernel_for!(cx, 0, float T => NormalizeKernel { slices, form, lanes: Lanes::of::<T>() })
+        kernel_for!(cx, 0, float T => NormalizeKernel { slices, normalization, lanes: Lanes::of::<T>() })
     }
 }
 
@@ -48,11 +49,15 @@ pub(crate) fn rows(
     let along = axes[..] == [sizes.len().wrapping_sub(1)];
     let is_f32 = cx.element_type(0) == ElementType::F32;
     let columns = sizes.last().filter(|columns| along && is_f32 && **columns > 0);
-    Ok(columns.map(|&columns| NormalizeRows { columns, form: form(rule), post_ops: Vec::new() }))
+    Ok(columns.map(|&columns| NormalizeRows {
+        columns,
+        normalization: normalization(rule),
+        post_ops: Vec::new(),
+    }))
 }
 
 /// How an operation normalises its slices.
-pub(crate) fn form(rule: &Normalize) -> Normalization {
+pub(crate) fn normalization(rule: &Normalize) -> Normalization {
     let divisor = match rule.measure() {
         Measure::None => Divisor::One,
         Measure::DeviationInside(eps) => Divisor::DeviationInside(eps),
@@ -68,7 +73,7 @@ pub(crate) fn form(rule: &Normalize) -> Normalization {
 #[derive(Clone)]
 pub(crate) struct NormalizeRows {
     pub(crate) columns: usize,
-    pub(crate) form: Normalization,
+    pub(crate) normalization: Normalization,
     pub(crate) post_ops: Vec<PostOp>,
 }
 
@@ -82,7 +87,7 @@ impl Kernel for NormalizeRows {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut io = cx.in_out::<f32>(0, 0);
         let post_ops = bound(&self.post_ops, cx, self.columns);
-        normalize_rows(cx.threads(), self.columns, self.form, &post_ops, &mut io);
+        normalize_rows(cx.threads(), self.columns, self.normalization, &post_ops, &mut io);
         Ok(())
     }
 
@@ -119,14 +124,14 @@ impl<L: StoredReal> Kernel for Itself<L> {
 
 struct NormalizeKernel<L> {
     slices: Slices,
-    form: Normalization,
+    normalization: Normalization,
     lanes: Lanes<L>,
 }
 
 impl<L: StoredReal> Kernel for NormalizeKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let threads = cx.threads();
-        self.lanes.in_out(cx, 0, |io| normalize(threads, &self.slices, self.form, io));
+        self.lanes.in_out(cx, 0, |io| normalize(threads, &self.slices, self.normalization, io));
         Ok(())
     }
 

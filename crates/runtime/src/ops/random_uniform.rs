@@ -5,7 +5,7 @@ use crate::tensor::convert::convert_tensor;
 use crate::tensor::dispatch::with_type;
 use infer::ops::random_uniform::{Multinomial, RandomUniform, Seeds};
 use kernels::num::{Stored, bf16, f16};
-use kernels::random::mt19937::Twister;
+use kernels::random::mt19937::Mt19937;
 use kernels::random::multinomial::{Rounding, cumulative, draw, single};
 use kernels::random::uniform::{Generator, Philox, Uniform, brief, uniform};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -18,20 +18,20 @@ const SKIP: u64 = 256;
 impl Lower for RandomUniform {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         cx.output_sizes(0)?;
-        let (seeds, twister) = (self.seeds(), self.twister());
+        let (seeds, mt19937) = (self.seeds(), self.mt19937());
         Ok(match cx.output_type(0) {
-            ElementType::F16 => kernel::<f16>(seeds, twister),
-            ElementType::BF16 => kernel::<bf16>(seeds, twister),
-            ElementType::F32 => kernel::<f32>(seeds, twister),
-            ElementType::F64 => kernel::<f64>(seeds, twister),
-            ElementType::I32 => kernel::<i32>(seeds, twister),
-            _ => kernel::<i64>(seeds, twister),
+            ElementType::F16 => kernel::<f16>(seeds, mt19937),
+            ElementType::BF16 => kernel::<bf16>(seeds, mt19937),
+            ElementType::F32 => kernel::<f32>(seeds, mt19937),
+            ElementType::F64 => kernel::<f64>(seeds, mt19937),
+            ElementType::I32 => kernel::<i32>(seeds, mt19937),
+            _ => kernel::<i64>(seeds, mt19937),
         })
     }
 }
 
-fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, twister: bool) -> Box<dyn Kernel> {
-    Box::new(RandomKernel::<T> { seeds, twister, of: PhantomData })
+fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, mt19937: bool) -> Box<dyn Kernel> {
+    Box::new(RandomKernel::<T> { seeds, mt19937, of: PhantomData })
 }
 
 /// The seeds to use: random ones when both are 0.
@@ -51,7 +51,7 @@ fn philox(seeds: Seeds) -> Philox {
 
 struct RandomKernel<T> {
     seeds: Seeds,
-    twister: bool,
+    mt19937: bool,
     of: PhantomData<T>,
 }
 
@@ -74,7 +74,7 @@ impl<T: Uniform + PartialOrd> Kernel for RandomKernel<T> {
         let now = cx.state(|| philox(self.seeds), next);
         // PyTorch's sequence begins anew in every run.
         let generator =
-            if self.twister { Generator::Twister(now.key as u32) } else { Generator::Philox(now) };
+            if self.mt19937 { Generator::Mt19937(now.key as u32) } else { Generator::Philox(now) };
         uniform(cx.threads(), generator, (low, high), out);
         Ok(())
     }
@@ -116,8 +116,8 @@ impl Draw {
     fn random(&self, count: usize) -> Vec<f32> {
         let Seeds { global, op } = chosen(self.seeds);
         // The lower halves are what OpenVINO's plugin hands to `std::seed_seq`.
-        let mut twister = Twister::of_seeds(&[global as u32, op as u32]);
-        let mut next = || (self.round)(twister.word() as f32 / (1u64 << 32) as f32);
+        let mut mt19937 = Mt19937::of_seeds(&[global as u32, op as u32]);
+        let mut next = || (self.round)(mt19937.word() as f32 / (1u64 << 32) as f32);
         (0..count).map(|_| next()).collect()
     }
 }

@@ -15,7 +15,7 @@ use kernels::{Scratch, WeightArena};
 
 impl Lower for Recurrent {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let plan = Plan::new(self, cx);
+        let plan = CellPlan::new(self, cx);
         let element_type = cx.element_type(0);
         if element_type == ElementType::F64 {
             return Ok(Box::new(Double { plan }));
@@ -52,7 +52,7 @@ impl Stack {
 }
 
 /// The recurrence, and which inputs and outputs are what.
-struct Plan {
+struct CellPlan {
     of: k::Recurrence,
     hidden: usize,
     cell: Option<usize>,
@@ -65,8 +65,8 @@ struct Plan {
     has_every: bool,
 }
 
-impl Plan {
-    fn new(op: &Recurrent, cx: &LowerCx<'_>) -> Plan {
+impl CellPlan {
+    fn new(op: &Recurrent, cx: &LowerCx<'_>) -> CellPlan {
         let x = cx.sizes(0);
         let (batch, width) = (x[0], x[x.len() - 1]);
         let steps = if op.is_sequence() { x[1] } else { 1 };
@@ -94,9 +94,9 @@ impl Plan {
             directions,
         };
         let port = |port: Port| op.port(port).filter(|i| *i < cx.input_count());
-        let products = || directions.iter().flat_map(|_| cell.products());
+        let gemms = || directions.iter().flat_map(|_| cell.gemms());
         let gates = directions.iter().map(|_| cell.gates() * hidden);
-        Plan {
+        CellPlan {
             of,
             hidden: port(Port::Hidden).unwrap_or_default(),
             cell: port(Port::Cell),
@@ -105,7 +105,7 @@ impl Plan {
             recurrent: Stack::new(
                 port(Port::R).unwrap_or_default(),
                 hidden,
-                products().map(|gates| gates * hidden),
+                gemms().map(|gates| gates * hidden),
             ),
             biases: port(Port::B),
             scores: port(Port::Attention),
@@ -219,7 +219,7 @@ impl Weights {
 
 /// f32; f16 and bf16 widened, and rounded once at the end.
 struct Float {
-    plan: Plan,
+    plan: CellPlan,
     halves: Option<Halves>,
     weights: Weights,
     recurrent: Weights,
@@ -279,15 +279,15 @@ impl Kernel for Float {
 }
 
 struct Double {
-    plan: Plan,
+    plan: CellPlan,
 }
 
 impl Kernel for Double {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let outputs = (0..self.plan.outputs()).map(|i| cx.output::<f64>(i)).collect();
-        let turned = |stack: &Stack| -> Vec<Scratch<'_, f64>> {
+        let transposed = |stack: &Stack| -> Vec<Scratch<'_, f64>> {
             let values = cx.input::<f64>(stack.input);
-            let turn = |(first, rows): &(usize, usize)| {
+            let transpose = |(first, rows): &(usize, usize)| {
                 let mut to = cx.scratch(rows * stack.width);
                 let from = &values[first * stack.width..][..to.len()];
                 CopyPlan::transpose(&[*rows, stack.width], &[1, 0]).run(
@@ -297,9 +297,10 @@ impl Kernel for Double {
                 );
                 to
             };
-            stack.parts.iter().map(turn).collect()
+            stack.parts.iter().map(transpose).collect()
         };
-        let (weights, recurrent) = (turned(&self.plan.weights), turned(&self.plan.recurrent));
+        let (weights, recurrent) =
+            (transposed(&self.plan.weights), transposed(&self.plan.recurrent));
         let weights: Vec<&[f64]> = weights.iter().map(|w| &w[..]).collect();
         let recurrent: Vec<&[f64]> = recurrent.iter().map(|r| &r[..]).collect();
         self.plan.run(cx, |i| cx.input(i), (&weights, &recurrent), outputs)

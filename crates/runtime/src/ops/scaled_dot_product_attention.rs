@@ -32,7 +32,7 @@ pub(crate) fn lower_over_variable(
 }
 
 fn kernel(heads: Heads, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-    let heads = heads.rounded(cx.precision());
+    let heads = heads.with_precision(cx.precision());
     let element_type = cx.element_type(0);
     match element_type {
         ElementType::F32 => Ok(Box::new(Float { heads, halves: None })),
@@ -211,7 +211,7 @@ impl Heads {
     }
 
     /// The same with operands that are rounded first.
-    pub(crate) fn rounded(mut self, precision: Precision) -> Heads {
+    pub(crate) fn with_precision(mut self, precision: Precision) -> Heads {
         self.attention.precision = precision;
         self
     }
@@ -383,7 +383,7 @@ impl Kernel for Double {
             if self.heads.has_scale { cx.input::<f64>(4)[0] } else { 1.0 / (depth as f64).sqrt() };
         let output = cx.output::<f64>(0);
         let threads = cx.threads();
-        let turn = CopyPlan::transpose(&[terms, depth], &[1, 0]);
+        let transpose = CopyPlan::transpose(&[terms, depth], &[1, 0]);
         let spread = CopyPlan::gather(&[rows, depth], &[strides[0] as isize, 1], 0);
         let columns = terms + usize::from(self.heads.sink.is_some());
         let mut query = cx.scratch::<f64>(rows * depth);
@@ -392,7 +392,7 @@ impl Kernel for Double {
         let mut weights = cx.scratch::<f64>(rows * columns);
         for (i, out) in output.chunks_mut((rows * width).max(1)).enumerate() {
             spread.run(threads, &cx.input::<f64>(0)[self.heads.at[0][i]..], &mut query);
-            turn.run(
+            transpose.run(
                 threads,
                 &cx.input::<f64>(1)[self.heads.at[1][i]..][..terms * depth],
                 &mut keys,

@@ -41,7 +41,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("f16 promotion", quantization::f16::widen),
     // An Einsum of two operands becomes movements and one MatMul, unless an operand is a diagonal,
     // or is summed or repeated by itself.
-    ("einsum to matmul", fusion::einsum::products),
+    ("einsum to matmul", fusion::einsum::to_matmul),
     // Which values have the quantization of a FakeQuantize, and which are integers times scales.
     ("quantization analysis", quantization::lowering::notice),
     // What depends on no input, within a budget of bytes; weights stay compressed.
@@ -80,7 +80,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("RoPE fusion", fusion::rope::rotary),
     ("dead code elimination", cleanup::dce::dead_code),
     // A 1×1 convolution reads the operands of a Concat of as many channels each where they are.
-    ("concat elimination", layout::concat::beside),
+    ("concat elimination", layout::concat::eliminate),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
     // read and write through; what is left is one copy.
     ("movement fusion", layout::movement::compose),
@@ -111,7 +111,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("decompression once", quantization::decompress::once),
     ("dead code elimination", cleanup::dce::dead_code),
     // MatMuls of up to three rows by several matrices, as queries, keys and values of a token.
-    ("horizontal GEMM fusion", fusion::horizontal_gemm::together),
+    ("horizontal GEMM fusion", fusion::horizontal_gemm::fuse_gemms),
     // A Gather of the beams of a variable hands the tensor over where they are in order.
     ("beam reordering elimination", layout::beams::beams),
 ];

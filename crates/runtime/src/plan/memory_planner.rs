@@ -126,9 +126,9 @@ impl Placer {
             }
             for &output in &used.outputs {
                 let fact = &net.values[output].fact;
-                let late = used.reuse.is_none() || used.reuse == Some(Reuse::Provides);
+                let deferred = used.reuse.is_none() || used.reuse == Some(Reuse::Provides);
                 let text = fact.element_type == ir::ElementType::String;
-                let pool = late || text || !fact.is_static();
+                let pool = deferred || text || !fact.is_static();
                 let kind = if pool { Kind::Pool } else { Kind::Owned };
                 self.classes[output] =
                     Class { first: step, last: step, len: self.lens[output], kind };
@@ -262,14 +262,14 @@ struct Arena {
     divided: usize,
     /// By how long they are alive, as a power of two, and by their first step: blocks that live
     /// together with another are found without a look at all of them.
-    blocks: Vec<BTreeMap<usize, Vec<Block>>>,
+    blocks: Vec<BTreeMap<usize, Vec<ArenaBlock>>>,
     /// Middles of divided blocks, and when each has one, the last step for the first. All lie
     /// within the first of their middle, which is the largest.
     middles: Vec<(usize, BTreeMap<usize, usize>)>,
     len: usize,
 }
 
-struct Block {
+struct ArenaBlock {
     bytes: Range<usize>,
     steps: Steps,
 }
@@ -294,7 +294,7 @@ impl Arena {
         if self.blocks.len() <= age {
             self.blocks.resize_with(age + 1, BTreeMap::new);
         }
-        self.blocks[age].entry(class.first).or_default().push(Block { bytes, steps });
+        self.blocks[age].entry(class.first).or_default().push(ArenaBlock { bytes, steps });
         offset
     }
 
@@ -317,7 +317,7 @@ impl Arena {
 
     /// The first gap that is free all the time.
     fn lowest(&self, len: usize, steps: &Steps) -> usize {
-        let mut taken: Vec<&Range<usize>> = self.together_with(steps).map(|b| &b.bytes).collect();
+        let mut taken: Vec<&Range<usize>> = self.overlapping(steps).map(|b| &b.bytes).collect();
         taken.sort_unstable_by_key(|bytes| bytes.start);
         let above = |offset: usize, bytes: &Range<usize>| {
             let meets = bytes.start < offset.saturating_add(len) && offset < bytes.end;
@@ -327,18 +327,18 @@ impl Arena {
     }
 
     /// The blocks that are alive at some of these steps.
-    fn together_with(&self, steps: &Steps) -> impl Iterator<Item = &Block> {
+    fn overlapping(&self, steps: &Steps) -> impl Iterator<Item = &ArenaBlock> {
         let all = self.blocks.iter().enumerate().flat_map(move |(age, blocks)| {
             let oldest =
                 steps.start().saturating_sub(usize::MAX >> (usize::BITS as usize - 1 - age));
             blocks.range(oldest..=*steps.end()).flat_map(|(_, blocks)| blocks)
         });
-        all.filter(|block| together(&block.steps, steps))
+        all.filter(|block| overlaps(&block.steps, steps))
     }
 }
 
 /// Whether two are alive at some step.
-fn together(a: &Steps, b: &Steps) -> bool {
+fn overlaps(a: &Steps, b: &Steps) -> bool {
     a.start() <= b.end() && b.start() <= a.end()
 }
 

@@ -109,7 +109,7 @@ pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<P
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_beside(
+pub fn compile_sharing(
     other: &Plan,
     graph: &Graph,
     facts: &Facts,

@@ -19,7 +19,7 @@ mod shown;
 mod size;
 
 pub use element::Element;
-pub(crate) use size::has_room;
+pub(crate) use size::is_available;
 pub use size::{TensorError, packed_len};
 
 use ir::{ElementType, WeightsSlice};
@@ -142,8 +142,8 @@ impl Tensor {
         if element_type == ElementType::String {
             let count = count(element_type, sizes)?;
             let mut values = Vec::new();
-            let room = values.try_reserve_exact(count);
-            room.map_err(|_| no_memory(element_type, sizes))?;
+            let reserved = values.try_reserve_exact(count);
+            reserved.map_err(|_| no_memory(element_type, sizes))?;
             values.resize(count, Box::from(""));
             return Tensor::strings(sizes, values);
         }

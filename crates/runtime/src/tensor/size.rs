@@ -41,7 +41,7 @@ pub(super) fn count(element_type: ElementType, sizes: &[usize]) -> Result<usize,
 }
 
 /// Whether so much memory can be had at this moment, within the limit. Nothing is touched.
-pub(crate) fn has_room(len: usize) -> bool {
+pub(crate) fn is_available(len: usize) -> bool {
     reason(len).is_empty() && Vec::<u8>::new().try_reserve_exact(len).is_ok()
 }
 

@@ -1,14 +1,14 @@
 //! What each pass does to a graph, and that the numbers stay: the optimised plan against the graph
 //! as it is written, in the first run and in the second, which reads prepared weights.
 
-mod caches;
+mod bf16;
+mod channels_last;
 mod einsum;
 mod formulas;
 mod half;
-mod levels;
-mod maps;
-mod rounded;
-mod rows;
+mod kv_cache;
+mod matmul;
+mod quantized;
 mod weights;
 
 use infer::Inputs;

@@ -1,6 +1,6 @@
 //! Weights that products read as they are stored.
 
-use super::rows::half_bytes;
+use super::matmul::half_bytes;
 use super::{binary, check, constant, numbers, unary};
 use infer::Inputs;
 use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
@@ -192,8 +192,8 @@ fn weights_in_f16_stay_so() {
         let sizes = if by_columns { [96, 1024] } else { [1024, 96] };
         let weights = g.constant(F16, &sizes, &halves);
         let weights = convert(&mut g, weights, "f32");
-        let turned = if by_columns { "true" } else { "false" };
-        let y = g.layer("MatMul", "opset1").attribute("transpose_b", turned);
+        let transposed = if by_columns { "true" } else { "false" };
+        let y = g.layer("MatMul", "opset1").attribute("transpose_b", transposed);
         let y = y.inputs(&[x, weights]).output();
         g.result("y", y);
         check(&g.finish().unwrap(), &[rows, 1024], 0.0, &["matmul"]);

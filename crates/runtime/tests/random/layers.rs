@@ -423,12 +423,12 @@ pub(crate) fn with_itself(net: &mut Net, x: &Value, c: &mut Choices) -> Option<V
         return None;
     }
     let [rows, columns] = [x.sizes[x.rank() - 2], x.sizes[x.rank() - 1]];
-    let turned = c.flag();
-    let (size, terms) = if turned { (columns, rows) } else { (rows, columns) };
+    let transposed = c.flag();
+    let (size, terms) = if transposed { (columns, rows) } else { (rows, columns) };
     let mut sizes = x.sizes[..x.rank() - 2].to_vec();
     sizes.extend([size, size]);
     let scale = net.constant(&[], vec![1.0 / (terms as f32).sqrt()]);
-    let flags = if turned { ["true", "false"] } else { ["false", "true"] };
+    let flags = if transposed { ["true", "false"] } else { ["false", "true"] };
     let attributes = [("transpose_a", flags[0]), ("transpose_b", flags[1])];
     let y = net.op(("MatMul", "opset1"), &attributes, &[x.port, x.port], &sizes);
     Some(net.binary("Multiply", &y, scale))
@@ -454,10 +454,10 @@ fn rotated(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
     };
     let axis = [("axis", &*last.to_string())];
     let ports = [upper.port, lower.port];
-    let turned = net.op(("Concat", "opset1"), &axis, &ports, &x.sizes);
+    let transposed = net.op(("Concat", "opset1"), &axis, &ports, &x.sizes);
     let [cos, sin] = [0; 2].map(|_| net.between(&x.sizes[last - 1..], -1.0, 1.0));
     let (straight, crossed) =
-        (net.binary("Multiply", x, cos), net.binary("Multiply", &turned, sin));
+        (net.binary("Multiply", x, cos), net.binary("Multiply", &transposed, sin));
     net.binary("Add", &straight, crossed.port)
 }
 
@@ -489,8 +489,8 @@ pub(crate) fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Val
         let before = c.flag();
         let q = if before { net.binary("Multiply", &q, scale) } else { q };
         let square = [batch, heads, tokens, tokens];
-        let turned = [("transpose_a", "false"), ("transpose_b", "true")];
-        let scores = net.op(("MatMul", "opset1"), &turned, &[q.port, k.port], &square);
+        let transposed = [("transpose_a", "false"), ("transpose_b", "true")];
+        let scores = net.op(("MatMul", "opset1"), &transposed, &[q.port, k.port], &square);
         let scores = if before { scores } else { net.binary("Multiply", &scores, scale) };
         let scores = match mask {
             Some(mask) => net.binary("Add", &scores, mask),

@@ -187,11 +187,11 @@ impl Net {
     }
 
     /// A matrix product with the last axis by new weights.
-    pub(crate) fn linear(&mut self, x: &Value, columns: usize, turned: bool) -> Value {
+    pub(crate) fn linear(&mut self, x: &Value, columns: usize, transposed: bool) -> Value {
         let terms = x.sizes[x.rank() - 1];
         let weights =
-            self.weights(&if turned { [columns, terms] } else { [terms, columns] }, terms);
-        self.product(x, weights, columns, turned)
+            self.weights(&if transposed { [columns, terms] } else { [terms, columns] }, terms);
+        self.product(x, weights, columns, transposed)
     }
 
     pub(crate) fn product(
@@ -199,14 +199,14 @@ impl Net {
         x: &Value,
         b: OutputRef,
         columns: usize,
-        turned: bool,
+        transposed: bool,
     ) -> Value {
         let mut sizes = x.sizes.clone();
         if let Some(last) = sizes.last_mut() {
             *last = columns;
         }
-        let turned = if turned { "true" } else { "false" };
-        let attributes = [("transpose_a", "false"), ("transpose_b", turned)];
+        let transposed = if transposed { "true" } else { "false" };
+        let attributes = [("transpose_a", "false"), ("transpose_b", transposed)];
         self.op(("MatMul", "opset1"), &attributes, &[x.port, b], &sizes)
     }
 }

@@ -53,7 +53,7 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
     #[inline(always)]
-    unsafe fn store_rounded(self, _to: *mut u16, _count: usize) {
+    unsafe fn store_bf16(self, _to: *mut u16, _count: usize) {
         unreachable!("these lanes are stored as they are");
     }
     /// `self * a + b`, rounded once.

@@ -23,13 +23,13 @@ pub fn transpose_16x16(
         // SAFETY: the instruction set is there, and the rows have been shown to be within.
         return unsafe { super::x86::transpose_16x16(from.as_ptr().cast(), stride) };
     }
-    let mut turned = [[0f32; TRANSPOSE_DIM]; TRANSPOSE_DIM];
+    let mut transposed = [[0f32; TRANSPOSE_DIM]; TRANSPOSE_DIM];
     for (j, row) in from.chunks(stride.max(1)).take(TRANSPOSE_DIM).enumerate() {
         for (i, x) in row.iter().take(TRANSPOSE_DIM).enumerate() {
-            turned[i][j] = x.get();
+            transposed[i][j] = x.get();
         }
     }
-    turned
+    transposed
 }
 
 #[cfg(test)]
@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn blocks_are_transposed() {
         let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
-        let turned = transpose_16x16(UnalignedF32::of(&from), 19);
-        for (i, row) in turned.iter().enumerate() {
+        let transposed = transpose_16x16(UnalignedF32::of(&from), 19);
+        for (i, row) in transposed.iter().enumerate() {
             for (j, x) in row.iter().enumerate() {
                 assert_eq!(*x, from[j * 19 + i]);
             }

@@ -454,7 +454,7 @@ impl Row<'_> {
         Out {
             // SAFETY: the caller's promise.
             to: unsafe { self.to.add(x * self.channels + c) },
-            rounds: false,
+            is_bf16: false,
             stride: self.channels,
             columns,
             absorbed: self.absorbed.at(self.first + x, c),

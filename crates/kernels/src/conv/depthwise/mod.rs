@@ -14,7 +14,7 @@ use crate::conv::problem::Convolution;
 use crate::conv::tuning::{DEPTHWISE_GRAIN, DEPTHWISE_QUANTIZED_PARTS};
 use crate::gemm::{PostOp, RegisterPostOps, Window};
 use crate::math::quantize::Output;
-use crate::reduce::{Rows, add_rows};
+use crate::reduce::{ReducedRows, add_rows};
 use line::Row;
 use source::{Source, To};
 use std::ops::Range;
@@ -73,14 +73,14 @@ pub(super) fn depthwise(
     let sums = (!sums.is_empty()).then(|| Slice::new(sums));
     let work = (conv.taps() * inputs * output.len()).max(1);
     let grain = |tasks: usize| DEPTHWISE_GRAIN.div_ceil(work.div_ceil(tasks));
-    let rooms = (input.room(conv), source::room(conv, &output));
-    let mut space = scratch.take::<f32>((rooms.0 + rooms.1) * threads.count());
+    let lens = (input.scratch_len(conv), source::scratch_len(conv, &output));
+    let mut space = scratch.take::<f32>((lens.0 + lens.1) * threads.count());
     let space = Slice::new(&mut space);
-    let room = |worker: usize| {
-        let len = rooms.0 + rooms.1;
+    let workspace = |worker: usize| {
+        let len = lens.0 + lens.1;
         // SAFETY: no two threads are the same worker at a time.
         let own = unsafe { space.part(worker * len, len) };
-        own.split_at_mut(rooms.0)
+        own.split_at_mut(lens.0)
     };
     let output = To::new(output);
     let whole = Work { conv, each: inputs, input, weights, absorbed, rest, output, sums };
@@ -89,14 +89,14 @@ pub(super) fn depthwise(
         let parts = channels.div_ceil(own);
         return threads.par_ranges_with(parts, grain(parts), |parts, worker| {
             let channels = parts.start * own..channels.min(parts.end * own);
-            whole.part((0..rows, channels), room(worker));
+            whole.part((0..rows, channels), workspace(worker));
         });
     }
     // Lines at the borders of parts are dequantized twice.
     let least =
-        if rooms.0 > 0 { rows.div_ceil(DEPTHWISE_QUANTIZED_PARTS * threads.count()) } else { 1 };
+        if lens.0 > 0 { rows.div_ceil(DEPTHWISE_QUANTIZED_PARTS * threads.count()) } else { 1 };
     threads.par_ranges_with(rows, grain(rows).max(least), |rows, worker| {
-        whole.part((rows, 0..channels), room(worker));
+        whole.part((rows, 0..channels), workspace(worker));
     });
 }
 
@@ -140,11 +140,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Computes some channels of some lines of the output. Where data or results are quantized,
-    /// `values` has room for lines of the input, and `line_room` for one of the output.
+    /// `values` has room for lines of the input, and `line_scratch` for one of the output.
     fn part(
         &self,
         (rows, part): (Range<usize>, Range<usize>),
-        (values, line_room): (&mut [f32], &mut [f32]),
+        (values, line_scratch): (&mut [f32], &mut [f32]),
     ) {
         let conv = self.conv;
         let (channels, [depth, height, width]) = (conv.inputs, conv.axes);
@@ -159,7 +159,7 @@ impl Work<'_> {
             // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
             // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
             unsafe {
-                let to = self.output.line(first * channels, line_room);
+                let to = self.output.line(first * channels, line_scratch);
                 let line = Row {
                     lines: &lines,
                     width,
@@ -175,7 +175,7 @@ impl Work<'_> {
                 self.output.finish(self.rest, first, (width.output, channels), &part, to);
                 if let Some(sums) = self.sums {
                     let sums = sums.part(row * channels + part.start, part.len());
-                    add_rows(Rows::new(to, channels, width.output), part.start, sums);
+                    add_rows(ReducedRows::new(to, channels, width.output), part.start, sums);
                 }
             }
         }

@@ -41,7 +41,7 @@ impl DepthwiseInput<'_> {
     }
 
     /// Elements of scratch memory for dequantized lines.
-    pub(super) fn room(&self, conv: &Convolution) -> usize {
+    pub(super) fn scratch_len(&self, conv: &Convolution) -> usize {
         match self {
             DepthwiseInput::F32(_) => 0,
             DepthwiseInput::Quantized(..) => held(conv) * conv.axes[2].input * conv.inputs,
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
 }
 
 /// Elements of scratch memory for a line of a quantized output.
-pub(super) fn room(conv: &Convolution, output: &Output<'_>) -> usize {
+pub(super) fn scratch_len(conv: &Convolution, output: &Output<'_>) -> usize {
     match output {
         Output::F32(_) => 0,
         Output::Quantized(..) => conv.axes[2].output * conv.outputs,
@@ -124,20 +124,20 @@ impl<'a> To<'a> {
     pub(super) fn new(output: Output<'a>) -> To<'a> {
         match output {
             Output::F32(to) => To::F32(Slice::new(to)),
-            Output::Quantized(to, levels) => To::Quantized(Slice::new(to), levels),
+            Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
         }
     }
 
     /// Where the values of a line go whose first element is at `offset`; those to quantize go to
-    /// `room`.
+    /// `workspace`.
     ///
     /// # Safety
     /// `offset` is within the output.
-    pub(super) unsafe fn line(&self, offset: usize, room: &mut [f32]) -> *mut f32 {
+    pub(super) unsafe fn line(&self, offset: usize, workspace: &mut [f32]) -> *mut f32 {
         match self {
             // SAFETY: the caller's promise.
             To::F32(to) => unsafe { to.at(offset) },
-            To::Quantized(..) => room.as_mut_ptr(),
+            To::Quantized(..) => workspace.as_mut_ptr(),
         }
     }
 
@@ -162,19 +162,19 @@ impl<'a> To<'a> {
                 To::F32(to) => {
                     finish(post_ops, first..first + positions, part.clone(), channels, to);
                 }
-                To::Quantized(to, levels) => {
+                To::Quantized(to, quantizers) => {
                     let line = std::slice::from_raw_parts_mut(line, positions * channels);
                     let own: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_row(first)).collect();
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
-                    match levels {
+                    match quantizers {
                         Quantizers::Uniform(quantizer) => {
                             run(Quantize { quantizer, part, channels, line, to })
                         }
                         Quantizers::Columns(_) => {
                             for (i, values) in line.chunks_exact(channels).enumerate() {
                                 let to = to.part(i * channels + part.start, part.len());
-                                levels.row(part.start, &values[part.clone()], to);
+                                quantizers.row(part.start, &values[part.clone()], to);
                             }
                         }
                     }

@@ -89,18 +89,18 @@ pub(super) fn packed_len(conv: &Convolution) -> usize {
 }
 
 /// Elements of a tile and its products, and tiles that a thread works on at a time.
-fn room(conv: &Convolution, threads: usize) -> (usize, usize) {
+fn workspace(conv: &Convolution, threads: usize) -> (usize, usize) {
     let tiles = conv.batch * tiles(conv);
-    let room = TILE_ELEMENTS * (planes(conv).len() * conv.inputs + conv.outputs);
-    let most = (WINOGRAD_CACHE / (room * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
+    let tile_len = TILE_ELEMENTS * (planes(conv).len() * conv.inputs + conv.outputs);
+    let most = (WINOGRAD_CACHE / (tile_len * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads);
-    (room, tiles.div_ceil(parts))
+    (tile_len, tiles.div_ceil(parts))
 }
 
 /// Elements of scratch memory on so many threads.
 pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
-    let (room, most) = room(conv, threads);
-    room * most * threads + conv.inputs
+    let (tile_len, most) = workspace(conv, threads);
+    tile_len * most * threads + conv.inputs
 }
 
 /// Transforms filters, given for each output channel, for each input channel, tap by tap: a packed
@@ -193,8 +193,8 @@ pub(super) fn run(
     let tiles = conv.batch * tiles(conv);
     let planes = planes(conv);
     let terms = planes.len() * conv.inputs;
-    let (room, most) = room(conv, threads.count());
-    let mut spaces = scratch.take::<f32>(room * most * threads.count());
+    let (tile_len, most) = workspace(conv, threads.count());
+    let mut spaces = scratch.take::<f32>(tile_len * most * threads.count());
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);
     let (spaces, output) = (Slice::new(&mut spaces), Slice::new(output));
@@ -204,7 +204,7 @@ pub(super) fn run(
         let range = part * most..tiles.min((part + 1) * most);
         let len = range.len() * TILE_ELEMENTS;
         // SAFETY: no two threads are the same worker at a time.
-        let space = unsafe { spaces.part(worker * room * most, room * range.len()) };
+        let space = unsafe { spaces.part(worker * tile_len * most, tile_len * range.len()) };
         let (elements, products) = space.split_at_mut(len * terms);
         work.read(range.clone(), elements);
         work.multiply(range.len(), elements, products);
@@ -278,7 +278,7 @@ impl Work<'_> {
         let (k, n) = (self.terms(), self.conv.outputs);
         let step = panels_len(k, n, Precision::F32);
         for element in 0..TILE_ELEMENTS {
-            let product = Gemm {
+            let gemm = Gemm {
                 m,
                 n,
                 k,
@@ -289,7 +289,7 @@ impl Work<'_> {
                 precision: Precision::F32,
                 post_ops: &[],
             };
-            product.run_alone(&mut [], &mut products[element * m * n..][..m * n]);
+            gemm.run_alone(&mut [], &mut products[element * m * n..][..m * n]);
         }
     }
 

@@ -28,11 +28,11 @@ pub(crate) struct Scratchpad(AlignedBuf);
 impl Scratchpad {
     /// At least so many lines, of any content.
     pub(crate) fn new(lines: usize) -> Scratchpad {
-        let mut room = SCRATCHPAD.take();
-        if room.elements::<u16>().len() < lines * LANES {
-            room = AlignedBuf::zeroed(lines * TILE_ROW_BYTES);
+        let mut scratchpad = SCRATCHPAD.take();
+        if scratchpad.elements::<u16>().len() < lines * LANES {
+            scratchpad = AlignedBuf::zeroed(lines * TILE_ROW_BYTES);
         }
-        Scratchpad(room)
+        Scratchpad(scratchpad)
     }
 
     /// The lines from one on.

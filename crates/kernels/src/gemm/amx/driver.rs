@@ -72,7 +72,7 @@ impl Gemm<'_> {
         let panel = WIDTH * self.precision.rows(self.k);
         let group = amx_group(panel);
         let blocks: Vec<RowBlock>;
-        let (laid, image);
+        let (packed, image);
         match self.a {
             Lhs::Im2col(windows) | Lhs::Bf16(&Lhs::Im2col(windows))
                 if windows::suits(windows, self.per_count()) =>
@@ -81,8 +81,8 @@ impl Gemm<'_> {
                 blocks = image.blocks().collect();
             }
             _ => {
-                laid = PackedA::new(self, tile.rows);
-                blocks = laid.blocks().collect();
+                packed = PackedA::new(self, tile.rows);
+                blocks = packed.blocks().collect();
             }
         }
         let mut configured = TileConfig::default();
@@ -95,11 +95,11 @@ impl Gemm<'_> {
                     let next = if end < right { &own[group * panel..] } else { later };
                     (own, Later::of(next, group * panel))
                 }
-                Panels::Compressed(b, room) => {
-                    let (own, room) = room.split_at_mut(group * panel);
+                Panels::Compressed(b, workspace) => {
+                    let (own, workspace) = workspace.split_at_mut(group * panel);
                     let each = own.chunks_mut(panel.max(1));
                     for (column, to) in (first..end).step_by(WIDTH).zip(each) {
-                        b.write(column, self.precision, room, to);
+                        b.write(column, self.precision, workspace, to);
                     }
                     let next = if end < right { b.bytes_from(end) } else { &[] };
                     let bytes = next.len().min(group * b.panel_bytes());

@@ -22,7 +22,7 @@ struct Strides {
 macro_rules! steps_of_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident, $strides:expr;
-        ask: $($ask:literal)*; later: $($later:literal)*;
+        prefetch: $($prefetch:literal)*; prefetch_late: $($prefetch_late:literal)*;
         zero: $($zero:literal)*; load: $($load:literal)?; low: $($low:literal)*; store: $($store:literal)*
     ) => {
         asm!(
@@ -34,9 +34,9 @@ macro_rules! steps_of_tiles {
             "tileloadd tmm4, [{a} + {row}*1]",
             "tileloadd tmm7, [{b} + {wide}*1 + 64]",
             concat!($dot, " tmm0, tmm4, tmm6"),
-            $($ask,)*
+            $($prefetch,)*
             $($load,)?
-            $($later,)*
+            $($prefetch_late,)*
             concat!($dot, " tmm1, tmm4, tmm7"),
             $(concat!($dot, $low),)*
             "add {a}, {step}",
@@ -72,7 +72,7 @@ macro_rules! steps_of_tiles {
 macro_rules! multiply_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident;
-        ask: $($ask:literal)*; later: $($later:literal)*
+        prefetch: $($prefetch:literal)*; prefetch_late: $($prefetch_late:literal)*
     ) => {{
         let ahead: (*const u8, usize) = $ahead;
         let (steps, run_bytes) = $block.run;
@@ -92,7 +92,7 @@ macro_rules! multiply_tiles {
             if $block.rows.1 > 0 {
                 steps_of_tiles!(
                     $dot, $block, $panel, ahead.0, $to, &strides;
-                    ask: $($ask)*; later: $($later)*;
+                    prefetch: $($prefetch)*; prefetch_late: $($prefetch_late)*;
                     zero: "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
                     load: "tileloadd tmm5, [{a2} + {row}*1]";
                     low: " tmm2, tmm5, tmm6" " tmm3, tmm5, tmm7";
@@ -102,7 +102,7 @@ macro_rules! multiply_tiles {
             } else {
                 steps_of_tiles!(
                     $dot, $block, $panel, ahead.0, $to, &strides;
-                    ask: $($ask)*; later: $($later)*;
+                    prefetch: $($prefetch)*; prefetch_late: $($prefetch_late)*;
                     zero: "tilezero tmm0" "tilezero tmm1";
                     load: ;
                     low: ;
@@ -126,9 +126,9 @@ pub(super) unsafe fn multiply(
     debug_assert!(has_tiles() && block.fits_tiles());
     multiply_tiles!(
         "tdpbf16ps", block, panel, ahead, to;
-        ask: "prefetcht1 [{ahead}]" "prefetcht1 [{ahead} + 64]" "prefetcht1 [{ahead} + 128]"
+        prefetch: "prefetcht1 [{ahead}]" "prefetcht1 [{ahead} + 64]" "prefetcht1 [{ahead} + 128]"
             "prefetcht1 [{ahead} + 192]";
-        later: "prefetcht1 [{ahead} + 256]" "prefetcht1 [{ahead} + 320]" "prefetcht1 [{ahead} + 384]"
+        prefetch_late: "prefetcht1 [{ahead} + 256]" "prefetcht1 [{ahead} + 320]" "prefetcht1 [{ahead} + 384]"
             "prefetcht1 [{ahead} + 448]"
     );
 }
@@ -144,5 +144,5 @@ pub(crate) unsafe fn multiply_bytes(
     to: &mut [i32; ROWS * WIDTH],
 ) {
     debug_assert!(has_byte_tiles() && block.fits_tiles());
-    multiply_tiles!("tdpbusd", block, panel, (panel, 0), to; ask: ; later: );
+    multiply_tiles!("tdpbusd", block, panel, (panel, 0), to; prefetch: ; prefetch_late: );
 }

@@ -3,14 +3,14 @@
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};
 use crate::gemm::lhs_rows::LhsRows;
-use crate::gemm::pack::bf16::store_rounded;
+use crate::gemm::pack::bf16::store_bf16;
 use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::problem::Gemm;
 use crate::gemm::source::Source;
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
 pub(crate) struct PackedA {
-    room: Scratchpad,
+    scratchpad: Scratchpad,
     rows: (usize, usize),
     /// Steps along k: cache lines of a row.
     steps: usize,
@@ -18,37 +18,37 @@ pub(crate) struct PackedA {
 
 impl PackedA {
     /// Rounds the rows of A in a range.
-    pub(crate) fn new(product: &Gemm<'_>, rows: (usize, usize)) -> PackedA {
-        let steps = product.k.div_ceil(LANES);
+    pub(crate) fn new(gemm: &Gemm<'_>, rows: (usize, usize)) -> PackedA {
+        let steps = gemm.k.div_ceil(LANES);
         let count = (rows.1 - rows.0).div_ceil(ROWS);
-        let room = Scratchpad::new((rows.1 - rows.0 + count) * steps);
-        let mut laid = PackedA { room, rows, steps };
+        let scratchpad = Scratchpad::new((rows.1 - rows.0 + count) * steps);
+        let mut packed = PackedA { scratchpad, rows, steps };
         if steps == 0 {
-            return laid;
+            return packed;
         }
-        let per_count = product.per_count();
-        let mut sources = LhsRows::new(product, ROWS);
-        for block in 0..laid.count() {
-            let (mut row, end) = laid.block(block);
+        let per_count = gemm.per_count();
+        let mut sources = LhsRows::new(gemm, ROWS);
+        for block in 0..packed.count() {
+            let (mut row, end) = packed.block(block);
             while row < end {
                 let rows = sources.count(row, end - row);
                 let (a, runs) = sources.find((row, rows));
                 for i in 0..rows {
-                    let to = laid.row(block, row + i);
+                    let to = packed.row(block, row + i);
                     // SAFETY: `check` has shown that the rows lie within A.
-                    unsafe { to.round((a, per_count), runs, (i, rows), product.k) };
+                    unsafe { to.round((a, per_count), runs, (i, rows), gemm.k) };
                 }
                 row += rows;
             }
         }
-        laid
+        packed
     }
 
     /// The blocks, first rows first.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
         (0..self.count()).map(|i| {
             let (row, end) = self.block(i);
-            let first = self.room.lines(self.start(i));
+            let first = self.scratchpad.lines(self.start(i));
             let second = &first[(TILE_ROWS * LANES).min(first.len())..];
             RowBlock {
                 row,
@@ -83,7 +83,11 @@ impl PackedA {
     fn row(&mut self, block: usize, row: usize) -> RowLines<'_> {
         let (first, end) = self.block(block);
         let line = self.start(block) + row - first;
-        RowLines { lines: self.room.lines_mut(line), step: step(end - first), count: self.steps }
+        RowLines {
+            lines: self.scratchpad.lines_mut(line),
+            step: step(end - first),
+            count: self.steps,
+        }
     }
 }
 
@@ -140,7 +144,7 @@ pub(crate) enum Elements {
     /// These, rounded.
     Values(*const f32),
     /// These, which have been rounded.
-    Rounded(*const u16),
+    Bf16(*const u16),
 }
 
 impl Elements {
@@ -149,7 +153,7 @@ impl Elements {
         match per_count {
             _ if from.is_null() => Elements::Zeros,
             1 => Elements::Values(from),
-            _ => Elements::Rounded(from.cast()),
+            _ => Elements::Bf16(from.cast()),
         }
     }
 }
@@ -171,8 +175,8 @@ pub(crate) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usi
             let to = to.add(line * step * LANES + inside);
             match from {
                 Elements::Zeros => to.write_bytes(0, count),
-                Elements::Values(from) => store_rounded(from.add(done), to, count),
-                Elements::Rounded(from) => to.copy_from_nonoverlapping(from.add(done), count),
+                Elements::Values(from) => store_bf16(from.add(done), to, count),
+                Elements::Bf16(from) => to.copy_from_nonoverlapping(from.add(done), count),
             }
         }
         done += count;

@@ -18,7 +18,7 @@ pub(crate) struct Bf16Lines<'a> {
     /// Elements for each channel that is counted.
     per_count: usize,
     rows: (usize, usize),
-    room: Scratchpad,
+    scratchpad: Scratchpad,
     /// The first line, counted from that of the first window of the batch.
     first: usize,
 }
@@ -65,8 +65,8 @@ impl<'a> Bf16Lines<'a> {
         let [_, height, width] = windows.axes;
         let first = first_line(windows, rows.0 / width.output);
         let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
-        let room = Scratchpad::new(count * lines(windows, windows.channels.1 * per_count));
-        let mut image = Bf16Lines { windows, per_count, rows, room, first };
+        let scratchpad = Scratchpad::new(count * lines(windows, windows.channels.1 * per_count));
+        let mut image = Bf16Lines { windows, per_count, rows, scratchpad, first };
         for line in 0..count {
             image.round(line);
         }
@@ -96,7 +96,7 @@ impl<'a> Bf16Lines<'a> {
         let from = &self.windows.input[from.min(self.windows.input.len())..];
         assert!(from.len() >= within * self.windows.channels.1, "A is too short");
         let after = before + within;
-        let to = self.room.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
+        let to = self.scratchpad.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let from = Elements::new(from.as_ptr(), self.per_count);
         // SAFETY: the input has what is read, and the line of the room its positions; `isa` says
         // that there are tiles.
@@ -137,7 +137,7 @@ impl<'a> Bf16Lines<'a> {
         let steps = run.div_ceil(LANES);
         let source = |row: usize| {
             let line = first_line(self.windows, row / width.output) - self.first;
-            let first: *const u8 = self.room.lines(line * lines).as_ptr().cast();
+            let first: *const u8 = self.scratchpad.lines(line * lines).as_ptr().cast();
             first.wrapping_add(row % width.output * width.stride * position)
         };
         let second = if rows.1 > 0 { source(row + rows.0) } else { source(row) };

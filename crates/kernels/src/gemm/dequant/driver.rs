@@ -14,7 +14,7 @@ use crate::gemm::tuning::{DEQUANT_ROWS, dequant_rows};
 
 impl Gemm<'_> {
     /// Computes one tile of C with a compressed B.
-    pub(crate) fn decoded(
+    pub(crate) fn run_dequantized(
         &self,
         tile: Tile,
         b: CompressedRhs<'_>,
@@ -23,7 +23,8 @@ impl Gemm<'_> {
     ) {
         let width = nr();
         let firsts = (tile.columns.0..tile.columns.1).step_by(width);
-        if let (true, Lhs::Rows { values, stride }, Some(c)) = (tile.is_thin, self.a, c.values()) {
+        if let (true, Lhs::Rows { values, stride }, Some(c)) = (tile.is_small_m, self.a, c.values())
+        {
             for first in firsts {
                 let panel = b.panel(first, scratch);
                 // SAFETY: the columns are this tile's own.
@@ -45,9 +46,9 @@ impl Gemm<'_> {
             return self.blocks_of_tiles(tile, amx::driver::Panels::Compressed(b, scratch), c);
         }
         let panel = width * self.precision.rows(self.k);
-        let (panels, room) = scratch.split_at_mut(firsts.len() * panel);
+        let (panels, workspace) = scratch.split_at_mut(firsts.len() * panel);
         for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
-            b.write(first, self.precision, room, to);
+            b.write(first, self.precision, workspace, to);
         }
         self.blocks(tile, (panels, &[]), c);
     }
@@ -64,7 +65,7 @@ impl Gemm<'_> {
         stride: usize,
         c: Slice<f32>,
     ) {
-        let columns = (tile.columns.1 - first).min(panel.form.width);
+        let columns = (tile.columns.1 - first).min(panel.layout.width);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         for row in (tile.rows.0..tile.rows.1).step_by(dequant_rows()) {
             let rows = (tile.rows.1 - row).min(dequant_rows());

@@ -117,7 +117,7 @@ impl PackedLayout {
 
 impl Compressed<'_> {
     /// The layout of its panels.
-    pub(crate) fn form(&self) -> PackedLayout {
+    pub(crate) fn layout(&self) -> PackedLayout {
         let group = if self.format == WeightFormat::F16 { 0 } else { self.group };
         let width = nr();
         PackedLayout { format: self.format, terms: self.size.0, group, width, is_exact: false }

@@ -21,21 +21,21 @@ pub(super) const WIDTH: usize = 32;
 /// The columns of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
-    pub(super) form: PackedLayout,
+    pub(super) layout: PackedLayout,
     bytes: &'a [u8],
 }
 
 impl<'a> Panel<'a> {
     /// # Panics
     /// When it is too short.
-    pub(crate) fn new(form: PackedLayout, bytes: &'a [u8]) -> Panel<'a> {
-        assert!(bytes.len() >= form.len() && form.width <= WIDTH, "the panel is too short");
-        Panel { form, bytes }
+    pub(crate) fn new(layout: PackedLayout, bytes: &'a [u8]) -> Panel<'a> {
+        assert!(bytes.len() >= layout.len() && layout.width <= WIDTH, "the panel is too short");
+        Panel { layout, bytes }
     }
 
     /// Writes the elements as rows of f32.
     pub(crate) fn widen(self, to: &mut [f32]) {
-        assert!(to.len() >= self.form.terms * self.form.width);
+        assert!(to.len() >= self.layout.terms * self.layout.width);
         let to = to.as_mut_ptr();
         // SAFETY: there is room for all rows.
         unsafe { self.read(Task::Widen(to)) }
@@ -47,7 +47,7 @@ impl<'a> Panel<'a> {
     /// Unless the machine has an instruction for it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn round(self, to: &mut [f32]) {
-        let PackedLayout { terms, width, .. } = self.form;
+        let PackedLayout { terms, width, .. } = self.layout;
         assert!(has_dp_bf16() && to.len() >= terms.div_ceil(2) * width);
         to[terms / 2 * width..].fill(0.0);
         // SAFETY: there is room for all pairs; `has_dp_bf16` says that there is the instruction.
@@ -61,7 +61,7 @@ impl<'a> Panel<'a> {
     pub(super) fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
         let rows = to.len();
         assert!(rows > 0 && rows <= dequant_rows());
-        assert!(a.len() >= (rows - 1) * stride + self.form.terms);
+        assert!(a.len() >= (rows - 1) * stride + self.layout.terms);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         // Rows that are not there are the last one again.
         let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
@@ -123,9 +123,9 @@ unsafe fn round(panel: Panel<'_>, to: *mut f32) {
     // SAFETY: the caller's promise.
     unsafe {
         let mut pairs = Pairs { to, even: [Avx512::zero(); 2] };
-        decode(panel, &mut pairs);
-        if panel.form.terms % 2 == 1 {
-            pairs.take(panel.form.terms, [Avx512::zero(); 2]);
+        dequantize(panel, &mut pairs);
+        if panel.layout.terms % 2 == 1 {
+            pairs.take(panel.layout.terms, [Avx512::zero(); 2]);
         }
     }
 }
@@ -159,16 +159,16 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
     // SAFETY: the caller's promise.
     unsafe {
         match task {
-            Task::Widen(to) => decode::<V, P>(panel, &mut Rows { to }),
+            Task::Widen(to) => dequantize::<V, P>(panel, &mut RowSink { to }),
             Task::One(a, to) => {
                 let mut sums = Sums::<V, 1, P> { a: [a], sums: [[V::zero(); P]] };
-                decode(panel, &mut sums);
+                dequantize(panel, &mut sums);
                 sums.store(to);
             }
             Task::Few([a, b, c, d, ..], to) => {
                 let (a, sums) = ([a, b, c, d], [[V::zero(); P]; DEQUANT_FEW_ROWS]);
                 let mut sums = Sums::<V, DEQUANT_FEW_ROWS, P> { a, sums };
-                decode(panel, &mut sums);
+                dequantize(panel, &mut sums);
                 sums.store(to);
             }
             Task::Many(a, to) => {
@@ -176,7 +176,7 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
                 assert!(V::LANES == 16);
                 let mut sums =
                     Sums::<V, DEQUANT_ROWS, P> { a, sums: [[V::zero(); P]; DEQUANT_ROWS] };
-                decode(panel, &mut sums);
+                dequantize(panel, &mut sums);
                 sums.store(to);
             }
         }
@@ -191,11 +191,11 @@ trait Sink<V, const P: usize> {
 }
 
 /// Memory for all rows.
-struct Rows {
+struct RowSink {
     to: *mut f32,
 }
 
-impl<V: Integral, const P: usize> Sink<V, P> for Rows {
+impl<V: Integral, const P: usize> Sink<V, P> for RowSink {
     #[inline(always)]
     unsafe fn take(&mut self, term: usize, row: [V; P]) {
         for p in 0..P {
@@ -272,31 +272,31 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
 /// # Safety
 /// The sink takes as many terms; the instruction set of `V` is available.
 #[inline(always)]
-unsafe fn decode<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
+unsafe fn dequantize<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
     // SAFETY: the caller's promise.
     unsafe {
-        if panel.form.is_exact {
-            decode_as::<V, P, true>(panel, sink)
+        if panel.layout.is_exact {
+            dequantize_as::<V, P, true>(panel, sink)
         } else {
-            decode_as::<V, P, false>(panel, sink)
+            dequantize_as::<V, P, false>(panel, sink)
         }
     }
 }
 
 /// # Safety
-/// As [`decode`].
+/// As [`dequantize`].
 #[inline(always)]
-unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
+unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
     panel: Panel<'_>,
     sink: &mut impl Sink<V, P>,
 ) {
-    let PackedLayout { format, terms, group, width, .. } = panel.form;
-    debug_assert!(width == P * V::LANES && panel.bytes.len() >= panel.form.len());
-    debug_assert!(panel.form.groups() * group == terms || format == WeightFormat::F16);
+    let PackedLayout { format, terms, group, width, .. } = panel.layout;
+    debug_assert!(width == P * V::LANES && panel.bytes.len() >= panel.layout.len());
+    debug_assert!(panel.layout.groups() * group == terms || format == WeightFormat::F16);
     // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
     // promise.
     unsafe {
-        let mut from = panel.bytes.as_ptr().add(panel.form.elements());
+        let mut from = panel.bytes.as_ptr().add(panel.layout.elements());
         if format == WeightFormat::F16 {
             for term in 0..terms {
                 let mut row = [V::zero(); P];
@@ -309,8 +309,8 @@ unsafe fn decode_as<V: Integral, const P: usize, const EXACT: bool>(
             return;
         }
         let mut scales = panel.bytes.as_ptr().cast::<f32>();
-        let mut zeros = panel.bytes.as_ptr().add(panel.form.zeros());
-        for first in (0..panel.form.groups()).map(|i| i * group) {
+        let mut zeros = panel.bytes.as_ptr().add(panel.layout.zeros());
+        for first in (0..panel.layout.groups()).map(|i| i * group) {
             let scale = Scales::<V, P, EXACT>::load(scales, zeros);
             scales = scales.add(P * V::LANES);
             zeros = zeros.add(P * V::LANES);

@@ -7,7 +7,7 @@ use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel::args::nr;
-use crate::gemm::pack::b::{Packed, each_panel, round_rows, unrounded};
+use crate::gemm::pack::b::{Packed, each_panel, f32_len, round_rows};
 use crate::gemm::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
@@ -28,27 +28,27 @@ impl Packed {
         matrix.check();
         let (size, width, matrix) = (matrix.size, nr(), CompressedRhs::Unpacked(matrix));
         Packed::from_panels(to, size, precision, |panel, to| {
-            let mut room = vec![0f32; matrix.panel_room(precision)];
-            matrix.write(panel * width, precision, &mut room, to);
+            let mut workspace = vec![0f32; matrix.panel_scratch_len(precision)];
+            matrix.write(panel * width, precision, &mut workspace, to);
         })
     }
 }
 
 impl Compressed<'_> {
     /// Packs columns `first..` into a panel; columns beyond the last are 0.
-    pub(crate) fn panel<'a>(&self, first: usize, room: &'a mut [u8]) -> Panel<'a> {
-        let is_exact = self.pack(first, room);
-        Panel::new(PackedLayout { is_exact, ..self.form() }, room)
+    pub(crate) fn panel<'a>(&self, first: usize, workspace: &'a mut [u8]) -> Panel<'a> {
+        let is_exact = self.pack(first, workspace);
+        Panel::new(PackedLayout { is_exact, ..self.layout() }, workspace)
     }
 
     /// Whether zero points times scales are exact.
     fn pack(&self, first: usize, to: &mut [u8]) -> bool {
-        let form = self.form();
-        let columns = form.width.min(self.size.1 - first);
-        let (factors, elements) = to.split_at_mut(form.elements());
+        let layout = self.layout();
+        let columns = layout.width.min(self.size.1 - first);
+        let (factors, elements) = to.split_at_mut(layout.elements());
         let is_exact = self.pack_factors(first, factors);
         let flip = self.flip();
-        if columns < form.width {
+        if columns < layout.width {
             elements.fill(0);
         }
         match (self.by_rows, self.format) {
@@ -74,9 +74,9 @@ impl Compressed<'_> {
     /// Packs the scales and zero points of columns `first..`; returns whether their products are
     /// exact.
     pub(crate) fn pack_factors(&self, first: usize, factors: &mut [u8]) -> bool {
-        let form = self.form();
-        let columns = form.width.min(self.size.1 - first);
-        let (scales, zeros) = factors.split_at_mut(form.zeros());
+        let layout = self.layout();
+        let columns = layout.width.min(self.size.1 - first);
+        let (scales, zeros) = factors.split_at_mut(layout.zeros());
         // Elements without a sign lie higher.
         let base = match self.format {
             WeightFormat::I8 => 128.0,
@@ -84,8 +84,9 @@ impl Compressed<'_> {
             _ => 0.0,
         };
         let mut is_exact = true;
-        let scales = scales.chunks_exact_mut(form.width * size_of::<f32>());
-        for (group, (scales, zeros)) in scales.zip(zeros.chunks_exact_mut(form.width)).enumerate() {
+        let scales = scales.chunks_exact_mut(layout.width * size_of::<f32>());
+        for (group, (scales, zeros)) in scales.zip(zeros.chunks_exact_mut(layout.width)).enumerate()
+        {
             scales.fill(0);
             zeros.fill(0);
             for column in 0..columns {
@@ -102,7 +103,7 @@ impl Compressed<'_> {
 
     /// Copies what lies row by row, of whole bytes.
     fn copy_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
-        let ((row, _), each) = (self.form().rows(), self.form().rows().0 / self.form().width);
+        let ((row, _), each) = (self.layout().rows(), self.layout().rows().0 / self.layout().width);
         let rows = self.bytes.chunks_exact((self.size.1 * each).max(1)).take(self.size.0);
         for (to, from) in to.chunks_exact_mut(row).zip(rows) {
             for (to, byte) in to.iter_mut().zip(&from[first * each..][..columns * each]) {
@@ -120,7 +121,7 @@ impl Compressed<'_> {
             }
             self.bytes[(row * n + column) / 2] >> (4 * (column % 2)) & 15
         };
-        for (i, to) in to.chunks_exact_mut(self.form().width).take(k.div_ceil(2)).enumerate() {
+        for (i, to) in to.chunks_exact_mut(self.layout().width).take(k.div_ceil(2)).enumerate() {
             for (j, to) in to.iter_mut().take(columns).enumerate() {
                 let pair = nibble(2 * i, first + j) | nibble(2 * i + 1, first + j) << 4;
                 *to = pair ^ flip;
@@ -130,9 +131,9 @@ impl Compressed<'_> {
 
     /// Turns what lies column by column, four bytes at a time.
     fn transpose(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
-        let form = self.form();
-        let (row, rows) = form.rows();
-        let each = row / form.width;
+        let layout = self.layout();
+        let (row, rows) = layout.rows();
+        let each = row / layout.width;
         let column = rows * each;
         let flips = u32::from_ne_bytes([flip; 4]);
         for j in (0..columns).step_by(TRANSPOSE_DIM) {
@@ -178,7 +179,7 @@ fn spread(lanes: &[u32; TRANSPOSE_DIM], shift: usize, to: &mut [u8]) {
 #[derive(Debug)]
 pub struct CompressedPanels {
     data: AlignedBuf,
-    form: PackedLayout,
+    layout: PackedLayout,
     columns: usize,
 }
 
@@ -193,37 +194,37 @@ impl CompressedPanels {
         matrix: &Compressed<'_>,
     ) -> CompressedPanels {
         matrix.check();
-        let (form, columns) = (matrix.form(), matrix.size.1);
-        let panels = columns.div_ceil(form.width);
-        let mut data = arena.alloc(panels * form.len());
+        let (layout, columns) = (matrix.layout(), matrix.size.1);
+        let panels = columns.div_ceil(layout.width);
+        let mut data = arena.alloc(panels * layout.len());
         let is_exact = AtomicBool::new(true);
-        each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
-            let own = matrix.pack(panel * form.width, to);
+        each_panel(threads, data.elements_mut::<u8>(), layout.len(), |panel, to| {
+            let own = matrix.pack(panel * layout.width, to);
             is_exact.fetch_and(own, Ordering::Relaxed);
         });
-        let form = PackedLayout { is_exact: is_exact.into_inner(), ..form };
-        CompressedPanels { data, form, columns }
+        let layout = PackedLayout { is_exact: is_exact.into_inner(), ..layout };
+        CompressedPanels { data, layout, columns }
     }
 
     /// Whether it has `k` rows and `n` columns.
     pub(crate) fn is(&self, k: usize, n: usize) -> bool {
-        (self.form.terms, self.columns) == (k, n)
+        (self.layout.terms, self.columns) == (k, n)
     }
 
     /// The layout of its panels.
-    pub(crate) fn form(&self) -> PackedLayout {
-        assert_eq!(self.form.width, nr(), "packed for another instruction set");
-        self.form
+    pub(crate) fn layout(&self) -> PackedLayout {
+        assert_eq!(self.layout.width, nr(), "packed for another instruction set");
+        self.layout
     }
 
     /// The panel that begins with a column.
     pub(crate) fn panel(&self, first: usize) -> Panel<'_> {
-        Panel::new(self.form(), &self.bytes_from(first)[..self.form.len()])
+        Panel::new(self.layout(), &self.bytes_from(first)[..self.layout.len()])
     }
 
     /// The panels from a column on.
     fn bytes_from(&self, first: usize) -> &[u8] {
-        &self.data.elements()[first / self.form.width * self.form.len()..]
+        &self.data.elements()[first / self.layout.width * self.layout.len()..]
     }
 }
 
@@ -237,30 +238,30 @@ pub(crate) enum CompressedRhs<'a> {
 }
 
 impl CompressedRhs<'_> {
-    fn form(self) -> PackedLayout {
+    fn layout(self) -> PackedLayout {
         match self {
-            CompressedRhs::Unpacked(matrix) => matrix.form(),
-            CompressedRhs::Panels(panels) => panels.form(),
+            CompressedRhs::Unpacked(matrix) => matrix.layout(),
+            CompressedRhs::Panels(panels) => panels.layout(),
         }
     }
 
     /// Elements of f32 that one panel takes while it is packed and rounded.
-    pub(crate) fn panel_room(self, precision: Precision) -> usize {
-        let form = self.form();
-        let laid = match self {
-            CompressedRhs::Unpacked(_) => form.len().div_ceil(size_of::<f32>()),
+    pub(crate) fn panel_scratch_len(self, precision: Precision) -> usize {
+        let layout = self.layout();
+        let packed = match self {
+            CompressedRhs::Unpacked(_) => layout.len().div_ceil(size_of::<f32>()),
             CompressedRhs::Panels(_) => 0,
         };
         match precision {
-            Precision::F32 => laid,
-            Precision::Bf16 => laid + unrounded(form.terms, form.width, precision),
+            Precision::F32 => packed,
+            Precision::Bf16 => packed + f32_len(layout.terms, layout.width, precision),
         }
     }
 
     /// Bytes of a panel.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn panel_bytes(self) -> usize {
-        self.form().len()
+        self.layout().len()
     }
 
     /// The panels from a column on, if they are packed.
@@ -274,44 +275,44 @@ impl CompressedRhs<'_> {
 
     /// Elements of scratch memory for a tile of some panels, which are written unless rows are few;
     /// for tiles of the machine some at a time.
-    pub(crate) fn room(self, panels: usize, can_group: bool, precision: Precision) -> usize {
+    pub(crate) fn scratch_len(self, panels: usize, can_group: bool, precision: Precision) -> usize {
         if can_group {
-            return self.panel_room(Precision::F32);
+            return self.panel_scratch_len(Precision::F32);
         }
-        let panel = self.form().width * precision.rows(self.form().terms);
+        let panel = self.layout().width * precision.rows(self.layout().terms);
         #[cfg(target_arch = "x86_64")]
         let panels = if precision.has_tiles() { amx_group(panel) } else { panels };
-        panels * panel + self.panel_room(precision)
+        panels * panel + self.panel_scratch_len(precision)
     }
 
-    /// Writes the panel that begins with a column as it is multiplied; `room` is as long as
-    /// [`Self::panel_room`] says.
+    /// Writes the panel that begins with a column as it is multiplied; `workspace` is as long as
+    /// [`Self::panel_scratch_len`] says.
     pub(crate) fn write(
         &self,
         first: usize,
         precision: Precision,
-        room: &mut [f32],
+        workspace: &mut [f32],
         to: &mut [f32],
     ) {
         if precision == Precision::F32 {
-            return self.panel(first, room).widen(to);
+            return self.panel(first, workspace).widen(to);
         }
         #[cfg(target_arch = "x86_64")]
         if precision.per_lane() == 2 && has_dp_bf16() {
-            return self.panel(first, room).round(to);
+            return self.panel(first, workspace).round(to);
         }
-        let PackedLayout { terms, width, .. } = self.form();
-        let (rows, room) = room.split_at_mut(unrounded(terms, width, precision));
-        self.panel(first, room).widen(rows);
+        let PackedLayout { terms, width, .. } = self.layout();
+        let (rows, workspace) = workspace.split_at_mut(f32_len(terms, width, precision));
+        self.panel(first, workspace).widen(rows);
         rows[terms * width..].fill(0.0);
         round_rows(rows, width, precision, to);
     }
 
     /// The panel that begins with a column.
-    pub(crate) fn panel<'a>(&'a self, first: usize, room: &'a mut [f32]) -> Panel<'a> {
+    pub(crate) fn panel<'a>(&'a self, first: usize, workspace: &'a mut [f32]) -> Panel<'a> {
         match self {
             CompressedRhs::Panels(panels) => panels.panel(first),
-            CompressedRhs::Unpacked(matrix) => matrix.panel(first, bytes_mut(room)),
+            CompressedRhs::Unpacked(matrix) => matrix.panel(first, bytes_mut(workspace)),
         }
     }
 }

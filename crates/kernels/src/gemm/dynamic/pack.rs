@@ -38,7 +38,7 @@ impl DynamicPanels {
     pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
-        let (form, columns) = (matrix.form(), matrix.size.1);
+        let (form, columns) = (matrix.layout(), matrix.size.1);
         let mut data = arena.alloc(columns.div_ceil(form.width) * form.len());
         each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
             let (factors, elements) = to.split_at_mut(form.elements());
@@ -126,7 +126,7 @@ impl Compressed<'_> {
 
     /// Packs the elements of columns `first..`; those beyond the last are 0.
     fn pack_lanes(&self, first: usize, to: &mut [u8]) {
-        let (width, flip) = (self.form().width, [self.flip(); LANE]);
+        let (width, flip) = (self.layout().width, [self.flip(); LANE]);
         let columns = width.min(self.size.1 - first);
         for (row, to) in to.chunks_exact_mut(width * LANE).enumerate() {
             to[columns * LANE..].fill(0);

@@ -68,7 +68,7 @@ trait Multiply<V>: Copy {
     ///
     /// # Safety
     /// The instruction set must be available, and there be room for so many.
-    unsafe fn store_rounded(sums: V, to: *mut u16, count: usize);
+    unsafe fn store_bf16(sums: V, to: *mut u16, count: usize);
 }
 
 /// Lanes that are pairs, or sums of their products.
@@ -117,9 +117,9 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 
     #[inline(always)]
-    unsafe fn store_rounded(self, to: *mut u16, count: usize) {
+    unsafe fn store_bf16(self, to: *mut u16, count: usize) {
         // SAFETY: the caller's promise.
-        unsafe { M::store_rounded(self.0, to, count) }
+        unsafe { M::store_bf16(self.0, to, count) }
     }
 
     #[inline(always)]
@@ -176,7 +176,7 @@ impl<V: Vector> Multiply<V> for Emulated {
     }
 
     #[inline(never)]
-    unsafe fn store_rounded(sums: V, to: *mut u16, count: usize) {
+    unsafe fn store_bf16(sums: V, to: *mut u16, count: usize) {
         let mut values = [0f32; 16];
         assert!(count <= V::LANES && V::LANES <= 16);
         // SAFETY: the caller's promise; there is room for the lanes.
@@ -231,12 +231,12 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn store_rounded(sums: Avx512, to: *mut u16, count: usize) {
+        unsafe fn store_bf16(sums: Avx512, to: *mut u16, count: usize) {
             // SAFETY: the caller has AVX512-BF16; what the mask leaves out is not written.
             unsafe {
-                let rounded = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums.0));
+                let bf16s = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums.0));
                 let mask = u16::MAX.checked_shr((Avx512::LANES - count) as u32);
-                _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), rounded);
+                _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), bf16s);
             }
         }
     }
@@ -334,12 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_rounded_as_operands_are() {
+    fn sums_are_converted_as_operands_are() {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
         unsafe fn store(sums: &[f32; 16], to: &mut [u16; 16], count: usize) {
             // SAFETY: there are sixteen lanes.
             unsafe {
-                x86::Native::store_rounded(Avx512::load(sums.as_ptr()), to.as_mut_ptr(), count);
+                x86::Native::store_bf16(Avx512::load(sums.as_ptr()), to.as_mut_ptr(), count);
             }
         }
         if !has_dp_bf16() {
@@ -382,7 +382,7 @@ mod tests {
                 ahead: Prefetch([PrefetchStream::nothing(a.as_ptr()); 2]),
                 out: Out {
                     to: found.as_mut_ptr(),
-                    rounds: false,
+                    is_bf16: false,
                     stride: columns,
                     columns,
                     absorbed: BlockPostOps::NOTHING,

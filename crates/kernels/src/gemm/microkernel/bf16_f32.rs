@@ -31,7 +31,7 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     let computed = |width: usize| MicrokernelArgs {
         out: Out {
             to,
-            rounds: false,
+            is_bf16: false,
             stride: width,
             columns: width,
             absorbed: BlockPostOps::NOTHING,

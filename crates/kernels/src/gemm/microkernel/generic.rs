@@ -237,7 +237,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     mut sums: [[V; P]; R],
 ) {
     let lanes = V::LANES;
-    debug_assert!(out.columns <= P * lanes && (V::ROUNDS || !out.rounds));
+    debug_assert!(out.columns <= P * lanes && (V::ROUNDS || !out.is_bf16));
     let BlockPostOps { bias, add: (add, stride), activation } = out.absorbed;
     let is_whole = out.columns == P * lanes;
     // Only loads and stores are there twice: this is part of every microkernel.
@@ -262,9 +262,9 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
             }
         }
         activation.apply(&mut sums);
-        if V::ROUNDS && out.rounds {
+        if V::ROUNDS && out.is_bf16 {
             each_row!(R, i => for p in 0..P {
-                sums[i][p].store_rounded(out.rounded_at(i, p, lanes), count(p));
+                sums[i][p].store_bf16(out.bf16_at(i, p, lanes), count(p));
             });
         } else if is_whole {
             each_row!(R, i => for p in 0..P { sums[i][p].store(out.at(i, p, lanes)) });

@@ -142,7 +142,7 @@ pub(crate) fn each_panel<T: Send + Sync>(
 }
 
 /// Elements of a panel before it is rounded, with the zeros that fill it up.
-pub(crate) fn unrounded(k: usize, width: usize, precision: Precision) -> usize {
+pub(crate) fn f32_len(k: usize, width: usize, precision: Precision) -> usize {
     precision.per_lane() * precision.rows(k) * width
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn pack_panel(
     to: &mut [f32],
 ) {
     if precision != Precision::F32 {
-        let mut rows = vec![0f32; unrounded(k, width, precision)];
+        let mut rows = vec![0f32; f32_len(k, width, precision)];
         pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
         return round_rows(&rows, width, precision, to);
     }

@@ -92,7 +92,7 @@ thread_local! {
 }
 
 /// Some rows of A in the lanes that are multiplied.
-pub(crate) struct Rounded {
+pub(crate) struct Bf16Rows {
     rows: Vec<f32>,
     first: [*const f32; 1],
     k: usize,
@@ -102,15 +102,15 @@ pub(crate) struct Rounded {
     stride: usize,
 }
 
-impl Rounded {
+impl Bf16Rows {
     /// Scratchpad for `rows` rows of `k` elements.
-    pub(crate) fn new(k: usize, rows: usize) -> Rounded {
+    pub(crate) fn new(k: usize, rows: usize) -> Bf16Rows {
         let stride = (Precision::Bf16.lanes(k).div_ceil(16) | 1) * 16;
-        let mut room = SCRATCHPAD.take();
-        if room.len() < rows * stride {
-            room.resize(rows * stride, 0.0);
+        let mut scratchpad = SCRATCHPAD.take();
+        if scratchpad.len() < rows * stride {
+            scratchpad.resize(rows * stride, 0.0);
         }
-        Rounded { rows: room, first: [std::ptr::null()], k, path: bf16_path(), stride }
+        Bf16Rows { rows: scratchpad, first: [std::ptr::null()], k, path: bf16_path(), stride }
     }
 
     /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
@@ -189,7 +189,7 @@ fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
     (even..len).for_each(|i| to[(at + i) ^ 1] = widen(from[i]));
 }
 
-impl Drop for Rounded {
+impl Drop for Bf16Rows {
     fn drop(&mut self) {
         SCRATCHPAD.set(std::mem::take(&mut self.rows));
     }
@@ -222,7 +222,7 @@ unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
     // SAFETY: the caller's promise; what is beyond the elements is masked.
     unsafe {
         for i in (0..len).step_by(LANES) {
-            store_rounded(from.add(i), to.add(i), LANES.min(len - i));
+            store_bf16(from.add(i), to.add(i), LANES.min(len - i));
         }
     }
 }
@@ -238,7 +238,7 @@ const LANES: usize = 32;
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(crate) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize) {
+pub(crate) unsafe fn store_bf16(from: *const f32, to: *mut u16, count: usize) {
     debug_assert!((1..=LANES).contains(&count));
     let mask = u32::MAX >> (LANES - count);
     // SAFETY: the caller's promise; what the masks leave out is neither read nor written.
@@ -250,10 +250,10 @@ pub(crate) unsafe fn store_rounded(from: *const f32, to: *mut u16, count: usize)
                 _mm512_maskz_loadu_ps((mask >> 16) as u16, from.wrapping_add(LANES / 2)),
             ),
         };
-        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
+        let bf16s = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
         match count {
-            LANES => _mm512_storeu_si512(to.cast(), rounded),
-            _ => _mm512_mask_storeu_epi16(to.cast(), mask, rounded),
+            LANES => _mm512_storeu_si512(to.cast(), bf16s),
+            _ => _mm512_mask_storeu_epi16(to.cast(), mask, bf16s),
         }
     }
 }
@@ -279,8 +279,8 @@ pub(crate) unsafe fn store_pairs(even: __m512, odd: __m512, to: *mut f32) {
     // SAFETY: the caller's promise; a vector is as long as the table.
     unsafe {
         let halves = _mm512_loadu_si512(HALVES.as_ptr().cast());
-        let rounded = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(odd, even));
-        _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi16(halves, rounded));
+        let bf16s = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(odd, even));
+        _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi16(halves, bf16s));
     }
 }
 

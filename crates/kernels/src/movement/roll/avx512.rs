@@ -5,7 +5,7 @@
 //! distances: the first bytes of a row are those at the end of its source, the others lie before
 //! them. Which bytes of a line are which is one mask.
 
-use super::plan::{Batch, LINE, RollPlan, SHORT, low};
+use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
 use crate::base::isa::is_intel;
 use crate::base::strides::gcd;
 use std::arch::x86_64::*;
@@ -20,7 +20,7 @@ const WRITE_AHEAD: usize = 16 * LINE;
 /// Lines that are read before the first of them is written. A load at the place of a recent store,
 /// in another page, is taken for one that has to wait for it: so would nearly all be where rows are
 /// rotated by less than a line.
-const TOGETHER: usize = 4;
+const LOADS_BEFORE_STORES: usize = 4;
 
 /// Bytes of a page. The prefetchers of the machine do not look beyond one, and memory answers
 /// four of them sooner than one.
@@ -66,10 +66,10 @@ unsafe fn roll_as<const STREAM: bool>(
 ) {
     let mut pattern = None;
     for Batch { start, len, from: source, inside } in plan.batches(range.clone()) {
-        let rows = Rows { row: plan.row, shift: plan.shift };
+        let rows = Rotation { row: plan.row, shift: plan.shift };
         // SAFETY: `start` is within the output.
         let to = unsafe { to.add(start) };
-        let mut at = Place { rows, from: from.wrapping_add(source), to, inside, len };
+        let mut at = Cursor { rows, from: from.wrapping_add(source), to, inside, len };
         // SAFETY: the batch lies within both, and its lines are written once.
         unsafe {
             let first = at.to.align_offset(LINE).min(at.len);
@@ -91,12 +91,12 @@ unsafe fn roll_as<const STREAM: bool>(
 
 /// Rows that are rotated towards their end, in bytes.
 #[derive(Clone, Copy)]
-struct Rows {
+struct Rotation {
     row: usize,
     shift: usize,
 }
 
-impl Rows {
+impl Rotation {
     /// Which of the 64 bytes from byte `inside` of a row on come from the end of their row.
     fn tails(self, inside: usize) -> u64 {
         let next = self.row - inside;
@@ -111,7 +111,7 @@ impl Rows {
     }
 }
 
-/// [`Rows::tails`] of all lines of short rows, which repeat.
+/// [`Rotation::tails`] of all lines of short rows, which repeat.
 struct Pattern {
     tails: Vec<u64>,
     /// Bytes between one and the next.
@@ -120,10 +120,10 @@ struct Pattern {
 
 impl Pattern {
     /// The pattern of the lines from a place on, if there are so many that it pays.
-    fn new(at: &Place, lines: usize) -> Option<Pattern> {
+    fn new(at: &Cursor, lines: usize) -> Option<Pattern> {
         let unit = gcd(at.rows.row, LINE);
         let count = at.rows.row / unit;
-        if at.rows.row > SHORT || 2 * count > lines {
+        if at.rows.row > SHORT_ROW_BYTES || 2 * count > lines {
             return None;
         }
         let first = at.inside % unit;
@@ -133,8 +133,8 @@ impl Pattern {
 }
 
 /// What is still to be written of a batch.
-struct Place {
-    rows: Rows,
+struct Cursor {
+    rows: Rotation,
     /// Where the next byte would come from if rows were not rotated. What is read lies within a
     /// row of it.
     from: *const u8,
@@ -144,10 +144,10 @@ struct Place {
     len: usize,
 }
 
-impl Place {
+impl Cursor {
     /// Where the source of a byte is that comes from the end of its row, and of any other.
     fn sources(&self) -> [*const u8; 2] {
-        let Rows { row, shift } = self.rows;
+        let Rotation { row, shift } = self.rows;
         [self.from.wrapping_add(row - shift), self.from.wrapping_sub(shift)]
     }
 
@@ -181,7 +181,7 @@ impl Place {
     /// Writes whole lines, by the pattern of all of them.
     ///
     /// # Safety
-    /// As [`Place::part`], and the next byte to write begins a line.
+    /// As [`Cursor::part`], and the next byte to write begins a line.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_pattern<const STREAM: bool>(&mut self, pattern: &Pattern) {
@@ -206,18 +206,18 @@ impl Place {
             }
             bytes
         };
-        let (asks, whole) = (Asks::new::<STREAM>(), self.len / LINE * LINE);
+        let (prefetch, whole) = (PrefetchPolicy::new::<STREAM>(), self.len / LINE * LINE);
         let mut at = 0;
-        while at + TOGETHER * LINE <= whole {
-            asks.ahead(head.wrapping_add(at), to.wrapping_add(at));
+        while at + LOADS_BEFORE_STORES * LINE <= whole {
+            prefetch.ahead(head.wrapping_add(at), to.wrapping_add(at));
             // Loops over indices: lines that an iterator reaches lie in memory.
-            let mut lines = [_mm512_setzero_si512(); TOGETHER];
-            for j in 0..TOGETHER {
+            let mut lines = [_mm512_setzero_si512(); LOADS_BEFORE_STORES];
+            for j in 0..LOADS_BEFORE_STORES {
                 lines[j] = line(at + j * LINE);
             }
             // SAFETY: there are so many lines to write.
             unsafe { store_all::<STREAM>(to.add(at), lines) };
-            at += TOGETHER * LINE;
+            at += LOADS_BEFORE_STORES * LINE;
         }
         for at in (at..whole).step_by(LINE) {
             // SAFETY: there is a line to write.
@@ -232,12 +232,12 @@ impl Place {
     /// Writes whole lines: those that come from one place run by run, and each that does not.
     ///
     /// # Safety
-    /// As [`Place::by_pattern`].
+    /// As [`Cursor::by_pattern`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_runs<const STREAM: bool>(&mut self) {
         debug_assert!(self.to.addr().is_multiple_of(LINE));
-        let Rows { row, shift } = self.rows;
+        let Rotation { row, shift } = self.rows;
         while self.len >= LINE {
             let [tail, head] = self.sources();
             let (from, run) = if self.inside < shift {
@@ -278,15 +278,15 @@ unsafe fn join(tails: u64, tail: *const u8, heads: u64, head: *const u8) -> __m5
 /// What is asked for before it is needed. Processors of AMD see by themselves what comes, and take
 /// longer when they are told.
 #[derive(Clone, Copy)]
-struct Asks {
+struct PrefetchPolicy {
     reads: bool,
     writes: bool,
 }
 
-impl Asks {
+impl PrefetchPolicy {
     /// What goes past the cache is asked for by none but its readers.
-    fn new<const STREAM: bool>() -> Asks {
-        Asks { reads: STREAM || is_intel(), writes: !STREAM && is_intel() }
+    fn new<const STREAM: bool>() -> PrefetchPolicy {
+        PrefetchPolicy { reads: STREAM || is_intel(), writes: !STREAM && is_intel() }
     }
 
     /// Asks for what will be read with some lines, and for where it will be written.
@@ -294,13 +294,13 @@ impl Asks {
     #[target_feature(enable = "avx512f")]
     fn ahead(self, from: *const u8, to: *mut u8) {
         if self.reads {
-            for j in 0..TOGETHER {
+            for j in 0..LOADS_BEFORE_STORES {
                 _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(READ_AHEAD + j * LINE).cast());
             }
         }
         if self.writes {
-            for j in 0..TOGETHER {
-                ask_to_write(to.wrapping_add(WRITE_AHEAD + j * LINE));
+            for j in 0..LOADS_BEFORE_STORES {
+                prefetch_for_write(to.wrapping_add(WRITE_AHEAD + j * LINE));
             }
         }
     }
@@ -310,7 +310,7 @@ impl Asks {
 /// reading alone, unless the instruction is among those it is told of; where a processor lacks it,
 /// it does nothing.
 #[inline]
-fn ask_to_write(line: *const u8) {
+fn prefetch_for_write(line: *const u8) {
     // SAFETY: a hint, which neither reads nor writes.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
@@ -336,9 +336,9 @@ unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
 /// So many whole lines can be written.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; TOGETHER]) {
+unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; LOADS_BEFORE_STORES]) {
     debug_assert!(to.addr().is_multiple_of(LINE));
-    for j in 0..TOGETHER {
+    for j in 0..LOADS_BEFORE_STORES {
         // SAFETY: the caller's promise.
         unsafe { store::<STREAM>(to.add(j * LINE), lines[j]) };
     }
@@ -370,20 +370,20 @@ unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
             }
         }
     }
-    let asks = Asks::new::<STREAM>();
+    let prefetch = PrefetchPolicy::new::<STREAM>();
     let mut at = pages;
-    while at + TOGETHER * LINE <= len {
+    while at + LOADS_BEFORE_STORES * LINE <= len {
         // SAFETY: lines of those that the caller has promised.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
-            asks.ahead(from, to);
-            let mut lines = [_mm512_setzero_si512(); TOGETHER];
-            for j in 0..TOGETHER {
+            prefetch.ahead(from, to);
+            let mut lines = [_mm512_setzero_si512(); LOADS_BEFORE_STORES];
+            for j in 0..LOADS_BEFORE_STORES {
                 lines[j] = _mm512_loadu_si512(from.add(j * LINE).cast());
             }
             store_all::<STREAM>(to, lines);
         }
-        at += TOGETHER * LINE;
+        at += LOADS_BEFORE_STORES * LINE;
     }
     for at in (at..len).step_by(LINE) {
         // SAFETY: as above.

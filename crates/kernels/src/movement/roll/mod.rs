@@ -9,7 +9,7 @@ mod rep_movs;
 
 use crate::base::isa::core_cache;
 use crate::base::par::{Slice, Threads};
-use plan::{LINE, SHORT};
+use plan::{LINE, SHORT_ROW_BYTES};
 use std::ops::Range;
 
 pub use plan::RollPlan;
@@ -56,7 +56,7 @@ impl RollPlan {
 
     /// As [`RollPlan::run`], on any machine.
     fn run_portable(&self, threads: &Threads, from: &[u8], to: &mut [u8], stream: bool) {
-        if !stream && self.row <= SHORT {
+        if !stream && self.row <= SHORT_ROW_BYTES {
             return threads.par_chunks_mut(to, self.row, GRAIN_BYTES, |first, to| {
                 portable::rotate(self, from, first, to);
             });

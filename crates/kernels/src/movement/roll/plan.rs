@@ -4,7 +4,7 @@ use crate::base::strides::gcd;
 use std::ops::Range;
 
 /// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
-pub(super) const SHORT: usize = 4 << 10;
+pub(super) const SHORT_ROW_BYTES: usize = 4 << 10;
 
 /// Bytes of a line.
 pub(super) const LINE: usize = 64;

@@ -116,26 +116,26 @@ unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) -> usize {
     unsafe {
         to.copy_from_nonoverlapping(from, STEP);
         let mut at = STEP - to.addr() % STEP;
-        while at + TOGETHER * STEP <= len {
+        while at + LOADS_BEFORE_STORES * STEP <= len {
             let (from, to) = (from.add(at), to.add(at));
             // All are read before the first is written, which need not wait for what it is not.
-            let (from, to) = (from.cast::<Step>(), to.cast::<Step>());
+            let (from, to) = (from.cast::<Chunk>(), to.cast::<Chunk>());
             let (a, b) = (from.read_unaligned(), from.add(1).read_unaligned());
             let (c, d) = (from.add(2).read_unaligned(), from.add(3).read_unaligned());
             to.write_unaligned(a);
             to.add(1).write_unaligned(b);
             to.add(2).write_unaligned(c);
             to.add(3).write_unaligned(d);
-            at += TOGETHER * STEP;
+            at += LOADS_BEFORE_STORES * STEP;
         }
         at
     }
 }
 
 /// Steps that are read before the first of them is written.
-const TOGETHER: usize = 4;
+const LOADS_BEFORE_STORES: usize = 4;
 
-type Step = [u8; STEP];
+type Chunk = [u8; STEP];
 
 multiversion! {
     /// Copies a run.

@@ -4,24 +4,26 @@
 //! they were not divided; the few bytes that come from the other end of their row are written after
 //! that.
 
-use super::plan::{Batch, LINE, RollPlan, SHORT, low};
+use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
 use crate::base::isa::{Isa, isa, moves_strings_fast};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
 /// Bytes that are moved before the few among them are written, which then are still in the cache.
-const TOGETHER: usize = 8 << 10;
+const BLOCK_BYTES: usize = 8 << 10;
 
 /// Bytes from which on a run is moved as a string: the instruction takes a while to begin.
 const STRING: usize = 1 << 10;
 
 /// Rows of fewer bytes have few of theirs in nearly every line.
-const LEAST: usize = 80;
+const MIN_ROW_BYTES: usize = 80;
 
 /// Whether this is the fastest way to roll the rows of a plan within the caches of this machine.
 pub(super) fn pays(plan: &RollPlan) -> bool {
     let few = plan.shift.min(plan.row - plan.shift) <= LINE;
-    (plan.row > SHORT || plan.row >= LEAST && few) && moves_strings_fast() && isa() >= Isa::Avx512
+    (plan.row > SHORT_ROW_BYTES || plan.row >= MIN_ROW_BYTES && few)
+        && moves_strings_fast()
+        && isa() >= Isa::Avx512
 }
 
 /// Writes output bytes `range`.
@@ -32,9 +34,9 @@ pub(super) fn pays(plan: &RollPlan) -> bool {
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: Range<usize>) {
     debug_assert!(isa() >= Isa::Avx512 && plan.len().is_some_and(|len| range.end <= len));
-    let step = (TOGETHER / plan.row).max(1) * plan.row;
+    let step = (BLOCK_BYTES / plan.row).max(1) * plan.row;
     for batch in plan.batches(range) {
-        let rows = Rows::new(plan, &batch, from, to);
+        let rows = BatchRows::new(plan, &batch, from, to);
         let (start, end) = (batch.inside, batch.inside + batch.len);
         let whole = if rows.few.len() <= LINE {
             start.next_multiple_of(plan.row).min(end)..end / plan.row * plan.row
@@ -45,7 +47,7 @@ pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: 
         unsafe {
             rows.by_runs(start..whole.start);
             for first in whole.clone().step_by(step) {
-                rows.together(first..whole.end.min(first + step));
+                rows.copy_block(first..whole.end.min(first + step));
             }
             rows.by_runs(whole.end.max(whole.start)..end);
         }
@@ -53,7 +55,7 @@ pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: 
 }
 
 /// The rows of a [`Batch`]. Bytes are counted from where its first row begins.
-struct Rows {
+struct BatchRows {
     row: usize,
     from: *const u8,
     to: *mut u8,
@@ -64,15 +66,15 @@ struct Rows {
     many_from: isize,
 }
 
-impl Rows {
-    fn new(plan: &RollPlan, batch: &Batch, from: *const u8, to: *mut u8) -> Rows {
+impl BatchRows {
+    fn new(plan: &RollPlan, batch: &Batch, from: *const u8, to: *mut u8) -> BatchRows {
         let (row, shift) = (plan.row, plan.shift);
         let (tail, head) = ((row - shift) as isize, -(shift as isize));
         let (few, few_from, many_from) =
             if shift <= row - shift { (0..shift, tail, head) } else { (shift..row, head, tail) };
         let from = from.wrapping_add(batch.from).wrapping_sub(batch.inside);
         let to = to.wrapping_add(batch.start).wrapping_sub(batch.inside);
-        Rows { row, from, to, few, few_from, many_from }
+        BatchRows { row, from, to, few, few_from, many_from }
     }
 
     /// Writes the many of whole rows, and where their few are something, and then these, which are
@@ -82,7 +84,7 @@ impl Rows {
     /// The rows are of the batch.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
-    unsafe fn together(&self, rows: Range<usize>) {
+    unsafe fn copy_block(&self, rows: Range<usize>) {
         debug_assert!(rows.start.is_multiple_of(self.row) && rows.end.is_multiple_of(self.row));
         debug_assert!(self.few.len() <= LINE);
         // The few at either end have no neighbour in the source where these come from.

@@ -14,7 +14,7 @@ use crate::nn::norm::layer_norm::{Divisor, Normalization};
 const PARTS: usize = 8;
 
 /// Rows that are written together.
-const TOGETHER: usize = 16;
+const POSITIONS_AT_ONCE: usize = 16;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
@@ -31,7 +31,7 @@ pub struct Maps {
     /// Number of groups of as many channels each.
     pub groups: usize,
     /// What is done to a group.
-    pub form: Normalization,
+    pub normalization: Normalization,
 }
 
 impl Maps {
@@ -48,34 +48,34 @@ impl Maps {
         post_ops: &[PostOp<'_>],
         io: &mut InOut<'_, f32>,
     ) {
-        let Maps { batch, positions, channels, groups, form } = *self;
+        let Maps { batch, positions, channels, groups, normalization } = *self;
         assert!(io.len() == batch * positions * channels && groups > 0 && channels % groups == 0);
         if io.is_empty() {
             return;
         }
-        let mut room = scratch.take::<f32>(batch * channels * (PARTS + 2));
-        let (sums, rest) = room.split_at_mut(batch * channels * PARTS);
+        let mut workspace = scratch.take::<f32>(batch * channels * (PARTS + 2));
+        let (sums, rest) = workspace.split_at_mut(batch * channels * PARTS);
         let (means, factors) = rest.split_at_mut(batch * channels);
         let count = (channels / groups * positions) as f32;
         means.fill(0.0);
-        if form.center {
+        if normalization.center {
             self.add(threads, (sums, means), io, add_rows);
             self.met(sums, means, |sum| sum / count);
         }
         factors.fill(1.0);
-        if form.divisor != Divisor::One {
+        if normalization.divisor != Divisor::One {
             self.add(threads, (sums, means), io, add_squares);
-            self.met(sums, factors, |sum| 1.0 / form.divisor.of(sum, count));
+            self.met(sums, factors, |sum| 1.0 / normalization.divisor.of(sum, count));
         }
         if let Some((scale, _)) = affine {
             factors.iter_mut().zip(scale.iter().cycle()).for_each(|(f, s)| *f *= s);
         }
         let shift = affine.map_or(&[][..], |(_, shift)| shift);
-        let groups = positions.div_ceil(TOGETHER);
-        threads.par_ranges(batch * groups, GRAIN.div_ceil(TOGETHER * channels), |range| {
+        let groups = positions.div_ceil(POSITIONS_AT_ONCE);
+        threads.par_ranges(batch * groups, GRAIN.div_ceil(POSITIONS_AT_ONCE * channels), |range| {
             for (map, group) in range.map(|i| (i / groups, i % groups)) {
-                let first = map * positions + group * TOGETHER;
-                let count = TOGETHER.min((map + 1) * positions - first);
+                let first = map * positions + group * POSITIONS_AT_ONCE;
+                let count = POSITIONS_AT_ONCE.min((map + 1) * positions - first);
                 // SAFETY: the rows of different groups are disjoint.
                 let mut io = unsafe { io.part(first * channels..(first + count) * channels) };
                 let of_map = map * channels..(map + 1) * channels;
@@ -214,11 +214,11 @@ mod tests {
     /// Positions that are few, odd and many; in place and not; one thread and more.
     #[test]
     fn agrees_with_the_definition() {
-        let form = Normalization { center: true, divisor: Divisor::DeviationInside(1e-3) };
+        let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(1e-3) };
         for (batch, positions, channels, groups) in
             [(1, 1, 6, 2), (2, 35, 20, 4), (3, 7, 5, 5), (1, 1000, 48, 1), (2, 600, 33, 33)]
         {
-            let maps = Maps { batch, positions, channels, groups, form };
+            let maps = Maps { batch, positions, channels, groups, normalization };
             let from = values(batch * positions * channels, 1);
             let (scale, shift) = (values(channels, 2), values(channels, 3));
             let exact = reference(&maps, &from, (&scale, &shift));
@@ -253,8 +253,8 @@ mod tests {
     /// Means alone, without a divisor or a scale.
     #[test]
     fn channels_are_centred() {
-        let form = Normalization { center: true, divisor: Divisor::One };
-        let maps = Maps { batch: 1, positions: 2, channels: 3, groups: 3, form };
+        let normalization = Normalization { center: true, divisor: Divisor::One };
+        let maps = Maps { batch: 1, positions: 2, channels: 3, groups: 3, normalization };
         let mut data = [1.0, 2.0, 3.0, 3.0, 4.0, 9.0];
         let scratch = ScratchPool::default();
         maps.run(Threads::single(), &scratch, None, &[], &mut InOut::in_place(&mut data));

@@ -54,10 +54,10 @@ pub struct Normalization {
 pub fn normalize<T: StoredReal>(
     threads: &Threads,
     slices: &Slices,
-    form: Normalization,
+    normalization: Normalization,
     io: &mut InOut<'_, T>,
 ) {
-    slices.blocks(threads, io, |block| normalize_block(block, form, slices.len()));
+    slices.blocks(threads, io, |block| normalize_block(block, normalization, slices.len()));
 }
 
 /// Normalises rows of `columns` elements; `post_ops` are then applied to each.
@@ -67,28 +67,28 @@ pub fn normalize<T: StoredReal>(
 pub fn normalize_rows(
     threads: &Threads,
     columns: usize,
-    form: Normalization,
+    normalization: Normalization,
     post_ops: &[PostOp<'_>],
     io: &mut InOut<'_, f32>,
 ) {
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
-    if columns.is_multiple_of(LANES) && columns > 0 && form.divisor != Divisor::One {
-        let together = if columns <= SHORT { TOGETHER } else { FEW };
-        let grain = GRAIN.div_ceil(together * columns);
-        return threads.par_ranges(rows.div_ceil(together), grain, |groups| {
-            for first in groups.map(|group| group * together) {
-                let count = together.min(rows - first);
+    if columns.is_multiple_of(LANES) && columns > 0 && normalization.divisor != Divisor::One {
+        let at_once = if columns <= SHORT_ROW { ROWS_AT_ONCE } else { LONG_ROWS_AT_ONCE };
+        let grain = GRAIN.div_ceil(at_once * columns);
+        return threads.par_ranges(rows.div_ceil(at_once), grain, |groups| {
+            for first in groups.map(|group| group * at_once) {
+                let count = at_once.min(rows - first);
                 // SAFETY: the rows of different groups are disjoint.
                 let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
-                normalize_some(&mut io, columns, form);
+                normalize_some(&mut io, columns, normalization);
                 apply_to_rows(post_ops, first, columns, io.output(0..count * columns));
             }
         });
     }
     let slices = Slices::of_rows(rows, columns);
     slices.blocks(threads, io, |block| {
-        normalize_block(block, form, columns);
+        normalize_block(block, normalization, columns);
         apply_post_ops(post_ops, block.place(0) / columns, 0, block.line());
     });
 }
@@ -98,29 +98,30 @@ const GRAIN: usize = 8 << 10;
 
 /// Rows that are normalised side by side: each alone would wait for its sums. Their lanes meet in
 /// one go for all of them.
-const TOGETHER: usize = TRANSPOSE_DIM;
+const ROWS_AT_ONCE: usize = TRANSPOSE_DIM;
 
 /// As many of longer rows, which fill the first cache.
-const FEW: usize = 4;
+const LONG_ROWS_AT_ONCE: usize = 4;
 
 /// Elements of a row that is short.
-const SHORT: usize = 256;
+const SHORT_ROW: usize = 256;
 
 multiversion! {
-    /// Up to [`TOGETHER`] rows of whole groups of [`LANES`], with the bits of [`normalize_block`].
-    fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, form: Normalization) {
+    /// Up to [`ROWS_AT_ONCE`] rows of whole groups of [`LANES`], with the bits of
+    /// [`normalize_block`].
+    fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, normalization: Normalization) {
         let rows = io.len() / columns;
         let from: &[f32] = match io.slices() {
             Err(run) => run,
             Ok((from, _)) => from,
         };
-        let mut moments = [(0f32, 0f32); TOGETHER];
+        let mut moments = [(0f32, 0f32); ROWS_AT_ONCE];
         match rows {
-            TOGETHER => moments = row_moments::<TOGETHER>(from, columns, form),
-            FEW => moments[..FEW].copy_from_slice(&row_moments::<FEW>(from, columns, form)),
+            ROWS_AT_ONCE => moments = row_moments::<ROWS_AT_ONCE>(from, columns, normalization),
+            LONG_ROWS_AT_ONCE => moments[..LONG_ROWS_AT_ONCE].copy_from_slice(&row_moments::<LONG_ROWS_AT_ONCE>(from, columns, normalization)),
             _ => {
                 for (of, row) in moments.iter_mut().zip(from.chunks_exact(columns)) {
-                    [*of] = row_moments::<1>(row, columns, form);
+                    [*of] = row_moments::<1>(row, columns, normalization);
                 }
             }
         }
@@ -142,11 +143,11 @@ multiversion! {
 fn row_moments<const R: usize>(
     from: &[f32],
     columns: usize,
-    form: Normalization,
+    normalization: Normalization,
 ) -> [(f32, f32); R] {
     let count = columns as f32;
     let mut means = [0f32; R];
-    if form.center {
+    if normalization.center {
         let mut sums = [[0f32; LANES]; R];
         for at in (0..columns).step_by(LANES) {
             for r in 0..R {
@@ -173,7 +174,7 @@ fn row_moments<const R: usize>(
     }
     let mut scales = totals(&squares);
     for r in 0..R {
-        scales[r] = 1.0 / form.divisor.of(scales[r], count);
+        scales[r] = 1.0 / normalization.divisor.of(scales[r], count);
     }
     let mut moments = [(0f32, 0f32); R];
     for r in 0..R {
@@ -192,24 +193,24 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
         }
         return totals;
     }
-    let mut turned = transpose_16x16(UnalignedF32::of(lanes.as_flattened()), LANES);
+    let mut transposed = transpose_16x16(UnalignedF32::of(lanes.as_flattened()), LANES);
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
             for r in 0..TRANSPOSE_DIM {
-                turned[i][r] += turned[i + half][r];
+                transposed[i][r] += transposed[i + half][r];
             }
         }
         half /= 2;
     }
-    totals.copy_from_slice(&turned[0]);
+    totals.copy_from_slice(&transposed[0]);
     totals
 }
 
 multiversion! {
-    fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, form: Normalization, count: usize) {
-        let (mean, scale) = moments(block, form, count);
-        match form.divisor {
+    fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, normalization: Normalization, count: usize) {
+        let (mean, scale) = moments(block, normalization, count);
+        match normalization.divisor {
             Divisor::One => block.map(|x, i| x - mean[i]),
             _ => block.map(|x, i| (x - mean[i]) * scale[i]),
         }
@@ -220,15 +221,15 @@ multiversion! {
 #[inline(always)]
 fn moments<T: StoredReal>(
     block: &mut Block<'_, T>,
-    form: Normalization,
+    normalization: Normalization,
     count: usize,
 ) -> (Lanes<T::Wide>, Lanes<T::Wide>) {
     let (zero, one, count) = (T::Wide::of(0.0), T::Wide::of(1.0), T::Wide::of(count as f64));
     let mut mean = [zero; LANES];
-    if form.center {
+    if normalization.center {
         mean = each(block.fold(zero, |sum, x, _| sum + x, |a, b| a + b), |sum| sum / count);
     }
-    if form.divisor == Divisor::One {
+    if normalization.divisor == Divisor::One {
         return (mean, [one; LANES]);
     }
     let square = |sum, x, i: usize| {
@@ -236,7 +237,7 @@ fn moments<T: StoredReal>(
         sum + d * d
     };
     let squares = block.fold(zero, square, |a, b| a + b);
-    (mean, each(squares, |sum| one / form.divisor.of(sum, count)))
+    (mean, each(squares, |sum| one / normalization.divisor.of(sum, count)))
 }
 
 /// Divides each element by itself: 1 for all but 0.
@@ -288,8 +289,8 @@ multiversion! {
         scale: &[T],
         shift: &[T],
     ) {
-        let form = Normalization { center: true, divisor: Divisor::DeviationInside(eps) };
-        let (mean, factor) = moments(block, form, scale.len() * inner);
+        let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(eps) };
+        let (mean, factor) = moments(block, normalization, scale.len() * inner);
         for (channel, (scale, shift)) in scale.iter().zip(shift).enumerate() {
             let (scale, shift) = (factor[0] * scale.widen(), shift.widen());
             block.part(channel * inner, inner).map(|x, _| (x - mean[0]) * scale + shift);
@@ -351,10 +352,15 @@ mod tests {
     use super::*;
     use crate::base::num::bf16;
 
-    fn run(sizes: &[usize], axes: &[usize], form: Normalization, from: &[f32]) -> Vec<f32> {
+    fn run(
+        sizes: &[usize],
+        axes: &[usize],
+        normalization: Normalization,
+        from: &[f32],
+    ) -> Vec<f32> {
         let mut to = vec![0.0; from.len()];
         let slices = Slices::new(sizes, axes);
-        normalize(&Threads::new(2), &slices, form, &mut InOut::separate(from, &mut to));
+        normalize(&Threads::new(2), &slices, normalization, &mut InOut::separate(from, &mut to));
         to
     }
 
@@ -367,9 +373,9 @@ mod tests {
     fn slices_become_standard() {
         let sizes = [3, 19, 5, 4];
         let from = values(3 * 19 * 5 * 4);
-        let form = Normalization { center: true, divisor: Divisor::DeviationInside(1e-9) };
+        let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(1e-9) };
         for axes in [&[3][..], &[1], &[2, 3], &[0, 2], &[1, 3], &[0, 1, 2, 3]] {
-            let to = run(&sizes, axes, form, &from);
+            let to = run(&sizes, axes, normalization, &from);
             let slices = Slices::new(&sizes, axes);
             let squares: Vec<f32> = to.iter().map(|y| y * y).collect();
             for (moment, expected) in [(to, 0.0), (squares, 1.0)] {
@@ -388,23 +394,34 @@ mod tests {
         for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1)] {
             let from = values(rows * columns);
             for center in [true, false] {
-                let form = Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
+                let normalization =
+                    Normalization { center, divisor: Divisor::DeviationInside(1e-5) };
                 let mut to = from.clone();
-                normalize_rows(&Threads::new(2), columns, form, &[], &mut InOut::in_place(&mut to));
-                assert_eq!(to, run(&[rows, columns], &[1], form, &from), "{rows} {columns}");
+                normalize_rows(
+                    &Threads::new(2),
+                    columns,
+                    normalization,
+                    &[],
+                    &mut InOut::in_place(&mut to),
+                );
+                assert_eq!(
+                    to,
+                    run(&[rows, columns], &[1], normalization, &from),
+                    "{rows} {columns}"
+                );
             }
         }
     }
 
     #[test]
     fn divisors() {
-        let form = |center, divisor| Normalization { center, divisor };
+        let normalization = |center, divisor| Normalization { center, divisor };
         let run = |f| run(&[2], &[0], f, &[3.0, 5.0]);
-        assert_eq!(run(form(true, Divisor::One)), [-1.0, 1.0]);
-        assert_eq!(run(form(true, Divisor::DeviationInside(3.0))), [-0.5, 0.5]);
-        assert_eq!(run(form(true, Divisor::DeviationOutside(3.0))), [-0.25, 0.25]);
-        assert_eq!(run(form(false, Divisor::NormPlus(30.0))), [0.375, 0.625]);
-        assert_eq!(run(form(false, Divisor::NormAtLeast(64.0))), [0.375, 0.625]);
+        assert_eq!(run(normalization(true, Divisor::One)), [-1.0, 1.0]);
+        assert_eq!(run(normalization(true, Divisor::DeviationInside(3.0))), [-0.5, 0.5]);
+        assert_eq!(run(normalization(true, Divisor::DeviationOutside(3.0))), [-0.25, 0.25]);
+        assert_eq!(run(normalization(false, Divisor::NormPlus(30.0))), [0.375, 0.625]);
+        assert_eq!(run(normalization(false, Divisor::NormAtLeast(64.0))), [0.375, 0.625]);
     }
 
     #[test]

@@ -53,10 +53,10 @@ impl Lrn {
             });
             (sums, next) = (next, sums);
         }
-        let (sums, form) = (&*sums, (self.alpha, self.beta, self.bias));
+        let (sums, params) = (&*sums, (self.alpha, self.beta, self.bias));
         threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
             let len = part.len();
-            divide(&from[first..first + len], &sums[first..first + len], form, part);
+            divide(&from[first..first + len], &sums[first..first + len], params, part);
         });
     }
 }
@@ -84,14 +84,14 @@ multiversion! {
     fn divide<T: StoredReal>(
         from: &[T],
         sums: &[T::Wide],
-        form: (f64, f64, f64),
+        params: (f64, f64, f64),
         to: &mut [T],
     ) {
-        let (alpha, beta, bias) = (T::Wide::of(form.0), T::Wide::of(form.1), T::Wide::of(form.2));
+        let (alpha, beta, bias) = (T::Wide::of(params.0), T::Wide::of(params.1), T::Wide::of(params.2));
         for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
             let base = bias + alpha * *sum;
             // Only whole powers exist of what is negative.
-            let power = if form.1.fract() == 0.0 { base.via_f64(|base| libm::pow(base, form.1)) } else { (base.ln() * beta).exp() };
+            let power = if params.1.fract() == 0.0 { base.via_f64(|base| libm::pow(base, params.1)) } else { (base.ln() * beta).exp() };
             *to = (x.widen() / power).narrow();
         }
     }

@@ -1,6 +1,6 @@
 //! Transforms along an axis, of some lines side by side.
 
-use super::number::{Beside, Complex, Number};
+use super::number::{Complex, LaneComplex, Number};
 use super::{Fft, Work};
 use crate::base::par::{Slice, Threads};
 use crate::math::real::{Real, StoredReal};
@@ -158,19 +158,19 @@ impl AxisTransform {
         }
         let to = to.shared();
         let lines = self.outer * self.inner;
-        let together = if self.fft.len() > LONG { 1 } else { Beside::LANES };
-        let groups = lines.div_ceil(together);
-        let grain = GRAIN.div_ceil(self.fft.cost() * together);
+        let at_once = if self.fft.len() > LONG { 1 } else { LaneComplex::LANES };
+        let groups = lines.div_ceil(at_once);
+        let grain = GRAIN.div_ceil(self.fft.cost() * at_once);
         threads.par_ranges(groups, grain, |groups| {
             let (mut one, mut some) = (Work::default(), Work::default());
-            for first in groups.map(|group| group * together) {
-                let last = lines.min(first + together);
+            for first in groups.map(|group| group * at_once) {
+                let last = lines.min(first + at_once);
                 // SAFETY: lines are disjoint, and these are within the axes.
                 unsafe {
                     // A single one would take as long as all of them.
                     match last - first {
                         1 => self.lines::<T, Complex>(first..last, (from, to), &mut one),
-                        _ => self.lines::<T, Beside>(first..last, (from, to), &mut some),
+                        _ => self.lines::<T, LaneComplex>(first..last, (from, to), &mut some),
                     }
                 }
             }
@@ -190,8 +190,8 @@ impl AxisTransform {
         let AxisTransform { input, output, inner, ref fft, .. } = *self;
         let start = |line: usize, size: usize| line / inner * size * inner + line % inner;
         let count = lines.len();
-        debug_assert!(count <= Beside::LANES && lines.end <= self.outer * inner);
-        let [mut before, mut after] = [[0; Beside::LANES]; 2];
+        debug_assert!(count <= LaneComplex::LANES && lines.end <= self.outer * inner);
+        let [mut before, mut after] = [[0; LaneComplex::LANES]; 2];
         for (i, line) in lines.enumerate() {
             (before[i], after[i]) = (start(line, input), start(line, output));
         }

@@ -161,7 +161,7 @@ fn order(factors: &[usize]) -> Vec<usize> {
 multiversion! {
     /// Makes one transform of `radix` ones of `part` elements, in each run of as many.
     fn combine<N: Number>(line: &mut [N], radix: usize, part: usize, roots: &[Complex]) {
-        let (stride, turn) = (roots.len() / (radix * part), roots.len() / radix);
+        let (stride, quarter) = (roots.len() / (radix * part), roots.len() / radix);
         for to in line.chunks_exact_mut(radix * part) {
             for u in 0..part {
                 let x = |q: usize| to[u + q * part].mul(roots[stride * q * u]);
@@ -174,7 +174,7 @@ multiversion! {
                     4 => {
                         let [x0, x1, x2, x3] = [x(0), x(1), x(2), x(3)];
                         let (a, b) = (x0.add(x2), x0.sub(x2));
-                        let (c, d) = (x1.add(x3), x1.sub(x3).turned());
+                        let (c, d) = (x1.add(x3), x1.sub(x3).quarter_turned());
                         to[u] = a.add(c);
                         to[u + part] = b.add(d);
                         to[u + 2 * part] = a.sub(c);
@@ -188,7 +188,7 @@ multiversion! {
                         for k in 0..radix {
                             let mut sum = all[0];
                             for q in 1..radix {
-                                sum = sum.add(all[q].mul(roots[q * k % radix * turn]));
+                                sum = sum.add(all[q].mul(roots[q * k % radix * quarter]));
                             }
                             to[u + k * part] = sum;
                         }

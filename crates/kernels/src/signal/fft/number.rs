@@ -36,7 +36,7 @@ pub trait Number: Copy + Default {
     /// Products with a real number.
     fn scaled(self, factor: f64) -> Self;
     /// Products with `-i`.
-    fn turned(self) -> Self;
+    fn quarter_turned(self) -> Self;
     /// Complex conjugates.
     fn conjugate(self) -> Self;
     /// Real and imaginary parts exchanged, which turns a transform into its inverse.
@@ -77,7 +77,7 @@ impl Number for Complex {
     }
 
     #[inline(always)]
-    fn turned(self) -> Complex {
+    fn quarter_turned(self) -> Complex {
         Complex { re: self.im, im: -self.re }
     }
 
@@ -98,16 +98,16 @@ const FFT_LANES: usize = 8;
 /// A complex number of each of some lines.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-pub(super) struct Beside {
+pub(super) struct LaneComplex {
     re: [f64; FFT_LANES],
     im: [f64; FFT_LANES],
 }
 
-impl Beside {
+impl LaneComplex {
     /// What `f` gives for the parts of each line.
     #[inline(always)]
-    fn of(f: impl Fn(usize) -> (f64, f64)) -> Beside {
-        let mut all = Beside::default();
+    fn of(f: impl Fn(usize) -> (f64, f64)) -> LaneComplex {
+        let mut all = LaneComplex::default();
         for i in 0..FFT_LANES {
             (all.re[i], all.im[i]) = f(i);
         }
@@ -115,7 +115,7 @@ impl Beside {
     }
 }
 
-impl Number for Beside {
+impl Number for LaneComplex {
     const LANES: usize = FFT_LANES;
 
     #[inline(always)]
@@ -129,38 +129,38 @@ impl Number for Beside {
     }
 
     #[inline(always)]
-    fn add(self, b: Beside) -> Beside {
-        Beside::of(|i| (self.re[i] + b.re[i], self.im[i] + b.im[i]))
+    fn add(self, b: LaneComplex) -> LaneComplex {
+        LaneComplex::of(|i| (self.re[i] + b.re[i], self.im[i] + b.im[i]))
     }
 
     #[inline(always)]
-    fn sub(self, b: Beside) -> Beside {
-        Beside::of(|i| (self.re[i] - b.re[i], self.im[i] - b.im[i]))
+    fn sub(self, b: LaneComplex) -> LaneComplex {
+        LaneComplex::of(|i| (self.re[i] - b.re[i], self.im[i] - b.im[i]))
     }
 
     #[inline(always)]
-    fn mul(self, b: Complex) -> Beside {
-        let Beside { re, im } = self;
-        Beside::of(|i| (re[i] * b.re - im[i] * b.im, re[i] * b.im + im[i] * b.re))
+    fn mul(self, b: Complex) -> LaneComplex {
+        let LaneComplex { re, im } = self;
+        LaneComplex::of(|i| (re[i] * b.re - im[i] * b.im, re[i] * b.im + im[i] * b.re))
     }
 
     #[inline(always)]
-    fn scaled(self, factor: f64) -> Beside {
-        Beside::of(|i| (self.re[i] * factor, self.im[i] * factor))
+    fn scaled(self, factor: f64) -> LaneComplex {
+        LaneComplex::of(|i| (self.re[i] * factor, self.im[i] * factor))
     }
 
     #[inline(always)]
-    fn turned(self) -> Beside {
-        Beside::of(|i| (self.im[i], -self.re[i]))
+    fn quarter_turned(self) -> LaneComplex {
+        LaneComplex::of(|i| (self.im[i], -self.re[i]))
     }
 
     #[inline(always)]
-    fn conjugate(self) -> Beside {
-        Beside::of(|i| (self.re[i], -self.im[i]))
+    fn conjugate(self) -> LaneComplex {
+        LaneComplex::of(|i| (self.re[i], -self.im[i]))
     }
 
     #[inline(always)]
-    fn swapped(self) -> Beside {
-        Beside { re: self.im, im: self.re }
+    fn swapped(self) -> LaneComplex {
+        LaneComplex { re: self.im, im: self.re }
     }
 }

@@ -60,11 +60,11 @@ struct Region<W> {
     /// Samples of a bin along x and y.
     samples: (usize, usize),
     /// What turns around what, and by what.
-    turn: Option<Turn<W>>,
+    rotation: Option<RotationOf<W>>,
 }
 
 /// A rotation around a centre.
-struct Turn<W> {
+struct RotationOf<W> {
     centre: (W, W),
     sin: W,
     cos: W,
@@ -79,9 +79,10 @@ impl<W: Real> Region<W> {
         };
         let x = along(self.start.0, self.bin.0, self.samples.0, bin.0, i.0);
         let y = along(self.start.1, self.bin.1, self.samples.1, bin.1, i.1);
-        let Some(turn) = &self.turn else { return (x, y) };
-        let (right, down) = (y * turn.sin + x * turn.cos, y * turn.cos - x * turn.sin);
-        (right + turn.centre.0, down + turn.centre.1)
+        let Some(rotation) = &self.rotation else { return (x, y) };
+        let (right, down) =
+            (y * rotation.sin + x * rotation.cos, y * rotation.cos - x * rotation.sin);
+        (right + rotation.centre.0, down + rotation.centre.1)
     }
 
     /// The samples of a bin, but for those outside the maps.
@@ -120,13 +121,13 @@ impl Align {
         let most = regions.iter().map(|r| r.samples.0 * r.samples.1).max().unwrap_or(0);
         let bins = self.bins.0 * self.bins.1;
         let work = (batches, maps.channels * bins, 4 * most);
-        let turned = self.turned(threads, &maps, &regions);
+        let channels_last = self.channels_last(threads, &maps, &regions);
         each_box(threads, work, to, |index, batch, to| {
             let region = &regions[index];
             let (mut samples, mut pooled) = (Vec::new(), vec![T::Wide::default(); maps.channels]);
             for bin in 0..bins {
                 region.sample(&maps, (bin % self.bins.1, bin / self.bins.1), &mut samples);
-                match &turned {
+                match &channels_last {
                     Some(maps) => maps.pool(batch, &samples, self.max, &mut pooled),
                     None => pooled.iter_mut().enumerate().for_each(|(channel, pooled)| {
                         *pooled = self.pooled(&samples, maps.plane(batch, channel));
@@ -145,7 +146,7 @@ impl Align {
 
     /// The maps with channels as the last axis, if there are enough samples to make up for it:
     /// turning them costs about as much as reading each of their elements twice.
-    fn turned<T: StoredReal>(
+    fn channels_last<T: StoredReal>(
         &self,
         threads: &Threads,
         maps: &Maps<'_, T>,
@@ -157,8 +158,8 @@ impl Align {
         let bins = self.bins.0 * self.bins.1;
         let reads = regions.iter().map(|r| bins.saturating_mul(4 * r.samples.0 * r.samples.1));
         let reads = reads.fold(0usize, usize::saturating_add);
-        let turns = reads / 2 >= maps.data.len() / maps.channels;
-        turns.then(|| ChannelsLast::new(threads, maps))
+        let pays = reads / 2 >= maps.data.len() / maps.channels;
+        pays.then(|| ChannelsLast::new(threads, maps))
     }
 
     /// The largest or the sum of the samples of a bin. Those outside the maps are 0.
@@ -176,14 +177,14 @@ impl Align {
     fn region<T: StoredReal>(&self, roi: &[T]) -> Option<Region<T::Wide>> {
         let of = <T::Wide as Real>::of;
         let roi: Vec<T::Wide> = roi.iter().map(|v| v.widen()).collect();
-        let (start, size, turn) = match self.alignment {
+        let (start, size, rotation) = match self.alignment {
             Alignment::Rotated { clockwise } => {
                 let centre = (roi[0] * of(self.scale) - of(0.5), roi[1] * of(self.scale) - of(0.5));
                 let size = (roi[2] * of(self.scale), roi[3] * of(self.scale));
                 let angle = if clockwise { -roi[4] } else { roi[4] };
                 let (sin, cos) = (angle.via_f64(libm::sin), angle.via_f64(libm::cos));
                 let start = (-size.0 / of(2.0), -size.1 / of(2.0));
-                (start, size, Some(Turn { centre, sin, cos }))
+                (start, size, Some(RotationOf { centre, sin, cos }))
             }
             alignment => {
                 let (before, after) = match alignment {
@@ -207,7 +208,7 @@ impl Align {
         };
         let samples = (count(bin.0), count(bin.1));
         let all = samples.0.checked_mul(samples.1)?;
-        (all <= MOST_SAMPLES).then_some(Region { start, bin, samples, turn })
+        (all <= MOST_SAMPLES).then_some(Region { start, bin, samples, rotation })
     }
 }
 
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_turn() {
+    fn boxes_rotate() {
         let alignment = Alignment::Rotated { clockwise: false };
         let align = Align { bins: (1, 2), samples: 0, scale: 1.0, alignment, max: false };
         let mut to = [0.0; 2];

@@ -44,7 +44,7 @@ pub struct PositionPool {
 
 /// One element of the output: a bin of a channel of a box.
 #[derive(Clone, Copy)]
-struct Place {
+struct Bin {
     index: usize,
     channel: usize,
     row: usize,
@@ -73,7 +73,7 @@ impl PositionPool {
             let roi = &rois[index * 5 + 1..][..4];
             for (i, to) in to.iter_mut().enumerate() {
                 let (row, column) = (i / self.group % self.group, i % self.group);
-                let place = Place { index, channel: i / bins, row, column };
+                let place = Bin { index, channel: i / bins, row, column };
                 *to = match self.mode {
                     PositionMode::Average => {
                         self.average(&maps, maps.plane(batch, i), roi, place).narrow()
@@ -107,7 +107,7 @@ impl PositionPool {
         maps: &Maps<'_, T>,
         plane: &[T],
         roi: &[T],
-        place: Place,
+        place: Bin,
     ) -> T::Wide {
         let of = <T::Wide as Real>::of;
         let [x, y] = self.bounds(roi);
@@ -132,7 +132,7 @@ impl PositionPool {
         maps: &Maps<'_, T>,
         batch: usize,
         roi: &[T],
-        place: Place,
+        place: Bin,
         parts: (usize, usize),
     ) -> T::Wide {
         let of = <T::Wide as Real>::of;
@@ -162,7 +162,7 @@ impl PositionPool {
     fn offset<T: StoredReal>(
         &self,
         offsets: Option<&Offsets<'_, T>>,
-        place: Place,
+        place: Bin,
         std: f64,
     ) -> (T::Wide, T::Wide) {
         let of = <T::Wide as Real>::of;
@@ -182,7 +182,7 @@ impl PositionPool {
         maps: &Maps<'_, T>,
         plane: &[T],
         roi: &[T],
-        place: Place,
+        place: Bin,
         samples: (usize, usize),
         offset: (T::Wide, T::Wide),
     ) -> T::Wide {

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 const RESULT: usize = 1 << 20;
 
 /// Elements of weights from which on they are not widened: products read them as they are stored.
-const SMALL: usize = 1 << 12;
+const SMALL_WEIGHT: usize = 1 << 12;
 
 /// Bytes of all results together.
 const BUDGET: usize = 32 << 20;
@@ -76,7 +76,7 @@ fn weights(net: &Net) -> HashSet<ValueId> {
 fn widens(net: &Net, node: &Node) -> bool {
     let (&[input], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return false };
     let bits = |v: ValueId| net.values[v].fact.element_type.bits();
-    let is_small = |t: &Tensor| t.sizes().iter().product::<usize>() <= SMALL;
+    let is_small = |t: &Tensor| t.sizes().iter().product::<usize>() <= SMALL_WEIGHT;
     let is_large = net.values[input].constant.as_ref().is_some_and(|t| !is_small(t));
     node.is::<Convert>().is_some() && is_large && bits(input) < bits(output)
 }

@@ -10,7 +10,7 @@ use crate::fused::attention::Attention;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::batch::together;
+use crate::kernel::batch::broadcast_shape;
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
@@ -101,7 +101,9 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (query, key, values, result) = (query?, key?, values?, net.sizes(output)?);
     let batch = |s: &Sizes| s[..s.len() - 2].to_vec();
     // The axes of the result are those of the scores, and no head has been merged with another.
-    if together(&[&batch(&query), &batch(&key)]) != batch(&result) || sizes.len() != result.len() {
+    if broadcast_shape(&[&batch(&query), &batch(&key)]) != batch(&result)
+        || sizes.len() != result.len()
+    {
         return None;
     }
     let mut heads = Heads::new([&query, &key, &values], &result);
@@ -121,8 +123,8 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
 fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
     let &[a, b] = &node.inputs[..] else { return None };
     let rank = |v| net.sizes(v).filter(|_| net.is_f32(v)).map(|s| s.len()).filter(|r| *r > 1);
-    let turned = node.is::<MatMul>()?.transposed(rank(a)?, rank(b)?);
-    (turned == (false, false)).then_some((a, b))
+    let transposed = node.is::<MatMul>()?.transposed(rank(a)?, rank(b)?);
+    (transposed == (false, false)).then_some((a, b))
 }
 
 /// Follows the scores from the softmax back to `q kᵀ`.
@@ -194,8 +196,8 @@ fn product(
     let net = &*rewriter.net;
     let &[mut query, mut key] = &node.inputs[..] else { return None };
     let (a, b) = (net.sizes(query)?, net.sizes(key)?);
-    let (turn_a, turn_b) = node.is::<MatMul>()?.transposed(a.len(), b.len());
-    if turn_a || a.len() < 2 || b.len() < 2 || !net.is_f32(query) || !net.is_f32(key) {
+    let (transpose_a, transpose_b) = node.is::<MatMul>()?.transposed(a.len(), b.len());
+    if transpose_a || a.len() < 2 || b.len() < 2 || !net.is_f32(query) || !net.is_f32(key) {
         return None;
     }
     let factor = |rewriter: &GraphRewriter<'_>, v: ValueId| {
@@ -205,16 +207,16 @@ fn product(
     if let Some((own, by)) = factor(rewriter, query) {
         (query, scale) = (own, scale * by);
     }
-    if !turn_b {
-        let turn = rewriter.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
-        let order = net.values[*turn.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
+    if !transpose_b {
+        let transpose = rewriter.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
+        let order = net.values[*transpose.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
         let rank = order.len() as i64;
         let mut wanted: Vec<i64> = (0..rank).collect();
         wanted.swap(order.len() - 1, order.len() - 2);
         if order != wanted {
             return None;
         }
-        key = turn.inputs[0];
+        key = transpose.inputs[0];
     }
     Some(Scores { query, key, scale, masks })
 }

@@ -13,7 +13,7 @@ use infer::{Fact, Op, PartialShape};
 use ir::ElementType;
 use smallvec::{SmallVec, smallvec};
 
-pub(crate) fn products(net: &mut Net, _: &PassCx<'_>) -> usize {
+pub(crate) fn to_matmul(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| {
         let made =
             Equation::of(rewriter, &node).and_then(|equation| equation.write(rewriter, &node));
@@ -80,22 +80,23 @@ impl Equation {
             sizes(&batch).into_iter().chain([size(m), size(n)]).collect()
         };
         // A product reads its second operand either way.
-        let turned = right.last().is_some_and(|(label, _)| summed.contains(label));
-        let (outer, inner) = if turned { (&columns, &summed) } else { (&summed, &columns) };
+        let transposed = right.last().is_some_and(|(label, _)| summed.contains(label));
+        let (outer, inner) = if transposed { (&columns, &summed) } else { (&summed, &columns) };
         let mut writer = Writer { rewriter, layer: node.layer };
-        let turn = |writer: &mut Writer<'_, '_>, i: usize, outer: &[usize], inner: &[usize]| {
-            let own: Vec<usize> = self.operands[i].iter().map(|(label, _)| *label).collect();
-            let order = [&batch[..], outer, inner].concat();
-            let moved = writer.turned(node.inputs[i], (&own, &order), &sizes(&order))?;
-            writer.recast(moved, &matrices(outer, inner))
-        };
-        let a = turn(&mut writer, 0, &rows, &summed)?;
-        let b = turn(&mut writer, 1, outer, inner)?;
-        let product = MatMul::of_turned(false, turned);
-        let c = writer.node(product, smallvec![a, b], &matrices(&rows, &columns))?;
+        let transpose =
+            |writer: &mut Writer<'_, '_>, i: usize, outer: &[usize], inner: &[usize]| {
+                let own: Vec<usize> = self.operands[i].iter().map(|(label, _)| *label).collect();
+                let order = [&batch[..], outer, inner].concat();
+                let moved = writer.transposed(node.inputs[i], (&own, &order), &sizes(&order))?;
+                writer.recast(moved, &matrices(outer, inner))
+            };
+        let a = transpose(&mut writer, 0, &rows, &summed)?;
+        let b = transpose(&mut writer, 1, outer, inner)?;
+        let matmul = MatMul::transposing(false, transposed);
+        let c = writer.node(matmul, smallvec![a, b], &matrices(&rows, &columns))?;
         let order = [&batch[..], &rows, &columns].concat();
         let c = writer.recast(c, &sizes(&order))?;
-        writer.turned(c, (&order, &self.result), &sizes(&self.result))
+        writer.transposed(c, (&order, &self.result), &sizes(&self.result))
     }
 }
 
@@ -133,7 +134,7 @@ impl Writer<'_, '_> {
     }
 
     /// A value with its axes in another order, by their labels.
-    fn turned(
+    fn transposed(
         &mut self,
         value: ValueId,
         (own, order): (&[usize], &[usize]),

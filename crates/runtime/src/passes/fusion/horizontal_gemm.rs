@@ -24,12 +24,12 @@ type Group = Vec<GroupedGemm>;
 struct GroupedGemm {
     /// The position of the node.
     at: usize,
-    product: FusedMatMul,
+    matmul: FusedMatMul,
     /// The member before it whose result multiplies its own, which is then its last input.
     factor: Option<usize>,
 }
 
-pub(crate) fn together(net: &mut Net, cx: &PassCx<'_>) -> usize {
+pub(crate) fn fuse_gemms(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut groups = groups(net, cx);
     let changes = groups.values().map(Vec::len).sum();
     let made =
@@ -68,12 +68,12 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
             net.values[*v].constant.is_some() || is_made()
         };
         let Some((rows, others)) = node.inputs.split_first() else { continue };
-        let Some(product) = of_few_rows(net, cx, node) else { continue };
+        let Some(matmul) = of_few_rows(net, cx, node) else { continue };
         let group = by_rows.entry(*rows).or_default();
-        let factor = factor(net, node, &product, group);
+        let factor = factor(net, node, &matmul, group);
         let known = &others[..others.len() - usize::from(factor.is_some())];
         if group.len() < MOST && known.iter().all(is_known) {
-            group.push(GroupedGemm { at: i, product, factor });
+            group.push(GroupedGemm { at: i, matmul, factor });
         }
     }
     let several = by_rows.into_values().filter(|group| group.len() > 1);
@@ -82,10 +82,10 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
 
 /// The member of a group whose result a product is multiplied by, at last, if it is of the same
 /// size.
-fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Option<usize> {
+fn factor(net: &Net, node: &Node, matmul: &FusedMatMul, group: &Group) -> Option<usize> {
     let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
     let operand = Operand::Matrix(node.inputs.len() - 1);
-    let is_last = product.post_ops.last() == Some(&PostOp::Multiply(operand));
+    let is_last = matmul.post_ops.last() == Some(&PostOp::Multiply(operand));
     let same = is_last && net.sizes(last) == net.sizes(output);
     group.iter().position(|member| same && net.nodes[member.at].outputs[..] == [last])
 }
@@ -93,7 +93,7 @@ fn factor(net: &Net, node: &Node, product: &FusedMatMul, group: &Group) -> Optio
 /// A node whose factor is no input of its own.
 fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node) {
     if member.factor.is_some() {
-        member.product.post_ops.pop();
+        member.matmul.post_ops.pop();
         node.inputs.pop();
     }
     (member, node)
@@ -101,21 +101,21 @@ fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node
 
 /// The product that a node is, if it is one of few rows as they lie.
 fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
-    let product = FusedMatMul::of(net, node)?;
+    let matmul = FusedMatMul::of(net, node)?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
-    let is_f32 = net.is_f32(a) && (net.is_f32(b) || product.weights.is_some());
+    let is_f32 = net.is_f32(a) && (net.is_f32(b) || matmul.weights.is_some());
     let sizes = |v| net.sizes(v).filter(|sizes| is_f32 && !sizes.is_empty());
     let (a, b) = (sizes(a)?, sizes(b)?);
-    let is_grouped = product.through.is_none() && !product.is_dynamic();
+    let is_grouped = matmul.through.is_none() && !matmul.is_dynamic();
     if !is_grouped || node.inputs.len() > INPUTS {
         return None;
     }
-    let shape = product.shape(&a, &b);
+    let shape = matmul.shape(&a, &b);
     // By weights as they are stored they are computed in f32.
-    let stored = product.weights.is_some();
+    let stored = matmul.weights.is_some();
     let precision = if stored { Precision::F32 } else { cx.resources.options.precision };
     let few = can_group(shape.rows(), precision);
-    (shape.reads_through() && few).then_some(product)
+    (shape.reads_through() && few).then_some(matmul)
 }
 
 /// One node for all members.
@@ -125,9 +125,8 @@ fn one(members: Vec<(GroupedGemm, Node)>) -> Option<Node> {
     let others = members.iter().flat_map(|(_, node)| &node.inputs[1..]);
     let inputs = std::iter::once(&rows).chain(others).copied().collect();
     let outputs = members.iter().flat_map(|(_, node)| &node.outputs).copied().collect();
-    let products = members
-        .into_iter()
-        .map(|(member, node)| (member.product, node.inputs.len(), member.factor));
-    let operation = Operation::Fused(Arc::new(HorizontalMatMul::new(products.collect())));
+    let matmuls =
+        members.into_iter().map(|(member, node)| (member.matmul, node.inputs.len(), member.factor));
+    let operation = Operation::Fused(Arc::new(HorizontalMatMul::new(matmuls.collect())));
     Some(Node { operation, inputs, outputs, layer })
 }

@@ -58,7 +58,7 @@ struct Cache<'n> {
 }
 
 /// The values of a cache as attention reads them.
-struct Source<'n> {
+struct CacheOrigin<'n> {
     /// The output of Concat.
     value: ValueId,
     /// The node that reads it.
@@ -147,11 +147,11 @@ impl<'n> Search<'n> {
 
     /// Goes back from what attention reads to the rows that are repeated for its heads, if they
     /// are.
-    fn source(&self, value: ValueId, reader: usize) -> Option<Source<'n>> {
+    fn source(&self, value: ValueId, reader: usize) -> Option<CacheOrigin<'n>> {
         let Some((reshape, last)) =
             self.only(value, reader).filter(|(_, n)| n.is::<Reshape>().is_some())
         else {
-            return Some(Source { value, reader, repeated: None });
+            return Some(CacheOrigin { value, reader, repeated: None });
         };
         let (broadcast, middle) = self.only(*last.inputs.first()?, reshape)?;
         let (unsqueeze, first) = self.only(*middle.inputs.first()?, broadcast)?;
@@ -180,7 +180,7 @@ impl<'n> Search<'n> {
             (None, None) => Some(self.origins.element(target, AXIS + 1)?),
             _ => return None,
         };
-        Some(Source { value: own, reader: unsqueeze, repeated })
+        Some(CacheOrigin { value: own, reader: unsqueeze, repeated })
     }
 
     /// The node that makes a value which only one node reads.
@@ -191,7 +191,7 @@ impl<'n> Search<'n> {
 
     /// The cache that attention reads.
     fn cache(&self, value: ValueId, reader: usize) -> Option<Cache<'n>> {
-        let Source { value, reader, repeated } = self.source(value, reader)?;
+        let CacheOrigin { value, reader, repeated } = self.source(value, reader)?;
         let (concat, node) = self.origins.maker(value)?;
         let &[past, new] = &node.inputs[..] else { return None };
         let sizes = self.sizes(new)?;

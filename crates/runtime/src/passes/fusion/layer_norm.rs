@@ -70,8 +70,8 @@ impl Found {
     /// becomes.
     fn write(self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
         let divisor = Divisor::DeviationInside(f64::from(self.eps));
-        let form = Normalization { center: true, divisor };
-        let made = NormalizeRows { columns: self.columns, form, post_ops: Vec::new() };
+        let normalization = Normalization { center: true, divisor };
+        let made = NormalizeRows { columns: self.columns, normalization, post_ops: Vec::new() };
         let operation = Operation::Fused(Arc::new(made));
         let mut last = Node { operation, inputs: smallvec![self.value], ..node.clone() };
         let multiply = self.gamma.map(|(gamma, product)| (gamma, product.operation));

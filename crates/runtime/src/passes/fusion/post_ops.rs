@@ -34,34 +34,34 @@ pub(crate) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// The product that feeds a node, with what the node does appended to its steps.
 fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[output] = &node.outputs[..] else { return None };
-    if let Some(product) = reshaped(rewriter, node, output) {
-        return Some(product);
+    if let Some(producer) = reshaped(rewriter, node, output) {
+        return Some(producer);
     }
     let (input, step) = step(rewriter, node, output)?;
-    let mut product = rewriter.take(input)?;
-    let at = product.inputs.len();
+    let mut producer = rewriter.take(input)?;
+    let at = producer.inputs.len();
     let op = match step {
-        Step::Alone(op) => op,
-        Step::Parameters(parameters, most) => {
-            product.inputs.push(rewriter.add(Value::known(parameters)));
+        Absorbed::Alone(op) => op,
+        Absorbed::Parameters(parameters, most) => {
+            producer.inputs.push(rewriter.add(Value::known(parameters)));
             PostOp::QuantizeColumns(QuantizerInput { input: at, most })
         }
-        Step::Operand(make, place, operand) => {
+        Absorbed::Operand(make, place, operand) => {
             let place = match place {
-                Place::Number(value) => Operand::Number(value),
-                Place::Columns => Operand::Columns(at),
-                Place::Matrix => Operand::Matrix(at),
+                OperandShape::Number(value) => Operand::Number(value),
+                OperandShape::Columns => Operand::Columns(at),
+                OperandShape::Matrix => Operand::Matrix(at),
             };
             if !matches!(place, Operand::Number(_)) {
-                product.inputs.push(operand);
+                producer.inputs.push(operand);
             }
             make(place)
         }
     };
-    product.operation = Operation::Fused(extended(&product, rewriter.net, op)?);
-    product.outputs = node.outputs.clone();
-    product.layer = node.layer;
-    Some(product)
+    producer.operation = Operation::Fused(extended(&producer, rewriter.net, op)?);
+    producer.outputs = node.outputs.clone();
+    producer.layer = node.layer;
+    Some(producer)
 }
 
 /// The product that feeds a node which gives its rows other leading axes, or the convolution that
@@ -86,31 +86,31 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 }
 
 /// What a node does to a product.
-enum Step {
+enum Absorbed {
     Alone(PostOp),
-    Operand(fn(Operand) -> PostOp, Place, ValueId),
+    Operand(fn(Operand) -> PostOp, OperandShape, ValueId),
     /// Rounds each column by its own parameters, up to a last level.
     Parameters(Tensor, f32),
 }
 
 /// How an operand lies beside the result.
-enum Place {
+enum OperandShape {
     Number(f32),
     Columns,
     Matrix,
 }
 
 /// Which input of a node is a product that it alone reads, and what it does to it.
-fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Step)> {
+fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Absorbed)> {
     let net = &*rewriter.net;
     let feeds = |v: ValueId| {
         let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
-        same && rewriter.only_for(v).is_some_and(|maker| is_product(net, maker))
+        same && rewriter.only_for(v).is_some_and(|maker| is_gemm_or_conv(net, maker))
     };
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
         let function = seen(net, node, |cx| function(unary, cx)).ok()?;
-        return feeds(input).then_some((input, Step::Alone(PostOp::Apply(function))));
+        return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
     }
     if let Some(rounding) = lowering::rounding(net, node) {
         let input = node.inputs[0];
@@ -122,18 +122,18 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         }
         let (to, scale, low) = (rounding.to, rounding.scale, rounding.low);
         let op = PostOp::Quantize { to, scale, low };
-        return feeds(input).then_some((input, Step::Alone(op)));
+        return feeds(input).then_some((input, Absorbed::Alone(op)));
     }
     if let Some((parameters, most)) = lowering::column_rounding(net, node) {
         let input = node.inputs[0];
         rewriter.only_for(input)?.fused::<IntegerConvolution>()?;
-        return feeds(input).then_some((input, Step::Parameters(parameters, most)));
+        return feeds(input).then_some((input, Absorbed::Parameters(parameters, most)));
     }
     if node.is::<PRelu>().is_some() {
         let &[input, slope] = &node.inputs[..] else { return None };
         let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
-        return feeds(input).then_some((input, Step::Alone(PostOp::Apply(function))));
+        return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
     }
     let make = match kind(node)? {
         Kind::Add => PostOp::Add,
@@ -142,13 +142,13 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     };
     let &[a, b] = &node.inputs[..] else { return None };
     // Where both come from products, the one computed last takes the other in.
-    [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(product, operand)| {
-        let place = place(net, operand, output).filter(|_| feeds(product))?;
-        Some((product, Step::Operand(make, place, operand)))
+    [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(producer, operand)| {
+        let place = place(net, operand, output).filter(|_| feeds(producer))?;
+        Some((producer, Absorbed::Operand(make, place, operand)))
     })
 }
 
-fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
+fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {
     if !net.is_f32(operand) {
         return None;
     }
@@ -156,17 +156,17 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<Place> {
     let (count, columns) = (own.iter().product::<usize>(), *all.last()?);
     if count == 1 {
         let constant = net.values[operand].constant.as_ref()?;
-        return Some(Place::Number(*constant.as_slice::<f32>()?.first()?));
+        return Some(OperandShape::Number(*constant.as_slice::<f32>()?.first()?));
     }
     let lead = own.iter().position(|s| *s != 1)?;
     if all.ends_with(&own[lead..]) && count == all.iter().product() {
-        return Some(Place::Matrix);
+        return Some(OperandShape::Matrix);
     }
-    (lead + 1 == own.len() && count == columns).then_some(Place::Columns)
+    (lead + 1 == own.len() && count == columns).then_some(OperandShape::Columns)
 }
 
 /// Whether the steps of a node can be extended.
-fn is_product(net: &Net, node: &Node) -> bool {
+fn is_gemm_or_conv(net: &Net, node: &Node) -> bool {
     is_matmul(net, node)
         || node.fused::<FusedMatMul>().is_some()
         || node.fused::<ChannelsLast>().is_some()
@@ -210,7 +210,7 @@ fn extended(node: &Node, net: &Net, op: PostOp) -> Option<Arc<dyn FusedOp>> {
         own.post_ops.push(op);
         return Some(Arc::new(own));
     }
-    let mut product = FusedMatMul::of(net, node)?;
-    product.post_ops.push(op);
-    Some(Arc::new(product))
+    let mut matmul = FusedMatMul::of(net, node)?;
+    matmul.post_ops.push(op);
+    Some(Arc::new(matmul))
 }

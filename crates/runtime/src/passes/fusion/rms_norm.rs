@@ -29,8 +29,9 @@ fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     if net.sizes(*node.outputs.first()?)? != sizes {
         return None;
     }
-    let form = Normalization { center: false, divisor: Divisor::DeviationInside(f64::from(eps)) };
-    let made = NormalizeRows { columns, form, post_ops: Vec::new() };
+    let normalization =
+        Normalization { center: false, divisor: Divisor::DeviationInside(f64::from(eps)) };
+    let made = NormalizeRows { columns, normalization, post_ops: Vec::new() };
     let operation = Operation::Fused(Arc::new(made));
     Some(Node { operation, inputs: smallvec![value], ..node.clone() })
 }

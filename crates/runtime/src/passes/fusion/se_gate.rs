@@ -17,8 +17,8 @@ pub(crate) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// Lets a convolution read the data and the gates of the product that feeds it.
 fn gated(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     let gates = Some(node.inputs.len());
-    let float = node.fused::<ChannelsLast>().filter(|c| c.is_plain_product());
-    let integer = node.fused::<IntegerConvolution>().filter(|c| c.is_plain_product());
+    let float = node.fused::<ChannelsLast>().filter(|c| c.is_pointwise());
+    let integer = node.fused::<IntegerConvolution>().filter(|c| c.is_pointwise());
     let made: Arc<dyn FusedOp> = match (float, integer) {
         (Some(conv), _) => Arc::new(ChannelsLast { gates, ..conv.clone() }),
         (_, Some(conv)) => Arc::new(IntegerConvolution { gates, ..conv.clone() }),

@@ -4,14 +4,14 @@
 //! A value whose channels lie last has two names: its own, and that of the turned value that is
 //! really computed. Whoever needs it as the graph means it gets it turned back.
 
-use crate::fused::convolution::{ChannelsLast, Rounded};
+use crate::fused::convolution::{Bf16Ports, ChannelsLast};
 use crate::fused::normalize::NormalizeMaps;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::transpose::{Permute, Reinterpret};
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::convolution::geometry;
-use crate::ops::normalize::form;
+use crate::ops::normalize::normalization;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
 use crate::passes::layout::padding::Padded;
@@ -46,7 +46,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
-    let mut layout = Layout::default();
+    let mut layout = ChannelsLastPass::default();
     let changes = GraphRewriter::over(net, |rewriter, node| {
         if layout.convert(rewriter, &node).is_some() {
             return rewriter.changed();
@@ -68,7 +68,7 @@ pub(crate) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
 }
 
 #[derive(Default)]
-struct Layout {
+struct ChannelsLastPass {
     /// For a value the same with its channels last.
     last: HashMap<ValueId, ValueId>,
     /// Values that are computed with their channels last only.
@@ -107,7 +107,7 @@ fn made(made: impl FusedOp, inputs: &[ValueId], output: ValueId, layer: usize) -
     Node { operation, inputs: inputs.into(), outputs: smallvec![output], layer }
 }
 
-impl Layout {
+impl ChannelsLastPass {
     /// A node that turns a value back, if it is computed with its channels last only.
     fn restore(&mut self, net: &Net, value: ValueId, layer: usize) -> Option<Node> {
         if !self.pending.remove(&value) {
@@ -118,7 +118,7 @@ impl Layout {
     }
 
     /// The value with its channels last, turned now if need be.
-    fn turned(
+    fn transposed(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
         value: ValueId,
@@ -254,34 +254,34 @@ impl Layout {
             return None;
         }
         let mut conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
-        let backward = rule.kind().is_backward();
+        let is_transposed = rule.kind().is_transposed();
         // The data, with their channels last if they are so by now, or what zeros are put around
         // to make them.
         let last = self.last.get(&data).copied();
         let mut from = last.unwrap_or(data);
         let padded = Padded::of(rewriter, (from, filters), last.is_some());
-        if let Some(padded) = padded.filter(|_| !backward) {
+        if let Some(padded) = padded.filter(|_| !is_transposed) {
             padded.read_by(&mut conv);
             from = padded.from;
         }
-        let channels_first = !backward && conv.reads_channels_first() && last.is_none();
+        let channels_first = !is_transposed && conv.reads_channels_first() && last.is_none();
         let input = if channels_first || last.is_some() {
             from
         } else {
-            self.turned(rewriter, from, node.layer)?
+            self.transposed(rewriter, from, node.layer)?
         };
         let last = self.result(rewriter, output)?;
         let conv = ChannelsLast {
             conv,
-            backward,
+            is_transposed,
             channels_first,
             gates: None,
-            beside: 0..0,
+            concat_inputs: 0..0,
             post_ops: Vec::new(),
             gives_means: false,
-            of_levels: None,
+            quantized_input: None,
             writes: None,
-            rounded: Rounded::default(),
+            bf16: Bf16Ports::default(),
         };
         rewriter.keep(made(conv, &[input, filters], last, node.layer));
         Some(())
@@ -356,7 +356,7 @@ impl Layout {
         for &input in &node.inputs {
             inputs.push(match rewriter.net.values[input].constant.clone() {
                 Some(constant) => rewriter.add(Value::known(turned_constant(&constant, rank)?)),
-                None => self.turned(rewriter, input, node.layer)?,
+                None => self.transposed(rewriter, input, node.layer)?,
             });
         }
         self.rewritten(rewriter, node, inputs, output)
@@ -426,8 +426,8 @@ impl Layout {
     ) -> Option<()> {
         let rule = node.is::<GroupNormalization>()?;
         let divisor = Divisor::DeviationInside(rule.epsilon());
-        let form = Normalization { center: true, divisor };
-        self.over_maps(rewriter, node, output, (rule.groups(), form))
+        let normalization = Normalization { center: true, divisor };
+        self.over_maps(rewriter, node, output, (rule.groups(), normalization))
     }
 
     /// Instance normalisation: each channel over all positions of its map.
@@ -442,7 +442,7 @@ impl Layout {
         let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
         let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
         let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
-        self.over_maps(rewriter, node, output, (sizes[1], form(rule)))
+        self.over_maps(rewriter, node, output, (sizes[1], normalization(rule)))
     }
 
     /// A normalisation of groups of channels over maps; the last two of three inputs are a factor
@@ -452,14 +452,15 @@ impl Layout {
         rewriter: &mut GraphRewriter<'_>,
         node: &Node,
         output: ValueId,
-        (groups, form): (usize, Normalization),
+        (groups, normalization): (usize, Normalization),
     ) -> Option<()> {
         let sizes = rewriter.net.sizes(node.inputs[0])?;
         let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
         if channels == 0 || groups == 0 || !channels.is_multiple_of(groups) {
             return None;
         }
-        let maps = Maps { batch, positions: spatial.iter().product(), channels, groups, form };
+        let maps =
+            Maps { batch, positions: spatial.iter().product(), channels, groups, normalization };
         let mut inputs: SmallVec<[ValueId; 4]> = smallvec![*self.last.get(&node.inputs[0])?];
         let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
         inputs.extend_from_slice(affine);
@@ -532,7 +533,7 @@ impl Layout {
         let axis = node.is::<Concat>()?.axis(rank).ok()?;
         let mut inputs = SmallVec::new();
         for &input in &node.inputs {
-            inputs.push(self.turned(rewriter, input, node.layer)?);
+            inputs.push(self.transposed(rewriter, input, node.layer)?);
         }
         let operation = Operation::source(Concat::along(moved(axis, rank)))?;
         let outputs = smallvec![self.result(rewriter, output)?];
@@ -593,8 +594,8 @@ fn turned_constant(constant: &Tensor, rank: usize) -> Option<Tensor> {
     let mut sizes: Sizes = smallvec![1; rank - constant.sizes().len()];
     sizes.extend_from_slice(constant.sizes());
     let order = to_last(rank);
-    let mut turned = vec![0f32; constant.count()];
+    let mut transposed = vec![0f32; constant.count()];
     let plan = CopyPlan::transpose(&sizes, &order);
-    plan.run(Threads::single(), constant.as_slice::<f32>()?, &mut turned);
-    Tensor::from_vec(&reordered(&sizes, &order), turned).ok()
+    plan.run(Threads::single(), constant.as_slice::<f32>()?, &mut transposed);
+    Tensor::from_vec(&reordered(&sizes, &order), transposed).ok()
 }

@@ -10,20 +10,20 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Channels below which runs along them are too short to be taken one by one.
-const SHORT: usize = 32;
+const MIN_CHANNELS: usize = 32;
 
-pub(crate) fn beside(net: &mut Net, _: &PassCx<'_>) -> usize {
-    GraphRewriter::editing(net, read_beside)
+pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
+    GraphRewriter::editing(net, read_concat_inputs)
 }
 
 /// Lets a convolution read the operands of the Concat that feeds it.
-fn read_beside(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
-    let conv = node.fused::<ChannelsLast>().filter(|c| c.is_plain_product())?;
+fn read_concat_inputs(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
+    let conv = node.fused::<ChannelsLast>().filter(|c| c.is_pointwise())?;
     let input = *node.inputs.first()?;
     let parts = operands(rewriter, input)?;
     let (&first, others) = parts.split_first()?;
     let end = node.inputs.len();
-    let conv = ChannelsLast { beside: end..end + others.len(), ..conv.clone() };
+    let conv = ChannelsLast { concat_inputs: end..end + others.len(), ..conv.clone() };
     rewriter.take(input)?;
     node.inputs[0] = first;
     node.inputs.extend_from_slice(others);
@@ -39,6 +39,6 @@ fn operands(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<SmallVec<[Va
     concat.is::<Concat>()?.axis(rank).ok().filter(|axis| axis + 1 == rank)?;
     let sizes = net.sizes(*concat.inputs.first()?)?;
     let fits = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).as_deref() == Some(&sizes);
-    let is_long = sizes.last().is_some_and(|channels| *channels >= SHORT);
+    let is_long = sizes.last().is_some_and(|channels| *channels >= MIN_CHANNELS);
     (is_long && concat.inputs.iter().all(fits)).then(|| concat.inputs.clone())
 }

@@ -147,16 +147,16 @@ impl Chains {
         if sizes.len() < 2 || other.len() < 2 || !net.is_f32(b) {
             return None;
         }
-        let turned = matmul.transposed(sizes.len(), other.len());
-        let shape = Shape::new(&sizes, &other, turned.0, turned.1);
+        let transposed = matmul.transposed(sizes.len(), other.len());
+        let shape = Shape::new(&sizes, &other, transposed.0, transposed.1);
         if !shape.reads_through() {
             return None;
         }
         let run = kernels::copy::gcd(map.longest().run, shape.terms());
         let map = map.in_runs(run)?;
         let through = Some(Through { sizes, runs: map.runs.into(), run });
-        let product = FusedMatMul { turned, post_ops: Vec::new(), through, weights: None };
-        let operation = Operation::Fused(Arc::new(product));
+        let matmul = FusedMatMul { transposed, post_ops: Vec::new(), through, weights: None };
+        let operation = Operation::Fused(Arc::new(matmul));
         Some(Node { operation, inputs: smallvec![map.source, b], ..node.clone() })
     }
 

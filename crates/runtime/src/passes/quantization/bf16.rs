@@ -23,8 +23,8 @@ pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
     let mut found = 0;
     for i in 0..net.nodes.len() {
         let node = &net.nodes[i];
-        let rounding = node.fused::<ChannelsLast>().and_then(ChannelsLast::with_rounded_results);
-        let (Some(conv), &[value]) = (rounding, &node.outputs[..]) else { continue };
+        let with_output = node.fused::<ChannelsLast>().and_then(ChannelsLast::with_bf16_output);
+        let (Some(conv), &[value]) = (with_output, &node.outputs[..]) else { continue };
         if is_taken(net, &readers, value, POOLS) {
             net.nodes[i].operation = Operation::Fused(Arc::new(conv));
             store(net, &readers, value);
@@ -39,7 +39,7 @@ fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> 
     let takes = |node: &Node| {
         if let Some(conv) = node.fused::<ChannelsLast>() {
             let is_data = node.inputs.iter().skip(1).all(|v| *v != value);
-            return is_data && conv.with_rounded_data().is_some();
+            return is_data && conv.with_bf16_input().is_some();
         }
         let is_max = |pool: &PoolLast| pool.pool.pooling == Pooling::Max;
         let passes = pools > 0 && node.fused::<PoolLast>().is_some_and(is_max);
@@ -56,11 +56,11 @@ fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId) {
         let node = &net.nodes[i];
         if let Some(pool) = node.fused::<PoolLast>() {
             let (pool, output) = (pool.clone(), node.outputs[0]);
-            let pool = PoolLast { elements: Elements::Rounded, ..pool };
+            let pool = PoolLast { elements: Elements::Bf16, ..pool };
             net.nodes[i].operation = Operation::Fused(Arc::new(pool));
             store(net, readers, output);
         } else if let Some(conv) =
-            node.fused::<ChannelsLast>().and_then(ChannelsLast::with_rounded_data)
+            node.fused::<ChannelsLast>().and_then(ChannelsLast::with_bf16_input)
         {
             net.nodes[i].operation = Operation::Fused(Arc::new(conv));
         }

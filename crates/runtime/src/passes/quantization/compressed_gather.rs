@@ -43,7 +43,7 @@ fn first(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Vec<Node>> {
     {
         return None;
     }
-    let mut rows = Rows { gather: node, table, indices, made: Vec::new() };
+    let mut rows = TableRows { gather: node, table, indices, made: Vec::new() };
     rows.of(rewriter, node.inputs[0])?;
     let mut made = rows.made;
     made.last_mut()?.outputs = node.outputs.clone();
@@ -54,7 +54,7 @@ fn is_constant(net: &Net, value: ValueId) -> bool {
     net.values[value].constant.is_some()
 }
 
-struct Rows<'n> {
+struct TableRows<'n> {
     gather: &'n Node,
     table: Sizes,
     indices: Sizes,
@@ -62,7 +62,7 @@ struct Rows<'n> {
     made: Vec<Node>,
 }
 
-impl Rows<'_> {
+impl TableRows<'_> {
     /// The rows of a value of as many rows as the table.
     fn of(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
         if is_constant(rewriter.net, value) {

@@ -16,7 +16,7 @@ use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::reshape::Reshape;
 use ir::ElementType;
-use kernels::gemm::{Compressed, Precision, THIN_ROWS, WeightFormat};
+use kernels::gemm::{Compressed, Precision, SMALL_M_ROWS, WeightFormat};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ pub(crate) fn dynamic(net: &mut Net, cx: &PassCx<'_>) -> usize {
     }
     let mut found = 0;
     for node in &mut net.nodes {
-        let product = node.fused::<FusedMatMul>().filter(|p| p.through.is_none());
-        let Some(mut product) = product.cloned() else { continue };
-        let Some(weights) = &mut product.weights else { continue };
+        let matmul = node.fused::<FusedMatMul>().filter(|p| p.through.is_none());
+        let Some(mut matmul) = matmul.cloned() else { continue };
+        let Some(weights) = &mut matmul.weights else { continue };
         if Compressed::suits_dynamic_quantization(weights.format, weights.group) {
             weights.activations = Activations::Int8;
-            node.operation = Operation::Fused(Arc::new(product));
+            node.operation = Operation::Fused(Arc::new(matmul));
             found += 1;
         }
     }
@@ -55,26 +55,26 @@ fn by_stored(
     node: &mut Node,
     precision: Precision,
 ) -> Option<()> {
-    let mut product = FusedMatMul::of(rewriter.net, node).filter(|p| p.weights.is_none())?;
+    let mut matmul = FusedMatMul::of(rewriter.net, node).filter(|p| p.weights.is_none())?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
     let sizes = |v| rewriter.net.sizes(v).filter(|_| rewriter.net.is_f32(v));
     let (a, sizes) = (sizes(a)?, sizes(b).filter(|sizes| sizes.len() == 2)?);
-    let shape = product.shape(&a, &sizes);
-    let mut stored = Stored::of(rewriter, b, &sizes, !product.turned.1)?;
+    let shape = matmul.shape(&a, &sizes);
+    let mut stored = Stored::of(rewriter, b, &sizes, !matmul.transposed.1)?;
     if !shape.reads_through() {
         return None;
     }
     // bf16 is as large as f16.
     let is_small = sizes.iter().product::<usize>() < WIDENED || precision == Precision::Bf16;
-    if stored.weights.format == WeightFormat::F16 && is_small && shape.rows() > THIN_ROWS {
+    if stored.weights.format == WeightFormat::F16 && is_small && shape.rows() > SMALL_M_ROWS {
         stored.weights.widened = Some(precision);
     }
     let more = stored.inputs.len() - 1;
     node.inputs.remove(1);
     node.inputs.insert_many(1, stored.inputs);
-    product.post_ops.iter_mut().for_each(|op| *op = moved(*op, more));
-    product.weights = Some(stored.weights);
-    node.operation = Operation::Fused(Arc::new(product));
+    matmul.post_ops.iter_mut().for_each(|op| *op = moved(*op, more));
+    matmul.weights = Some(stored.weights);
+    node.operation = Operation::Fused(Arc::new(matmul));
     Some(())
 }
 

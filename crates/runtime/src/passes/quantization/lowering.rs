@@ -74,7 +74,7 @@ fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     let mut all =
         read.map(|(_, v)| *v).filter(|v| !is_zero(*v)).map(|v| net.values[v].quant_params);
     let first = all.next()??;
-    all.all(|levels| levels == Some(first)).then_some(first)
+    all.all(|params| params == Some(first)).then_some(first)
 }
 
 /// Whether a node takes the largest element of windows that all look at some of the input: that of
@@ -194,7 +194,12 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
 /// is one, too.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
     if let Some(ChannelsLast {
-        conv, backward: false, channels_first, gates: None, post_ops, ..
+        conv,
+        is_transposed: false,
+        channels_first,
+        gates: None,
+        post_ops,
+        ..
     }) = node.fused::<ChannelsLast>()
     {
         return post_ops.is_empty().then(|| (conv.clone(), *channels_first));

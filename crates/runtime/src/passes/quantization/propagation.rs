@@ -170,7 +170,7 @@ fn accepts(
         return are_uniform && places.all(|i| is_data(i) || is_added(i));
     }
     if let Some(conv) = node.fused::<ChannelsLast>() {
-        return conv.with_levels(0).is_some() && places.all(|i| i == 0);
+        return conv.with_quantized_input(0).is_some() && places.all(|i| i == 0);
     }
     is_passing(node) && node.outputs.first().is_some_and(|v| bytes_of(all, *v).is_some())
 }
@@ -195,7 +195,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
     } else if let Some(conv) = node.fused::<ChannelsLast>() {
         let mut conv = conv.clone();
         if let Some(bytes) = node.inputs.first().and_then(|v| bytes_of(all, *v)) {
-            conv = conv.with_levels(node.inputs.len())?;
+            conv = conv.with_quantized_input(node.inputs.len())?;
             node.inputs.push(parameters(net, bytes, conv.conv.inputs)?);
         }
         if let Some(Bytes::Uniform(to, ..)) = written {

@@ -27,8 +27,8 @@ fn matrix(format: WeightFormat, by_rows: bool, (k, n): (usize, usize), group: us
     let groups = k / group;
     // Products with those in f32 are rounded, with those in f16 not.
     let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
-    let rounded = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
-    let scales: Vec<f32> = (0..n * groups).map(|i| rounded(scale(i))).collect();
+    let to_f16 = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
+    let scales: Vec<f32> = (0..n * groups).map(|i| to_f16(scale(i))).collect();
     let integer = |i: usize| ((i * 2_654_435_761) >> 7) as u8;
     let value = |byte: u8| match format {
         WeightFormat::U8 => f32::from(byte),
@@ -73,7 +73,7 @@ impl Matrix {
 /// Bit for bit the products with what the elements stand for, for few rows and many, laid out
 /// before or not.
 #[test]
-fn compressed_products_are_chains() {
+fn compressed_sums_are_chains_along_k() {
     let threads = Threads::new(2);
     let cases = [
         (1, 70, 128, 32),
@@ -99,10 +99,10 @@ fn compressed_products_are_chains() {
             for b in rights {
                 let a_rows = Lhs::Rows { values: &a, stride: k };
                 let precision = Precision::F32;
-                let product =
+                let gemm =
                     Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, post_ops: &post_ops };
                 let mut c = vec![f32::NAN; m * n];
-                product.run(&threads, &ScratchPool::default(), &mut c);
+                gemm.run(&threads, &ScratchPool::default(), &mut c);
                 for (at, found) in c.iter().enumerate() {
                     let (i, j) = (at / n, at % n);
                     let chain = |s: f32, p: usize| a[i * k + p].mul_add(of.values[p * n + j], s);
@@ -116,7 +116,7 @@ fn compressed_products_are_chains() {
 
 /// Rounded to bf16 they give the bits of what they stand for, rounded.
 #[test]
-fn compressed_products_can_be_rounded() {
+fn compressed_gemms_can_be_bf16() {
     let cases = [(1, 70, 128, 32), (9, 34, 66, 66), (40, 70, 128, 32), (2000, 70, 320, 64)];
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
@@ -126,9 +126,9 @@ fn compressed_products_can_be_rounded() {
         let a = numbers(m * k, 101);
         let run = |b: Rhs<'_>, threads: &Threads| {
             let a = Lhs::Rows { values: &a, stride: k };
-            let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+            let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
             let mut c = vec![f32::NAN; m * n];
-            product.run(threads, &ScratchPool::default(), &mut c);
+            gemm.run(threads, &ScratchPool::default(), &mut c);
             c
         };
         let values = UnalignedF32::of(&of.values);
@@ -155,9 +155,9 @@ fn rows_of_nibbles_can_be_odd() {
     let a_rows = Lhs::Rows { values: &a, stride: k };
     let b = Rhs::Compressed(stored);
     let (m, precision) = (1, Precision::F32);
-    let product = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, post_ops: &[] };
+    let gemm = Gemm { m, n, k, a: a_rows, b, c_stride: n, precision, post_ops: &[] };
     let mut c = vec![f32::NAN; n];
-    product.run(&Threads::new(1), &ScratchPool::default(), &mut c);
+    gemm.run(&Threads::new(1), &ScratchPool::default(), &mut c);
     for (j, found) in c.iter().enumerate() {
         let expected = (0..k).fold(0f32, |s, p| a[p].mul_add(of.values[p * n + j], s));
         assert_eq!(*found, expected, "column {j}");

@@ -110,8 +110,8 @@ impl Case {
 
     fn run(&self, format: WeightFormat, by_rows: bool) -> Vec<f32> {
         let Case { m, n, k, group, .. } = *self;
-        let turned: Vec<i32> = (0..k * n).map(|i| self.weights[i % n * k + i / n]).collect();
-        let bytes = stored(format, if by_rows { &turned } else { &self.weights });
+        let transposed: Vec<i32> = (0..k * n).map(|i| self.weights[i % n * k + i / n]).collect();
+        let bytes = stored(format, if by_rows { &transposed } else { &self.weights });
         let factors = |values| GroupParams { values, column: k / group, group: 1 };
         let (scales, zeros) = (factors(&self.scales), Some(factors(&self.zeros)));
         let matrix =
@@ -123,9 +123,9 @@ impl Case {
         let a = Lhs::Rows { values: &self.a, stride: k };
         let b = Rhs::Dynamic(&panels);
         let precision = Precision::F32;
-        let product = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &post_ops };
+        let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &post_ops };
         let mut c = vec![f32::NAN; m * n];
-        product.run(&threads, &ScratchPool::default(), &mut c);
+        gemm.run(&threads, &ScratchPool::default(), &mut c);
         for (c, bias) in c.iter_mut().zip(bias.iter().cycle()) {
             *c -= bias;
         }
@@ -137,7 +137,7 @@ impl Case {
 /// panel, a group that is the whole column. The bias is added and taken away, so the bits of small
 /// sums may differ by its own.
 #[test]
-fn products_follow_the_definition() {
+fn gemms_follow_the_definition() {
     let sizes = [
         (1, 70, 128, 32),
         (2, 5, 64, 64),

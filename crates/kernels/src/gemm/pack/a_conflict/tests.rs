@@ -19,9 +19,8 @@ fn is_chains(
     let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), Precision::F32);
     let mut c = vec![f32::NAN; m * n];
     let b_as = Rhs::Packed(&packed);
-    let product =
-        Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, post_ops: &[] };
-    product.run(&threads, &ScratchPool::default(), &mut c);
+    let gemm = Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, post_ops: &[] };
+    gemm.run(&threads, &ScratchPool::default(), &mut c);
     for (i, found) in c.iter().enumerate() {
         let (row, column) = (i / n, i % n);
         let chain = (0..k).fold(0f32, |sum, p| of(row, p).mul_add(b[p * n + column], sum));

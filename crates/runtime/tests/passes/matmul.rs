@@ -145,12 +145,13 @@ fn rotary_embeddings_are_one_step_and_read_where_their_data_were() {
             let by = g.constant_f32(&[], &[if halves { -2.0 } else { -1.0 }]);
             binary(&mut g, "Multiply", by, high)
         };
-        let turned = [("axis", "-1")];
-        let turned = g.layer("Concat", "opset1").attributes(&turned).inputs(&[opposite, low]);
-        let turned = turned.output();
+        let transposed = [("axis", "-1")];
+        let transposed =
+            g.layer("Concat", "opset1").attributes(&transposed).inputs(&[opposite, low]);
+        let transposed = transposed.output();
         let (cos, sin) = (constant(&mut g, &[5, 32], 2), constant(&mut g, &[1, 3, 1, 32], 3));
         let straight = binary(&mut g, "Multiply", x, cos);
-        let crossed = binary(&mut g, "Multiply", turned, sin);
+        let crossed = binary(&mut g, "Multiply", transposed, sin);
         let y = binary(&mut g, "Add", straight, crossed);
         g.result("y", y);
         check(&g.finish().unwrap(), &[2, 5, 3, 32], 0.0, steps);

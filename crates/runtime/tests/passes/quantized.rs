@@ -12,7 +12,7 @@ const PADDED: [(&str, &str); 4] =
     [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
 
 /// Rounded to 256 levels between limits.
-fn rounded(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
+fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
     let levels = [("levels", "256")];
     g.layer("FakeQuantize", "opset1")
@@ -36,22 +36,22 @@ fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
 }
 
 #[test]
-fn levels_are_multiplied_by_integers() {
+fn quantized_values_are_multiplied_as_integers() {
     let convolved = |g: &mut GraphBuilder, x: OutputRef, filters: OutputRef| {
         g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output()
     };
     let mut g = GraphBuilder::new("integers");
     let x = g.parameter("x", F32, "1,3,9,11");
-    let x = rounded(&mut g, x, -1.28, 1.27);
+    let x = fake_quantized(&mut g, x, -1.28, 1.27);
     let filters = integers(&mut g, &[40, 3, 3, 3], 1);
     let y = convolved(&mut g, x, filters);
     let bias = constant(&mut g, &[1, 40, 1, 1], 4);
     let y = binary(&mut g, "Add", y, bias);
     let y = unary(&mut g, "Relu", y);
-    let first = rounded(&mut g, y, 0.0, 5.1);
+    let first = fake_quantized(&mut g, y, 0.0, 5.1);
     let filters = integers(&mut g, &[40, 40, 3, 3], 2);
     let y = convolved(&mut g, first, filters);
-    let y = rounded(&mut g, y, -12.8, 12.7);
+    let y = fake_quantized(&mut g, y, -12.8, 12.7);
     let y = binary(&mut g, "Add", y, first);
     g.result("y", y);
     let steps = ["integers", "integers", "copy"];
@@ -61,10 +61,10 @@ fn levels_are_multiplied_by_integers() {
 
 /// As NNCF quantises what depthwise convolutions read: each channel has levels of its own.
 #[test]
-fn channels_are_rounded_while_integers_are_finished() {
+fn channels_are_quantized_while_requantizing() {
     let mut g = GraphBuilder::new("channels");
     let x = g.parameter("x", F32, "1,20,9,11");
-    let x = rounded(&mut g, x, -1.28, 1.27);
+    let x = fake_quantized(&mut g, x, -1.28, 1.27);
     let filters = integers(&mut g, &[40, 20, 1, 1], 1);
     let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
     let y = unary(&mut g, "Relu", y);
@@ -84,7 +84,7 @@ fn channels_are_rounded_while_integers_are_finished() {
 /// A file may pool levels any number of times, and no pass may need a call within a call for each.
 /// From the third time on nothing changes in a map of four by four.
 #[test]
-fn levels_may_be_pooled_any_number_of_times() {
+fn quantized_values_may_be_pooled_any_number_of_times() {
     let pool = [
         ("kernel", "2,2"),
         ("strides", "1,1"),
@@ -95,11 +95,11 @@ fn levels_may_be_pooled_any_number_of_times() {
     let pooled = |times: usize| {
         let mut g = GraphBuilder::new("pools");
         let x = g.parameter("x", F32, "1,3,4,4");
-        let x = rounded(&mut g, x, -1.28, 1.27);
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
         let filters = integers(&mut g, &[16, 3, 1, 1], 1);
         let y =
             g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
-        let mut y = rounded(&mut g, y, 0.0, 5.1);
+        let mut y = fake_quantized(&mut g, y, 0.0, 5.1);
         for _ in 0..times {
             y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
         }
@@ -115,17 +115,17 @@ fn levels_may_be_pooled_any_number_of_times() {
 
 /// Rounded for one convolution, and to other levels for another one.
 #[test]
-fn levels_are_those_of_their_reader() {
+fn quantization_is_that_of_the_reader() {
     let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
         let filters = integers(g, &[32, 32, 3, 3], seed);
         g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output()
     };
     let mut g = GraphBuilder::new("levels");
     let x = g.parameter("x", F32, "1,32,5,7");
-    let y = rounded(&mut g, x, -1.28, 1.27);
+    let y = fake_quantized(&mut g, x, -1.28, 1.27);
     let y = convolved(&mut g, y, 1);
-    let y = rounded(&mut g, y, -0.64, 0.635);
-    let other = rounded(&mut g, y, 0.0, 0.255);
+    let y = fake_quantized(&mut g, y, -0.64, 0.635);
+    let other = fake_quantized(&mut g, y, 0.0, 0.255);
     let (one, other) = (convolved(&mut g, y, 2), convolved(&mut g, other, 3));
     let y = binary(&mut g, "Add", one, other);
     g.result("y", y);
@@ -134,7 +134,7 @@ fn levels_are_those_of_their_reader() {
 }
 
 #[test]
-fn rows_of_levels_are_multiplied_by_integers() {
+fn rows_of_quantized_values_are_multiplied_as_integers() {
     for (low, high, steps) in [
         (-1.28, 1.27, &["integers"][..]),
         // No level is 0.
@@ -142,10 +142,10 @@ fn rows_of_levels_are_multiplied_by_integers() {
     ] {
         let mut g = GraphBuilder::new("rows");
         let x = g.parameter("x", F32, "2,5,48");
-        let x = rounded(&mut g, x, low, high);
+        let x = fake_quantized(&mut g, x, low, high);
         let b = integers(&mut g, &[30, 48], 3);
-        let turned = [("transpose_a", "false"), ("transpose_b", "true")];
-        let y = g.layer("MatMul", "opset1").attributes(&turned).inputs(&[x, b]).output();
+        let transposed = [("transpose_a", "false"), ("transpose_b", "true")];
+        let y = g.layer("MatMul", "opset1").attributes(&transposed).inputs(&[x, b]).output();
         let bias = constant(&mut g, &[30], 4);
         let y = binary(&mut g, "Add", y, bias);
         g.result("y", y);
@@ -167,13 +167,13 @@ fn bytes_of(graph: &Graph) -> Vec<String> {
 /// each channel, or of all, what it writes those of the next. All are bytes, and all bits those of
 /// values.
 #[test]
-fn levels_stay_bytes_through_depthwise_convolutions() {
+fn quantized_values_stay_bytes_through_depthwise_convolutions() {
     let near =
         [("strides", "2,1"), ("dilations", "1,2"), ("pads_begin", "1,2"), ("pads_end", "1,2")];
     for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
         let mut g = GraphBuilder::new("inverted residual");
         let x = g.parameter("x", F32, "2,20,9,11");
-        let x = rounded(&mut g, x, -1.28, 1.27);
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
         let filters = integers(&mut g, &[40, 20, 1, 1], 1);
         let y =
             g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
@@ -186,7 +186,7 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
         let near = g.layer("GroupConvolution", "opset1").attributes(&near);
         let y = near.inputs(&[y, filters]).output();
         let y = unary(&mut g, "Tanh", y);
-        let y = rounded(&mut g, y, -0.64, 1.91);
+        let y = fake_quantized(&mut g, y, -0.64, 1.91);
         let filters = integers(&mut g, &[24, 40, 1, 1], 2);
         let y =
             g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
@@ -201,7 +201,7 @@ fn levels_stay_bytes_through_depthwise_convolutions() {
 /// A fire module as in SqueezeNet: two convolutions of equal quantization side by side, and what
 /// follows. With one reader in f32 more, nothing is bytes behind the first convolution.
 #[test]
-fn levels_stay_bytes_side_by_side() {
+fn quantized_values_stay_bytes_through_concat() {
     const STEPS: [&str; 8] =
         ["fake", "copy", "integers", "integers", "integers", "copy", "integers", "copy"];
     let in_f32 = [&STEPS[..7], &["unary", "copy", "copy"]].concat();
@@ -216,10 +216,10 @@ fn levels_stay_bytes_side_by_side() {
             let y = g.layer("Convolution", "opset1").attributes(window);
             let y = y.inputs(&[x, filters]).output();
             let y = g.layer("Elu", "opset1").attribute("alpha", "0.5").inputs(&[y]).output();
-            rounded(g, y, -1.28, high)
+            fake_quantized(g, y, -1.28, high)
         };
         let x = g.parameter("x", F32, "1,20,9,11");
-        let x = rounded(&mut g, x, -1.28, 1.27);
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
         let squeezed = convolved(&mut g, x, &[8, 20, 1, 1], 1.27);
         let one = convolved(&mut g, squeezed, &[24, 8, 1, 1], 1.27);
         let other = convolved(&mut g, squeezed, &[40, 8, 3, 3], 1.27);
@@ -272,18 +272,18 @@ fn values_are_quantized_for_depthwise_convolutions() {
 
 /// Behind squeeze and excitation the channels are multiplied by their gates while they are rounded.
 #[test]
-fn gates_are_multiplied_while_levels_are_found() {
+fn gates_are_multiplied_while_quantizing() {
     let mut g = GraphBuilder::new("gates");
     let x = g.parameter("x", F32, "2,24,9,7");
     let filters = constant(&mut g, &[24, 1, 1, 3, 3], 4);
     let y =
         g.layer("GroupConvolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output();
     let y = unary(&mut g, "Relu", y);
-    let y = rounded(&mut g, y, 0.0, 2.55);
+    let y = fake_quantized(&mut g, y, 0.0, 2.55);
     let means = with_ints(&mut g, "ReduceMean", y, &[2, 3]);
     let gate = unary(&mut g, "Sigmoid", means);
     let y = binary(&mut g, "Multiply", y, gate);
-    let y = rounded(&mut g, y, 0.0, 1.275);
+    let y = fake_quantized(&mut g, y, 0.0, 1.275);
     let filters = integers(&mut g, &[40, 24, 1, 1], 2);
     let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);

@@ -8,8 +8,8 @@ fn infinities_stay_where_they_are_in_narrow_convolutions() {
     let axis = Window { input: 30, output: 15, taps: 7, stride: 2, dilation: 1, start: -3 };
     let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
     let conv = Convolution { batch: 2, axes, inputs: 3, outputs: 20, groups: 1, precision };
-    let input = rounded(2 * 30 * 30 * 3, 10);
-    let weights = rounded(20 * 3 * 49, 11);
+    let input = coarse(2 * 30 * 30 * 3, 10);
+    let weights = coarse(20 * 3 * 49, 11);
     let near = |found: &[f32], expected: &[f32]| {
         let each = |(x, y): (&f32, &f32)| x == y || (x - y).abs() < 1e-4;
         found.len() == expected.len() && found.iter().zip(expected).all(each)
@@ -29,7 +29,7 @@ fn infinities_stay_where_they_are_in_narrow_convolutions() {
 /// Data that have been rounded give the same, and rounded results are those that others would
 /// round.
 #[test]
-fn convolutions_read_and_write_what_is_rounded() {
+fn convolutions_read_and_write_bf16() {
     let axis = |taps: usize, stride: usize, start: isize| {
         let output = (9 - taps).wrapping_add_signed(-2 * start) / stride + 1;
         Window { input: 9, output, taps, stride, dilation: 1, start }
@@ -43,7 +43,7 @@ fn convolutions_read_and_write_what_is_rounded() {
             return assert!(!conv.can_output_bf16() && !conv.accepts_bf16());
         }
         assert!(conv.can_output_bf16() && conv.accepts_bf16());
-        let input = rounded(2 * 81 * inputs, 3);
+        let input = coarse(2 * 81 * inputs, 3);
         let weights = numbers(60 * inputs / groups * conv.taps(), 4);
         let post_ops = [PostOp::Apply(Unary::Relu {})];
         let expected = run(&conv, (1, false), (&input, &weights), &post_ops);
