@@ -165,10 +165,14 @@ impl Chain {
 
 /// What is known of a pattern: bounds, or the numbers drawn; -1 at `infer`.
 fn known(pattern: &[Drawn], infer: Option<usize>, exact: bool) -> InputSpec {
-    let value = |(i, d): (usize, &Drawn)| match exact {
-        _ if infer == Some(i) => Interval::exact(-1),
-        true => Interval::exact(d.value),
-        false => Interval::between(d.lo.into(), d.hi.into()),
+    let value = |(i, d): (usize, &Drawn)| {
+        if infer == Some(i) {
+            Interval::exact(-1)
+        } else if exact {
+            Interval::exact(d.value)
+        } else {
+            Interval::between(d.lo.into(), d.hi.into())
+        }
     };
     let values = pattern.iter().enumerate().map(value).collect();
     let value = PartialValue::ints(I64, &[pattern.len()], values);

@@ -198,12 +198,11 @@ impl Session<'_> {
 
     fn answer(&mut self, prompt: &str) -> Result<(), Failure> {
         let start = Instant::now();
-        let tokens = match self.args.chat {
-            true => {
-                self.conversation.push(Message::new("user", prompt));
-                self.pipeline.encode_chat(&self.conversation)
-            }
-            false => self.pipeline.encode(prompt, true),
+        let tokens = if self.args.chat {
+            self.conversation.push(Message::new("user", prompt));
+            self.pipeline.encode_chat(&self.conversation)
+        } else {
+            self.pipeline.encode(prompt, true)
         };
         let tokens = tokens.map_err(failure)?;
         let tokenize = start.elapsed();

@@ -55,10 +55,12 @@ fn hint(name: &str, declared: &[(String, Fact)]) -> String {
 /// # Errors
 /// When the file is called something else than an archive, or there is nothing to save.
 pub(crate) fn can_be_saved(path: &Path, graph: &Graph) -> Result<(), Failure> {
-    let wrong = match infer::variables(graph).is_empty() {
-        _ if !npz::is_named(path) => "give an .npz",
-        true => "the model has no variables",
-        false => return Ok(()),
+    let wrong = if !npz::is_named(path) {
+        "give an .npz"
+    } else if infer::variables(graph).is_empty() {
+        "the model has no variables"
+    } else {
+        return Ok(());
     };
     Err(Failure { exit: Exit::Usage, error: anyhow!("--save-state {}: {wrong}", path.display()) })
 }

@@ -52,12 +52,16 @@ fn processor() -> Option<String> {
 /// The instructions that kernels ask for and this processor has.
 #[cfg(target_arch = "x86_64")]
 fn features() -> Vec<&'static str> {
-    macro_rules! those {
-        ($($name:tt)+) => {
-            [$(($name, std::is_x86_feature_detected!($name)),)+]
-        };
-    }
-    let all = those!("avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512vl" "avx512vnni" "avx512bf16");
+    let all = [
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("f16c", is_x86_feature_detected!("f16c")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512bw", is_x86_feature_detected!("avx512bw")),
+        ("avx512vl", is_x86_feature_detected!("avx512vl")),
+        ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
+        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
+    ];
     all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
 }
 

@@ -101,12 +101,17 @@ fn the_largest_of_no_integers_is_the_lowest_of_their_type() {
         let outputs = irrun_runtime::compile(&graph, &facts).unwrap().session().run(&[input]);
         outputs.unwrap()[0].bytes().to_vec()
     };
-    macro_rules! limits {
-        ($($name:ident $t:ty),*) => {$(
-            let (low, high) = (<$t>::MIN.to_le_bytes(), <$t>::MAX.to_le_bytes());
-            assert_eq!(reduced("ReduceMax", ElementType::$name), [low, low].concat());
-            assert_eq!(reduced("ReduceMin", ElementType::$name), [high, high].concat());
-        )*};
+    for (element_type, low, high) in [
+        (ElementType::I8, &i8::MIN.to_le_bytes()[..], &i8::MAX.to_le_bytes()[..]),
+        (ElementType::U8, &u8::MIN.to_le_bytes(), &u8::MAX.to_le_bytes()),
+        (ElementType::I16, &i16::MIN.to_le_bytes(), &i16::MAX.to_le_bytes()),
+        (ElementType::U16, &u16::MIN.to_le_bytes(), &u16::MAX.to_le_bytes()),
+        (ElementType::I32, &i32::MIN.to_le_bytes(), &i32::MAX.to_le_bytes()),
+        (ElementType::U32, &u32::MIN.to_le_bytes(), &u32::MAX.to_le_bytes()),
+        (ElementType::I64, &i64::MIN.to_le_bytes(), &i64::MAX.to_le_bytes()),
+        (ElementType::U64, &u64::MIN.to_le_bytes(), &u64::MAX.to_le_bytes()),
+    ] {
+        assert_eq!(reduced("ReduceMax", element_type), [low, low].concat());
+        assert_eq!(reduced("ReduceMin", element_type), [high, high].concat());
     }
-    limits!(I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64);
 }

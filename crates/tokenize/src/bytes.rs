@@ -88,13 +88,13 @@ pub fn validate(text: &[u8], replace: bool, out: &mut Vec<u8>) {
         };
         let continued = rest.iter().skip(1).take_while(|b| **b & 0xC0 == 0x80).count();
         let complete = len > 0 && continued + 1 >= len;
-        let (used, replaced) = match complete {
-            true if is_shortest(&rest[..len]) => {
-                out.extend_from_slice(&rest[..len]);
-                (len, 0)
-            }
-            true => (len, len),
-            false => (1 + if len > 0 { continued } else { 0 }, 1),
+        let (used, replaced) = if !complete {
+            (1 + if len > 0 { continued } else { 0 }, 1)
+        } else if is_shortest(&rest[..len]) {
+            out.extend_from_slice(&rest[..len]);
+            (len, 0)
+        } else {
+            (len, len)
         };
         if replace {
             (0..replaced).for_each(|_| out.extend_from_slice(REPLACEMENT));

@@ -101,11 +101,10 @@ impl Op for Concat {
                 }
             }
         }
-        match reals.is_empty() {
-            true => Some(PartialValue::ints(element_type, &sizes, ints)),
-            false if ints.is_empty() => Some(PartialValue::reals(element_type, &sizes, reals)),
-            false => None,
+        if reals.is_empty() {
+            return Some(PartialValue::ints(element_type, &sizes, ints));
         }
+        ints.is_empty().then(|| PartialValue::reals(element_type, &sizes, reals))
     }
 
     fn traits(&self) -> OpTraits {

@@ -208,12 +208,12 @@ impl Parse for Recurrent {
         if kind == Kind::LstmCell1 {
             attrs.ignore(&["input_forget", "weights_format"]);
         }
-        let direction = match kind.is_sequence() {
-            true if kind.has_attention() => {
-                attrs.choice_or("direction", &DIRECTIONS[..1], &[false])?
-            }
-            true => attrs.choice("direction", DIRECTIONS)?,
-            false => &[false],
+        let direction = if !kind.is_sequence() {
+            &[false][..]
+        } else if kind.has_attention() {
+            attrs.choice_or("direction", &DIRECTIONS[..1], &[false])?
+        } else {
+            attrs.choice("direction", DIRECTIONS)?
         };
         if cell == Cell::Gru && attrs.bool_or("linear_before_reset", false) {
             if kind.has_attention() {

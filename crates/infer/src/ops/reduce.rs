@@ -97,22 +97,22 @@ impl Reduce {
             cx.because("the axes are known only when running");
             // Which axes go is not known; what stays can be 1 or as it was.
             let one = cx.shape(1).volume() == Dim::fixed(1) && !dims.is_empty();
-            return Ok(match self.keep_dims {
-                true => dims.iter().map(|d| d.join(Dim::fixed(1)).unlabelled()).collect(),
+            return Ok(if self.keep_dims {
+                dims.iter().map(|d| d.join(Dim::fixed(1)).unlabelled()).collect()
+            } else if one {
                 // One axis goes: a size is that of its own axis or of the next.
-                false if one => {
-                    dims.iter().zip(dims.iter().skip(1)).map(|(a, b)| a.join(*b)).collect()
-                }
-                false => PartialShape::unranked(),
+                dims.iter().zip(dims.iter().skip(1)).map(|(a, b)| a.join(*b)).collect()
+            } else {
+                PartialShape::unranked()
             });
         };
         let axes = axes::normalize_all(&values, dims.len(), 1)?;
         let mut out = Dims::new();
         for (axis, dim) in dims.iter().enumerate() {
-            match axes.contains(&axis) {
-                false => out.push(*dim),
-                true if self.keep_dims => out.push(Dim::fixed(1)),
-                true => {}
+            if !axes.contains(&axis) {
+                out.push(*dim);
+            } else if self.keep_dims {
+                out.push(Dim::fixed(1));
             }
         }
         Ok(PartialShape::Ranked(out))

@@ -116,15 +116,14 @@ impl Parse for TextNormalize {
             }
             Kind::CaseFold => {
                 let lower = attrs.bool_or("lower", true);
-                match attrs.choice_or("encoding", &[("utf-8", true), ("", false)], true)? {
-                    true if !lower => {
-                        return Err(AttrError::new(
-                            "lower",
-                            "is false, which utf-8 does not allow",
-                        ));
-                    }
-                    true => rewrite(Some(Form::Identity), true),
-                    false => Change::AsciiCase { lower },
+                let utf_8 = attrs.choice_or("encoding", &[("utf-8", true), ("", false)], true)?;
+                if utf_8 && !lower {
+                    return Err(AttrError::new("lower", "is false, which utf-8 does not allow"));
+                }
+                if utf_8 {
+                    rewrite(Some(Form::Identity), true)
+                } else {
+                    Change::AsciiCase { lower }
                 }
             }
             Kind::Validate => Change::Validate { replace: attrs.bool_or("replace_mode", false) },

@@ -57,15 +57,11 @@ impl<'a> InferCx<'a> {
     /// # Errors
     /// When it is outside `range`.
     pub fn expect_inputs(&self, range: RangeInclusive<usize>) -> Result<(), RuleError> {
-        let (count, low, high) = (self.inputs.len(), *range.start(), *range.end());
+        let count = self.inputs.len();
         if range.contains(&count) {
             return Ok(());
         }
-        let wanted = match low == high {
-            true => low.to_string(),
-            false if high == usize::MAX => format!("at least {low}"),
-            false => format!("{low} to {high}"),
-        };
+        let wanted = range_text(&range);
         Err(RuleError::new(format!("it takes {wanted} inputs, not {count}")))
     }
 
@@ -295,11 +291,7 @@ impl<'a> InferCx<'a> {
         if range.contains(&rank) {
             return Ok(());
         }
-        let wanted = match range.start() == range.end() {
-            true => range.start().to_string(),
-            false if *range.end() == usize::MAX => format!("at least {}", range.start()),
-            false => format!("{} to {}", range.start(), range.end()),
-        };
+        let wanted = range_text(&range);
         Err(RuleError::at(input, format!("must have rank {wanted}, not {rank}")))
     }
 
@@ -430,6 +422,18 @@ impl<'a> InferCx<'a> {
         for finding in self.bodies.findings(body).iter_mut().filter(is_of_shapes) {
             finding.severity = Severity::Note;
         }
+    }
+}
+
+/// A range of numbers as messages tell it.
+fn range_text(range: &RangeInclusive<usize>) -> String {
+    let (low, high) = (*range.start(), *range.end());
+    if low == high {
+        low.to_string()
+    } else if high == usize::MAX {
+        format!("at least {low}")
+    } else {
+        format!("{low} to {high}")
     }
 }
 

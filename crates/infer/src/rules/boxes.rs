@@ -12,7 +12,7 @@ use ir::ElementType;
 ///
 /// # Errors
 /// When their types are not floating-point, or their shapes are others.
-pub fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
+pub(crate) fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
     for (input, rank) in [(0, 4), (1, 2)] {
         cx.expect_real(input)?;
         cx.expect_rank(input, rank..=rank)?;
@@ -27,7 +27,7 @@ pub fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleErro
 ///
 /// # Errors
 /// When it is missing or not a positive number.
-pub fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
+pub(crate) fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
     let scale = attrs.float("spatial_scale")?;
     if scale > 0.0 && scale.is_finite() {
         return Ok(scale);
@@ -39,7 +39,7 @@ pub fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
 ///
 /// # Errors
 /// When it is missing or out of range.
-pub fn count(
+pub(crate) fn count(
     attrs: &mut Attrs<'_>,
     name: &str,
     required: bool,

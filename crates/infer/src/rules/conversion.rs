@@ -4,7 +4,7 @@ use crate::lattice::value::{Elements, Interval, PartialValue, f64_to_int, int_to
 use ir::ElementType;
 
 /// A value as another type: exact values convert exactly, bounds stay bounds.
-pub fn converted(value: &PartialValue, to: ElementType) -> Option<PartialValue> {
+pub(crate) fn converted(value: &PartialValue, to: ElementType) -> Option<PartialValue> {
     let sizes = &value.sizes;
     let to_int = to.integer_range().is_some();
     Some(match (&value.elements, to_int) {

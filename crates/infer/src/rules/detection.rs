@@ -10,12 +10,12 @@ use crate::rules::sizes;
 use ir::ElementType;
 
 /// Any number up to the largest that `dim` allows.
-pub fn up_to(dim: Dim) -> Dim {
+pub(crate) fn up_to(dim: Dim) -> Dim {
     Dim::range(0, dim.max()).with_why(dim.why())
 }
 
 /// As [`up_to`], but at most `limit`, of which a negative one is none.
-pub fn capped(dim: Dim, limit: i64) -> Dim {
+pub(crate) fn capped(dim: Dim, limit: i64) -> Dim {
     if limit < 0 { up_to(dim) } else { Dim::range(0, dim.max().min(limit)).with_why(dim.why()) }
 }
 
@@ -23,7 +23,7 @@ pub fn capped(dim: Dim, limit: i64) -> Dim {
 ///
 /// # Errors
 /// When both are known and there is one.
-pub fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
+pub(crate) fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
     let Some(n) = each.value().filter(|n| *n > 0) else { return Ok(Dim::any()) };
     if let Some(size) = dim.value() {
         require!(input; size % n == 0, "has an axis of {size}: {size} is not a multiple of {n}");
@@ -33,7 +33,7 @@ pub fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
 }
 
 /// Rows of `columns` elements, whose number only the data decides.
-pub fn rows(count: Dim, columns: i64) -> PartialShape {
+pub(crate) fn rows(count: Dim, columns: i64) -> PartialShape {
     [count, Dim::fixed(columns)].into()
 }
 
@@ -42,7 +42,7 @@ pub fn rows(count: Dim, columns: i64) -> PartialShape {
 ///
 /// # Errors
 /// When an input is not a list of two integers.
-pub fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(), RuleError> {
+pub(crate) fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(), RuleError> {
     cx.expect_inputs(2..=2)?;
     for input in 0..2 {
         cx.expect_integer(input)?;
@@ -68,7 +68,7 @@ pub fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(), RuleEr
 ///
 /// # Errors
 /// For any other number.
-pub fn variances(attrs: &mut Attrs<'_>) -> Result<Vec<f32>, AttrError> {
+pub(crate) fn variances(attrs: &mut Attrs<'_>) -> Result<Vec<f32>, AttrError> {
     let values = attrs.list_opt("variance")?.unwrap_or_default();
     match values.len() {
         0 => Ok(vec![0.1]),

@@ -2,15 +2,15 @@
 
 pub mod axes;
 pub mod bodies;
-pub mod boxes;
+pub(crate) mod boxes;
 pub mod broadcast;
-pub mod conversion;
-pub mod detection;
-pub mod gather;
+pub(crate) mod conversion;
+pub(crate) mod detection;
+pub(crate) mod gather;
 pub mod interval;
-pub mod reshape;
+pub(crate) mod reshape;
 pub mod scatter;
-pub mod sizes;
-pub mod slicing;
-pub mod strings;
+pub(crate) mod sizes;
+pub(crate) mod slicing;
+pub(crate) mod strings;
 pub mod window;

@@ -11,7 +11,7 @@ use crate::rule::error::RuleError;
 
 /// One dim of the wanted shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Target {
+pub(crate) enum Target {
     /// This size, or any in the interval.
     Size(Dim),
     /// The size of input dim `i`.
@@ -22,7 +22,7 @@ pub enum Target {
 
 /// What an open dim becomes when the other dims already hold no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmptyRule {
+pub(crate) enum EmptyRule {
     /// OpenVINO: 0 of 0 elements leaves 1; copied zeros do not count.
     One,
     /// oneDNN, MXNet, Caffe: no size can be inferred.
@@ -34,7 +34,7 @@ pub enum EmptyRule {
 /// # Errors
 /// When two dims are to be inferred, when a size does not divide, and when both sides are static
 /// and their numbers of elements differ — also where a peer forgets to check.
-pub fn reshape(
+pub(crate) fn reshape(
     input: &[Dim],
     targets: &[Target],
     empty: EmptyRule,

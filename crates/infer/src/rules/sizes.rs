@@ -11,7 +11,7 @@ use crate::rule::error::RuleError;
 ///
 /// # Errors
 /// When it is negative, about the input that holds it.
-pub fn size(input: usize, value: Interval) -> Result<Dim, RuleError> {
+pub(crate) fn size(input: usize, value: Interval) -> Result<Dim, RuleError> {
     require!(input; value.hi >= 0, "holds the negative size {}", value.hi);
     Ok(Dim::from(value))
 }
@@ -20,7 +20,7 @@ pub fn size(input: usize, value: Interval) -> Result<Dim, RuleError> {
 ///
 /// # Errors
 /// When it is negative.
-pub fn count(cx: &mut InferCx<'_>, input: usize, what: &str) -> Result<Dim, RuleError> {
+pub(crate) fn count(cx: &mut InferCx<'_>, input: usize, what: &str) -> Result<Dim, RuleError> {
     cx.because(format!("the number of {what} is known only when running"));
     let Some(count) = cx.interval(input) else { return Ok(Dim::any()) };
     require!(input; count.hi >= 0, "{} is not a number of {what}", count.lo);
@@ -31,7 +31,11 @@ pub fn count(cx: &mut InferCx<'_>, input: usize, what: &str) -> Result<Dim, Rule
 ///
 /// # Errors
 /// When a size is negative.
-pub fn shape(cx: &mut InferCx<'_>, input: usize, unknown: &str) -> Result<PartialShape, RuleError> {
+pub(crate) fn shape(
+    cx: &mut InferCx<'_>,
+    input: usize,
+    unknown: &str,
+) -> Result<PartialShape, RuleError> {
     let Some(sizes) = cx.intervals(input) else {
         cx.because(unknown);
         let rank = cx.shape(input).volume().size();

@@ -122,7 +122,7 @@ impl Range {
 
 /// One axis of a slice whose ends are known by bounds; `None` is the whole way.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// What is known of [`Range::start`].
     pub start: Option<Interval>,
     /// What is known of [`Range::stop`].
@@ -135,14 +135,18 @@ pub struct Bounds {
 
 impl Bounds {
     /// The size of the slice of a dim.
-    pub fn apply(self, dim: Dim) -> Dim {
+    pub(crate) fn apply(self, dim: Dim) -> Dim {
         let Bounds { step, starts_inside, .. } = self;
         let range = |start, stop| Range { start, stop, step, starts_inside }.apply(dim);
         // The nearer the ends, the fewer elements: as long as both keep their sign.
-        let size = |(first, last): Ends, (low, high): Ends| match step > 0 {
-            _ if (first, low) == (last, high) => range(first, low),
-            true => Dim::range(range(last, low).min(), range(first, high).max()),
-            false => Dim::range(range(first, high).min(), range(last, low).max()),
+        let size = |(first, last): Ends, (low, high): Ends| {
+            let (least, most) = if step > 0 {
+                (range(last, low), range(first, high))
+            } else {
+                (range(first, high), range(last, low))
+            };
+            let is_exact = (first, low) == (last, high);
+            if is_exact { range(first, low) } else { Dim::range(least.min(), most.max()) }
         };
         let (starts, stops) = (ends(self.start), ends(self.stop));
         let pairs = starts.iter().flat_map(|start| stops.iter().map(move |stop| (*start, *stop)));
@@ -184,7 +188,7 @@ fn count(length: i64, step: i64) -> i64 {
 }
 
 /// A bound of a slice as far as its value is known.
-pub fn bound(v: Interval) -> Option<i64> {
+pub(crate) fn bound(v: Interval) -> Option<i64> {
     v.value().map(wrap_i64)
 }
 

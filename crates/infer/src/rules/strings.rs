@@ -10,7 +10,7 @@ use ir::ElementType;
 ///
 /// # Errors
 /// When it is not of i32.
-pub fn expect_i32(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+pub(crate) fn expect_i32(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_type(input, "i32", |t| t == ElementType::I32).map(drop)
 }
 
@@ -18,7 +18,7 @@ pub fn expect_i32(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 ///
 /// # Errors
 /// When it is not of u8.
-pub fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+pub(crate) fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_type(input, "u8", |t| t == ElementType::U8).map(drop)
 }
 
@@ -28,7 +28,7 @@ pub fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 /// When they are not of i32, or have different shapes. A scalar and a list of one are alike: in
 /// tokenizers of pairs, where the text of a special token begins is a scalar and where it ends a
 /// list.
-pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+pub(crate) fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_i32(cx, input)?;
     expect_i32(cx, input + 1)?;
     let (begins, ends) = (cx.shape(input), cx.shape(input + 1));
@@ -45,7 +45,7 @@ pub fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 ///
 /// # Errors
 /// When one is of another type.
-pub fn expect_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+pub(crate) fn expect_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_rows(cx, input)?;
     expect_bytes(cx, input + 2)
 }
@@ -54,18 +54,18 @@ pub fn expect_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
 ///
 /// # Errors
 /// When one is of another type.
-pub fn expect_ragged_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
+pub(crate) fn expect_ragged_strings(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_rows(cx, input)?;
     expect_strings(cx, input + 2)
 }
 
 /// Sets three outputs: strings.
-pub fn set_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
+pub(crate) fn set_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
     set_ragged(cx, output, shape, ElementType::U8);
 }
 
 /// Sets three outputs: rows of elements.
-pub fn set_ragged(
+pub(crate) fn set_ragged(
     cx: &mut InferCx<'_>,
     output: usize,
     shape: PartialShape,
@@ -78,7 +78,7 @@ pub fn set_ragged(
 }
 
 /// Sets five outputs: rows of strings.
-pub fn set_ragged_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
+pub(crate) fn set_ragged_strings(cx: &mut InferCx<'_>, output: usize, shape: PartialShape) {
     set_ragged(cx, output, shape, ElementType::I32);
     cx.set(output + 3, ElementType::I32, PartialShape::of_rank(1));
     cx.set(output + 4, ElementType::U8, PartialShape::of_rank(1));

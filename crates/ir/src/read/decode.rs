@@ -14,18 +14,18 @@ pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, XmlError> {
     }
     let (encoding, mark) = encoding(bytes)?;
     let content = bytes.get(mark..).unwrap_or_default();
-    let text = match encoding == UTF_8 {
-        true if mark == 0 => String::from_utf8(std::mem::take(bytes)).map_err(|error| {
+    let text = if encoding != UTF_8 {
+        let text = encoding.decode_without_bom_handling_and_without_replacement(content);
+        let broken = || format!("the file is not {}, as it says it is", encoding.name());
+        text.ok_or_else(|| XmlError::new(Code::Syntax, ByteOffset(0), broken()))?.into_owned()
+    } else if mark == 0 {
+        String::from_utf8(std::mem::take(bytes)).map_err(|error| {
             let fatal = not_utf8(error.utf8_error());
             *bytes = error.into_bytes();
             fatal
-        })?,
-        true => std::str::from_utf8(content).map_err(not_utf8)?.to_owned(),
-        false => {
-            let text = encoding.decode_without_bom_handling_and_without_replacement(content);
-            let broken = || format!("the file is not {}, as it says it is", encoding.name());
-            text.ok_or_else(|| XmlError::new(Code::Syntax, ByteOffset(0), broken()))?.into_owned()
-        }
+        })?
+    } else {
+        std::str::from_utf8(content).map_err(not_utf8)?.to_owned()
     };
     let message = match text.trim_ascii_start().chars().next() {
         Some('<') => return Ok(text),

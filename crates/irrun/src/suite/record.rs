@@ -111,10 +111,9 @@ fn write(
         let tolerance = args.tolerance.of(|name| port.is(name));
         let is_real = tensor.element_type().is_real();
         // Other builds may add in another order; integers and exact types have no such excuse.
-        let (rtol, atol) = match args.tolerance.is_empty() {
-            true if is_real => (1e-4, 1e-5),
-            _ => (tolerance.rtol, tolerance.atol),
-        };
+        let has_default = args.tolerance.is_empty() && is_real;
+        let (rtol, atol) =
+            if has_default { (1e-4, 1e-5) } else { (tolerance.rtol, tolerance.atol) };
         PortJson { rtol: Some(rtol), atol: Some(atol), ..PortJson::new((port, tensor)) }
     };
     let case = CaseJson {

@@ -9,7 +9,7 @@ pub mod isa;
 pub mod num;
 pub mod par;
 pub(crate) mod scratch;
-pub mod simd;
+pub(crate) mod simd;
 pub mod slices;
 pub(crate) mod strides;
 mod team;

@@ -270,14 +270,9 @@ struct Line<'a> {
     outputs: usize,
 }
 
-/// Calls the microkernel of so many channels; each computes blocks of so many vectors.
-macro_rules! microkernel {
-    ($line:ident, $channels:ident, $to:ident, $vector:ty; $($n:literal: $p:literal),*) => {
-        match $channels {
-            $($n => $line.blocks::<$vector, $n, $p>($to),)*
-            _ => unreachable!("no microkernel computes {} channels", $channels),
-        }
-    };
+/// What is said where [`SmallOc::new`] has chosen another number of channels than there are kernels for.
+fn no_microkernel(channels: usize) -> String {
+    format!("no microkernel computes {channels} channels")
 }
 
 impl Line<'_> {
@@ -295,10 +290,7 @@ impl Line<'_> {
                 Isa::Avx512 | Isa::Amx => self.avx512(channels, to),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.avx2(channels, to),
-                #[cfg(target_arch = "aarch64")]
-                _ => microkernel!(self, channels, to, Neon; 1: 8, 2: 8),
-                #[cfg(not(target_arch = "aarch64"))]
-                _ => microkernel!(self, channels, to, Portable; 1: 4, 2: 4),
+                _ => self.portable(channels, to),
             }
         }
     }
@@ -310,7 +302,17 @@ impl Line<'_> {
     unsafe fn avx512(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(Isa::Avx512.is_available());
         // SAFETY: the caller's promise.
-        unsafe { microkernel!(self, channels, to, Avx512; 1: 8, 2: 8, 3: 6, 4: 6, 6: 4, 8: 3) }
+        unsafe {
+            match channels {
+                1 => self.blocks::<Avx512, 1, 8>(to),
+                2 => self.blocks::<Avx512, 2, 8>(to),
+                3 => self.blocks::<Avx512, 3, 6>(to),
+                4 => self.blocks::<Avx512, 4, 6>(to),
+                6 => self.blocks::<Avx512, 6, 4>(to),
+                8 => self.blocks::<Avx512, 8, 3>(to),
+                _ => unreachable!("{}", no_microkernel(channels)),
+            }
+        }
     }
 
     /// # Safety
@@ -320,7 +322,34 @@ impl Line<'_> {
     unsafe fn avx2(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(Isa::Avx2.is_available());
         // SAFETY: the caller's promise.
-        unsafe { microkernel!(self, channels, to, Avx2; 1: 8, 2: 4, 3: 3, 4: 2) }
+        unsafe {
+            match channels {
+                1 => self.blocks::<Avx2, 1, 8>(to),
+                2 => self.blocks::<Avx2, 2, 4>(to),
+                3 => self.blocks::<Avx2, 3, 3>(to),
+                4 => self.blocks::<Avx2, 4, 2>(to),
+                _ => unreachable!("{}", no_microkernel(channels)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn portable(&self, channels: usize, to: &mut [f32]) {
+        // SAFETY: the caller's promise; what every machine has.
+        unsafe {
+            match channels {
+                #[cfg(target_arch = "aarch64")]
+                1 => self.blocks::<Neon, 1, 8>(to),
+                #[cfg(target_arch = "aarch64")]
+                2 => self.blocks::<Neon, 2, 8>(to),
+                #[cfg(not(target_arch = "aarch64"))]
+                1 => self.blocks::<Portable, 1, 4>(to),
+                #[cfg(not(target_arch = "aarch64"))]
+                2 => self.blocks::<Portable, 2, 4>(to),
+                _ => unreachable!("{}", no_microkernel(channels)),
+            }
+        }
     }
 
     /// All blocks of the line: `P` vectors of windows while there are as many, then one.

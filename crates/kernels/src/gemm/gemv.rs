@@ -131,15 +131,21 @@ unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
     }
 }
 
-macro_rules! panels {
-    ($vector:ty, $width:literal, $row:ident, $panels:ident) => {
-        match $panels {
-            1 => kernel::<$vector, $width, { $width }>($row),
-            2 => kernel::<$vector, $width, { 2 * $width }>($row),
-            3 => kernel::<$vector, $width, { 3 * $width }>($row),
-            _ => kernel::<$vector, $width, { 4 * $width }>($row),
+/// As [`kernel`] for panels of two vectors.
+///
+/// # Safety
+/// As [`run`], where the instruction set of `V` is available.
+#[inline(always)]
+unsafe fn by_panels<V: Vector>(row: &Row, panels: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match panels {
+            1 => kernel::<V, 2, 2>(row),
+            2 => kernel::<V, 2, 4>(row),
+            3 => kernel::<V, 2, 6>(row),
+            _ => kernel::<V, 2, 8>(row),
         }
-    };
+    }
 }
 
 /// # Safety
@@ -148,7 +154,7 @@ macro_rules! panels {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
-    unsafe { panels!(crate::base::simd::Avx512, 2, row, panels) }
+    unsafe { by_panels::<crate::base::simd::Avx512>(row, panels) }
 }
 
 /// # Safety
@@ -157,7 +163,7 @@ unsafe fn avx512(row: &Row, panels: usize) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
-    unsafe { panels!(Native16, 2, row, panels) }
+    unsafe { by_panels::<Native16>(row, panels) }
 }
 
 /// # Safety
@@ -166,7 +172,7 @@ unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row, panels: usize) {
     // SAFETY: the caller's promise.
-    unsafe { panels!(crate::base::simd::Avx2, 2, row, panels) }
+    unsafe { by_panels::<crate::base::simd::Avx2>(row, panels) }
 }
 
 /// # Safety
@@ -175,8 +181,13 @@ unsafe fn portable(row: &Row, panels: usize) {
     // SAFETY: the caller's promise; what every machine has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
-        panels!(crate::base::simd::Neon, 4, row, panels);
+        match panels {
+            1 => kernel::<crate::base::simd::Neon, 4, 4>(row),
+            2 => kernel::<crate::base::simd::Neon, 4, 8>(row),
+            3 => kernel::<crate::base::simd::Neon, 4, 12>(row),
+            _ => kernel::<crate::base::simd::Neon, 4, 16>(row),
+        }
         #[cfg(not(target_arch = "aarch64"))]
-        panels!(crate::base::simd::Portable, 2, row, panels);
+        by_panels::<crate::base::simd::Portable>(row, panels);
     }
 }

@@ -252,12 +252,14 @@ impl Im2col<'_> {
         let inside = width.inside();
         let have_runs =
             self.place.channel == 1 && (self.channels.1 >= SHORT_RUN || !self.is_dense());
-        let ends = match have_runs {
-            true if inside == (0..width.output) => Ends::Even,
-            true => Ends::Anywhere,
+        let ends = if !have_runs {
             // Pointers to single elements, or to a few, are many: windows that need them are few
             // when lines are taken apart where the input ends.
-            false => Ends::At([inside.start, inside.end, width.output]),
+            Ends::At([inside.start, inside.end, width.output])
+        } else if inside == (0..width.output) {
+            Ends::Even
+        } else {
+            Ends::Anywhere
         };
         Groups { width: width.output, ends }
     }

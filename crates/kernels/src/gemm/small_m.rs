@@ -66,18 +66,6 @@ impl<'a> LhsSlice<'a> {
     }
 }
 
-/// Calls a function for as many rows as there are.
-macro_rules! for_rows {
-    ($function:ident($a:ident, $($arg:expr),*), $rows:expr) => {
-        match $rows {
-            1 => $function::<1>($a.all(), $($arg),*),
-            2 => $function::<2>($a.all(), $($arg),*),
-            3 => $function::<3>($a.all(), $($arg),*),
-            _ => $function::<ROWS_AT_A_TIME>($a.all(), $($arg),*),
-        }
-    };
-}
-
 multiversion! {
     /// Products of rows of `a` with rows of `b`, each a chain along k: the rows of a block are
     /// turned to stand side by side.
@@ -86,7 +74,12 @@ multiversion! {
         let whole = count / TRANSPOSE_DIM * TRANSPOSE_DIM;
         for first in (0..whole).step_by(TRANSPOSE_DIM) {
             let b = &b[first * stride..];
-            for_rows!(block_dots(a, b, stride, first, out), out.len());
+            match out.len() {
+                1 => block_dots::<1>(a.all(), b, stride, first, out),
+                2 => block_dots::<2>(a.all(), b, stride, first, out),
+                3 => block_dots::<3>(a.all(), b, stride, first, out),
+                _ => block_dots::<ROWS_AT_A_TIME>(a.all(), b, stride, first, out),
+            }
         }
         for first in whole..count {
             let own = &b[first * stride..][..a.terms];
@@ -143,7 +136,13 @@ multiversion! {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / WIDE * WIDE;
         for first in (0..whole).step_by(WIDE) {
-            for_rows!(wide_sums(a, &b[first..], stride, first, out), out.len());
+            let b = &b[first..];
+            match out.len() {
+                1 => wide_sums::<1>(a.all(), b, stride, first, out),
+                2 => wide_sums::<2>(a.all(), b, stride, first, out),
+                3 => wide_sums::<3>(a.all(), b, stride, first, out),
+                _ => wide_sums::<ROWS_AT_A_TIME>(a.all(), b, stride, first, out),
+            }
         }
         for (i, line) in out.iter_mut().enumerate() {
             let row = &a.values[i * a.stride..][..a.terms];

@@ -249,14 +249,16 @@ fn bf16_convolutions_are_chains_along_k() {
                 .map(|p| (to_bf16(element(p).unwrap_or(0.0)), to_bf16(b[p * n + column])))
                 .collect()
         };
-        let sum = |terms: &[(f32, f32)]| match Precision::Bf16.has_tiles() {
-            #[cfg(target_arch = "x86_64")]
-            true if amx::windows::suits(&windows, 1) => {
-                let run = taps * channels;
-                sum_of_steps(terms, run / run.div_ceil(32))
+        let sum = |terms: &[(f32, f32)]| {
+            if !Precision::Bf16.has_tiles() {
+                return sum_of_pairs(terms);
             }
-            true => sum_of_tiles(terms),
-            false => sum_of_pairs(terms),
+            #[cfg(target_arch = "x86_64")]
+            if amx::windows::suits(&windows, 1) {
+                let run = taps * channels;
+                return sum_of_steps(terms, run / run.div_ceil(32));
+            }
+            sum_of_tiles(terms)
         };
         let rows = Layout::Rows { stride: n };
         let threads = Threads::new(3);

@@ -85,27 +85,23 @@ pub trait Lane: Stored<Wide: Arithmetic> {
     /// The row lies within its operands, which are aligned, and nobody else uses its part of the
     /// output.
     #[doc(hidden)]
-    unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>);
+    unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>) {
+        // SAFETY: the caller's promise.
+        unsafe { lanes::<NARROW_LANES, Self, U, F>(row) }
+    }
 }
+
+impl Lane for f64 {}
+impl Lane for i32 {}
+impl Lane for i64 {}
+impl Lane for u64 {}
+impl Lane for Bool {}
 
 impl Lane for f32 {
     unsafe fn row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
         vector_row::<U, F>(row);
     }
 }
-
-macro_rules! scalar_rows {
-    ($($t:ty)*) => {
-        $(impl Lane for $t {
-            unsafe fn row<U: Pod, F: Formula<$t, U>>(row: Row<$t, U>) {
-                // SAFETY: the caller's promise.
-                unsafe { lanes::<NARROW_LANES, $t, U, F>(row) }
-            }
-        })*
-    };
-}
-
-scalar_rows!(f64 i32 i64 u64 Bool);
 
 /// Two inputs and an output. The output may lie where an input does, if that input is walked
 /// from its first element to its last.

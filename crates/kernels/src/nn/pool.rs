@@ -315,28 +315,60 @@ pub trait Mean: Scale {
     fn mean(self, count: Self) -> Self;
 }
 
-macro_rules! mean {
-    ($($t:ty: |$sum:ident, $n:ident| $mean:expr;)*) => {
-        $(impl Mean for $t {
-            #[inline(always)]
-            fn of_count(count: usize) -> $t {
-                count as $t
-            }
+impl Mean for f32 {
+    #[inline(always)]
+    fn of_count(count: usize) -> f32 {
+        count as f32
+    }
 
-            #[inline(always)]
-            fn mean(self, $n: $t) -> $t {
-                let $sum = self;
-                if $n == Self::ZERO { Self::ZERO } else { $mean }
-            }
-        })*
-    };
+    #[inline(always)]
+    fn mean(self, count: f32) -> f32 {
+        if count == Self::ZERO { Self::ZERO } else { self / count }
+    }
 }
 
-mean! {
-    f32: |sum, n| sum / n;
-    f64: |sum, n| sum / n;
-    i64: |sum, n| rounded(sum.div_euclid(n), sum.rem_euclid(n) as u64, n as u64);
-    u64: |sum, n| rounded((sum / n) as i64, sum % n, n) as u64;
+impl Mean for f64 {
+    #[inline(always)]
+    fn of_count(count: usize) -> f64 {
+        count as f64
+    }
+
+    #[inline(always)]
+    fn mean(self, count: f64) -> f64 {
+        if count == Self::ZERO { Self::ZERO } else { self / count }
+    }
+}
+
+impl Mean for i64 {
+    #[inline(always)]
+    fn of_count(count: usize) -> i64 {
+        count as i64
+    }
+
+    #[inline(always)]
+    fn mean(self, count: i64) -> i64 {
+        if count == Self::ZERO {
+            Self::ZERO
+        } else {
+            rounded(self.div_euclid(count), self.rem_euclid(count) as u64, count as u64)
+        }
+    }
+}
+
+impl Mean for u64 {
+    #[inline(always)]
+    fn of_count(count: usize) -> u64 {
+        count as u64
+    }
+
+    #[inline(always)]
+    fn mean(self, count: u64) -> u64 {
+        if count == Self::ZERO {
+            Self::ZERO
+        } else {
+            rounded((self / count) as i64, self % count, count) as u64
+        }
+    }
 }
 
 /// A quotient that was rounded down, by its remainder rounded to nearest, ties to even.

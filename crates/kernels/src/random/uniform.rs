@@ -5,7 +5,9 @@
 
 use crate::base::num::{Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
+use crate::math::real::{Real, StoredReal};
 use crate::random::mt19937::Mt19937;
+use std::ops::Sub;
 
 /// Philox-4x32-10: each block of four words is a function of the key and of the block's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,37 +70,64 @@ fn fraction(words: &[u32], bits: u32) -> f64 {
     (joined(words) & ((1 << bits) - 1)) as f64 / (1u64 << bits) as f64
 }
 
-macro_rules! uniform_float {
-    ($($t:ty, $wide:ty, $digits:literal, $philox:expr, $mt19937:expr);*) => {
-        $(impl Uniform for $t {
-            fn takes_two(_: (Self, Self), _: Generator) -> bool {
-                $digits > 32
-            }
+/// How a float follows from its fraction, the range and the lowest value. What is rounded in between,
+/// and how, is what OpenVINO does.
+struct FloatRule<W> {
+    /// Binary digits of the type.
+    digits: u32,
+    philox: fn(W, W, W) -> W,
+    mt19937: fn(W, W, W) -> W,
+}
 
-            /// The digits behind the leading one.
-            fn of_philox(words: &[u32], (low, high): (Self, Self)) -> Self {
-                let fraction = fraction(words, $digits - 1) as $wide;
-                let scaled: fn($wide, $wide, $wide) -> $wide = $philox;
-                scaled(fraction, (high - low).widen(), low.widen()).narrow()
-            }
+/// Floats. Philox gives all digits behind the leading one, MT19937 all digits.
+trait UniformFloat: StoredReal + Sub<Output = Self> {
+    const RULE: FloatRule<Self::Wide>;
+}
 
-            /// All digits.
-            fn of_mt19937(words: &[u32], (low, high): (Self, Self)) -> Self {
-                let fraction = fraction(words, $digits) as $wide;
-                let scaled: fn($wide, $wide, $wide) -> $wide = $mt19937;
-                scaled(fraction, (high - low).widen(), low.widen()).narrow()
-            }
-        })*
+impl<T: UniformFloat> Uniform for T {
+    fn takes_two(_: (T, T), _: Generator) -> bool {
+        T::RULE.digits > 32
+    }
+
+    fn of_philox(words: &[u32], (low, high): (T, T)) -> T {
+        let fraction = T::Wide::of(fraction(words, T::RULE.digits - 1));
+        (T::RULE.philox)(fraction, (high - low).widen(), low.widen()).narrow()
+    }
+
+    fn of_mt19937(words: &[u32], (low, high): (T, T)) -> T {
+        let fraction = T::Wide::of(fraction(words, T::RULE.digits));
+        (T::RULE.mt19937)(fraction, (high - low).widen(), low.widen()).narrow()
+    }
+}
+
+impl UniformFloat for f16 {
+    const RULE: FloatRule<f32> = FloatRule {
+        digits: 11,
+        philox: |x, range, low| f16::from_f32(x * range).to_f32() + low,
+        mt19937: |x, range, low| x * range + low,
     };
 }
 
-// What is rounded in between, and how, is what OpenVINO does.
-uniform_float!(
-    f16, f32, 11, |x, range, low| f16::from_f32(x * range).to_f32() + low, |x, range, low| x * range + low;
-    bf16, f32, 8, |x, range, low| x * range + low, |x, range, low| brief(x * range + low);
-    f32, f32, 24, f32::mul_add, |x, range, low| x * range + low;
-    f64, f64, 53, |x, range, low| x * range + low, |x, range, low| x * range + low
-);
+impl UniformFloat for bf16 {
+    const RULE: FloatRule<f32> = FloatRule {
+        digits: 8,
+        philox: |x, range, low| x * range + low,
+        mt19937: |x, range, low| brief(x * range + low),
+    };
+}
+
+impl UniformFloat for f32 {
+    const RULE: FloatRule<f32> =
+        FloatRule { digits: 24, philox: f32::mul_add, mt19937: |x, range, low| x * range + low };
+}
+
+impl UniformFloat for f64 {
+    const RULE: FloatRule<f64> = FloatRule {
+        digits: 53,
+        philox: |x, range, low| x * range + low,
+        mt19937: |x, range, low| x * range + low,
+    };
+}
 
 /// Rounds to bf16 as OpenVINO does: up from half a unit where the last digit kept is 1, else down.
 pub fn brief(x: f32) -> f32 {

@@ -24,93 +24,115 @@ pub trait Scale: Arithmetic {
     fn root(self) -> Self;
 }
 
-macro_rules! scale {
-    ($t:ty, $low:expr, $high:expr, |$m:ident| $magnitude:expr, |$o:ident, $n:ident| $over:expr, |$r:ident| $root:expr) => {
-        impl Scale for $t {
-            const ZERO: $t = 0 as $t;
-            const ONE: $t = 1 as $t;
-            const LOWEST: $t = $low;
-            const HIGHEST: $t = $high;
-            const LOWEST_FINITE: $t = <$t>::MIN;
+impl Scale for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const LOWEST: f32 = f32::NEG_INFINITY;
+    const HIGHEST: f32 = f32::INFINITY;
+    const LOWEST_FINITE: f32 = f32::MIN;
 
-            #[inline(always)]
-            fn magnitude(self) -> $t {
-                let $m = self;
-                $magnitude
-            }
+    #[inline(always)]
+    fn magnitude(self) -> f32 {
+        self.abs()
+    }
 
-            #[inline(always)]
-            fn over(self, $n: usize) -> $t {
-                let $o = self;
-                $over
-            }
+    #[inline(always)]
+    fn over(self, count: usize) -> f32 {
+        self / count as f32
+    }
 
-            #[inline(always)]
-            fn root(self) -> $t {
-                let $r = self;
-                $root
-            }
-        }
-    };
+    #[inline(always)]
+    fn root(self) -> f32 {
+        self.sqrt()
+    }
 }
 
-scale!(f32, f32::NEG_INFINITY, f32::INFINITY, |x| x.abs(), |x, n| x / n as f32, |x| x.sqrt());
-scale!(f64, f64::NEG_INFINITY, f64::INFINITY, |x| x.abs(), |x, n| x / n as f64, |x| x.sqrt());
-scale!(
-    i64,
-    i64::MIN,
-    i64::MAX,
-    |x| x.wrapping_abs(),
-    |x, n| x.checked_div(n as i64).unwrap_or(0),
-    |x| (x as f64).sqrt() as i64
-);
-scale!(u64, u64::MIN, u64::MAX, |x| x, |x, n| x.checked_div(n as u64).unwrap_or(0), |x| (x as f64)
-    .sqrt()
-    .round()
-    as u64);
+impl Scale for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const LOWEST: f64 = f64::NEG_INFINITY;
+    const HIGHEST: f64 = f64::INFINITY;
+    const LOWEST_FINITE: f64 = f64::MIN;
+
+    #[inline(always)]
+    fn magnitude(self) -> f64 {
+        self.abs()
+    }
+
+    #[inline(always)]
+    fn over(self, count: usize) -> f64 {
+        self / count as f64
+    }
+
+    #[inline(always)]
+    fn root(self) -> f64 {
+        self.sqrt()
+    }
+}
+
+impl Scale for i64 {
+    const ZERO: i64 = 0;
+    const ONE: i64 = 1;
+    const LOWEST: i64 = i64::MIN;
+    const HIGHEST: i64 = i64::MAX;
+    const LOWEST_FINITE: i64 = i64::MIN;
+
+    #[inline(always)]
+    fn magnitude(self) -> i64 {
+        self.wrapping_abs()
+    }
+
+    #[inline(always)]
+    fn over(self, count: usize) -> i64 {
+        self.checked_div(count as i64).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn root(self) -> i64 {
+        (self as f64).sqrt() as i64
+    }
+}
+
+impl Scale for u64 {
+    const ZERO: u64 = 0;
+    const ONE: u64 = 1;
+    const LOWEST: u64 = u64::MIN;
+    const HIGHEST: u64 = u64::MAX;
+    const LOWEST_FINITE: u64 = u64::MIN;
+
+    #[inline(always)]
+    fn magnitude(self) -> u64 {
+        self
+    }
+
+    #[inline(always)]
+    fn over(self, count: usize) -> u64 {
+        self.checked_div(count as u64).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn root(self) -> u64 {
+        (self as f64).sqrt().round() as u64
+    }
+}
 
 /// A reduction as a fold: where it starts, a step, how two parts meet, and the end.
 pub(super) trait Fold: Copy + Send + Sync {
     fn start<W: Scale>(self) -> W;
     fn step<W: Scale>(self, sum: W, x: W) -> W;
-    fn meet<W: Scale>(self, a: W, b: W) -> W;
-    fn finish<W: Scale>(self, sum: W) -> W;
+    /// Joins what two parts have given.
+    #[inline(always)]
+    fn meet<W: Scale>(self, a: W, b: W) -> W {
+        self.step(a, b)
+    }
+    #[inline(always)]
+    fn finish<W: Scale>(self, sum: W) -> W {
+        sum
+    }
     /// What nothing at all gives.
     fn empty<W: Scale>(self) -> W {
         self.start()
     }
-}
-
-macro_rules! fold {
-    ($name:ident, $start:expr, |$sum:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $meet:expr,
-     |$this:ident, $end:ident| $finish:expr $(, empty $empty:expr)?) => {
-        impl Fold for $name {
-            #[inline(always)]
-            fn start<W: Scale>(self) -> W {
-                $start
-            }
-
-            #[inline(always)]
-            fn step<W: Scale>(self, $sum: W, $x: W) -> W {
-                $step
-            }
-
-            #[inline(always)]
-            fn meet<W: Scale>(self, $a: W, $b: W) -> W {
-                $meet
-            }
-
-            #[inline(always)]
-            fn finish<W: Scale>(self, $end: W) -> W {
-                let $this = self;
-                $finish
-            }
-
-            $(fn empty<W: Scale>(self) -> W {
-                $empty
-            })?
-        }
-    };
 }
 
 /// A sum, divided by a count at the end.
@@ -131,36 +153,125 @@ pub(super) struct And;
 #[derive(Clone, Copy)]
 pub(super) struct Or;
 
-fold!(Sum, W::ZERO, |s, x| s.add(x), |a, b| a.add(b), |f, s| if f.0 == 1 {
-    s
-} else {
-    s.over(f.0)
-});
-fold!(Prod, W::ONE, |s, x| s.mul(x), |a, b| a.mul(b), |_f, s| s);
-fold!(Max, W::LOWEST, |s, x| if s < x { x } else { s }, |a, b| if a < b { b } else { a }, |_f, s| s, empty W::LOWEST_FINITE);
-fold!(
-    Min,
-    W::HIGHEST,
-    |s, x| if x < s { x } else { s },
-    |a, b| if b < a { b } else { a },
-    |_f, s| s
-);
-fold!(L1, W::ZERO, |s, x| s.add(x.magnitude()), |a, b| a.add(b), |_f, s| s);
-fold!(L2, W::ZERO, |s, x| s.add(x.mul(x)), |a, b| a.add(b), |_f, s| s.root());
-fold!(
-    And,
-    W::ONE,
-    |s, x| if x.truth() { s } else { W::ZERO },
-    |a, b| if a.truth() { b } else { a },
-    |_f, s| s
-);
-fold!(
-    Or,
-    W::ZERO,
-    |s, x| if x.truth() { W::ONE } else { s },
-    |a, b| if a.truth() { a } else { b },
-    |_f, s| s
-);
+impl Fold for Sum {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ZERO
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        sum.add(x)
+    }
+
+    #[inline(always)]
+    fn finish<W: Scale>(self, sum: W) -> W {
+        if self.0 == 1 { sum } else { sum.over(self.0) }
+    }
+}
+
+impl Fold for Prod {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ONE
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        sum.mul(x)
+    }
+}
+
+impl Fold for Max {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::LOWEST
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        if sum < x { x } else { sum }
+    }
+
+    fn empty<W: Scale>(self) -> W {
+        W::LOWEST_FINITE
+    }
+}
+
+impl Fold for Min {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::HIGHEST
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        if x < sum { x } else { sum }
+    }
+}
+
+impl Fold for L1 {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ZERO
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        sum.add(x.magnitude())
+    }
+
+    #[inline(always)]
+    fn meet<W: Scale>(self, a: W, b: W) -> W {
+        a.add(b)
+    }
+}
+
+impl Fold for L2 {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ZERO
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        sum.add(x.mul(x))
+    }
+
+    #[inline(always)]
+    fn meet<W: Scale>(self, a: W, b: W) -> W {
+        a.add(b)
+    }
+
+    #[inline(always)]
+    fn finish<W: Scale>(self, sum: W) -> W {
+        sum.root()
+    }
+}
+
+impl Fold for And {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ONE
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        if x.truth() { sum } else { W::ZERO }
+    }
+}
+
+impl Fold for Or {
+    #[inline(always)]
+    fn start<W: Scale>(self) -> W {
+        W::ZERO
+    }
+
+    #[inline(always)]
+    fn step<W: Scale>(self, sum: W, x: W) -> W {
+        if x.truth() { W::ONE } else { sum }
+    }
+}
 
 /// Stored types whose wide type has a [`Scale`].
 pub(super) trait StoredScale: Stored<Wide: Scale> {}

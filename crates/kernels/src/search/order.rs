@@ -9,24 +9,27 @@ pub trait Order: Wide {
     fn rank(self) -> u64;
 }
 
-macro_rules! float_order {
-    ($t:ty, $sign:expr) => {
-        impl Order for $t {
-            #[inline(always)]
-            fn rank(self) -> u64 {
-                if self.is_nan() {
-                    return u64::MAX;
-                }
-                // Adding 0 makes 0 of -0.
-                let bits = (self + 0.0).to_bits();
-                (if bits & $sign != 0 { !bits } else { bits | $sign }).into()
-            }
-        }
-    };
+impl Order for f32 {
+    #[inline(always)]
+    fn rank(self) -> u64 {
+        // Adding 0 makes 0 of -0.
+        if self.is_nan() { u64::MAX } else { rank_of((self + 0.0).to_bits().into(), 1 << 31) }
+    }
 }
 
-float_order!(f32, 1 << 31);
-float_order!(f64, 1 << 63);
+impl Order for f64 {
+    #[inline(always)]
+    fn rank(self) -> u64 {
+        if self.is_nan() { u64::MAX } else { rank_of((self + 0.0).to_bits(), 1 << 63) }
+    }
+}
+
+/// The rank of a float by its bits and the bit of its sign.
+#[inline(always)]
+fn rank_of(bits: u64, sign: u64) -> u64 {
+    let below_sign = sign - 1 | sign;
+    if bits & sign != 0 { !bits & below_sign } else { bits | sign }
+}
 
 impl Order for i64 {
     #[inline(always)]

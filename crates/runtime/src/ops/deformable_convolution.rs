@@ -105,7 +105,7 @@ impl<R: Factor + Real> DeformableKernel<R> {
             self.plan.columns(cx.threads(), part(data), places, &mut columns);
             for (group, to) in to.chunks_mut((rows * positions).max(1)).enumerate() {
                 let columns = &columns[group * depth * positions..];
-                R::products(&shape, cx, &filters[group * rows * depth..], columns, to);
+                R::multiply(&shape, cx, &filters[group * rows * depth..], columns, to);
             }
         }
     }

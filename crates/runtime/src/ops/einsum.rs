@@ -196,7 +196,7 @@ impl Contractions {
             let left = step.left.arranged(cx, so_far, &mut a);
             let right = step.right.arranged(cx, input, &mut b);
             let mut c = cx.scratch::<T>(step.len);
-            T::products(&step.shape, cx, left, right, &mut c);
+            T::multiply(&step.shape, cx, left, right, &mut c);
             held = Some(c);
         }
         self.last.run(cx, held.as_deref().unwrap_or(inputs[0]), output);

@@ -36,7 +36,7 @@ impl Groups {
         c: &mut [T],
     ) -> Result<(), KernelError> {
         let &[tokens, depth] = &self.a[..] else {
-            T::products(&Shape::new(&self.a, &self.b, false, true), cx, a, b, c);
+            T::multiply(&Shape::new(&self.a, &self.b, false, true), cx, a, b, c);
             return Ok(());
         };
         let width = self.b[1];
@@ -49,7 +49,7 @@ impl Groups {
             };
             let shape = Shape::new(&[end - start, depth], &[width, depth], false, true);
             let (a, b) = (&a[start * depth..end * depth], &b[group * width * depth..]);
-            T::products(&shape, cx, a, b, &mut c[start * width..end * width]);
+            T::multiply(&shape, cx, a, b, &mut c[start * width..end * width]);
             start = end;
         }
         // Tokens of no group.

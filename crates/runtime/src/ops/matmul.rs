@@ -157,7 +157,7 @@ impl Shape {
     }
 
     /// The products of elements that are not f32.
-    fn run_plain<T: Stored>(&self, cx: &RunCx<'_>, a: &[T], b: &[T], c: &mut [T])
+    fn run_naive<T: Stored>(&self, cx: &RunCx<'_>, a: &[T], b: &[T], c: &mut [T])
     where
         T::Wide: Arithmetic,
     {
@@ -342,7 +342,7 @@ struct NaiveMatMul<L> {
 impl<L: Factor> Kernel for NaiveMatMul<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (a, b) = (self.lanes.input(cx, 0), self.lanes.input(cx, 1));
-        self.lanes.output(cx, 0, |cx, c| L::products(&self.shape, cx, &a, &b, c));
+        self.lanes.output(cx, 0, |cx, c| L::multiply(&self.shape, cx, &a, &b, c));
         Ok(())
     }
 
@@ -355,27 +355,22 @@ impl<L: Factor> Kernel for NaiveMatMul<L> {
     }
 }
 
-/// Element types of operands, which know how their products are computed.
-pub(crate) trait Factor: Stored {
-    /// Computes the products of `a` and `b`.
-    fn products(shape: &Shape, cx: &RunCx<'_>, a: &[Self], b: &[Self], c: &mut [Self]);
+/// Element types of operands, which know how they are multiplied.
+pub(crate) trait Factor: Stored<Wide: Arithmetic> {
+    /// Multiplies `a` by `b`.
+    fn multiply(shape: &Shape, cx: &RunCx<'_>, a: &[Self], b: &[Self], c: &mut [Self]) {
+        shape.run_naive(cx, a, b, c);
+    }
 }
 
+impl Factor for i32 {}
+impl Factor for i64 {}
+impl Factor for u64 {}
+impl Factor for f64 {}
+
 impl Factor for f32 {
-    fn products(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
+    fn multiply(shape: &Shape, cx: &RunCx<'_>, a: &[f32], b: &[f32], c: &mut [f32]) {
         let layout = shape.layout();
         shape.run(cx, a, |at: usize| Rhs::Unpacked(UnalignedF32::of(&b[at..]), layout), &[], c);
     }
 }
-
-macro_rules! plain_factors {
-    ($($t:ty),*) => {
-        $(impl Factor for $t {
-            fn products(shape: &Shape, cx: &RunCx<'_>, a: &[$t], b: &[$t], c: &mut [$t]) {
-                shape.run_plain(cx, a, b, c);
-            }
-        })*
-    };
-}
-
-plain_factors!(i32, i64, u64, f64);

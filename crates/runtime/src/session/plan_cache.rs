@@ -186,10 +186,12 @@ impl PlanCache {
         }
         let joined = if found.is_none() { self.joined(&now) } else { None };
         let open = found.map_or(joined.as_ref(), |index| self.plans[index].as_ref());
-        let most = match open.is_some_and(Shapes::grow) {
-            true if again || work >= HEAVY => GROWING,
-            true => 0,
-            false => EXACT,
+        let most = if !open.is_some_and(Shapes::grow) {
+            EXACT
+        } else if again || work >= HEAVY {
+            GROWING
+        } else {
+            0
         };
         match found {
             _ if self.exact < most => Lookup::New(self.exact, Some(now)),

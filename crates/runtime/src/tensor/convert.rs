@@ -3,17 +3,18 @@
 use crate::tensor::dispatch::with_type;
 use crate::tensor::{Tensor, TensorError};
 use ir::ElementType;
-use kernels::convert::{Decoder, Encoder, convert, decode, encode};
-use kernels::num::{Stored, Wide};
+use kernels::convert::{Encoder, convert, decode, encode};
+use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::sub_byte::{pack, unpack};
+use std::sync::Arc;
 
 /// How to convert between two element types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     from: Side,
     to: Side,
-    functions: Functions,
+    convert: Arc<Convert>,
 }
 
 /// How elements lie in memory.
@@ -25,42 +26,15 @@ struct Side {
     packed: Option<u32>,
 }
 
-/// A decoder and an encoder that share a wide type.
-#[derive(Clone)]
-enum Functions {
-    F32(Decoder<f32>, Encoder<f32>),
-    F64(Decoder<f64>, Encoder<f64>),
-    I64(Decoder<i64>, Encoder<i64>),
-    U64(Decoder<u64>, Encoder<u64>),
-}
+/// Converts elements of whole bytes; each slice is followed by the size of its elements.
+type Convert = dyn Fn(&Threads, (&[u8], usize), (&mut [u8], usize)) + Send + Sync;
 
-/// Wide types know which of the [`Functions`] they are.
-pub(crate) trait Pair: Wide {
-    /// The functions by way of this type.
-    fn pair(decoder: Decoder<Self>, encoder: Encoder<Self>) -> PairOf;
-}
-
-/// The functions between two element types by way of a wide type.
-pub(crate) struct PairOf(Functions);
-
-macro_rules! pairs {
-    ($($t:ty => $variant:ident),*) => {
-        $(impl Pair for $t {
-            fn pair(decoder: Decoder<$t>, encoder: Encoder<$t>) -> PairOf {
-                PairOf(Functions::$variant(decoder, encoder))
-            }
-        })*
-    };
-}
-
-pairs!(f32 => F32, f64 => F64, i64 => I64, u64 => U64);
-
-fn functions<S: Stored>(to: ElementType) -> Option<Functions>
-where
-    S::Wide: Pair,
-{
-    let encoder = with_type!(to, stored D => encode::<S::Wide, D> as Encoder<S::Wide>)?;
-    Some(S::Wide::pair(decode::<S>, encoder).0)
+/// The conversion of `S` by way of its wide type.
+fn conversion<S: Stored>(to: ElementType) -> Option<Arc<Convert>> {
+    let encode = with_type!(to, stored D => encode::<S::Wide, D> as Encoder<S::Wide>)?;
+    Some(Arc::new(move |threads, (from, from_size), (to, to_size)| {
+        convert(threads, (from, from_size, decode::<S>), (to, to_size, encode));
+    }))
 }
 
 impl Conversion {
@@ -70,8 +44,8 @@ impl Conversion {
             let packed = t.bits().filter(|_| t.is_packed());
             Some(Side { size: if packed.is_some() { 1 } else { t.byte_size()? }, packed })
         };
-        let functions = with_type!(from, stored S => functions::<S>(to))??;
-        Some(Conversion { from: side(from)?, to: side(to)?, functions })
+        let convert = with_type!(from, stored S => conversion::<S>(to))??;
+        Some(Conversion { from: side(from)?, to: side(to)?, convert })
     }
 
     /// Converts `count` elements.
@@ -98,13 +72,7 @@ impl Conversion {
 
     /// Converts elements of whole bytes.
     fn whole(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
-        let (f, t) = (self.from.size, self.to.size);
-        match self.functions {
-            Functions::F32(d, e) => convert(threads, (from, f, d), (to, t, e)),
-            Functions::F64(d, e) => convert(threads, (from, f, d), (to, t, e)),
-            Functions::I64(d, e) => convert(threads, (from, f, d), (to, t, e)),
-            Functions::U64(d, e) => convert(threads, (from, f, d), (to, t, e)),
-        }
+        (self.convert)(threads, (from, self.from.size), (to, self.to.size));
     }
 }
 

@@ -52,11 +52,10 @@ impl Model {
         let (mut words, mut begin) = (Vec::new(), 0);
         for at in 0..text.len() {
             let is_space = text[at..].starts_with(SPACE_SYMBOL);
-            let cut = match self.trainer.as_suffix {
-                true if is_space => at + SPACE_SYMBOL.len(),
-                false if is_space && at > begin => at,
-                _ => continue,
-            };
+            if !is_space || !self.trainer.as_suffix && at == begin {
+                continue;
+            }
+            let cut = if self.trainer.as_suffix { at + SPACE_SYMBOL.len() } else { at };
             words.push(begin..cut);
             begin = cut;
         }

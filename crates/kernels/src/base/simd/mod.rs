@@ -10,7 +10,7 @@ use crate::base::num::{f16, f16_to_f32};
 ///
 /// # Safety
 /// Every method computes what it says, on any hardware that has the instruction set.
-pub unsafe trait Vector: Copy {
+pub(crate) unsafe trait Vector: Copy {
     /// Number of lanes.
     const LANES: usize;
     /// Whether lanes can be stored in bf16.
@@ -87,7 +87,7 @@ pub unsafe trait Vector: Copy {
 ///
 /// # Safety
 /// As [`Vector`].
-pub unsafe trait Spread: Vector {
+pub(crate) unsafe trait Spread: Vector {
     /// Lane `i` of each `each` neighbours in all of them.
     ///
     /// # Safety
@@ -100,7 +100,7 @@ pub unsafe trait Spread: Vector {
 ///
 /// # Safety
 /// As [`Vector`].
-pub unsafe trait Integral: Vector {
+pub(crate) unsafe trait Integral: Vector {
     /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
     ///
     /// # Safety
@@ -164,7 +164,7 @@ const MOST_LANES: usize = 16;
 
 /// Asks for a cache line that will be read soon, but not yet. Any address will do.
 #[inline(always)]
-pub fn prefetch(line: *const f32) {
+pub(crate) fn prefetch(line: *const f32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -178,7 +178,7 @@ pub fn prefetch(line: *const f32) {
 /// The same pointer, of which the compiler does not know where it comes from.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
-pub fn opaque(pointer: *const f32) -> *const f32 {
+pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         let mut same = pointer;
@@ -194,7 +194,7 @@ pub fn opaque(pointer: *const f32) -> *const f32 {
 
 /// Four lanes in plain Rust.
 #[derive(Clone, Copy)]
-pub struct Portable([f32; 4]);
+pub(crate) struct Portable([f32; 4]);
 
 // SAFETY: plain Rust is available everywhere.
 unsafe impl Vector for Portable {
@@ -317,7 +317,7 @@ unsafe impl Integral for Portable {
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub use x86::{Avx2, Avx512};
+pub(crate) use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -327,4 +327,4 @@ pub use neon::Neon;
 
 mod transpose;
 
-pub use transpose::{TRANSPOSE_DIM, transpose_16x16};
+pub(crate) use transpose::{TRANSPOSE_DIM, transpose_16x16};

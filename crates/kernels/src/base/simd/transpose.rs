@@ -5,14 +5,14 @@ use crate::base::isa::{Isa, isa};
 use crate::base::num::UnalignedF32;
 
 /// Elements of the square blocks that [`transpose_16x16`] transposes, along each side.
-pub const TRANSPOSE_DIM: usize = 16;
+pub(crate) const TRANSPOSE_DIM: usize = 16;
 
 /// Sixteen rows of sixteen elements, `stride` apart, transposed.
 ///
 /// # Panics
 /// When the rows are not within `from`.
 #[inline(always)]
-pub fn transpose_16x16(
+pub(crate) fn transpose_16x16(
     from: &[UnalignedF32],
     stride: usize,
 ) -> [[f32; TRANSPOSE_DIM]; TRANSPOSE_DIM] {

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 /// Eight lanes of AVX2 with FMA.
 #[derive(Clone, Copy)]
-pub struct Avx2(pub(crate) __m256);
+pub(crate) struct Avx2(pub(crate) __m256);
 
 // SAFETY: every intrinsic is of AVX or FMA.
 unsafe impl Vector for Avx2 {
@@ -159,7 +159,7 @@ const NIBBLES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12
 
 /// Sixteen lanes of AVX-512.
 #[derive(Clone, Copy)]
-pub struct Avx512(pub(crate) __m512);
+pub(crate) struct Avx512(pub(crate) __m512);
 
 // SAFETY: every intrinsic is of AVX-512 F.
 unsafe impl Vector for Avx512 {

@@ -57,9 +57,9 @@ pub(crate) fn mr_of(columns: usize) -> usize {
 
 /// Rows in a block for operands rounded so.
 pub(crate) fn rows_per_block(precision: Precision) -> usize {
-    match precision.has_tiles() {
-        #[cfg(target_arch = "x86_64")]
-        true => crate::gemm::amx::config::ROWS,
-        _ => mr(),
+    #[cfg(target_arch = "x86_64")]
+    if precision.has_tiles() {
+        return crate::gemm::amx::config::ROWS;
     }
+    mr()
 }

@@ -22,10 +22,13 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
     debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
     // SAFETY: the caller's promise; `isa` is what the machine has.
     unsafe {
-        match isa() {
+        match path {
             #[cfg(target_arch = "x86_64")]
-            _ if path == Some(Bf16Path::F32) => bf16_f32::run(block, rows),
-            _ if path.is_some() => bf16_dp::run(block, rows),
+            Some(Bf16Path::F32) => return bf16_f32::run(block, rows),
+            Some(_) => return bf16_dp::run(block, rows),
+            None => {}
+        }
+        match isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
