@@ -13,8 +13,7 @@ use generic::portable;
 #[cfg(target_arch = "x86_64")]
 use generic::{avx2, avx2_half, avx512, avx512_half};
 
-/// Computes a block of `rows` rows, at most those of `mr_of` its columns, whose operands are
-/// rounded as `path` has them, if it is there.
+/// Computes a block of `rows` rows, at most `mr_of` its columns, in f32 or on bf16 path `path`.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
