@@ -87,7 +87,7 @@ impl Gemm<'_> {
 /// The pointers are valid for the row and the panels.
 unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
     debug_assert!((1..=MAX_PANELS).contains(&panels) && suits(path));
-    // SAFETY: the caller's promise; `isa` is what the machine has.
+    // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -170,7 +170,7 @@ unsafe fn avx2(row: &Row, panels: usize) {
 /// # Safety
 /// As [`run`].
 unsafe fn portable(row: &Row, panels: usize) {
-    // SAFETY: the caller's promise; what every machine has.
+    // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
         panels!(crate::base::simd::Neon, 4, row, panels);

@@ -15,7 +15,7 @@ const LANE: usize = 4;
 const STEP: usize = 32;
 
 /// A matrix of integers in panels, packed for the instruction set in use. Scales and zero points
-/// come first, as in [`PackedLayout`]; then the elements, in rows of four bytes per column,
+/// come first, as in `PackedLayout`; then the elements, in rows of four bytes per column,
 /// consecutive along k.
 #[derive(Debug)]
 pub struct DynamicPanels {

@@ -46,7 +46,7 @@ unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     type Lanes = Pairs<crate::base::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
     type Lanes = Pairs<crate::base::simd::Portable, Emulated>;
-    // SAFETY: the caller's promise; what every machine has.
+    // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
         rows!(Lanes, 4 of 4, block, rows; 1 2 3 4 5 6);

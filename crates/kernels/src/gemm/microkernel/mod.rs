@@ -19,7 +19,7 @@ use generic::{avx2, avx2_half, avx512, avx512_half};
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: usize) {
     debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
-    // SAFETY: the caller's promise; `isa` is what the machine has.
+    // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
