@@ -1,7 +1,7 @@
 //! Transposed convolutions in f32: from the output of a convolution back to its input.
 //!
-//! With stride `s`, only every `s`th tap reaches output `o`. So the outputs of each residue modulo
-//! `s` are an ordinary convolution with those taps, reversed.
+//! With stride `s`, a tap reaches output `o` only if its distance from `o` is a multiple of `s`. So
+//! the outputs of each residue modulo `s` are an ordinary convolution with those taps, reversed.
 
 use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;

@@ -21,14 +21,14 @@ pub(crate) const SMALL_OC_LINES: usize = 32;
 /// which fits L2.
 pub(crate) const SMALL_OC_SCRATCH: usize = 1 << 18;
 
-/// The least windows in a line for a convolution with few output channels: two vectors of sixteen
-/// lanes. Measured against GEMM on a Zen 4 with 8 to 256 input channels: lines of 32 windows took
-/// 0.25 to 0.8 of the time with up to four outputs, but 0.9 to 1.27 with eight.
+/// The least number of windows in a line, for a convolution with few output channels: two vectors
+/// of sixteen lanes. Measured against GEMM on a Zen 4 with 8 to 256 input channels: lines of 32
+/// windows took 0.25 to 0.8 of the time with up to four outputs, but 0.9 to 1.27 with eight.
 pub(crate) const SMALL_OC_MIN_LINE: usize = 32;
 
-/// The least windows in a line per output channel, for a convolution with few of them. Measured
-/// against GEMM on a Zen 4: with eight outputs, lines of 80 windows took 0.86 to 0.92 of the time.
-/// With a stride of 2, almost all took as long or longer, up to 1.6.
+/// The least number of windows in a line per output channel, for a convolution with few of them.
+/// Measured against GEMM on a Zen 4: with eight outputs, lines of 80 windows took 0.86 to 0.92 of
+/// the time. With a stride of 2, almost all took as long or longer, up to 1.6.
 pub(crate) const SMALL_OC_LINE_PER_OUTPUT: usize = 8;
 
 /// Limit of a padded line, as a multiple of the line, for a convolution with few output channels: a

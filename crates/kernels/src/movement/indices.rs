@@ -28,8 +28,8 @@ pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
     }
 }
 
-/// The rows of a tensor of indices that replace one coordinate of its elements, and their positions
-/// in the data. Axes that are contiguous in the data are merged.
+/// The rows of a tensor of indices, and their positions in the data. Each index replaces one
+/// coordinate of its own position. Axes that are contiguous in the data are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexRows {
     /// Sizes and strides of all axes except the last.
