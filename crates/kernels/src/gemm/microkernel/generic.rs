@@ -34,7 +34,7 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
 
 /// Whether the loop along k is unrolled by [`TERMS`]. With vectors of eight lanes the core is bound
 /// by issue slots, more so if its other hyperthread is busy, so fewer loop instructions help. Not
-/// for few rows, which are bound by latency, nor for half panels, which are often short.
+/// for few rows, which are bound by latency, nor for half panels, which are often all of B.
 const fn by_terms<V: Vector, const R: usize, const P: usize, const W: usize>() -> bool {
     V::LANES == 8 && R >= 4 && P == W
 }
@@ -111,8 +111,8 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
             loop {
                 add_term(&mut sums, |i| rows[i].add(k), b);
                 b = b.add(W * V::LANES);
-                // Not for half panels: they are often short, and have as many loads as they can
-                // bear.
+                // Not for half panels: they are often all of B, and this loop has as many loads as
+                // it can bear.
                 if P == W {
                     requests.term();
                 }
@@ -212,8 +212,8 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                 rows = rows.map(opaque);
                 add_term(&mut sums, |i| row(rows, i), b);
                 b = b.add(W * V::LANES);
-                // Not for half panels: they are often short, and have as many loads as they can
-                // bear.
+                // Not for half panels: they are often all of B, and this loop has as many loads as
+                // it can bear.
                 if P == W {
                     requests.term();
                 }
