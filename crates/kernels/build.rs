@@ -1,4 +1,4 @@
-//! Tells the code whether it is compiled without optimisation, where frames are large.
+//! Tells the code whether it is compiled without optimisation, where stack frames are large.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! What handing work over costs: jobs of 0, 5 and 50 µs for each thread, and Roll, which is the
-//! shortest work that is worth it, at the shapes of `benches/movement.py`.
+//! The cost of fork and join: jobs of 0, 5 and 50 µs per thread; and Roll, the shortest work that
+//! pays, at the shapes of `benches/movement.py`.
 
 use criterion::{Criterion, Throughput};
 use irrun_kernels::AlignedBuf;
@@ -43,7 +43,7 @@ const ROLLS: [Case; 24] = [
     (8, LARGE, &[0, -3, -3, 0]),
 ];
 
-/// A task for each of two threads.
+/// One task for each of two threads.
 fn jobs(criterion: &mut Criterion) {
     let threads = Threads::new(2);
     let mut group = criterion.benchmark_group("job");
@@ -55,7 +55,7 @@ fn jobs(criterion: &mut Criterion) {
     }
 }
 
-/// Works for a time by the clock.
+/// Spins for a given time.
 fn busy(_task: usize, work: Duration) {
     if work.is_zero() {
         return;

@@ -1,5 +1,5 @@
 //! `roll SIZES ELEMENT SHIFTS THREADS SECONDS`: medians of Roll and of a copy of the same bytes by
-//! the same threads, by turns between the same warm buffers; JSON on one line.
+//! the same threads, alternating, with the same warm buffers; JSON on one line.
 
 use irrun_kernels::AlignedBuf;
 use irrun_kernels::par::Threads;
@@ -20,7 +20,7 @@ fn main() {
     let (element, threads) = (number(element), Threads::new(number(threads)));
     let bytes = sizes.iter().product::<usize>() * element;
     let plan = RollPlan::new(&sizes, &shifts, element);
-    // In large pages from some size on, as the runtime and numpy have them.
+    // In large pages from some size on, as in the runtime and numpy.
     let (mut from, mut to) = (AlignedBuf::zeroed(bytes), AlignedBuf::zeroed(bytes));
     for (i, byte) in from.elements_mut::<u8>().iter_mut().enumerate() {
         *byte = (i * 31 % 251) as u8;
@@ -38,7 +38,7 @@ fn main() {
     );
 }
 
-/// A part for each thread.
+/// One part per thread.
 fn copy(threads: &Threads, from: &[u8], to: &mut [u8]) {
     let part = to.len().div_ceil(threads.count()).next_multiple_of(64);
     threads.par_chunks_mut(to, part, part, |first, chunk| {
@@ -47,7 +47,7 @@ fn copy(threads: &Threads, from: &[u8], to: &mut [u8]) {
     });
 }
 
-/// Adds the times of some runs after two that find the caches as the other side has left them.
+/// Adds the times of ten runs, after two that warm the caches again.
 fn turn(times: &mut Vec<f64>, mut f: impl FnMut()) {
     times.extend((0..12).map(|_| timed(&mut f)).skip(2));
 }

@@ -1,11 +1,11 @@
 //! Kernels: slices and strides in, slices out. No graph, no element-type tag, no node name.
 //!
 //! Every kernel is written once, in plain Rust over fixed groups of lanes, and compiled for each
-//! instruction set ([`isa`]). The operations and their order are the same in each of them, fused
-//! multiply-add included, so the bits are too. Work is divided over output elements ([`par`]), and
-//! sums over many rows into blocks, which their sizes alone decide.
+//! instruction set ([`isa`]). The operations and their order are the same in each, including fused
+//! multiply-add, so the bits are too. Work is divided over output elements ([`par`]). Sums over
+//! many rows are divided into blocks that depend on the sizes alone.
 
-// What an iterator does not inline is not compiled for the instruction set of its caller.
+// An iterator that is not inlined is not compiled for the instruction set of its caller.
 #![allow(clippy::needless_range_loop)]
 
 mod base;

@@ -1,6 +1,6 @@
-//! Kernels give the same bits on every instruction set that the machine has, but for products of
-//! rounded operands by AMX, which adds in another order. In a process of its own, since the choice
-//! is one for the whole process and packed matrices are for one choice.
+//! Kernels give the same bits on every instruction set that the CPU has, except for bf16 GEMM by
+//! AMX, which adds in another order. In a process of its own: the instruction set is chosen for the
+//! whole process, and packed matrices are for one of them.
 
 use irrun_kernels::conv::{Convolution, Input};
 use irrun_kernels::gemm::{Gemm, Layout, Lhs, Operand, Packed, PostOp, Precision, Rhs, Window};
@@ -29,7 +29,7 @@ multiversion! {
     }
 }
 
-/// A product of many rows, packed, with post-ops; and one of few rows, as B lies.
+/// A GEMM of many rows, packed, with post-ops; and one of few rows, with B unpacked.
 fn products(precision: Precision) -> Vec<f32> {
     let (m, n, k) = (37, 75, 130);
     let (a, b, bias) = (numbers(m * k, 0.37), numbers(k * n, 0.71), numbers(n, 0.13));
@@ -63,7 +63,7 @@ fn products(precision: Precision) -> Vec<f32> {
     c
 }
 
-/// Convolutions with padding, dense and of each channel, read with channels first and last.
+/// Convolutions with padding, dense and depthwise, from NCHW and NHWC.
 fn convolutions(precision: Precision) -> Vec<f32> {
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let axis = Window { input: 33, output: 33, taps: 3, stride: 1, dilation: 1, start: -1 };
@@ -71,7 +71,8 @@ fn convolutions(precision: Precision) -> Vec<f32> {
     for (inputs, outputs, groups) in [(3, 20, 1), (24, 16, 1), (32, 48, 1), (37, 37, 37)] {
         let axes = [Window::NONE, axis, axis];
         let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
-        // AMX alone rounds the operands of narrow ones, so these need no rounding.
+        // Only AMX converts the operands of those with few channels to bf16, so theirs are exact in
+        // bf16.
         let exact = |x: &f32| if inputs < 16 { bf16::from_f32(*x).to_f32() } else { *x };
         let own = |len, seed| numbers(len, seed).iter().map(exact).collect::<Vec<f32>>();
         let values = own(33 * 33 * inputs, 0.53);
@@ -136,7 +137,7 @@ fn every_instruction_set_gives_the_same_bits() {
     }
     assert!(results.windows(2).all(|w| w[0] == w[1]));
     for (isa, sums) in &rounded {
-        // Sums of up to 333 terms below 1, which differ by their order alone.
+        // Sums of up to 333 terms below 1, which differ only by their order.
         let near = |(x, y): (&f32, &f32)| (x - y).abs() < 333.0 * 333.0 * f32::EPSILON;
         assert!(sums.iter().zip(&rounded[0].1).all(near), "{isa:?}");
         assert!(*isa == Isa::Amx || *sums == rounded[0].1, "{isa:?}");

@@ -1,5 +1,5 @@
-//! Panels are packed for the instruction set in use: for another one, whose panels have other
-//! columns, they are refused. A file by itself, since the instruction set is that of the process.
+//! Panels are packed for the instruction set in use. Another one, with other panel widths, must
+//! refuse them. A file of its own, since the instruction set is that of the process.
 
 use irrun_kernels::gemm::{
     Compressed, CompressedPanels, DynamicPanels, Gemm, GroupParams, Layout, Lhs, Packed, Precision,
@@ -14,7 +14,7 @@ use std::panic::catch_unwind;
 const K: usize = 64;
 const N: usize = 40;
 
-/// Whether a product by panels is refused.
+/// Whether a GEMM with these panels is refused.
 fn is_refused(b: &(impl Fn() -> Rhs<'static> + std::panic::RefUnwindSafe)) -> bool {
     catch_unwind(|| {
         let (values, mut c) = ([0.5; K], [0.0; N]);

@@ -1,4 +1,4 @@
-//! Recurrent networks against the formulas of the specification. In a process of its own: the
+//! Recurrent networks against the formulas of the specification. In a process of its own, since the
 //! unit tests change the instruction set that weights are packed for.
 
 use irrun_kernels::gemm::{Layout, Packed, Precision, Rhs};
@@ -12,7 +12,7 @@ fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()
 }
 
-/// All operands, with weights as the specification has them: a row for each gate.
+/// All operands, with weights as in the specification: a row for each gate.
 struct Network {
     of: Recurrence,
     x: Vec<f64>,

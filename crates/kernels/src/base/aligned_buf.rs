@@ -1,4 +1,4 @@
-//! Buffers aligned to cache lines, in large pages where that pays.
+//! Buffers aligned to cache lines, in large pages if that pays.
 
 use crate::base::num::Pod;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -10,14 +10,14 @@ const LINE: usize = 64;
 /// Bytes of a large page.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Bytes from which on memory is worth large pages for the sake of its first touch alone.
+/// From this many bytes on, large pages pay by the first touch of the memory alone.
 const HUGE_FROM: usize = 2 * LARGE_PAGE;
 
-/// Bytes from which on memory that is read again and again is worth large pages.
+/// From this many bytes on, large pages pay for memory that is read many times.
 const LASTING: usize = LARGE_PAGE / 4;
 
-/// Asks the system for large pages where `bytes` bytes begin, which have not been touched yet: the
-/// first touch of small ones takes longer than most kernels do with the memory.
+/// Asks the system for large pages for `bytes` bytes that have not been touched yet. The first
+/// touch of small pages takes longer than most kernels take with the memory.
 fn prefer_large_pages(start: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -32,9 +32,9 @@ fn prefer_large_pages(start: *mut u8, bytes: usize) {
     let _ = (start, bytes);
 }
 
-/// Has the heap begin with `bytes` bytes in large pages, and keep what is freed: for a process that
-/// builds one thing of many small pieces and ends, where the first touch of small pages takes a
-/// fifth of the time. Elsewhere than with glibc it does nothing.
+/// Lets the heap start with `bytes` bytes in large pages, and keep what is freed. For a process
+/// that builds one thing of many small pieces and ends: the first touch of small pages takes a
+/// fifth of its time. Does nothing without glibc.
 pub fn prefer_large_heap(bytes: usize) {
     set_mmap_threshold(bytes.saturating_mul(2));
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -44,14 +44,14 @@ pub fn prefer_large_heap(bytes: usize) {
     }
 }
 
-/// Has memory of `bytes` bytes and more come from the system, and go back to it when it is freed;
-/// the heap keeps as much. Elsewhere than with glibc it does nothing.
+/// Takes allocations of `bytes` bytes and more from the system, and returns them when they are
+/// freed; the heap keeps at most that much free. Does nothing without glibc.
 pub fn set_mmap_threshold(bytes: usize) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-        // SAFETY: these say from which size on memory is not taken from the heap, and how much of
-        // it has to be free to be returned; any number is allowed.
+        // SAFETY: these set the size from which on memory is not taken from the heap, and how much
+        // of it must be free to be returned; any number is allowed.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, bytes);
             libc::mallopt(libc::M_TRIM_THRESHOLD, bytes);
@@ -61,7 +61,7 @@ pub fn set_mmap_threshold(bytes: usize) {
     let _ = bytes;
 }
 
-/// Says how many bytes were wanted, and ends the process.
+/// Reports how many bytes were wanted, and ends the process.
 #[cold]
 fn out_of_memory(bytes: usize) -> ! {
     handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
@@ -74,13 +74,13 @@ pub struct Allocation {
     layout: Layout,
 }
 
-// SAFETY: it owns plain bytes, and gives no access to them but by a pointer.
+// SAFETY: it owns plain bytes, and gives access to them only by a pointer.
 unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    /// Zeroed bytes, if there are as many.
+    /// Zeroed bytes; `None` if there is not enough memory.
     pub fn zeroed(bytes: usize) -> Option<Allocation> {
         let memory = Allocation::aligned(bytes, LINE)?;
         if bytes >= HUGE_FROM {
@@ -89,9 +89,9 @@ impl Allocation {
         Some(memory)
     }
 
-    /// The same for what lasts and is read again and again. From half a megabyte on it is whole
-    /// large pages: 4 KB pages overflow the TLB, and a page walk takes as long as reading some
-    /// lines.
+    /// As [`Allocation::zeroed`], for memory that lasts and is read many times. From half a
+    /// megabyte on it is whole large pages: 4 KB pages overflow the TLB, and a page walk takes as
+    /// long as reading some lines.
     pub fn lasting(bytes: usize) -> Option<Allocation> {
         if bytes < LASTING {
             return Allocation::zeroed(bytes);
@@ -102,8 +102,8 @@ impl Allocation {
         Some(memory)
     }
 
-    /// Asked for the alignment itself, the allocator would write zeros to memory that comes zeroed
-    /// from the system.
+    /// Over-allocates and aligns. If asked for the alignment itself, the allocator would write
+    /// zeros to memory that the system has zeroed already.
     fn aligned(bytes: usize, align: usize) -> Option<Allocation> {
         let layout = Layout::from_size_align(bytes.checked_add(align)?, align_of::<u64>()).ok()?;
         // SAFETY: the layout has a size above 0.
@@ -111,12 +111,12 @@ impl Allocation {
         if allocated.is_null() {
             return None;
         }
-        // SAFETY: the layout has room for that many more bytes.
+        // SAFETY: the layout has this many bytes more.
         let start = unsafe { allocated.add(allocated.align_offset(align)) };
         Some(Allocation { start, allocated, layout })
     }
 
-    /// Where it begins.
+    /// The address of the first byte.
     pub fn start(&self) -> *mut u8 {
         self.start
     }
@@ -129,17 +129,17 @@ impl Drop for Allocation {
     }
 }
 
-/// Elements that begin at a cache line, owned.
+/// An owned buffer of elements that begins at a cache line.
 pub struct AlignedBuf {
     start: *mut u8,
     bytes: usize,
-    /// The allocation, which other buffers may share.
+    /// The allocation; other buffers may share it.
     _of: Option<Arc<Allocation>>,
 }
 
-// SAFETY: they own plain bytes.
+// SAFETY: it owns plain bytes.
 unsafe impl Send for AlignedBuf {}
-// SAFETY: as above; they are written through an exclusive borrow alone.
+// SAFETY: as above; it is written only through an exclusive borrow.
 unsafe impl Sync for AlignedBuf {}
 
 impl Default for AlignedBuf {
@@ -155,8 +155,8 @@ impl std::fmt::Debug for AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
-    /// a vector of the standard library finds none.
+    /// A zeroed buffer of `bytes` bytes. If there is not enough memory the process ends, as with a
+    /// vector of the standard library.
     pub fn zeroed(bytes: usize) -> AlignedBuf {
         let memory = Allocation::zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes));
         AlignedBuf { start: memory.start(), bytes, _of: Some(Arc::new(memory)) }
@@ -174,8 +174,8 @@ impl AlignedBuf {
 
     /// The memory as elements.
     pub fn elements<T: Pod>(&self) -> &[T] {
-        // SAFETY: `bytes` bytes from a cache line on are these lines' own, they are initialised,
-        // and every bit pattern is a value.
+        // SAFETY: `bytes` bytes from `start` on belong to this buffer, they are initialised, and
+        // every bit pattern is a value.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.bytes / size_of::<T>()) }
     }
 
@@ -186,8 +186,8 @@ impl AlignedBuf {
     }
 }
 
-/// Where packed weights and whatever else lasts are allocated. From half a megabyte on, all
-/// allocations share chunks of large pages. A chunk is freed with the last buffer in it.
+/// An arena for packed weights and other lasting data. From half a megabyte on, all allocations
+/// share chunks of large pages. A chunk is freed with the last buffer in it.
 #[derive(Default)]
 pub struct WeightArena {
     chunk: Mutex<Chunk>,
@@ -198,26 +198,26 @@ pub struct WeightArena {
 #[derive(Default)]
 struct Chunk {
     memory: Option<Arc<Allocation>>,
-    /// Where the free part begins, and its bytes.
+    /// Offset of the free part, and its bytes.
     at: usize,
     free: usize,
     /// Bytes of all buffers so far.
     total: usize,
 }
 
-/// Bytes of a chunk; larger buffers have one of their own. Untouched large pages cost nothing.
+/// Bytes of a chunk; a larger buffer has a chunk of its own. Untouched large pages cost nothing.
 const CHUNK: usize = 8 * LARGE_PAGE;
 
 impl WeightArena {
-    /// One that gives each buffer an allocation of its own, for what is used once.
+    /// An arena that gives each buffer an allocation of its own, for data that is used once.
     pub fn unpooled() -> &'static WeightArena {
         static UNPOOLED: LazyLock<WeightArena> =
             LazyLock::new(|| WeightArena { unpooled: true, ..WeightArena::default() });
         &UNPOOLED
     }
 
-    /// Zeroed memory of some bytes. Where there is not as much, the process ends, as it does when
-    /// a vector of the standard library finds none.
+    /// A zeroed buffer of `bytes` bytes. If there is not enough memory the process ends, as with a
+    /// vector of the standard library.
     pub fn alloc(&self, bytes: usize) -> AlignedBuf {
         if self.unpooled {
             return AlignedBuf::zeroed(bytes);
@@ -242,7 +242,7 @@ impl Chunk {
         }
         let of = self.memory.clone();
         let start = of.as_ref().map_or_else(std::ptr::null_mut, |m| m.start());
-        // SAFETY: the chunk has so much room behind what was taken before.
+        // SAFETY: the chunk has this much free memory at `at`.
         let lines = AlignedBuf { start: unsafe { start.add(self.at) }, bytes, _of: of };
         (self.at, self.free) = (self.at + padded, self.free - padded);
         lines

@@ -1,36 +1,38 @@
-//! Whether others want the processors that threads spin on.
+//! Detects whether other programs want the processors that helpers spin on.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A thread that spins and yields is gone for longer than this only when another thread had its
+/// A thread that spins and yields is away for longer than this only if another thread had its
 /// processor.
 const GAP: Duration = Duration::from_micros(100);
 
-/// For how long no helper is called once the machine was found crowded, at first and at most.
+/// How long no helper is called after the machine was found crowded, at first and at most; in
+/// nanoseconds.
 const SHORTEST: u64 = 1_000_000;
 const LONGEST: u64 = 32 * SHORTEST;
 
-/// After how long without trouble one gap means little: every system has something to do at times.
+/// After this long without trouble, in nanoseconds, a single gap is ignored: every system has
+/// something to do at times.
 const CALM: u64 = 10 * SHORTEST;
 
-/// What one waiting thread sees of the clock.
+/// The clock of one waiting thread.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// When it first looked, and when it did last.
+    /// The time of the first look and of the last.
     times: Option<(Instant, Instant)>,
 }
 
-/// What a look at the clock tells.
+/// The result of a look at the clock.
 pub(crate) struct Seen {
     pub(crate) waited: Duration,
-    /// The thread was away, or gave its processor to another.
+    /// The thread was descheduled, or gave its processor to another.
     pub(crate) is_crowded: bool,
 }
 
 impl Watch {
-    /// Lets others run, and looks at the clock before and after.
+    /// Yields, and looks at the clock before and after.
     pub(crate) fn look(&mut self) -> Seen {
         let Some((first, last)) = self.times else {
             let now = Instant::now();
@@ -44,10 +46,10 @@ impl Watch {
     }
 }
 
-/// What the helpers of a team have found. Times are nanoseconds.
+/// What the helpers of a team have found. Times are in nanoseconds.
 #[derive(Default)]
 pub(crate) struct Crowd {
-    /// How long the last pause was, and when it ended or ends.
+    /// The length of the last pause, and its end.
     pause: AtomicU64,
     until: AtomicU64,
 }
@@ -62,8 +64,8 @@ impl Crowd {
         now >= self.until.load(Ordering::Relaxed)
     }
 
-    /// A helper could not keep its processor. Where that comes again, the next is called after a
-    /// pause, each twice as long as the one before.
+    /// A helper lost its processor. If that happens again, the next helper is called after a pause;
+    /// each pause is twice as long as the one before.
     pub(crate) fn found(&self) {
         self.found_at(now());
     }
@@ -99,7 +101,7 @@ mod tests {
             assert!(crowd.may_call_at(now + expected));
             now += expected + CALM / 2;
         }
-        // Once it was calm, a gap is nothing.
+        // After a calm time, a single gap causes no pause.
         now += CALM;
         crowd.found_at(now);
         assert!(crowd.may_call_at(now));

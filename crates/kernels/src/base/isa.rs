@@ -1,9 +1,9 @@
-//! Which instruction set the kernels use: one source, compiled several times.
+//! The instruction set that kernels use: one source, compiled several times.
 //!
-//! [`multiversion!`](crate::multiversion) compiles a function for the plain target, for AVX2 with
-//! FMA, and for AVX-512. Rust fixes the meaning of every floating-point operation and never
-//! contracts or reorders them, so all versions give the same bits; the tests compare them. Products
-//! of operands that are rounded to bf16 are the exception: AMX adds in an order of its own.
+//! [`multiversion!`](crate::multiversion) compiles a function for the baseline target, for AVX2
+//! with FMA, and for AVX-512. Rust fixes the meaning of every floating-point operation and never
+//! contracts or reorders them, so all versions give the same bits; the tests compare them. The
+//! exception is GEMM of bf16 operands: AMX adds in an order of its own.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::LazyLock;
@@ -13,21 +13,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Isa {
-    /// What every machine of the target has (SSE2 on x86-64, NEON on AArch64).
+    /// What every CPU of the target has (SSE2 on x86-64, NEON on AArch64).
     Portable = 1,
     /// AVX2, FMA and F16C.
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL, with all of [`Isa::Avx2`].
     Avx512 = 3,
-    /// AMX with tiles of bf16, and all of [`Isa::Avx512`]. In f32 it is the same as that.
+    /// AMX with bf16 tiles, and all of [`Isa::Avx512`]. f32 kernels are the same.
     Amx = 4,
 }
 
 impl Isa {
-    /// All of them, narrowest first.
+    /// All instruction sets, the narrowest first.
     pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Amx];
 
-    /// The name that `IRRUN_ISA` takes.
+    /// The name in `IRRUN_ISA`.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Portable => "portable",
@@ -37,7 +37,7 @@ impl Isa {
         }
     }
 
-    /// Whether this machine has it.
+    /// Whether this CPU has it.
     pub fn is_available(self) -> bool {
         match self {
             Isa::Portable => true,
@@ -70,7 +70,7 @@ impl Isa {
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set in use: what `IRRUN_ISA` names if the machine has it, else the widest.
+/// The instruction set in use: the one that `IRRUN_ISA` names if the CPU has it, else the widest.
 #[inline]
 pub fn isa() -> Isa {
     match CHOSEN.load(Ordering::Relaxed) {
@@ -82,31 +82,31 @@ pub fn isa() -> Isa {
     }
 }
 
-/// Whether Intel has made the processor: some instructions, and asking for memory, pay there alone.
+/// Whether the CPU is Intel's: some instructions, and software prefetches, pay only there.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_intel() -> bool {
-    // Hypervisors answer the question slowly.
+    // CPUID is slow under hypervisors.
     static IS_INTEL: LazyLock<bool> =
         LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx.to_le_bytes() == *b"Genu");
     *IS_INTEL
 }
 
-/// Whether the instruction that moves a string of bytes is the fastest way to do it within the
-/// caches. From Zen 5 on, processors of AMD do not read what it overwrites.
+/// Whether `rep movsb` is the fastest copy within the caches. AMD's CPUs, from Zen 5 on, do not
+/// read the lines that it overwrites.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn moves_strings_fast() -> bool {
     use std::arch::x86_64::__cpuid;
     static FAST: LazyLock<bool> = LazyLock::new(|| {
         let is_amd = __cpuid(0).ebx.to_le_bytes() == *b"Auth";
         let signature = __cpuid(1).eax;
-        // The family, which has a second part where the first one is full.
+        // The family; its extended part is added.
         let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
         is_amd && family >= 0x1a
     });
     *FAST
 }
 
-/// Bytes of the cache that a core has for itself, its second one, as the processor tells.
+/// Bytes of L2 per core, from CPUID.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn core_cache() -> usize {
     use std::arch::x86_64::__cpuid;
@@ -118,13 +118,13 @@ pub(crate) fn core_cache() -> usize {
     *BYTES
 }
 
-/// The same where the processor does not tell.
+/// Bytes of L2 per core, on CPUs that do not tell.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn core_cache() -> usize {
     USUAL_CACHE
 }
 
-/// Of the second caches there are, one of the middle.
+/// A common size of L2.
 const USUAL_CACHE: usize = 1 << 20;
 
 #[cold]
@@ -135,11 +135,10 @@ fn choose() -> Isa {
     isa
 }
 
-/// The instruction set that `IRRUN_ISA` names, if it does.
+/// The instruction set that `IRRUN_ISA` names, if it is set.
 ///
 /// # Errors
-/// When there is none of that name, or this machine has not got it: what is wrong, and what would
-/// do.
+/// When there is none of that name, or the CPU lacks it; the message names the choices.
 pub fn asked_for() -> Result<Option<Isa>, String> {
     let name = std::env::var_os("IRRUN_ISA").filter(|name| !name.is_empty());
     let Some(name) = name else { return Ok(None) };
@@ -155,10 +154,10 @@ pub fn asked_for() -> Result<Option<Isa>, String> {
     Err(format!("IRRUN_ISA is \"{name}\", {why}; set it to {}, or not at all", there.join(" or ")))
 }
 
-/// Uses an instruction set from now on, in the whole process; for tests that compare them.
+/// Sets the instruction set for the whole process; for tests that compare them.
 ///
 /// # Panics
-/// When this machine does not have it.
+/// When the CPU lacks it.
 pub fn force(isa: Isa) {
     assert!(isa.is_available(), "this machine has no {}", isa.name());
     CHOSEN.store(isa as u8, Ordering::Relaxed);
@@ -166,8 +165,9 @@ pub fn force(isa: Isa) {
 
 /// Compiles a function once for each instruction set and calls the version in use.
 ///
-/// What the body calls must be `#[inline(always)]` to be compiled with it. `wide if CONDITION;`
-/// before the function says where AVX-512 is worth code of its own; elsewhere, AVX2 does.
+/// Functions that the body calls must be `#[inline(always)]` to be compiled with it.
+/// `wide if CONDITION;` before the function says when AVX-512 pays for code of its own; otherwise
+/// AVX2 is used.
 #[macro_export]
 macro_rules! multiversion {
     (wide if $wide:expr; $(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
@@ -194,7 +194,7 @@ macro_rules! multiversion {
             }
 
             match $crate::isa::isa() {
-                // SAFETY: `isa()` is what this machine has.
+                // SAFETY: `isa()` is what the CPU has.
                 #[cfg(target_arch = "x86_64")]
                 $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx if $wide => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
                 // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! What every kernel stands on: element types, memory, threads, instruction sets.
+//! What all kernels use: element types, memory, threads, instruction sets.
 
 pub(crate) mod affinity;
 pub(crate) mod aligned_buf;

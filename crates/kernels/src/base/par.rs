@@ -1,9 +1,9 @@
 //! Divides short work among threads.
 //!
-//! A step of a model often takes tens of microseconds, so work is handed over with the latency of
-//! a fork and a join: the calling thread works too, helpers spin for a while before they leave, and
-//! a helper that comes too late is not waited for. The threads are rayon's: a helper is a job of a
-//! [`rayon::ThreadPool`], which belongs to the session or to the program around it.
+//! A step of a model often takes tens of microseconds, so the latency of fork and join counts. The
+//! calling thread works too, helpers spin for a while before they leave, and a late helper is not
+//! waited for. The threads are rayon's: a helper is a job of a [`rayon::ThreadPool`], which belongs
+//! to the session or to the embedding program.
 
 use super::affinity;
 use super::num::Pod;
@@ -12,31 +12,31 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-/// Bytes of stack of a thread: kernels that are not optimised have frames of some 100 KiB.
+/// Stack of a thread, in bytes: unoptimised kernels have frames of some 100 KiB.
 const STACK: usize = 4 << 20;
 
 /// Threads that share the work of kernels. The thread that calls [`Threads::run`] is one of them.
 pub struct Threads {
     count: usize,
-    /// Built when helpers are first called; `None` where the system refuses every thread.
+    /// Built when helpers are first called; `None` if the system refuses every thread.
     pool: OnceLock<Option<Arc<ThreadPool>>>,
-    /// The pool belongs to the program around, which has other work for it too.
+    /// Whether the pool belongs to the embedding program, which has other work for it too.
     is_given: bool,
     team: Arc<Team>,
-    /// Held while a job runs; a second caller runs its job alone. How many tasks helpers have
-    /// done, of all jobs.
+    /// Locked while a job runs; a second caller runs its job alone. The value is the number of
+    /// tasks that helpers have done, in all jobs.
     busy: Mutex<u64>,
 }
 
 impl Threads {
-    /// `count` threads, the caller included; at least one. The others are made when there is work
+    /// `count` threads including the caller, at least one. The others are made when there is work
     /// for them.
     pub fn new(count: usize) -> Threads {
         Threads::with(count.max(1), None)
     }
 
-    /// The threads of a pool that others use too. As many work as it has, the caller included, but
-    /// no more than there are processors.
+    /// The threads of a pool that others use too: as many as it has, including the caller, but at
+    /// most one per processor.
     pub fn on(pool: Arc<ThreadPool>) -> Threads {
         Threads::with(pool.current_num_threads().min(affinity::count()), Some(pool))
     }
@@ -53,19 +53,19 @@ impl Threads {
         &SINGLE
     }
 
-    /// Number of threads, the caller included.
+    /// Number of threads, including the caller.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Makes the threads now: they begin while the caller does something else.
+    /// Makes the threads now, so that they start while the caller does something else.
     pub fn start(&self) {
         if self.count > 1 {
             self.pool();
         }
     }
 
-    /// Gives a pool of others its threads back, until there is work again.
+    /// Gives the threads of a shared pool back until there is work again.
     pub fn release(&self) {
         if self.is_given {
             self.team.dismiss();
@@ -76,9 +76,10 @@ impl Threads {
         self.pool.get_or_init(|| build(self.count - 1)).as_deref()
     }
 
-    /// Calls `f(task, worker)` for every task, on all threads; `worker` is below [`Self::count`]
-    /// and no two threads share one at a time. Each thread begins with its part of the tasks, the
-    /// same in every job: rows that it has written are in its cache when the next step reads them.
+    /// Calls `f(task, worker)` for every task, on all threads. `worker` is below [`Self::count`],
+    /// and no two threads have the same one at a time. Each thread begins with its own part of the
+    /// tasks, the same in every job, so that rows it has written are in its cache when the next
+    /// step reads them.
     ///
     /// # Panics
     /// When `f` does.
@@ -92,8 +93,8 @@ impl Threads {
         let own = self.team.open(tasks, f, self.count.min(tasks));
         let working = Working::begin();
         let mut taken = 1;
-        // All that can panic: nothing leaves before the tasks are done, which borrow from the
-        // caller.
+        // Panics are caught: the function must not return before all tasks are done, since they
+        // borrow from the caller.
         let work = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             self.team.call(self.count.min(tasks), |help| match self.pool() {
                 Some(pool) => pool.spawn(help),
@@ -105,7 +106,7 @@ impl Threads {
                 f(task, 0);
             }
         }));
-        // After a panic, tasks that nobody has begun are dropped.
+        // After a panic, tasks that have not begun are dropped.
         while self.team.take(0).is_some() {
             taken += 1;
         }
@@ -126,15 +127,14 @@ impl Threads {
         self.divide(len, grain, false, &|range, _| f(range));
     }
 
-    /// As [`Threads::par_ranges`], but each thread goes through the ranges of its part from the
-    /// last to the first: where there is more than its cache holds, what was written last is still
-    /// there.
+    /// As [`Threads::par_ranges`], but each thread goes through its ranges from the last to the
+    /// first. If there is more than its cache holds, what was written last is still there.
     #[inline]
     pub fn par_ranges_rev(&self, len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
         self.divide(len, grain, true, &|range, _| f(range));
     }
 
-    /// As [`Threads::par_ranges`], telling the worker as [`Threads::run`] does.
+    /// As [`Threads::par_ranges`], with the worker as in [`Threads::run`].
     #[inline]
     pub fn par_ranges_with(
         &self,
@@ -145,7 +145,8 @@ impl Threads {
         self.divide(len, grain, false, &f);
     }
 
-    /// The one function behind all ranges: a kernel's code is there once, whoever calls it.
+    /// The one function behind all ranges, so that a kernel's code is compiled once for all of
+    /// them.
     fn divide(
         &self,
         len: usize,
@@ -160,7 +161,8 @@ impl Threads {
             }
             return;
         }
-        // A few pieces per thread even out threads of different speed; as much for each thread.
+        // A few pieces per thread even out threads of different speed; all threads have equally
+        // many.
         let pieces = len.div_ceil(grain).next_multiple_of(self.count());
         let pieces = pieces.min(self.count() * 4).min(len);
         let start = |piece: usize| len / pieces * piece + (len % pieces * piece).div_ceil(pieces);
@@ -198,7 +200,7 @@ impl Threads {
 }
 
 impl Default for Threads {
-    /// One for each processor.
+    /// One thread per processor.
     fn default() -> Threads {
         Threads::new(affinity::count())
     }
@@ -216,7 +218,7 @@ impl std::fmt::Debug for Threads {
     }
 }
 
-/// A pool of so many threads, or of as many as the system grants.
+/// A pool of `helpers` threads, or of as many as the system grants.
 fn build(helpers: usize) -> Option<Arc<ThreadPool>> {
     let caller = affinity::current();
     let build = |count| {
@@ -228,7 +230,7 @@ fn build(helpers: usize) -> Option<Arc<ThreadPool>> {
     counts.find_map(build).map(Arc::new)
 }
 
-/// A slice that several threads write disjoint parts of.
+/// A slice of which several threads write disjoint parts.
 pub struct Slice<T> {
     data: *mut T,
     len: usize,
@@ -242,18 +244,18 @@ impl<T> Clone for Slice<T> {
 
 impl<T> Copy for Slice<T> {}
 
-// SAFETY: whoever calls `at` or `part` answers for writing disjoint parts.
+// SAFETY: callers of `at` and `part` promise to write disjoint parts.
 unsafe impl<T: Send> Sync for Slice<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Slice<T> {}
 
 impl<T> Slice<T> {
-    /// Shares a slice for as long as the borrow lasts; the caller keeps to that.
+    /// Shares a slice. The caller must not use it after the borrow ends.
     pub fn new(data: &mut [T]) -> Slice<T> {
         Slice { data: data.as_mut_ptr(), len: data.len() }
     }
 
-    /// Where it begins.
+    /// The address of the first element.
     pub(crate) fn start(&self) -> *mut T {
         self.data
     }
@@ -274,7 +276,7 @@ impl<T> Slice<T> {
     /// The part from `offset` on.
     ///
     /// # Safety
-    /// `offset` is within the slice, or its end.
+    /// `offset` is at most the length.
     pub(crate) unsafe fn from(&self, offset: usize) -> Slice<T> {
         debug_assert!(offset <= self.len, "{offset} of {} elements", self.len);
         // SAFETY: the caller has promised that the offset is within the slice.
@@ -284,19 +286,19 @@ impl<T> Slice<T> {
     /// The element at `offset`.
     ///
     /// # Safety
-    /// `offset` is within the slice, or its end; the borrow that the slice was made of lasts, and
-    /// no other thread uses what is written through it.
+    /// `offset` is at most the length; the borrow that the slice was made from still lasts; no
+    /// other thread uses what is written through the pointer.
     pub unsafe fn at(&self, offset: usize) -> *mut T {
         debug_assert!(offset <= self.len, "{offset} of {} elements", self.len);
         // SAFETY: the caller has promised that the offset is within the slice.
         unsafe { self.data.add(offset) }
     }
 
-    /// `len` elements from `offset` on, to be read and written.
+    /// `len` elements from `offset` on, for reading and writing.
     ///
     /// # Safety
-    /// They are within the slice, the borrow that it was made of lasts, and nobody else uses them
-    /// while this is there.
+    /// They are within the slice; the borrow that it was made from still lasts; nobody else uses
+    /// them while the result lives.
     pub(crate) unsafe fn part<'s>(self, offset: usize, len: usize) -> &'s mut [T] {
         let is_within = offset <= self.len && len <= self.len - offset;
         debug_assert!(is_within, "{len} from {offset} on of {} elements", self.len);
@@ -332,7 +334,7 @@ mod tests {
     fn parts_beyond_a_slice_are_noticed() {
         let mut data = [0u8; 4];
         let shared = Slice::new(&mut data);
-        // SAFETY: it panics before there is a part.
+        // SAFETY: it panics before the part is made.
         unsafe { shared.part(2, 3) };
     }
 

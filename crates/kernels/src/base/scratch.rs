@@ -1,4 +1,4 @@
-//! Memory that kernels borrow: operands that may coincide, and scratch space.
+//! Memory that kernels borrow: in-place operands, and scratch buffers.
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::Pod;
@@ -8,9 +8,9 @@ use std::ops::{Deref, DerefMut, Range};
 
 /// An input and an output of the same length, which may be the same memory.
 ///
-/// Element `i` of the output is written after element `i` of the input has been read, and no
-/// other element of the input may be read after that; [`InOut::load`] and [`InOut::store`] of
-/// groups of lanes keep to it.
+/// Element `i` of the output is written after element `i` of the input has been read, and no other
+/// element of the input may be read after that. [`InOut::load`] and [`InOut::store`] of groups of
+/// lanes comply.
 pub struct InOut<'a, T> {
     from: *const T,
     to: *mut T,
@@ -24,7 +24,7 @@ unsafe impl<T: Send + Sync> Send for InOut<'_, T> {}
 unsafe impl<T: Send + Sync> Sync for InOut<'_, T> {}
 
 impl<'a, T: Pod> InOut<'a, T> {
-    /// An input and an output apart from each other.
+    /// An input and an output that do not overlap.
     ///
     /// # Panics
     /// When their lengths differ.
@@ -49,10 +49,10 @@ impl<'a, T: Pod> InOut<'a, T> {
         self.len == 0
     }
 
-    /// A part of both.
+    /// The same part of both.
     ///
     /// # Safety
-    /// What is used through parts at the same time must be disjoint, unless it is only read.
+    /// Parts that are used at the same time must be disjoint, unless they are only read.
     ///
     /// # Panics
     /// When the range is not within the length.
@@ -63,14 +63,14 @@ impl<'a, T: Pod> InOut<'a, T> {
         InOut { from, to, len: range.len(), borrow: PhantomData }
     }
 
-    /// The two slices, unless they are the same.
+    /// The two slices, if they are different memory.
     ///
     /// # Errors
     /// The one slice that is read and overwritten.
     #[inline(always)]
     pub fn slices(&mut self) -> Result<(&[T], &mut [T]), &mut [T]> {
-        // SAFETY: both are valid for `len` elements, the output is borrowed exclusively, and when
-        // it does not begin where the input does, they are apart.
+        // SAFETY: both are valid for `len` elements, the output is borrowed exclusively, and unless
+        // they begin at the same address they do not overlap.
         unsafe {
             let to = std::slice::from_raw_parts_mut(self.to, self.len);
             if std::ptr::eq(self.from, self.to) {
@@ -81,7 +81,7 @@ impl<'a, T: Pod> InOut<'a, T> {
         }
     }
 
-    /// A part of the output, to be read and overwritten.
+    /// A part of the output, for reading and writing.
     ///
     /// # Panics
     /// When the range is not within the length.
@@ -98,11 +98,11 @@ impl<'a, T: Pod> InOut<'a, T> {
     #[inline(always)]
     pub fn load<const N: usize>(&self, at: usize) -> [T; N] {
         assert!(at + N <= self.len);
-        // SAFETY: within the input, which is valid for reads; arrays need no more alignment.
+        // SAFETY: within the input, which is valid for reads; the read is unaligned.
         unsafe { self.from.add(at).cast::<[T; N]>().read_unaligned() }
     }
 
-    /// Elements `at..at + len` of the input, and zeros behind them.
+    /// Elements `at..at + len` of the input, followed by zeros.
     ///
     /// # Panics
     /// When they are not within the length, or more than `N`.
@@ -115,7 +115,7 @@ impl<'a, T: Pod> InOut<'a, T> {
         values
     }
 
-    /// Writes the first `len` of some values to the output at `at`.
+    /// Writes the first `len` of `values` to the output at `at`.
     ///
     /// # Panics
     /// When they are not within the length, or more than `N`.
@@ -126,7 +126,7 @@ impl<'a, T: Pod> InOut<'a, T> {
         unsafe { self.to.add(at).copy_from_nonoverlapping(values.as_ptr(), len) };
     }
 
-    /// The output alone, to be read and overwritten.
+    /// The output as both input and output.
     pub fn rewrite(&mut self) -> InOut<'_, T> {
         InOut { from: self.to, ..*self }
     }
@@ -143,7 +143,7 @@ impl<'a, T: Pod> InOut<'a, T> {
     }
 }
 
-/// Buffers for intermediate values, kept from one use to the next.
+/// Buffers for intermediate values, kept for reuse.
 #[derive(Default)]
 pub struct ScratchPool {
     free: RefCell<Vec<AlignedBuf>>,
@@ -161,14 +161,14 @@ impl ScratchPool {
             None => AlignedBuf::default(),
         };
         if buffer.len() < bytes {
-            // Growing would copy.
+            // A new buffer, since growing one would copy.
             buffer = AlignedBuf::zeroed(bytes);
         }
         Scratch { pool: self, buffer, len, element: PhantomData }
     }
 }
 
-/// A borrowed scratch buffer; goes back to its pool when dropped.
+/// A borrowed scratch buffer; it returns to its pool when dropped.
 pub struct Scratch<'p, T> {
     pool: &'p ScratchPool,
     buffer: AlignedBuf,

@@ -1,10 +1,10 @@
-//! A tensor as slices along some of its axes, for functions of a whole slice: softmax,
+//! A tensor as slices along some of its axes, for functions of a whole slice such as softmax and
 //! normalisation.
 //!
-//! Where the last axis belongs to the slices, a slice is made of runs of neighbours, and lane `i`
-//! of sixteen takes every sixteenth of them; the lanes meet in a fixed tree. Where it does not,
-//! slices lie side by side, and each of sixteen lanes takes a slice of its own. Which of the two
-//! it is depends on the axes only, so the bits are the same for any number of threads.
+//! If a slice contains the last axis, it is made of contiguous runs: lane `i` of sixteen takes
+//! every sixteenth element, and the lanes are combined in a fixed tree. If not, neighbouring
+//! elements belong to different slices, and each of sixteen lanes takes one slice. The choice
+//! depends on the axes only, so the bits are the same for any number of threads.
 
 use crate::base::num::{Pod, Stored};
 use crate::base::par::Threads;
@@ -13,11 +13,11 @@ use crate::base::scratch::InOut;
 /// Lanes of a block.
 pub const LANES: usize = 16;
 
-/// One value for each lane.
+/// One value per lane.
 pub type Lanes<W> = [W; LANES];
 
-/// A function of each lane. Not `map` of the array, which is compiled apart, without the
-/// instruction set.
+/// Applies a function to each lane. Not the array's `map`, which would be compiled as a function of
+/// its own, without the instruction set.
 #[inline(always)]
 pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> Lanes<B> {
     let mut out = [B::default(); LANES];
@@ -27,7 +27,7 @@ pub fn each<A: Copy, B: Copy + Default>(lanes: Lanes<A>, f: impl Fn(A) -> B) -> 
     out
 }
 
-/// The value that lanes have together: they meet in halves, and all get it.
+/// Combines all lanes, in halves; every lane gets the result.
 #[inline(always)]
 pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
     let mut half = LANES / 2;
@@ -40,29 +40,30 @@ pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
     [lanes[0]; LANES]
 }
 
-/// Elements of a row from which on its sum is made of parts, so that errors do not grow with its
-/// length.
+/// From this many elements on, the sum of a row is made of parts, so that the error does not grow
+/// with the row.
 pub(crate) const LONG: usize = 8 << 10;
 
 /// Elements of a part.
 pub(crate) const PART: usize = 16 * LANES;
 
-/// Sums of parts, which are added in pairs, and then those sums in pairs, and so on.
+/// Pairwise sum of parts: parts are added in pairs, their sums in pairs again, and so on.
 pub(crate) struct Pairs<W> {
-    /// At each level the sum of twice as many parts as below, where there is one.
+    /// At each level, if its bit of `count` is set, the sum of twice as many parts as at the level
+    /// below.
     levels: [W; usize::BITS as usize],
-    /// The parts so far.
+    /// Parts so far.
     count: usize,
 }
 
 impl<W: Copy> Pairs<W> {
-    /// Of nothing; `start` adds nothing.
+    /// The empty sum; `start` is the neutral element.
     #[inline(always)]
     pub(crate) fn new(start: W) -> Pairs<W> {
         Pairs { levels: [start; usize::BITS as usize], count: 0 }
     }
 
-    /// One more part.
+    /// Adds a part.
     #[inline(always)]
     pub(crate) fn push(&mut self, mut sum: W, meet: impl Fn(W, W) -> W) {
         let full = self.count.trailing_ones() as usize;
@@ -73,7 +74,7 @@ impl<W: Copy> Pairs<W> {
         self.count += 1;
     }
 
-    /// The sum of all, those of the most parts first.
+    /// The sum of all parts, the highest level first.
     #[inline(always)]
     pub(crate) fn sum(&self, start: W, meet: impl Fn(W, W) -> W) -> W {
         let is_there = |level: &usize| self.count >> level & 1 == 1;
@@ -85,16 +86,16 @@ impl<W: Copy> Pairs<W> {
 /// Elements that are worth a second thread.
 pub(crate) const GRAIN: usize = 8 << 10;
 
-/// How the slices of a tensor lie.
+/// The memory layout of a tensor's slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slices {
-    /// Size and stride of the axes that tell slices apart, but for the last axis.
+    /// Size and stride of the axes outside the slices, except the last axis.
     outer: Vec<(usize, usize)>,
-    /// Size and stride of the axes of a slice, but for the last axis.
+    /// Size and stride of the axes of a slice, except the last axis.
     inner: Vec<(usize, usize)>,
     /// Size of the last axis.
     last: usize,
-    /// Whether the last axis belongs to the slices.
+    /// Whether the slices contain the last axis.
     along: bool,
 }
 
@@ -106,7 +107,7 @@ impl Slices {
         for (axis, &size) in sizes.iter().enumerate().rev().filter(|(_, s)| **s != 1) {
             let axes: &mut Vec<_> = if axes.contains(&axis) { &mut inner } else { &mut outer };
             match axes.last_mut() {
-                // Neighbours of a kind are one axis.
+                // Neighbouring axes of the same kind are merged.
                 Some((merged, first)) if *first * *merged == stride => *merged *= size,
                 _ => axes.push((size, stride)),
             }
@@ -118,7 +119,7 @@ impl Slices {
         Slices { outer, inner, last, along }
     }
 
-    /// The rows of a matrix, one after the other: each is a run of neighbours, even of one.
+    /// The rows of a contiguous matrix; each is a run, even if it has one element.
     pub fn of_rows(rows: usize, columns: usize) -> Slices {
         Slices { outer: vec![(rows, columns)], inner: Vec::new(), last: columns, along: true }
     }
@@ -133,8 +134,7 @@ impl Slices {
         self.len() == 0
     }
 
-    /// How many slices there are and how long they are, where each is a run and they lie one after
-    /// the other.
+    /// The number of slices and their length, if all are runs and contiguous.
     pub fn rows(&self) -> Option<(usize, usize)> {
         let count = volume(&self.outer);
         let next = self.outer.iter().all(|(_, stride)| *stride == self.last);
@@ -142,7 +142,7 @@ impl Slices {
             .then_some((count, self.last))
     }
 
-    /// Calls `f` for every block, on all threads. What blocks write is disjoint.
+    /// Calls `f` for every block, on all threads. Blocks write disjoint elements.
     pub fn blocks<T: Pod>(
         &self,
         threads: &Threads,
@@ -171,7 +171,7 @@ fn volume(axes: &[(usize, usize)]) -> usize {
     axes.iter().map(|a| a.0).product()
 }
 
-/// Where index `i` of some axes, innermost first, lies.
+/// The offset of index `i` over some axes, innermost first.
 #[inline(always)]
 pub(crate) fn position(axes: &[(usize, usize)], mut i: usize) -> usize {
     let Some(((_, outermost), rest)) = axes.split_last() else { return 0 };
@@ -183,7 +183,7 @@ pub(crate) fn position(axes: &[(usize, usize)], mut i: usize) -> usize {
     at + i * outermost
 }
 
-/// One slice whose elements are neighbours, or up to sixteen slices side by side.
+/// One slice of contiguous runs, or up to sixteen neighbouring slices.
 pub struct Block<'a, T> {
     io: InOut<'a, T>,
     base: usize,
@@ -193,34 +193,34 @@ pub struct Block<'a, T> {
 }
 
 impl<T: Stored> Block<'_, T> {
-    /// Where the element of a lane in the first row lies.
+    /// The offset of a lane's element in the first row.
     pub fn place(&self, lane: usize) -> usize {
         self.base + if self.along { 0 } else { lane }
     }
 
-    /// The output of a slice whose elements are one run.
+    /// The output of a slice that is a single run.
     ///
     /// # Panics
-    /// When they are not.
+    /// When it is not.
     pub fn line(&mut self) -> &mut [T] {
         assert!(self.along && volume(self.inner) == 1, "the slice is not one run");
         self.io.output(self.base..self.base + self.width)
     }
 
-    /// A part of each run of neighbours.
+    /// A part of each run.
     pub fn part(&mut self, offset: usize, width: usize) -> Block<'_, T> {
         // SAFETY: this block is borrowed exclusively.
         let io = unsafe { self.io.part(0..self.io.len()) };
         Block { io, base: self.base + offset, width, inner: self.inner, along: self.along }
     }
 
-    /// The same block of the output alone.
+    /// The same block with the output as its input.
     pub fn rewrite(&mut self) -> Block<'_, T> {
         let io = self.io.rewrite();
         Block { io, base: self.base, width: self.width, inner: self.inner, along: self.along }
     }
 
-    /// Folds the elements of each slice; every lane has the value of its slice.
+    /// Folds the elements of each slice; every lane gets the value of its slice.
     #[inline(always)]
     pub fn fold(
         &mut self,
@@ -234,7 +234,7 @@ impl<T: Stored> Block<'_, T> {
         self.in_parts(start, walk, meet)
     }
 
-    /// As [`Block::fold`] with sums, of what replaces the elements.
+    /// Replaces elements, and sums the new ones as [`Block::fold`] does.
     #[inline(always)]
     pub fn map_sum(
         &mut self,
@@ -251,7 +251,7 @@ impl<T: Stored> Block<'_, T> {
         self.in_parts(start, walk, &add)
     }
 
-    /// The values of the slices as `walk` finds them: of a long row part by part.
+    /// Runs `walk` on the block; on a long row part by part, adding the parts in pairs.
     #[inline(always)]
     fn in_parts(
         &mut self,
@@ -278,14 +278,14 @@ impl<T: Stored> Block<'_, T> {
         self.walk::<true>([T::Wide::default(); LANES], |none, x, i| (none, f(x, i)));
     }
 
-    /// Where the lanes share a slice, folds them in halves.
+    /// If the lanes share a slice, combines them in halves.
     #[inline(always)]
     fn met<W: Pod>(&self, lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
         if self.along { met(lanes, meet) } else { lanes }
     }
 
-    /// Visits every element: `f` has the state of its lane, the element and the lane, and gives
-    /// the new state and, with `STORE`, what replaces the element.
+    /// Visits every element. `f` gets the state of its lane, the element and the lane; it returns
+    /// the new state and, if `STORE`, the new element.
     #[inline(always)]
     fn walk<const STORE: bool>(
         &mut self,
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The slice that each element belongs to, by index: its position with the slice's axes at 0.
+    /// The slice of each element, as the offset with the slice's axes at 0.
     fn reference(sizes: &[usize], axes: &[usize]) -> Vec<usize> {
         let count: usize = sizes.iter().product();
         let slice = |i: usize| {

@@ -1,6 +1,6 @@
 //! Strides of row-major arrays.
 
-/// The greatest common divisor; that of a number and 0 is the number.
+/// The greatest common divisor; for 0 and a number, the number.
 pub fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }

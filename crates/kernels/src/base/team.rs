@@ -1,4 +1,4 @@
-//! Hands the tasks of a job to helpers, which are jobs of a rayon pool.
+//! Distributes the tasks of a job to helpers, which are jobs of a rayon pool.
 
 use super::affinity;
 use super::crowd::{Crowd, Watch};
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long a helper looks for work before it leaves. Longer than what one thread alone does
-/// between the parallel steps of most models, since calling it takes as long as ten small steps.
+/// How long a helper spins for work before it leaves. Longer than the sequential work between the
+/// parallel steps of most models, since calling a helper takes as long as ten small steps.
 pub(crate) const SPIN_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How long the caller spins for a helper before it sleeps: some times what waking it takes.
+/// How long the caller spins for helpers before it sleeps: a few times what waking it takes.
 const JOIN_TIMEOUT: Duration = Duration::from_micros(200);
 
-/// How often a waiting thread looks before it looks at the clock: some microseconds.
+/// Iterations of a spinning thread between looks at the clock: some microseconds.
 const SPINS: usize = 128;
 
 /// The job: a function of (task, worker).
@@ -24,39 +24,40 @@ pub(crate) type Task<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// The threads that may work on a job: the caller, and helpers that come and go.
 pub(crate) struct Team {
-    /// One for each worker; that of the caller is the first.
+    /// One queue per worker; the first is the caller's.
     queues: Vec<WorkerQueue>,
-    /// For each worker whether a helper is called to its place, or has taken it.
+    /// For each worker, whether a helper has been called for it or runs as it.
     called: Vec<AtomicBool>,
-    /// Helpers are to leave.
+    /// Whether helpers should leave.
     dismissed: AtomicBool,
     panicked: Mutex<Option<Panic>>,
-    /// The caller sleeps until helpers are done.
+    /// Whether the caller sleeps until helpers are done.
     asleep: AtomicBool,
     lock: Mutex<()>,
     wake: Condvar,
     crowd: Crowd,
 }
 
-/// What a task has panicked with.
+/// The payload of a task's panic.
 type Panic = Box<dyn Any + Send>;
 
-/// Per-worker queue, in a cache line of its own: a line that goes from one core to another takes as
-/// long as hundreds of instructions, so fork and join each transfer one.
+/// Per-worker queue, in a cache line of its own. A line that moves between cores takes as long as
+/// hundreds of instructions; fork and join each transfer one.
 #[repr(align(128))]
 struct WorkerQueue {
-    /// Tasks that nobody has taken: the first, and above it the end.
+    /// The remaining tasks: the first in the low 32 bits, the end in the high ones.
     tasks: AtomicU64,
-    /// What they are tasks of. Written while no task is queued or worked on, and read by who has
-    /// taken one.
+    /// The job of these tasks. Written while no task is queued or running, and read by threads that
+    /// have taken one.
     job: UnsafeCell<Option<*const Task<'static>>>,
-    /// How many tasks the worker has done, of all jobs; the calling thread does not count.
+    /// Tasks that the worker has done, in all jobs; the caller's are not counted.
     done: AtomicU64,
 }
 
-// SAFETY: `job` is written by the caller of a job, who is alone, while no task of an earlier job is
-// left or worked on, and before tasks are pushed; it is read by threads that have taken one of
-// these, for which the caller waits. The function it points to is `Sync`.
+// SAFETY: `job` is written by the caller of a job. There is one caller at a time; it writes while
+// no task of an earlier job is left or running, and before tasks are pushed. `job` is read by
+// threads that have taken one of these tasks, and the caller waits for them. The function it points
+// to is `Sync`.
 unsafe impl Sync for WorkerQueue {}
 // SAFETY: as above; the pointer is used only while the function it points to is borrowed.
 unsafe impl Send for WorkerQueue {}
@@ -70,15 +71,15 @@ impl WorkerQueue {
     /// Queues tasks.
     ///
     /// # Safety
-    /// There is one caller, all tasks of earlier jobs are done, and the job stays until these are.
+    /// There is one caller, all tasks of earlier jobs are done, and the job lives until these are.
     unsafe fn push(&self, job: *const Task<'static>, tasks: Range<usize>) {
         debug_assert!(!self.has_tasks() && tasks.end <= Team::MOST_TASKS);
-        // SAFETY: nobody reads it, as the caller has promised.
+        // SAFETY: nobody reads it, by the caller's promise.
         unsafe { *self.job.get() = Some(job) };
         self.tasks.store((tasks.end as u64) << 32 | tasks.start as u64, Ordering::Release);
     }
 
-    /// Takes the first task, or the last for a thread that helps another.
+    /// Takes the first task or, for a thread that helps another, the last.
     fn take(&self, first: bool) -> Option<usize> {
         let taken = self.tasks.fetch_update(Ordering::Acquire, Ordering::Relaxed, |tasks| {
             let (start, end) = (tasks & u64::from(u32::MAX), tasks >> 32);
@@ -92,9 +93,10 @@ impl WorkerQueue {
         tasks & u64::from(u32::MAX) < tasks >> 32
     }
 
-    /// Does a task that was taken here.
+    /// Runs a task that was taken from this queue.
     fn work(&self, task: usize, worker: usize) {
-        // SAFETY: a task was taken, so the job was written before and stays until it is done.
+        // SAFETY: a task was taken, so the job was written before, and it lives until the task is
+        // done.
         if let Some(job) = unsafe { *self.job.get() } {
             // SAFETY: the caller keeps the function alive until all its tasks are done.
             unsafe { (*job)(task, worker) };
@@ -106,8 +108,8 @@ thread_local! {
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The thread works on a job for as long as this lives, so that a job inside a job runs on its own
-/// thread.
+/// Marks the thread as working on a job while this lives, so that a job inside a job runs on its
+/// own thread.
 pub(crate) struct Working {
     before: bool,
 }
@@ -128,14 +130,14 @@ impl Drop for Working {
     }
 }
 
-/// The tasks of worker `i`. The caller begins before the others do, and has the larger part.
+/// The tasks of worker `i`. The caller starts before the others, and has the larger part.
 pub(crate) fn share(tasks: usize, workers: usize, i: usize) -> Range<usize> {
     let start = |i: usize| (tasks * i).div_ceil(workers);
     start(i)..start(i + 1)
 }
 
 impl Team {
-    /// Tasks that can be counted.
+    /// The most tasks of a job.
     pub(crate) const MOST_TASKS: usize = u32::MAX as usize;
 
     pub(crate) fn new(count: usize) -> Team {
@@ -151,13 +153,14 @@ impl Team {
         }
     }
 
-    /// Queues each worker's tasks and returns the caller's first, which only the caller can take.
-    /// There is one caller at a time, who waits with [`Team::wait_for`] until all tasks are done.
+    /// Queues the tasks of each worker, and returns the caller's first task, which nobody else can
+    /// take. There is one caller at a time, which waits with [`Team::wait_for`] until all tasks are
+    /// done.
     pub(crate) fn open(&self, tasks: usize, f: &Task<'_>, workers: usize) -> usize {
         // SAFETY: the lifetime is erased only until `wait_for` has seen all tasks done.
         let job: *const Task<'static> = unsafe { std::mem::transmute(f) };
         for (i, queue) in self.queues.iter().enumerate().take(workers).skip(1) {
-            // SAFETY: there is one caller, who has waited for all tasks of the job before.
+            // SAFETY: there is one caller, which has waited for all tasks of the job before.
             unsafe { queue.push(job, share(tasks, workers, i)) };
         }
         let own = share(tasks, workers, 0);
@@ -168,8 +171,8 @@ impl Team {
         own.start
     }
 
-    /// Calls helpers to the places that are empty. One that leaves just now is called by the next
-    /// job: nobody waits for it.
+    /// Calls helpers for workers that have none. A helper that is just leaving is called again by
+    /// the next job: nobody waits for it.
     pub(crate) fn call(self: &Arc<Team>, workers: usize, spawn: impl Fn(Help)) {
         let mut may = None;
         for (i, called) in self.called.iter().enumerate().take(workers).skip(1) {
@@ -187,7 +190,7 @@ impl Team {
         }
     }
 
-    /// Waits until helpers have done this many tasks in all.
+    /// Waits until helpers have done this many tasks, in all jobs.
     pub(crate) fn wait_for(&self, done: u64) {
         let sum =
             |sum: u64, queue: &WorkerQueue| sum.wrapping_add(queue.done.load(Ordering::Acquire));
@@ -214,28 +217,28 @@ impl Team {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Takes one of a worker's own tasks, or else one of another's.
+    /// Takes one of the worker's own tasks, else one of another worker's.
     pub(crate) fn take(&self, worker: usize) -> Option<usize> {
         let take = |queue: usize| self.queues[queue].take(queue == worker);
         (worker..self.queues.len()).chain(0..worker).find_map(take)
     }
 
-    /// What a task of a helper has panicked with.
+    /// The payload of a helper's panic, as an error.
     pub(crate) fn take_panic(&self) -> Result<(), Panic> {
         locked(&self.panicked).take().map_or(Ok(()), Err)
     }
 
-    /// Lets helpers leave as soon as they have nothing to do.
+    /// Lets helpers leave when they have nothing to do.
     pub(crate) fn dismiss(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
     }
 
-    /// A helper: wait for tasks, do them, help others, say what is done.
+    /// The life of a helper: wait for tasks, run them, help others, report what is done.
     fn help(&self, worker: usize, caller: Option<usize>) {
         if affinity::current() == caller {
             affinity::leave(caller);
         }
-        // A task that waits for rayon may be given this to do meanwhile: the task goes first.
+        // A task that waits for rayon may be made to run this meanwhile: the task goes first.
         let is_free = !Working::is_on();
         let working = Working::begin();
         while is_free && self.wait_for_tasks(worker) {
@@ -258,7 +261,7 @@ impl Team {
         self.called[worker].store(false, Ordering::Release);
     }
 
-    /// Tells the caller what is done.
+    /// Reports tasks as done to the caller.
     fn tell(&self, worker: usize, tasks: u64) {
         let done = &self.queues[worker].done;
         done.store(done.load(Ordering::Relaxed).wrapping_add(tasks), Ordering::Release);
@@ -269,7 +272,7 @@ impl Team {
         }
     }
 
-    /// Waits until there are tasks for a helper; `false` when it is to leave.
+    /// Waits until there are tasks for a helper; returns `false` when it should leave.
     fn wait_for_tasks(&self, worker: usize) -> bool {
         let queue = &self.queues[worker];
         let mut watch = Watch::default();
@@ -295,7 +298,7 @@ impl Team {
     }
 }
 
-/// What a helper does, from beginning to end.
+/// The function of a helper.
 pub(crate) type Help = Box<dyn FnOnce() + Send>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,14 +1,14 @@
-//! Convolutions of bits: 0 stands for -1.
+//! Binary convolutions: bit 0 stands for -1.
 
 use super::problem::Convolution;
 use crate::base::par::Threads;
 use crate::conv::tuning::BINARY_GRAIN;
 
-/// Convolves zeros and ones with filters of packed bits, the lowest bit of a byte first. Around
-/// the input lies `pad`.
+/// Convolves zeros and ones with filters of packed bits, the lowest bit of a byte first. `pad` is
+/// the value of the padding.
 ///
 /// # Panics
-/// When a slice is not of the size the convolution is for.
+/// When a slice does not have the size of the convolution.
 pub fn binary(
     conv: &Convolution,
     threads: &Threads,

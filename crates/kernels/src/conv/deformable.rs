@@ -1,27 +1,27 @@
-//! Deformable convolutions: every tap of every window looks at a place of its own, between four
-//! elements. What the taps see becomes the columns of a matrix, by which the filters are
-//! multiplied.
+//! Deformable convolutions: every tap of every window samples the input at its own position, by
+//! bilinear interpolation. The samples become the columns of a matrix for a GEMM with the filters.
 
 use crate::base::par::Threads;
 use crate::conv::tuning::DEFORMABLE_GRAIN;
 use crate::gemm::Window;
 use crate::math::real::Real;
 
-/// What slides over one element of a batch.
+/// The sizes of a deformable convolution, for one image of the batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deformable {
     /// Channels of the input.
     pub channels: usize,
     /// Rows and columns.
     pub axes: [Window; 2],
-    /// Groups of channels with offsets of their own; they divide the channels.
+    /// Groups of channels with their own offsets; it divides the channels.
     pub groups: usize,
-    /// Whether places less than one element outside lie between elements and zeros. Otherwise
-    /// what lies before the first element sees 0, and what lies behind the last sees that.
+    /// Whether positions less than one element outside are interpolated with zeros. Otherwise a
+    /// sample before the first element is 0, and one behind the last is the last.
     pub padded: bool,
 }
 
-/// Where the taps look: for each group and tap the distance in rows and in columns, and a factor.
+/// The positions that the taps sample: for each group and tap an offset in rows, an offset in
+/// columns, and a factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a, R> {
     /// Two planes for each group and tap.
@@ -41,7 +41,7 @@ impl Deformable {
         self.axes[0].taps * self.axes[1].taps
     }
 
-    /// Writes what each channel's taps see, one row for each and one column for each position.
+    /// Writes the samples: a row for each channel and tap, a column for each position.
     ///
     /// # Panics
     /// When a slice is too short.
@@ -64,7 +64,7 @@ impl Deformable {
         });
     }
 
-    /// What one tap sees of one channel.
+    /// The samples of one tap in one channel.
     fn row<R: Real>(
         &self,
         input: &[R],
@@ -87,7 +87,7 @@ impl Deformable {
         }
     }
 
-    /// The value between the four elements around a place.
+    /// The value at a position, interpolated between the four elements around it.
     #[inline(always)]
     fn sample<R: Real>(&self, input: &[R], y: R, x: R) -> R {
         let [height, width] = &self.axes;

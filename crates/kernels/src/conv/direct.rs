@@ -1,4 +1,4 @@
-//! A convolution as a product of its windows and its filters (implicit im2col), group after group.
+//! Direct convolution: a GEMM of the windows (implicit im2col) and the filters, group by group.
 
 use super::problem::{Convolution, Filters, Input};
 use super::small_ic::small_ic;
@@ -9,8 +9,8 @@ use crate::base::scratch::ScratchPool;
 use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target};
 
 impl Convolution {
-    /// The precision of its products: f32 where an input of few channels is not one that
-    /// [`small_ic()`] rounds.
+    /// The precision of its GEMM: f32 if it has few input channels and [`small_ic()`] does not
+    /// convert them to bf16.
     pub(super) fn gemm_precision(&self) -> Precision {
         if self.reads_channels_first() && small_ic(self).is_none() {
             Precision::F32
@@ -32,7 +32,7 @@ impl Convolution {
         Filters::Packed((0..self.groups).map(pack).collect())
     }
 
-    /// Convolves group after group.
+    /// Convolves group by group.
     pub(super) fn groups(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
@@ -70,7 +70,7 @@ impl Convolution {
         }
     }
 
-    /// The filters of a group as B of a product.
+    /// The filters of a group as B.
     fn rhs<'a>(&self, filters: &'a Filters<'_>, group: usize) -> Rhs<'a> {
         match filters {
             Filters::Packed(panels) => Rhs::Packed(&panels[group]),
@@ -90,7 +90,7 @@ impl Convolution {
         }
     }
 
-    /// The windows as A of a product; those of a 1×1 kernel are the input itself.
+    /// The windows as A; for a 1×1 kernel, the input itself.
     fn lhs<'a>(&self, windows: &'a Im2col<'a>, input: &Input<'a>) -> Lhs<'a> {
         let stride = self.inputs / input.per_count();
         let Input { values: first, factors, concat: others, .. } = *input;

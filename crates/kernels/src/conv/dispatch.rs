@@ -1,4 +1,4 @@
-//! Which kernel computes a convolution.
+//! Chooses the kernel of a convolution.
 
 use super::depthwise::{self, DepthwiseInput};
 use super::problem::{Convolution, Filters, Input};
@@ -12,11 +12,13 @@ use crate::gemm::{PostOp, Target, apply_post_ops};
 use crate::math::quantize::Output;
 use crate::reduce;
 
-/// Filters of a depthwise channel, at most; [`depthwise::repeat`] is compiled for each number.
+/// The most filters per channel for which the channels are repeated; [`depthwise::repeat`] is
+/// compiled for each number.
 const MAX_REPEATS: usize = 4;
 
 impl Convolution {
-    /// Whether each channel is convolved on its own, or in a group of few, by vectors of channels.
+    /// Whether the depthwise kernel computes it: each channel is convolved on its own or in a small
+    /// group, with channels as lanes.
     pub fn is_depthwise(&self) -> bool {
         depthwise::group_channels(self).is_some()
     }
@@ -26,16 +28,16 @@ impl Convolution {
         depthwise::accepts_quantized(self)
     }
 
-    /// The depthwise convolution that computes one with a few filters for each input channel: its
-    /// input repeats each channel once for each filter. Products would have just a few columns.
+    /// The depthwise convolution that replaces one with a few filters for each input channel: its
+    /// input repeats each channel once per filter. A GEMM would have just a few columns.
     pub(super) fn repeated(&self) -> Option<Convolution> {
         let (inputs, outputs) = self.group();
         let has_few = self.groups > 1 && inputs == 1 && (2..=MAX_REPEATS).contains(&outputs);
         has_few.then(|| Convolution { inputs: self.outputs, groups: self.outputs, ..self.clone() })
     }
 
-    /// Whether it is a product of operands in bf16, whose results can be bf16 too where only such
-    /// products read them. Its post-ops must be [absorbed](crate::gemm::are_absorbed).
+    /// Whether it is a bf16 GEMM, whose results can be stored as bf16 for others that read them.
+    /// Its post-ops must be [absorbed](crate::gemm::are_absorbed).
     pub fn can_output_bf16(&self) -> bool {
         let (inputs, outputs) = self.group();
         let has_terms = self.taps() * inputs * outputs > 0;
@@ -43,8 +45,7 @@ impl Convolution {
         has_terms && !is_depthwise && self.gemm_precision().keeps_pairs()
     }
 
-    /// Whether its input can be bf16: no pair of channels reaches from one group, or position, into
-    /// the next.
+    /// Whether its input can be bf16: no pair of channels may span two groups or positions.
     pub fn accepts_bf16(&self) -> bool {
         let is_even = self.group().0.is_multiple_of(2) && self.inputs.is_multiple_of(2);
         self.can_output_bf16() && is_even && !self.reads_channels_first()
@@ -55,7 +56,7 @@ impl Convolution {
         winograd::suits(self)
     }
 
-    /// All that decides how filters are packed, besides their sizes.
+    /// What the packed layout of the filters depends on, apart from sizes.
     pub fn filters_layout(&self) -> String {
         let windows = self.axes.map(|w| (w.taps, w.stride, w.dilation));
         let (inputs, outputs) = (small_ic(self).is_some(), small_oc(self).is_some());
@@ -63,8 +64,8 @@ impl Convolution {
         format!("{} {windows:?} {kind:?}", self.groups)
     }
 
-    /// Packs filters into an arena. They are given for each output channel, for each input channel
-    /// of its group, tap by tap.
+    /// Packs filters into an arena. They are given by output channel, then input channel of the
+    /// group, then tap.
     ///
     /// # Panics
     /// When there are too few.
@@ -76,7 +77,7 @@ impl Convolution {
         }
     }
 
-    /// The same for [`Self::run_direct`].
+    /// As [`Self::filters`], for [`Self::run_direct`].
     pub(super) fn direct_filters(
         &self,
         to: (&Threads, &WeightArena),
@@ -103,7 +104,7 @@ impl Convolution {
         self.packed(to, filters)
     }
 
-    /// Filters that are used once: as they are, unless their kernel needs them packed.
+    /// Filters that are used once: unpacked, unless their kernel needs them packed.
     pub fn filters_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Filters<'a> {
         let is_depthwise = self.is_depthwise() || self.repeated().is_some();
         let is_small = small_ic(self).is_some() || small_oc(self).is_some();
@@ -115,18 +116,17 @@ impl Convolution {
         }
     }
 
-    /// Convolves `input` into `output`, whose channels are last. The filters come packed and as
-    /// they were given; `post_ops` are applied to each element, with channels as columns.
+    /// Convolves `input` into `output`, which is NHWC. The filters are given both packed and as in
+    /// the model. `post_ops` are applied to each element, with channels as columns.
     ///
-    /// A sum adds tap after tap in order, and under each tap the channels. Where it
-    /// [`Self::is_depthwise`], it adds line of taps after line of taps; under each line channel
-    /// after channel, and for each channel the taps of the line. Winograd's algorithm has an order
-    /// of its own, and is repeated directly where a sum is not finite. What lies outside the input
-    /// adds nothing, whatever the filters hold.
+    /// A sum runs over the taps in order, and over the channels under each tap. If it
+    /// [`Self::is_depthwise`], it runs over the lines of taps, then the channels, then the taps of
+    /// the line. Winograd's algorithm has its own order; it is replaced by direct convolution if a
+    /// sum is not finite. Padding adds nothing, whatever the filters hold.
     ///
     /// # Panics
-    /// When a slice is not of the size the convolution is for, or the input's layout is not one
-    /// that it reads.
+    /// When a slice does not have the size of the convolution, or its kernel cannot read the
+    /// input's layout.
     pub fn run(
         &self,
         threads: &Threads,
@@ -145,11 +145,11 @@ impl Convolution {
         }
     }
 
-    /// As [`Self::run`], where data or results may be bf16.
+    /// As [`Self::run`], for bf16 data or results.
     ///
     /// # Panics
-    /// As [`Self::run`]; unless it [`Self::can_output_bf16`]; and where the data are bf16, unless
-    /// it [`Self::accepts_bf16`].
+    /// As [`Self::run`]; unless it [`Self::can_output_bf16`]; if the data are bf16, unless it
+    /// [`Self::accepts_bf16`].
     pub fn run_bf16(
         &self,
         place: (&Threads, &ScratchPool),
@@ -164,13 +164,12 @@ impl Convolution {
         }
     }
 
-    /// As [`Self::run`], where data or results may be quantized values. Unless `means` is empty, it
-    /// also gets the mean of each output channel of each element of the batch: positions are added
-    /// along each line, then line after line.
+    /// As [`Self::run`], for quantized data or results. Unless `means` is empty, it gets the mean
+    /// of each output channel of each image: positions are added along each line, then lines.
     ///
     /// # Panics
-    /// As [`Self::run`]; unless it [`Self::is_depthwise`]; and where the data are quantized, unless
-    /// it [`Self::accepts_quantized`].
+    /// As [`Self::run`]; unless it [`Self::is_depthwise`]; if the data are quantized, unless it
+    /// [`Self::accepts_quantized`].
     pub fn run_depthwise(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
@@ -239,7 +238,7 @@ impl Convolution {
         }
     }
 
-    /// Convolves by matrix products with at least one term.
+    /// Convolves by GEMM; k must not be 0.
     fn run_gemm(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),

@@ -1,4 +1,4 @@
-//! Memory that a convolution takes beside its input, filters and output, in bytes.
+//! Memory that a convolution takes, beside its input, filters and output, in bytes.
 
 use super::depthwise;
 use super::problem::Convolution;
@@ -9,7 +9,7 @@ use crate::base::num::UnalignedF32;
 use crate::gemm::{Gemm, Layout, Lhs, Rhs};
 
 impl Convolution {
-    /// Filters that are packed before their first use; others are packed for the second.
+    /// Bytes of filters that are packed before their first use; others are packed on the second.
     pub fn packed_bytes(&self) -> usize {
         if self.is_winograd() {
             return winograd::packed_len(self) * size_of::<f32>();
@@ -23,7 +23,7 @@ impl Convolution {
         }
     }
 
-    /// Scratch memory of a run on so many threads with filters that are used once.
+    /// Scratch memory for a run on this many threads, with filters that are used once.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let (inputs, outputs) = self.group();
         if self.is_winograd() {

@@ -1,6 +1,6 @@
-//! Convolutions. In f32 the channels are the last axis, and a convolution is a product of its
-//! windows and its filters ([`Convolution`]); a transposed one is several of them ([`Transposed`]).
-//! Other types are computed as the definition says ([`plain()`]).
+//! Convolutions. In f32, data are NHWC and a convolution is a GEMM of its windows and filters
+//! ([`Convolution`]); a transposed convolution is several of them ([`Transposed`]). Other types are
+//! computed by the definition ([`plain()`]).
 
 mod binary;
 mod deformable;

@@ -1,5 +1,5 @@
-//! Convolutions of any type, as the definition says: with the channels before the spatial axes,
-//! computed in the wide type and rounded once; integers wrap.
+//! Naive convolutions of any type, by the definition: NCHW, computed in the wide type and rounded
+//! once; integers wrap.
 
 use super::problem::Convolution;
 use crate::base::num::{Stored, Wide};
@@ -8,27 +8,27 @@ use crate::conv::tuning::NAIVE_GRAIN;
 use crate::gemm::Window;
 use crate::math::arithmetic::Arithmetic;
 
-/// From the input of a convolution to its output, or back.
+/// Forward or transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Filters are given for each output channel, for each input channel of its group.
+    /// Convolution. Filters are given by output channel, then input channel of the group.
     Forward,
-    /// Filters are given for each group and input channel, for each output channel of the group.
+    /// Transposed convolution. Filters are given by group and input channel, then output channel of
+    /// the group.
     Backward,
 }
 
 /// A convolution and its direction.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// What slides over what. On the way back, input `i` reaches output
-    /// `i * stride + tap * dilation - start`.
+    /// The sizes. Transposed, input `i` reaches output `i * stride + tap * dilation - start`.
     pub conv: Convolution,
     /// The direction.
     pub direction: Direction,
 }
 
 impl Definition {
-    /// Where tap `tap` of output `output` lies, if within the input.
+    /// The position of tap `tap` of output `output`, if within the input.
     fn position(&self, axis: &Window, output: usize, tap: usize) -> Option<usize> {
         if self.direction == Direction::Forward {
             return axis.position(output, tap);
@@ -38,7 +38,7 @@ impl Definition {
         (at % stride == 0 && at / stride < axis.input).then_some(at / stride)
     }
 
-    /// The first tap of a filter.
+    /// The index of a filter's first tap.
     fn filter(&self, output: usize, input: usize) -> usize {
         let (inputs, outputs) = self.conv.group();
         let index = match self.direction {
@@ -51,7 +51,7 @@ impl Definition {
 
 /// Convolves `input` into `output`.
 ///
-/// # Panics
+/// When a slice does not have the size of the convolution.
 /// When a slice is not of the size the convolution is for.
 pub fn plain<T: Stored>(
     definition: &Definition,
@@ -93,7 +93,7 @@ pub fn plain<T: Stored>(
 }
 
 impl Definition {
-    /// Calls `f(tap, position)` for the taps of an output that lie within the input.
+    /// Calls `f(tap, position)` for the taps of an output that are within the input.
     pub(super) fn taps(&self, output: usize, mut f: impl FnMut(usize, usize)) {
         let [depth, height, width] = &self.conv.axes;
         let (x, rest) = (output % width.output, output / width.output);

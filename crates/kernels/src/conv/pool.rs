@@ -1,4 +1,4 @@
-//! Pooling of f32 with the channels last, and of what has become bytes, or bf16, for products.
+//! Pooling in NHWC: of f32, of quantized values, and of bf16.
 
 use crate::base::num::bf16;
 use crate::base::par::Threads;
@@ -7,16 +7,16 @@ use crate::gemm::Window;
 use crate::multiversion;
 use crate::nn::pool::Pooling;
 
-/// Windows that slide over tensors whose channels are the last axis.
+/// Pooling windows over an NHWC tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelsPool {
-    /// Elements of the batch.
+    /// Images in the batch.
     pub batch: usize,
-    /// The windows along the spatial axes; [`Window::NONE`] makes them three.
+    /// The windows along the spatial axes, filled up to three with [`Window::NONE`].
     pub axes: [Window; 3],
     /// Channels.
     pub channels: usize,
-    /// What is taken of each window, its taps in the order of the axes.
+    /// What is computed of each window. Taps are taken in the order of the axes.
     pub pooling: Pooling,
 }
 
@@ -24,7 +24,7 @@ impl ChannelsPool {
     /// Pools `from` into `to`.
     ///
     /// # Panics
-    /// When a slice is not of the size the pooling is for.
+    /// When a slice does not have the size of the pooling.
     pub fn run(&self, threads: &Threads, from: &[f32], to: &mut [f32]) {
         self.outputs(threads, from, to, |at, image, to| match self.pooling {
             Pooling::Max => {
@@ -45,7 +45,7 @@ impl ChannelsPool {
         });
     }
 
-    /// Max pooling of quantized values; every window reads some of the input.
+    /// Max pooling of quantized values. Every window must read some of the input.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -53,8 +53,8 @@ impl ChannelsPool {
         self.largest(threads, from, to);
     }
 
-    /// Takes the largest of each window of elements that have been rounded to bf16: what the
-    /// largest ones of [`Self::run`] would be rounded to, but for the sign of 0.
+    /// Max pooling of bf16. Equals the bf16 of what [`Self::run`] gives for f32, except for the
+    /// sign of 0.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -62,8 +62,7 @@ impl ChannelsPool {
         self.largest(threads, from, to);
     }
 
-    /// Takes the largest of each window: the largest along its lines, and of those the largest
-    /// along it.
+    /// Max pooling, separable: first across the lines of a window, then along the line.
     fn largest<T: Ranked>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         let [depth, height, width] = self.axes;
         let line = width.input * self.channels;
@@ -93,7 +92,7 @@ impl ChannelsPool {
         });
     }
 
-    /// Calls `f` with the place of each output, its image and its channels.
+    /// Calls `f` with the position, the image and the channels of each output.
     fn outputs(
         &self,
         threads: &Threads,
@@ -124,8 +123,8 @@ impl ChannelsPool {
         );
     }
 
-    /// Calls `f` with where the channels begin under taps that lie within the image, some at a time
-    /// and in order: a window may be as large as the image.
+    /// Calls `f` with the offsets of the channels under taps within the image, in order and a
+    /// limited number at a time, since a window may be as large as the image.
     fn taps(&self, at: [usize; 3], mut f: impl FnMut(&[usize])) {
         const SOME: usize = 32;
         let [_, height, width] = self.axes;
@@ -151,7 +150,7 @@ impl ChannelsPool {
     }
 }
 
-/// Taps of a window, at least one: a model may have more than can be counted.
+/// Taps of a window, at least 1; saturates.
 fn taps(axes: &[Window]) -> usize {
     axes.iter().fold(1, |all: usize, a| all.saturating_mul(a.taps.max(1)))
 }
@@ -159,7 +158,7 @@ fn taps(axes: &[Window]) -> usize {
 /// Channels that are computed at a time, in registers.
 const LANES: usize = 16;
 
-/// Combines what `to` holds with what lies at some places, channel by channel and in order.
+/// Combines `to` with the elements at some offsets, channel by channel and in order.
 #[inline(always)]
 fn combine(image: &[f32], places: &[usize], to: &mut [f32], step: impl Fn(f32, f32) -> f32) {
     let (groups, rest) = to.as_chunks_mut::<LANES>();
@@ -205,14 +204,14 @@ multiversion! {
     }
 }
 
-/// Elements whose order is that of an integer each.
+/// Elements that can be ordered by an integer rank.
 trait Ranked: Copy + Send + Sync {
     type Rank: Copy + Sync;
-    /// That of no element is lower, but of what is no number.
+    /// The least rank of any element except NaN.
     const LOWEST: Self::Rank;
-    /// Raises ranks to those of as many elements.
+    /// Raises each rank to that of its element, if higher.
     fn raise(ranks: &mut [Self::Rank], elements: &[Self]);
-    /// Writes for each window of a line the element of the largest rank of each of its channels.
+    /// Writes, for each window of a line and each channel, the element of the largest rank.
     fn along(line: &[Self::Rank], across: (Window, usize), to: &mut [Self]);
 }
 
@@ -242,7 +241,7 @@ impl Ranked for bf16 {
     }
 }
 
-/// The rank of an element. What is no number is below all others.
+/// The rank of an element. NaN is below all others.
 #[inline(always)]
 fn rank(element: bf16) -> i16 {
     const HIGHEST: i16 = total_order(bf16::INFINITY.to_bits() as i16);
@@ -250,8 +249,8 @@ fn rank(element: bf16) -> i16 {
     if rank > HIGHEST { i16::MIN } else { rank }
 }
 
-/// The rank of some bits, or the bits of a rank: negative numbers are larger the smaller their bits
-/// are.
+/// The rank of some bits, or the bits of a rank. For negative numbers the other bits are inverted,
+/// so that the order is that of the values.
 #[inline(always)]
 const fn total_order(bits: i16) -> i16 {
     bits ^ (bits >> 15) & i16::MAX
@@ -286,7 +285,7 @@ multiversion! {
     }
 }
 
-/// As [`Ranked::along`]; `of` gives the element of a rank.
+/// As [`Ranked::along`]; `of` is the element of a rank.
 #[inline(always)]
 fn largest_along<T, K: Ord + Copy>(
     line: &[K],
@@ -322,8 +321,8 @@ mod tests {
         Window { input, output, taps, stride, dilation: 1, start }
     }
 
-    /// The same numbers as with the channels first: windows at the borders, over three axes, with
-    /// gaps, and with more taps than are gone through at once.
+    /// The same values as NCHW pooling gives: windows at the borders, over three axes, with
+    /// dilation, and with more taps than are taken at a time.
     #[test]
     fn agrees_with_planes() {
         let apart = Window { dilation: 2, ..slide(6, 5, 2, 1, 0) };
@@ -361,7 +360,7 @@ mod tests {
                 planes.run(Threads::single(), pooling, &plane(b, c), &mut out);
                 let own: Vec<f32> =
                     (0..outside).map(|i| last[(b * outside + i) * channels + c]).collect();
-                // Means add their taps in another order.
+                // Averages add their taps in another order.
                 let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 8.0 * f32::EPSILON * b.abs();
                 let exact = matches!(pooling, Pooling::Max);
                 assert!(own == out || !exact && own.iter().zip(&out).all(near), "{pooling:?}");
@@ -369,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Most taps lie in the padding: their number is beyond what can be counted.
+    /// Most taps are in the padding: their number exceeds what can be counted.
     #[test]
     fn windows_may_be_larger_than_can_be_counted() {
         let wide = |input: usize| slide(input, 1, 1 << 22, 1, -1);

@@ -5,39 +5,40 @@ use crate::base::num::bf16;
 use crate::conv::tuning::SMALL_IC;
 use crate::gemm::{InputStrides, Packed, Precision, Window, pairs};
 
-/// A convolution: what slides over what.
+/// The sizes of a convolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Convolution {
-    /// Elements of the batch.
+    /// Images in the batch.
     pub batch: usize,
-    /// The windows along the spatial axes; [`Window::NONE`] makes them three.
+    /// The windows along the spatial axes, filled up to three with [`Window::NONE`].
     pub axes: [Window; 3],
     /// Channels of the input.
     pub inputs: usize,
     /// Channels of the output.
     pub outputs: usize,
-    /// Groups of channels, each convolved on its own; it divides both.
+    /// Groups of channels, each convolved on its own; it divides `inputs` and `outputs`.
     pub groups: usize,
-    /// What data and filters are rounded to. Depthwise convolutions, and some of few channels, stay
-    /// in f32.
+    /// What data and filters are converted to. Depthwise convolutions, and some with few channels,
+    /// stay f32.
     pub precision: Precision,
 }
 
 /// The filters of a convolution.
 #[derive(Debug)]
 pub enum Filters<'a> {
-    /// As the model has them; packed while they are used.
+    /// As in the model; packed while they are used.
     Plain(&'a [f32]),
     /// One packed matrix for each group.
     Packed(Vec<Packed>),
-    /// For each tap one element for each channel.
+    /// Depthwise: for each tap, one element per channel.
     Depthwise(AlignedBuf),
-    /// For few input channels in bf16: a packed matrix for each way to write the input.
+    /// For few input channels in bf16: a packed matrix for each format of the input.
     SmallIc(Vec<Packed>),
-    /// For few output channels in f32: for each tap and input channel one element for each of them.
+    /// For few output channels in f32: for each tap and input channel, one element per output
+    /// channel.
     SmallOc(AlignedBuf),
-    /// For each tap and input channel one element for each output channel: some are not finite, and
-    /// windows reach into padding.
+    /// For filters that are not all finite, in windows that reach into padding: for each tap and
+    /// input channel, one element per output channel.
     Skipping(AlignedBuf),
     /// Transformed by Winograd's algorithm.
     Winograd(AlignedBuf),
@@ -50,24 +51,24 @@ pub struct Input<'a> {
     pub values: &'a [f32],
     /// Whether the channels come before the spatial axes (NCHW), not after them (NHWC).
     pub channels_first: bool,
-    /// A factor for each channel of each element of the batch, if any; for convolutions that
-    /// [`Convolution::is_pointwise`].
+    /// A factor for each channel of each image, if any. Only for convolutions that are
+    /// [1×1](Convolution::is_pointwise).
     pub factors: Option<&'a [f32]>,
-    /// Further inputs of as many channels each, concatenated behind those of `values`; for
-    /// convolutions that [`Convolution::is_pointwise`], without factors.
+    /// Further inputs with equally many channels each, concatenated behind those of `values`. Only
+    /// for convolutions that are [1×1](Convolution::is_pointwise), without factors.
     pub concat: &'a [&'a [f32]],
-    /// Whether the elements are bf16: each of `values` is then a pair of neighbours. For
-    /// convolutions that [`Convolution::accepts_bf16`].
+    /// Whether the elements are bf16; each of `values` is then a pair. Only for convolutions that
+    /// [`Convolution::accepts_bf16`].
     pub is_bf16: bool,
 }
 
 impl<'a> Input<'a> {
-    /// An input with its channels last.
+    /// An NHWC input.
     pub fn channels_last(values: &'a [f32]) -> Input<'a> {
         Input { values, channels_first: false, factors: None, concat: &[], is_bf16: false }
     }
 
-    /// An input in bf16 with its channels last.
+    /// An NHWC input in bf16.
     ///
     /// # Panics
     /// When the number of elements is odd, or the first is not aligned to a pair.
@@ -81,7 +82,7 @@ impl<'a> Input<'a> {
         if self.is_bf16 { 2 } else { 1 }
     }
 
-    /// Whether it is a single input in f32 with its channels last.
+    /// Whether it is a single NHWC input in f32.
     pub(super) fn is_plain(&self) -> bool {
         self.is_alone() && !self.channels_first && !self.is_bf16
     }
@@ -103,14 +104,14 @@ impl Convolution {
         self.axes.iter().map(|a| a.output).product()
     }
 
-    /// Floating-point operations, those over the padding included.
+    /// Floating-point operations, including those on padding.
     pub fn flops(&self) -> u64 {
         let (inputs, _) = self.group();
         let factors = [2, self.batch, self.positions(), self.outputs, inputs, self.taps()];
         factors.iter().map(|n| *n as u64).product()
     }
 
-    /// Channels of one group, of the input and of the output.
+    /// Input and output channels of one group.
     pub(super) fn group(&self) -> (usize, usize) {
         (self.inputs / self.groups.max(1), self.outputs / self.groups.max(1))
     }
@@ -129,12 +130,12 @@ impl Convolution {
         }
     }
 
-    /// Whether the input is best read as NCHW, as models have it.
+    /// Whether the input is best read as NCHW, the layout of models.
     pub fn reads_channels_first(&self) -> bool {
         self.groups == 1 && self.inputs < SMALL_IC
     }
 
-    /// Whether the kernel is 1×1 with stride 1, in one group: a matrix product.
+    /// Whether the kernel is 1×1 with stride 1 and without groups: a plain GEMM.
     pub fn is_pointwise(&self) -> bool {
         self.groups == 1 && self.is_one_by_one()
     }

@@ -1,8 +1,8 @@
-//! Convolutions by filters that hold infinities or NaN, where windows reach into padding.
+//! Convolutions with filters that hold infinities or NaN, in windows that reach into padding.
 //!
-//! Padding adds nothing to a sum. Products multiply zeros there, which is the same for finite
-//! filters alone. Here each window takes the taps within the input, in the order of the chains that
-//! products are.
+//! Padding must add nothing to a sum. A GEMM multiplies zeros there, which is the same only if the
+//! filters are finite. Here each window uses the taps within the input only, in the order of the
+//! GEMM's chains.
 
 use super::naive::{Definition, Direction};
 use super::problem::{Convolution, Filters, Input};
@@ -14,24 +14,24 @@ use crate::gemm::{PostOp, Precision, Target, apply_post_ops, round};
 use crate::multiversion;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bits of the least number that is not finite, and of the least that is not when it is rounded
-/// to bf16.
+/// The bits of the least number that is not finite, and of the least that is not finite once it is
+/// converted to bf16.
 const INFINITE: u32 = 0x7f80_0000;
 const INFINITE_IN_BF16: u32 = 0x7f7f_8000;
 
-/// All bits but the sign.
+/// All bits except the sign.
 const SIGNLESS: u32 = 0x7fff_ffff;
 
-/// Filters that are worth a second thread where they are looked through.
+/// Filters that are worth a second thread when they are scanned.
 const SCAN_GRAIN: usize = 256 << 10;
 
 impl Convolution {
-    /// Whether windows reach into padding, or further than can be counted.
+    /// Whether windows reach into padding, or further than fits `isize`.
     pub fn is_padded(&self) -> bool {
         self.axes.iter().any(|axis| !axis.is_countable() || axis.inside() != (0..axis.output))
     }
 
-    /// Whether products would multiply zeros of the padding by what is not finite.
+    /// Whether a GEMM would multiply zeros of the padding by filters that are not finite.
     pub(super) fn must_skip(&self, threads: &Threads, filters: &[f32]) -> bool {
         let is_bf16 = self.gemm_precision() == Precision::Bf16;
         let limit = if is_bf16 { INFINITE_IN_BF16 } else { INFINITE };
@@ -45,8 +45,8 @@ impl Convolution {
         all.into_inner() >= limit
     }
 
-    /// Packs filters for [`Self::skip_padding`]: for each group and each of its input channels
-    /// under each tap, one element for each output channel.
+    /// Packs filters for [`Self::skip_padding`]: for each group, tap and input channel, one element
+    /// for each output channel.
     pub(super) fn by_taps(&self, to: &WeightArena, filters: &[f32]) -> Filters<'static> {
         let (taps, (inputs, outputs)) = (self.taps(), self.group());
         let mut packed = to.alloc(self.groups * taps * inputs * outputs * size_of::<f32>());
@@ -60,7 +60,7 @@ impl Convolution {
         Filters::Skipping(packed)
     }
 
-    /// Convolves position after position, without what lies outside the input.
+    /// Convolves position by position, skipping taps outside the input.
     pub(super) fn skip_padding(
         &self,
         threads: &Threads,
@@ -91,7 +91,7 @@ impl Convolution {
         }
     }
 
-    /// The sums of all output channels at one position.
+    /// Sums of all output channels at one position.
     fn sum(
         &self,
         definition: &Definition,
@@ -119,7 +119,7 @@ impl Convolution {
         });
     }
 
-    /// An operand as products have it.
+    /// An operand in the precision of the GEMM.
     fn operand(&self, value: f32) -> f32 {
         match self.gemm_precision() {
             Precision::F32 => value,
@@ -129,9 +129,9 @@ impl Convolution {
 }
 
 multiversion! {
-    /// The largest bits of some numbers without their signs.
+    /// The largest bits of some numbers, without their signs.
     fn largest(values: &[f32]) -> u32 {
-        // Lanes, so that no element waits for the one before.
+        // Lanes, so that no element waits for the one before it.
         const LANES: usize = 64;
         let (chunks, rest) = values.as_chunks::<LANES>();
         let mut lanes = [0; LANES];
@@ -152,7 +152,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Adds a value times each weight.
+    /// Adds `value` times each weight to the sums.
     fn add_products(sums: &mut [f32], value: f32, weights: &[f32]) {
         for (sum, weight) in sums.iter_mut().zip(weights) {
             *sum = value.mul_add(*weight, *sum);

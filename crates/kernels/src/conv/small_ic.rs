@@ -1,9 +1,9 @@
-//! Convolutions of few input channels in bf16, such as the first of a network.
+//! Convolutions with few input channels in bf16, such as the first of a network.
 //!
-//! The input is repacked: rounded, with its channels last and the padding around it. Where the taps
-//! of a line are neighbours they are one run of an even number of elements. The last of them may
-//! belong to the next position; the filters have a 0 there. As 0 times infinity is NaN, an input
-//! that holds infinities or NaN gets an even number of channels instead.
+//! The input is repacked in NHWC, converted to bf16 and padded. If the taps of a line are
+//! contiguous, they are one run of an even number of elements. The last element may belong to the
+//! next position; the filters have a 0 there. Since 0 times infinity is NaN, an input that holds
+//! infinities or NaN gets an even number of channels instead.
 
 use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::WeightArena;
@@ -17,19 +17,19 @@ use crate::gemm::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The padded input may be so many times the input, at most: a model may have any padding.
+/// Limit of the padded input, as a multiple of the input: a model may have any padding.
 const MAX_PADDED: usize = 8;
 
-/// A convolution of few channels.
+/// A convolution with few input channels.
 pub(super) struct SmallIc<'a> {
     conv: &'a Convolution,
-    /// Its windows over the positions that they reach, padding and all.
+    /// Its windows over an input that includes the padding.
     axes: [Window; 3],
 }
 
-/// How the input is written, and the windows over it; counted in elements.
+/// A format of the repacked input, and the windows over it; counted in elements.
 struct Form {
-    /// Channels of a position, zeros included.
+    /// Channels of a position, including zeros.
     channels: usize,
     /// The windows, over groups of `position` elements along the last axis.
     axes: [Window; 3],
@@ -38,8 +38,8 @@ struct Form {
     run: usize,
 }
 
-/// The convolution, if it has few input channels in bf16, its kernel is not 1×1, whose input may
-/// have factors or be concatenated, and its padding is not far more than its input.
+/// The convolution, if it is bf16 and has few input channels, and its padding is not far larger
+/// than the input. Not 1×1 kernels: their input may have factors or be concatenated.
 pub(super) fn small_ic(conv: &Convolution) -> Option<SmallIc<'_>> {
     if !conv.reads_channels_first() || conv.is_pointwise() || conv.precision == Precision::F32 {
         return None;
@@ -49,15 +49,15 @@ pub(super) fn small_ic(conv: &Convolution) -> Option<SmallIc<'_>> {
     (size <= conv.inside().saturating_mul(MAX_PADDED)).then_some(SmallIc { conv, axes })
 }
 
-/// The same windows over the positions that they reach. A single window has no stride, whatever the
-/// model says.
+/// The windows over the positions that they reach, padding included. A single window has stride 1,
+/// whatever the model says.
 fn reached(axis: Window) -> Window {
     let stride = if axis.output > 1 { axis.stride } else { 1 };
     Window { input: axis.reach(), stride, start: 0, ..axis }
 }
 
 impl SmallIc<'_> {
-    /// How the input may be written, the best first. The last way is for any input.
+    /// The formats of the input, the best first. The last one fits any input.
     fn forms(&self) -> Vec<Form> {
         let inputs = self.conv.inputs;
         let [_, _, width] = self.axes;
@@ -74,7 +74,7 @@ impl SmallIc<'_> {
         }
     }
 
-    /// Lines of taps as runs, of so many channels.
+    /// The format with lines of taps as runs, with `channels` channels.
     fn by_lines(&self, channels: usize) -> Form {
         let [depth, height, width] = self.axes;
         let (position, run) =
@@ -84,12 +84,12 @@ impl SmallIc<'_> {
         Form { channels, axes: [depth, height, line], position, run }
     }
 
-    /// The filters for each way to write the input.
+    /// The filters for each format of the input.
     pub(super) fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Packed> {
         let taps = self.conv.taps();
         let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
         let pack = |form: Form| {
-            // For each output, element of a run, and tap over the runs.
+            // For each output, element of a run, and run.
             let runs: usize = form.axes.iter().map(|a| a.taps).product();
             let side = taps / runs.max(1);
             let mut all = vec![0.0; self.conv.outputs * form.run * runs];
@@ -151,7 +151,7 @@ impl SmallIc<'_> {
         }
     }
 
-    /// Writes the input, rounded, and tells whether all of it is finite.
+    /// Writes the repacked input; returns whether all of it is finite.
     fn write(&self, threads: &Threads, input: Input<'_>, form: &Form, to: &mut [f32]) -> bool {
         let per_lane = self.conv.precision.per_lane();
         let [depth, height, width] = form.axes;
@@ -167,7 +167,7 @@ impl SmallIc<'_> {
                 } else {
                     to.fill(0.0);
                 }
-                // Rounding may have made it infinite.
+                // The conversion may have made it infinite.
                 if to.iter().fold(false, |any, lane| any | is_infinite(lane.to_bits())) {
                     is_finite.store(false, Ordering::Relaxed);
                 }
@@ -176,8 +176,7 @@ impl SmallIc<'_> {
         is_finite.into_inner()
     }
 
-    /// Writes the part of a line that lies within the input, with its channels last, unless no part
-    /// does.
+    /// Writes the part of a line that is within the input, as NHWC.
     fn fill_line(
         &self,
         input: Input<'_>,
@@ -210,8 +209,7 @@ impl SmallIc<'_> {
     }
 }
 
-/// Whether one of the two numbers in bf16 that a lane holds, or the one in f32, is infinite or
-/// none.
+/// Whether one of the two bf16 numbers of a lane, or its f32 number, is infinite or NaN.
 fn is_infinite(lane: u32) -> bool {
     const ONE: u32 = 0x7f80;
     lane & ONE == ONE || lane >> 16 & ONE == ONE

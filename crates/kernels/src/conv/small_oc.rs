@@ -1,9 +1,9 @@
-//! Direct convolution to few output channels in f32: the lanes of a vector are neighbouring outputs
-//! of a line. In a GEMM they are output channels, which would leave most of them empty.
+//! Direct convolution to few output channels in f32, with neighbouring outputs of a line as lanes.
+//! In a GEMM the lanes are output channels, and most would be empty.
 //!
-//! Each thread has a line buffer: the lines of the input that its windows read, each channel a
-//! plane of its own, with the padding. What a tap of neighbouring windows reads is then a run of
-//! elements. Windows with a stride along the line would read apart: they stay products.
+//! Each thread has a line buffer: the input lines that its windows read, planar by channel, with
+//! padding. A tap of neighbouring windows then reads a run of elements. With a stride along the
+//! line it would read scattered elements, so those convolutions stay GEMMs.
 
 use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
@@ -25,28 +25,28 @@ use crate::conv::tuning::{
 use crate::gemm::{BlockPostOps, PostOp, Precision, RegisterPostOps, Window, finish};
 use std::mem::MaybeUninit;
 
-/// Elements that may be read behind a line: the lanes of the widest vector.
+/// Elements past a line that may be read: the lanes of the widest vector.
 const SLACK: usize = 16;
 
-/// Numbers of output channels that microkernels compute.
+/// The numbers of output channels that have microkernels.
 const CHANNELS: [usize; 6] = [1, 2, 3, 4, 6, 8];
 
-/// Outputs of a block in all channels, at most.
+/// The most elements of a block, over all channels.
 const MAX_BLOCK: usize = 24 * SLACK;
 
-/// A convolution of few output channels.
+/// A convolution with few output channels.
 pub(super) struct SmallOc<'a> {
     conv: &'a Convolution,
-    /// Output channels that are computed: where there is no microkernel for as many, some have
-    /// weights of 0.
+    /// Output channels that are computed: the next number with a microkernel. The surplus channels
+    /// have weights of 0.
     computed: usize,
 }
 
-/// The convolution, if it has few output channels for the instruction set in use, and its line
-/// buffer fits the cache.
+/// The convolution, if it has few output channels for this instruction set, and its line buffer
+/// fits L2.
 pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     let [depth, height, width] = conv.axes;
-    // Half the lanes of a vector: a GEMM fills as many by half a panel.
+    // Half the lanes of a vector: half a panel of a GEMM has that many columns.
     let most = match isa() {
         Isa::Portable => 2,
         Isa::Avx2 => 4,
@@ -68,13 +68,13 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
 }
 
 impl SmallOc<'_> {
-    /// Lines of the input under a window, those between its taps too.
+    /// Input lines under a window, including those between its taps.
     fn lines(&self) -> usize {
         let height = self.conv.axes[1];
         (height.taps - 1) * height.dilation + 1
     }
 
-    /// Elements of a channel.
+    /// Elements of one channel of a line.
     fn plane(&self) -> usize {
         self.conv.axes[2].reach() + SLACK
     }
@@ -84,7 +84,7 @@ impl SmallOc<'_> {
         self.lines().saturating_mul(self.conv.inputs).saturating_mul(self.plane())
     }
 
-    /// Elements of scratch memory on so many threads.
+    /// Elements of scratch memory for this many threads.
     pub(super) fn scratch_len(&self, threads: usize) -> usize {
         self.own_scratch_len() * threads
     }
@@ -94,7 +94,7 @@ impl SmallOc<'_> {
         self.conv.taps() * self.conv.inputs * self.computed
     }
 
-    /// Packs filters: for each tap and input channel, one element for each output channel.
+    /// Packs filters: for each tap and input channel, one element per output channel.
     ///
     /// # Panics
     /// When there are too few.
@@ -128,7 +128,7 @@ impl SmallOc<'_> {
         let (absorbed, rest) = RegisterPostOps::of(post_ops);
         let rows = conv.batch * height.output;
         absorbed.check(rows * width.output, conv.outputs);
-        // A matrix has the layout of the output, and is added there.
+        // A matrix operand has the layout of the output, and is added there.
         let has_matrix = !absorbed.at(0, 0).add.0.is_null();
         let (in_registers, rest) =
             if has_matrix { (RegisterPostOps::of(&[]).0, post_ops) } else { (absorbed, rest) };
@@ -151,8 +151,8 @@ impl SmallOc<'_> {
                     post_ops: in_registers.at(0, 0),
                     outputs: conv.outputs,
                 };
-                // SAFETY: the lines have room for all taps of all windows and for the slack behind
-                // them; rows are disjoint parts of the output.
+                // SAFETY: the lines hold all taps of all windows, and the slack behind them; rows
+                // are disjoint parts of the output.
                 unsafe {
                     let to = output.part(first * conv.outputs, width.output * conv.outputs);
                     line.run(self.computed, to);
@@ -164,13 +164,13 @@ impl SmallOc<'_> {
     }
 }
 
-/// The lines of the input under the windows of a line: a ring, in which each takes the place of one
-/// that no later window reads.
+/// A ring buffer of the input lines under an output line. Each new line replaces one that no later
+/// window reads.
 struct LineBuffer<'a> {
     small: &'a SmallOc<'a>,
     input: Input<'a>,
     workspace: &'a mut [f32],
-    /// The line in each place, counted over the whole batch.
+    /// The line in each slot, counted over the whole batch.
     kept: Vec<Option<usize>>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> LineBuffer<'a> {
         LineBuffer { small, input, kept: vec![None; small.lines()], workspace }
     }
 
-    /// The lines under the taps of an output line that lie within the input, with their weights.
+    /// The lines under an output line's taps that are within the input, with their weights.
     fn line<'r>(&'r mut self, batch: usize, y: usize, weights: &'r [f32]) -> Vec<LineTaps<'r>> {
         let height = self.small.conv.axes[1];
         let lines =
@@ -203,7 +203,7 @@ impl<'a> LineBuffer<'a> {
         lines().map(with_weights).collect()
     }
 
-    /// Writes a line to a place, as far as windows read it.
+    /// Writes the part of a line that windows read to a slot.
     fn write(&mut self, place: usize, line: usize) {
         let conv = self.small.conv;
         let width = conv.axes[2];
@@ -212,7 +212,7 @@ impl<'a> LineBuffer<'a> {
         let count = width.input.saturating_sub(skipped);
         let count = count.min(width.reach().saturating_sub(before));
         if count == 0 {
-            // All that windows read is padding.
+            // Windows read only padding.
             return;
         }
         let (plane, inputs) = (self.small.plane(), conv.inputs);
@@ -251,13 +251,13 @@ fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
     }
 }
 
-/// A line of the input, and the weights of its taps.
+/// An input line, and the weights of its taps.
 struct LineTaps<'w> {
     values: &'w [f32],
     weights: &'w [f32],
 }
 
-/// A line of the output.
+/// An output line.
 struct Line<'a> {
     taps: Vec<LineTaps<'a>>,
     /// The windows along the line.
@@ -270,7 +270,7 @@ struct Line<'a> {
     outputs: usize,
 }
 
-/// What is said where [`SmallOc::new`] has chosen another number of channels than there are kernels for.
+/// The panic where [`SmallOc::new`] chose a number of channels without a microkernel.
 fn no_microkernel(channels: usize) -> String {
     format!("no microkernel computes {channels} channels")
 }
@@ -278,12 +278,12 @@ fn no_microkernel(channels: usize) -> String {
 impl Line<'_> {
     /// Computes the line.
     ///
-    /// # Safety
-    /// The lines have room for all taps of as many windows as there are outputs, and for [`SLACK`]
+    /// The lines hold all taps of as many windows as there are outputs, and [`SLACK`] elements
+    /// more.
     /// elements more.
     unsafe fn run(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(to.len().is_multiple_of(self.outputs) && self.outputs <= channels);
-        // SAFETY: the caller's promise; `isa` is what the machine has.
+        // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
@@ -352,7 +352,7 @@ impl Line<'_> {
         }
     }
 
-    /// All blocks of the line: `P` vectors of windows while there are as many, then one.
+    /// All blocks of the line: `P` vectors of windows at a time, then one at a time.
     ///
     /// # Safety
     /// As [`Self::run`], where the instruction set of `V` is available.
@@ -377,7 +377,7 @@ impl Line<'_> {
         }
     }
 
-    /// Computes windows from one on, as many as there is room for, at most `P` vectors of them.
+    /// Computes windows from `x` on: as many as `to` holds, at most `P` vectors.
     ///
     /// # Safety
     /// As [`Self::blocks`].
@@ -385,7 +385,8 @@ impl Line<'_> {
     unsafe fn block<V: Vector, const N: usize, const P: usize>(&self, x: usize, to: &mut [f32]) {
         const { assert!(N * P * V::LANES <= MAX_BLOCK && V::LANES <= SLACK) };
         debug_assert!(to.len() <= P * V::LANES * self.outputs);
-        // SAFETY: the caller's promise; there is a bias for each output, and room for the block.
+        // SAFETY: the caller's promise; there is a bias for each output, and the array holds the
+        // block.
         unsafe {
             let mut sums = [[V::zero(); P]; N];
             for LineTaps { values, weights } in &self.taps {
@@ -430,7 +431,7 @@ impl Line<'_> {
     }
 }
 
-/// Writes channels, `stride` elements apart, as rows of `outputs` elements.
+/// Interleaves channels, `stride` elements apart, as rows of `outputs` elements.
 #[inline(always)]
 fn interleave(channels: &[f32], stride: usize, outputs: usize, to: &mut [f32]) {
     if outputs == 1 {

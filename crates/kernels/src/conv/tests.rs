@@ -23,8 +23,8 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The definition, index by index, with the sums of the product: taps outside, channels inside; by
-/// channels, the taps of a line inside the channels.
+/// The definition, index by index, in the order of the GEMM: taps outside, channels inside.
+/// Depthwise: the taps of a line inside the channels.
 fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let [d, h, w] = conv.axes;
     let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
@@ -73,7 +73,7 @@ fn window() -> impl Strategy<Value = Window> {
     )
 }
 
-/// An input that lies with its channels last, with its channels first.
+/// An NHWC input as NCHW.
 fn planes(conv: &Convolution, input: &[f32]) -> Vec<f32> {
     let positions = conv.axes.iter().map(|a| a.input).product::<usize>();
     let image = |image: &[f32]| -> Vec<f32> {
@@ -83,8 +83,8 @@ fn planes(conv: &Convolution, input: &[f32]) -> Vec<f32> {
     input.chunks(positions * conv.inputs).flat_map(image).collect()
 }
 
-/// Taps, strides and dilations that the compiler knows, in lines of sevens, of eights and of
-/// others, at all ends of the input.
+/// Taps, strides and dilations with unrolled code, in lines of seven, eight and other lengths, at
+/// both ends of the input.
 #[test]
 fn usual_windows_agree_with_the_definition() {
     for (taps, stride, dilation) in [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (5, 1, 2)] {
@@ -111,14 +111,14 @@ fn usual_windows_agree_with_the_definition() {
     }
 }
 
-/// Channels with up to five filters each: few enough to repeat the channel, and more.
+/// Up to five filters per channel: few enough to repeat the channel, and more.
 #[test]
 fn channels_with_several_filters_agree_with_the_definition() {
     for (taps, stride, dilation) in [(1, 1, 1), (3, 1, 1), (3, 2, 1), (4, 1, 2), (7, 2, 1)] {
         for (channels, each, batch) in
             [(2, 2, 3), (37, 2, 1), (48, 2, 1), (6, 3, 2), (33, 4, 1), (3, 5, 1), (5, 2, 1)]
         {
-            // The last one reads nothing but padding.
+            // The last one reads only padding.
             let input = if channels == 5 { 0 } else { 15 };
             let before = if channels == 5 { 15 } else { taps / 2 };
             let output = (input + before - (taps - 1) * dilation) / stride;
@@ -180,7 +180,7 @@ proptest! {
         }
     }
 
-    /// The same output as without means, and those of lines that are added one after the other.
+    /// The same output as without means; the means add line after line.
     #[test]
     fn means_are_those_of_the_output(
         (h, w) in (window(), window()),
@@ -216,7 +216,8 @@ proptest! {
         }
     }
 
-    /// Levels of each channel give what their values give, and become levels again.
+    /// Quantized values of each channel give the same as their f32 values, and become quantized
+    /// values again.
     #[test]
     fn inputs_can_be_quantized(
         (h, w) in (window(), window()),
@@ -269,7 +270,7 @@ proptest! {
         }
     }
 
-    /// Of operands that are rounded already, the sums differ by their order alone.
+    /// If operands already are bf16, results differ only by the order of the sums.
     #[test]
     fn bf16_convolutions_are_close(
         (h, w) in (window(), window()),
@@ -356,14 +357,14 @@ proptest! {
     }
 }
 
-/// A convolution that is computed with fewer multiplications.
+/// A convolution that Winograd's algorithm computes.
 fn winograd() -> impl Strategy<Value = Convolution> {
     let window = || (13usize..24, 0usize..3, 0usize..3);
     let depth = prop_oneof![
         Just(Window::NONE),
         (1usize..4, 2usize..4, 1usize..3, 1usize..3, 0isize..5).prop_map(
             |(input, taps, stride, dilation, before)| {
-                // A tap of the first window looks at the input.
+                // A tap of the first window is within the input.
                 let (input, reach) = (input.max(dilation), (taps - 1) * dilation);
                 let before = before.min(reach as isize);
                 let padded = input + 2 * before.unsigned_abs();
@@ -393,7 +394,7 @@ fn winograd() -> impl Strategy<Value = Convolution> {
     })
 }
 
-/// What a convolution computes on some threads, with filters laid out for many runs or for one.
+/// The result of a convolution on some threads, with filters packed for many runs or for one.
 fn run(
     conv: &Convolution,
     (threads, once): (usize, bool),
@@ -416,8 +417,8 @@ fn run(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With fewer multiplications the sums are as near to the definition as rounding allows, and
-    /// the same for any number of threads.
+    /// Winograd's sums are as near to the definition as rounding allows, and the same for any
+    /// number of threads.
     #[test]
     fn fewer_multiplications_are_close(conv in winograd()) {
         prop_assert!(conv.is_winograd());
@@ -429,7 +430,7 @@ proptest! {
         let alone = Convolution { batch: 1, ..conv.clone() };
         let first = (&input[..input.len() / conv.batch], operands.1);
         prop_assert_eq!(&sums[..sums.len() / conv.batch], run(&alone, (1, false), first, &[]));
-        // The errors of so many terms below 1 that add like random numbers.
+        // The error of this many terms below 1 that add like random numbers.
         let terms = conv.taps() * conv.inputs;
         let bound = 24.0 * f32::EPSILON * (terms as f32).sqrt();
         for (x, y) in sums.iter().zip(reference(&conv, &input, &weights)) {
@@ -451,7 +452,7 @@ proptest! {
     }
 }
 
-/// An infinite input must not reach outputs that do not look at it, nor become NaN.
+/// An infinite input must not reach outputs that do not read it, nor become NaN.
 #[test]
 fn infinities_stay_where_they_are() {
     let axis = Window { input: 13, output: 13, taps: 3, stride: 1, dilation: 1, start: -1 };
@@ -466,12 +467,12 @@ fn infinities_stay_where_they_are() {
     assert_eq!(found.iter().filter(|x| x.is_infinite()).count(), 9 * 32);
 }
 
-/// Numbers that rounding leaves as they are.
+/// Numbers that are exact in bf16.
 fn coarse(len: usize, seed: u32) -> Vec<f32> {
     numbers(len, seed).iter().map(|x| bf16::from_f32(*x).to_f32()).collect()
 }
 
-/// A file may ask for any padding: nothing is allocated by it.
+/// A model may ask for any padding: nothing is allocated for it.
 #[test]
 fn padding_beyond_memory_is_not_written_down() {
     let far = 1usize << 50;
@@ -491,7 +492,7 @@ fn padding_beyond_memory_is_not_written_down() {
     let input = Input::channels_last(&values);
     conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);
     assert_eq!(out, [0.0, 0.0, 0.0, 2.0]);
-    // Nor by the stride of a single window.
+    // Nor for the stride of a single window.
     let axis = Window { output: 1, taps: 3, start: 0, ..axis };
     let conv = Convolution { axes: [Window::NONE, axis, axis], inputs: 3, outputs: 2, ..conv };
     let (input, weights) = (coarse(27, 7), coarse(2 * 27, 8));
@@ -500,7 +501,7 @@ fn padding_beyond_memory_is_not_written_down() {
     assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}");
 }
 
-/// A window of a transposed convolution, whose output is of any size.
+/// A window of a transposed convolution, with an output of any size.
 fn back() -> impl Strategy<Value = Window> {
     (1usize..6, 1usize..4, 1usize..4, 1usize..4, 0usize..4, 1usize..20).prop_map(
         |(input, taps, stride, dilation, start, output)| Window {
@@ -540,7 +541,7 @@ fn spread(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f64> {
     out
 }
 
-/// The third tap lies where the first does, as far as products wrap, and the second far outside.
+/// The third tap's position wraps around to that of the first; the second is far outside.
 fn with_taps_too_far_apart(groups: usize) {
     let dilation = 1 << (usize::BITS - 1);
     let axis = Window { input: 4, output: 4, taps: 3, stride: 1, dilation, start: 0 };

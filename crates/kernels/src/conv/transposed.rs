@@ -1,8 +1,7 @@
 //! Transposed convolutions in f32: from the output of a convolution back to its input.
 //!
-//! With a stride of `s`, output `o` is reached by those taps alone whose distance from it is a
-//! multiple of `s`. So the outputs of each residue modulo `s` are an ordinary convolution with
-//! those taps, in reverse.
+//! With stride `s`, a tap reaches output `o` only if its distance from `o` is a multiple of `s`. So
+//! the outputs of each residue modulo `s` are an ordinary convolution with those taps, reversed.
 
 use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;
@@ -22,13 +21,13 @@ pub struct Transposed {
     parts: Vec<Part>,
 }
 
-/// The outputs of one residue on each axis.
+/// The outputs of one residue along each axis.
 #[derive(Clone, Debug)]
 struct Part {
     conv: Convolution,
-    /// Along each axis: the first output and the distance to the next.
+    /// Along each axis: the first output, and the distance to the next.
     outputs: [(usize, usize); 3],
-    /// Along each axis the taps that reach these outputs, in the order of the convolution.
+    /// Along each axis: the taps that reach these outputs, in the order of the convolution.
     taps: [Vec<usize>; 3],
 }
 
@@ -40,8 +39,8 @@ struct Phase {
 }
 
 impl Transposed {
-    /// Divides a transposed convolution. Along each axis of `conv`, input `i` reaches output
-    /// `i * stride + tap * dilation - start`.
+    /// Divides a transposed convolution into ordinary ones. Along each axis of `conv`, input `i`
+    /// reaches output `i * stride + tap * dilation - start`.
     pub fn new(conv: &Convolution) -> Transposed {
         let phases = conv.axes.map(|axis| phases(&axis));
         let mut parts = Vec::new();
@@ -60,13 +59,13 @@ impl Transposed {
         Transposed { sizes: conv.axes.map(|a| a.output), taps: conv.axes.map(|a| a.taps), parts }
     }
 
-    /// Floating-point operations, those over the padding included.
+    /// Floating-point operations, including those on padding.
     pub fn flops(&self) -> u64 {
         self.parts.iter().map(|part| part.conv.flops()).sum()
     }
 
-    /// Packs the filters of each part into an arena. They are given for each group, for each of its
-    /// input channels, for each of its output channels, tap by tap.
+    /// Packs the filters of each part into an arena. They are given by group, then input channel,
+    /// then output channel, then tap.
     ///
     /// # Panics
     /// When there are too few.
@@ -75,7 +74,7 @@ impl Transposed {
         self.parts.iter().map(part).collect()
     }
 
-    /// The filters of one part with the channels of the output outermost.
+    /// The filters of one part, output channels outermost.
     fn taken(&self, part: &Part, filters: &[f32]) -> Vec<f32> {
         let (inputs, outputs) = part.conv.group();
         let all: usize = self.taps.iter().product();
@@ -96,7 +95,7 @@ impl Transposed {
         taken
     }
 
-    /// Bytes of the filters as they are packed, and of scratch memory of a run on so many threads.
+    /// Bytes of packed filters, and of scratch memory for a run on this many threads.
     pub fn memory(&self, threads: usize) -> (usize, usize) {
         let packed = |part: &Part| {
             let (conv, (inputs, outputs)) = (&part.conv, part.conv.group());
@@ -110,11 +109,11 @@ impl Transposed {
         (self.parts.iter().map(packed).sum(), scratch.unwrap_or(0))
     }
 
-    /// Convolves `input` back into `output`; `post_ops` are applied to each element, the channels
+    /// Convolves `input` back into `output`. `post_ops` are applied to each element, with channels
     /// as columns.
     ///
     /// # Panics
-    /// When a slice is not of the size the convolution is for.
+    /// When a slice does not have the size of the convolution.
     pub fn run(
         &self,
         threads: &Threads,
@@ -124,7 +123,7 @@ impl Transposed {
         output: &mut [f32],
     ) {
         let input = Input::channels_last(input);
-        // Post-ops that do the same to every row are done before the rows are scattered.
+        // Post-ops that do the same to every row are applied before the rows are scattered.
         let alike = post_ops.iter().take_while(|s| s.ignores_row()).count();
         let (early, late) = post_ops.split_at(alike);
         for (part, filters) in self.parts.iter().zip(filters) {
@@ -136,7 +135,7 @@ impl Transposed {
         }
     }
 
-    /// Writes the rows of one part where they belong.
+    /// Scatters the rows of one part to their outputs.
     fn scatter(
         &self,
         part: &Part,
@@ -153,7 +152,7 @@ impl Transposed {
             part.outputs.map(|(first, step)| move |i| first + i * step);
         let shared = Slice::new(output);
         let count = rows.len() / channels.max(1);
-        // By positions, not lines: those of one axis are a single line.
+        // Divided by positions, not lines: with one axis there is a single line.
         threads.par_ranges(count, TRANSPOSED_GRAIN.div_ceil(channels.max(1)), |range| {
             let mut at = range.start;
             while at < range.end {

@@ -1,32 +1,34 @@
-//! Functions of so few instructions that they are applied to sums in registers: each formula, once.
+//! Activations that take few enough instructions to be applied to sums in registers. Each formula
+//! is written once.
 
 use super::each_row::each_row;
 use crate::base::simd::Vector;
 use crate::math::unary::Unary;
 
-/// A function that is applied in registers.
+/// An activation that is applied in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Activation {
-    /// The number itself.
+    /// x, unchanged.
     Identity,
-    /// Kept above 0; NaN becomes 0.
+    /// max(x, 0); NaN becomes 0.
     Relu,
-    /// Kept between two numbers; NaN stays.
+    /// min(max(x, low), high); NaN stays.
     Clamp(f32, f32),
-    /// What is below 0 multiplied by a number above 0, at most 1.
+    /// alpha · x below 0, with 0 < alpha ≤ 1.
     LeakyRelu(f32),
     /// As [`Unary::HSwish`].
     HSwish,
 }
 
 impl Activation {
-    /// The same as a unary operation, if it is one of these.
+    /// The activation of a unary operation, if it is one of these.
     #[inline]
     pub(crate) fn of(function: Unary) -> Option<Activation> {
         match function {
             Unary::Relu {} => Some(Activation::Relu),
             Unary::Clamp { low, high } => Some(Activation::Clamp(low as f32, high as f32)),
-            // The larger of a number and its product, which by 0 may be NaN.
+            // Computed as max(alpha · x, x), which is wrong for alpha > 1 and may be NaN for alpha
+            // = 0.
             Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
                 Some(Activation::LeakyRelu(alpha as f32))
             }

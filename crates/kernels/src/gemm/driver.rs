@@ -1,4 +1,4 @@
-//! The macro-kernel: goes through a tile of C, some rows of A at a time, panel after panel of B.
+//! The macro-kernel: the loops over the rows of A and the panels of B in one tile of C.
 
 use super::gemv;
 use super::lhs_rows::LhsRows;
@@ -19,7 +19,7 @@ use std::ops::Range;
 struct TileDriver<'a> {
     gemm: &'a Gemm<'a>,
     tile: Tile,
-    /// The panels of the tile, and those of a later one.
+    /// The panels of the tile, and those of a later one, which are prefetched.
     panels: (&'a [f32], &'a [f32]),
     c: SharedTarget,
     /// The post-ops that are done in registers.
@@ -27,25 +27,25 @@ struct TileDriver<'a> {
     path: Option<Bf16Path>,
     /// Lanes of a row of A.
     lanes: usize,
-    /// Elements of a panel, and its columns.
+    /// Elements and columns of a panel.
     panel: (usize, usize),
-    /// Times that all panels are multiplied.
+    /// Blocks of rows in the tile: how often all panels are read.
     passes: usize,
-    /// What a block prefetches of a later panel.
+    /// The share of a later panel that one block prefetches.
     upcoming: PrefetchShares,
-    /// Whether blocks prefetch their destination.
+    /// Whether blocks prefetch the part of C that they write.
     prefetches_output: bool,
 }
 
 /// Some rows of A.
 struct RowBlock<'a> {
-    /// The first of them, and how many there are.
+    /// The first row, and the number of rows.
     range: (usize, usize),
     source: Source,
-    /// Runs that a row consists of.
+    /// Runs of consecutive elements in a row.
     runs: usize,
     pass: usize,
-    /// The rows that follow, and what a block prefetches of them.
+    /// The rows that follow, and the share of them that one block prefetches.
     next: (&'a [f32], PrefetchShares),
 }
 
@@ -92,7 +92,7 @@ impl Gemm<'_> {
         }
     }
 
-    /// Rows of A, where they lie one behind the other.
+    /// These rows of A, if they are contiguous; else an empty slice.
     fn consecutive(&self, rows: Range<usize>) -> &[f32] {
         match self.a {
             Lhs::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
@@ -138,7 +138,7 @@ impl<'a> TileDriver<'a> {
         (right - left).div_ceil(self.panel.1)
     }
 
-    /// Multiplies some rows by all panels.
+    /// Multiplies a block of rows by all panels.
     fn multiply(&self, rows: &RowBlock<'_>) {
         let (_, count) = rows.range;
         // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
@@ -150,7 +150,7 @@ impl<'a> TileDriver<'a> {
         }
     }
 
-    /// Some rows times panel `i`.
+    /// The arguments for a block of rows times panel `i`.
     ///
     /// # Safety
     /// The rows and the panel lie within the operands, and nobody else writes where the block goes.
@@ -174,7 +174,7 @@ impl<'a> TileDriver<'a> {
             runs: rows.runs,
             k: self.lanes / rows.runs,
             b: panel.as_ptr(),
-            // Evenly: prefetching faster, or further ahead, was slower.
+            // Spread evenly along k: prefetching faster, or further ahead, was slower.
             ahead: if is_long {
                 Prefetch::of_panel(panel, width)
             } else {
@@ -188,8 +188,8 @@ impl<'a> TileDriver<'a> {
     }
 }
 
-/// Rows of the next block: as many as there are registers for, since the first pass reads B from
-/// memory; the last two blocks share their rows evenly if the last would be small.
+/// Rows of the next block: as many as fit the registers, since the first pass reads B from memory.
+/// If the last block would be small, the last two share their rows evenly.
 fn block_rows(left: usize, most: usize) -> usize {
     match left.checked_sub(most) {
         None => left,

@@ -1,7 +1,7 @@
-//! A loop over the rows of a block, written out.
+//! An unrolled loop over the rows of a block.
 
-/// Repeats a statement for each row below `$rows`. Written out, since a loop that the compiler
-/// leaves as one would keep the sums in memory.
+/// Repeats a statement for each row below `$rows`. Unrolled here, since the sums would be kept in
+/// memory if the compiler did not unroll the loop.
 macro_rules! each_row {
     ($rows:ident, $i:ident => $body:expr) => {
         each_row!($rows, $i, $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)

@@ -1,5 +1,5 @@
-//! A single row times packed panels (gemv). Several panels are multiplied at a time: the sums of
-//! one would wait for each other, and beginning with a panel takes longer than reading it.
+//! A single row times packed panels (gemv). Several panels are multiplied at a time: the chain of
+//! sums of one panel is bound by latency, and starting on a panel takes longer than reading it.
 
 use super::microkernel::args::nr;
 #[cfg(target_arch = "x86_64")]
@@ -14,34 +14,33 @@ use super::tuning::{LONG_PANEL, PREFETCH_DISTANCE};
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, prefetch};
 
-/// Whether a row on this bf16 path, or in f32 if there is none, is multiplied here.
+/// Whether a row is multiplied here on this bf16 path (`None`: in f32).
 pub(super) fn suits(path: Option<Bf16Path>) -> bool {
     path.is_none_or(|path| path == Bf16Path::DpBf16 && isa() > Isa::Portable)
 }
 
-/// Panels that are multiplied at a time, at most.
+/// The most panels that are multiplied at a time.
 const MAX_PANELS: usize = 4;
 
-/// A row and some panels: `c[j] = sum over k of a[k] * b[k][j]`, adding along k in order, from 0.
+/// A row and some panels: `c[j] = Σ a[k] · b[k][j]`, added in the order of k, from 0.
 struct Row {
     a: *const f32,
-    /// Lanes of the row: elements, or pairs of them.
+    /// Lanes of the row: elements, or pairs of bf16.
     k: usize,
-    /// The first panel, and elements from each to the next.
+    /// The first panel, and the elements from one panel to the next.
     b: *const f32,
     apart: usize,
-    /// What is prefetched: as many panels, as far apart.
+    /// The first panel to prefetch; there are as many, equally far apart.
     later: *const f32,
     out: Out,
 }
 
 impl Gemm<'_> {
-    /// Computes a tile of one row, which lies in one run and [`suits`]. Prefetches the panels of a
-    /// later tile, or if they are long, the panels themselves.
+    /// Computes a tile of one row that is a single run and [`suits`]. Prefetches the panels of a
+    /// later tile or, if panels are long, further along the panels themselves.
     ///
     /// # Safety
-    /// The row has as many lanes as `k` elements take, and while this runs nobody else touches the
-    /// tile.
+    /// The row has the lanes that `k` elements take. While this runs nobody else touches the tile.
     pub(super) unsafe fn one_row(
         &self,
         tile: Tile,
@@ -62,7 +61,7 @@ impl Gemm<'_> {
             let later = match later.get(first..first + own.len()) {
                 _ if apart >= LONG_PANEL => own.as_ptr().wrapping_add(PREFETCH_DISTANCE),
                 Some(later) => later.as_ptr(),
-                // A valid address: others are slow, since each is a page walk.
+                // A valid address: prefetching an unmapped one costs a page walk.
                 None => own.as_ptr(),
             };
             let columns = (count * width).min(right - column);
@@ -82,14 +81,13 @@ impl Gemm<'_> {
     }
 }
 
-/// Multiplies by `panels` panels, at most [`MAX_PANELS`], of operands that are rounded as `path`
-/// has them.
+/// Multiplies the row by `panels` panels, at most [`MAX_PANELS`], in f32 or on bf16 path `path`.
 ///
 /// # Safety
 /// The pointers are valid for the row and the panels.
 unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
     debug_assert!((1..=MAX_PANELS).contains(&panels) && suits(path));
-    // SAFETY: the caller's promise; `isa` is what the machine has.
+    // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -105,7 +103,7 @@ unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
     }
 }
 
-/// The sums of some panels of `W` vectors in `P` vectors.
+/// Sums of some panels of `W` vectors each, `P` vectors in all.
 ///
 /// # Safety
 /// As [`run`], where the instruction set of `V` is available.
@@ -178,7 +176,7 @@ unsafe fn avx2(row: &Row, panels: usize) {
 /// # Safety
 /// As [`run`].
 unsafe fn portable(row: &Row, panels: usize) {
-    // SAFETY: the caller's promise; what every machine has.
+    // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
         match panels {

@@ -1,5 +1,5 @@
-//! Products of the same few rows by several matrices, as one job: for the queries, keys and values
-//! of one token, threads take nearly as long to begin as to multiply.
+//! Grouped GEMM: the same few rows times several matrices, as one job. For the queries, keys and
+//! values of one token, waking the threads takes nearly as long as the GEMMs.
 
 use super::microkernel::args::nr;
 use super::output::SharedTarget;
@@ -12,25 +12,25 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use std::ops::Range;
 
-/// Whether products of so many rows can be computed as one grouped GEMM.
+/// Whether GEMMs of this many rows can be grouped.
 pub fn can_group(rows: usize, precision: Precision) -> bool {
     rows <= FEW_ROWS && precision == Precision::F32
 }
 
-/// One product of a grouped GEMM.
+/// One GEMM of a group.
 pub struct GroupedGemm<'a> {
-    /// The product.
+    /// The GEMM.
     pub gemm: Gemm<'a>,
-    /// Which of those before it has a result of the same size that this one is multiplied by, at
-    /// last.
+    /// An earlier GEMM of the group, with a result of the same size. This result is multiplied by
+    /// that one, after the post-ops.
     pub factor: Option<usize>,
 }
 
-/// Computes each product into the output at its place.
+/// Computes each GEMM into the output of the same index.
 ///
 /// # Panics
-/// When a slice is too short, when a product has more rows than [`can_group`] allows, when its rows
-/// do not lie one behind the other, or when a factor is not before it or of another size.
+/// When a slice is too short; when a GEMM has more rows than [`can_group`] allows, or rows with
+/// gaps between them; when a `factor` is not an earlier GEMM or its result has another size.
 pub fn run_grouped(
     (threads, scratch): (&Threads, &ScratchPool),
     members: &[GroupedGemm<'_>],
@@ -74,7 +74,7 @@ pub fn run_grouped(
             if let Some(of) = factor {
                 for row in 0..gemm.m {
                     let at = row * gemm.c_stride + own.start;
-                    // SAFETY: both products have these elements, and the same columns are this
+                    // SAFETY: both results have these elements, and these columns of both are this
                     // part's.
                     let (c, factors) =
                         unsafe { (c.part(at, own.len()), outputs[*of].part(at, own.len())) };
@@ -85,7 +85,7 @@ pub fn run_grouped(
     });
 }
 
-/// The columns of a part: whole panels.
+/// The columns of a part, in whole panels.
 fn columns(gemm: &Gemm<'_>, part: usize, parts: usize) -> Range<usize> {
     let width = nr();
     let panels = gemm.n.div_ceil(width);

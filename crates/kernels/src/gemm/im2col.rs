@@ -1,48 +1,47 @@
-//! The windows of a convolution as rows of a matrix that is never written down.
+//! Implicit im2col: the windows of a convolution as rows of a matrix that is never stored.
 //!
-//! Row `i` of the matrix is output `i`, in the order of the output's axes; its elements are the
-//! channels under each tap. Where the input lies with its channels last, these are a run of
-//! consecutive elements; where each channel is a plane of its own, a run is one element. A tap
-//! outside the input is a run of zeros.
+//! Row `i` is the window of output `i`, in the order of the output's axes. Its elements are the
+//! channels under each tap. In NHWC the channels of a tap are one run of consecutive elements; in
+//! NCHW each element is a run. A tap outside the input is a run of zeros.
 
 use std::ops::Range;
 
-/// The window along one spatial axis.
+/// The windows along one spatial axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Positions of the input.
+    /// Size of the input.
     pub input: usize,
-    /// Positions of the output.
+    /// Size of the output.
     pub output: usize,
     /// Taps of the kernel.
     pub taps: usize,
-    /// Distance between windows.
+    /// Distance from window to window.
     pub stride: usize,
-    /// Distance between taps.
+    /// Distance from tap to tap.
     pub dilation: usize,
-    /// Where the first tap of the first window lies, before the input if negative.
+    /// Position of the first tap of the first window; negative if it lies before the input.
     pub start: isize,
 }
 
 /// The windows of a convolution over one to three axes.
 #[derive(Clone, Debug)]
 pub struct Im2col<'a> {
-    /// The input: batch, axes, channels, in the order that `place` tells.
+    /// The input: batch, axes and channels, with the strides of `place`.
     pub input: &'a [f32],
-    /// The axes, outermost first; axes of size 1 make them three.
+    /// The spatial axes, outermost first, filled up to three with axes of size 1.
     pub axes: [Window; 3],
-    /// Where its elements lie.
+    /// The strides of the input.
     pub place: InputStrides,
-    /// The first channel, and how many there are under one tap.
+    /// The first channel, and the number of channels under one tap.
     pub channels: (usize, usize),
-    /// At least as many zeros as there are channels.
+    /// Zeros for taps outside the input: at least one for each channel.
     pub zeros: &'a [f32],
 }
 
-/// Distances between neighbours in the input of a convolution.
+/// Strides of the input of a convolution, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputStrides {
-    /// From one element of the batch to the next.
+    /// From one image of the batch to the next.
     pub image: usize,
     /// From one position of the innermost axis to the next.
     pub position: usize,
@@ -51,46 +50,47 @@ pub struct InputStrides {
 }
 
 impl InputStrides {
-    /// Where the channels are the last axis.
+    /// Strides of NHWC.
     pub fn channels_last(positions: usize, channels: usize) -> InputStrides {
         InputStrides { image: positions * channels, position: channels, channel: 1 }
     }
 
-    /// Where the channels lie before the axes.
+    /// Strides of NCHW.
     pub fn channels_first(positions: usize, channels: usize) -> InputStrides {
         InputStrides { image: positions * channels, position: 1, channel: positions }
     }
 }
 
-/// Windows on one line whose taps lie within the input along it: each run of one begins as many
-/// elements behind that of its neighbour.
+/// Consecutive windows of one output line, all with their taps within the input along the line.
+/// Each run of a window begins `step` elements behind the same run of the window before.
 pub(super) struct Line {
     /// Number of runs.
     pub(super) runs: usize,
-    /// Elements from window to window.
+    /// Elements from one window to the next.
     pub(super) step: usize,
-    /// Elements from one of a run to the next.
+    /// Elements from one element of a run to the next.
     pub(super) inner: usize,
-    /// The window that the pointers are for.
+    /// The window that the pointers are set for.
     first: usize,
-    /// The window behind the last.
+    /// One past the last window.
     end: usize,
 }
 
 /// How windows are grouped into blocks of rows.
 pub(super) struct Groups {
-    /// Windows of a line.
+    /// Windows in an output line.
     width: usize,
     ends: Ends,
 }
 
-/// Where a group of windows ends before it has all that it may have.
+/// What ends a block of windows before it has all the rows that fit.
 enum Ends {
-    /// Nowhere.
+    /// Nothing.
     Anywhere,
-    /// With the line, all of whose windows lie within the input along it, in groups of one size.
+    /// The end of the line. All windows lie within the input along the line, and its blocks are of
+    /// equal size.
     Even,
-    /// At these places of a line.
+    /// These positions of the line.
     At([usize; 3]),
 }
 
@@ -100,8 +100,8 @@ impl Groups {
         match self.ends {
             Ends::Anywhere => rows,
             Ends::Even => {
-                // Windows on a line need no pointers of their own, which is worth somewhat fewer
-                // rows.
+                // Windows of one line need no pointers of their own, which is worth somewhat
+                // smaller blocks.
                 let left = self.width - first % self.width;
                 let on_line = left.div_ceil(left.div_ceil(rows.max(1)));
                 if 3 * on_line >= 2 * rows { on_line } else { rows }
@@ -115,7 +115,7 @@ impl Groups {
     }
 }
 
-/// Below so many elements, runs are too short to be taken one by one.
+/// Below this many elements, a run is too short for a pointer of its own.
 const SHORT_RUN: usize = 8;
 
 impl Im2col<'_> {
@@ -124,7 +124,7 @@ impl Im2col<'_> {
         self.axes.iter().map(|a| a.taps).product()
     }
 
-    /// Outputs for one element of the batch.
+    /// Outputs of one image.
     fn outputs(&self) -> usize {
         self.axes.iter().map(|a| a.output).product()
     }
@@ -139,12 +139,12 @@ impl Im2col<'_> {
         if self.place.channel == 1 { (1, channels) } else { (channels, 1) }
     }
 
-    /// Runs that a window consists of.
+    /// Runs of a window.
     pub(super) fn runs(&self) -> usize {
         self.taps() * self.split().0
     }
 
-    /// Whether the taps of the last axis are neighbours without a gap.
+    /// Whether the taps along the last axis are contiguous in memory.
     pub(super) fn is_dense(&self) -> bool {
         let [_, _, width] = self.axes;
         width.dilation == 1 && self.reads_all()
@@ -173,14 +173,14 @@ impl Im2col<'_> {
         assert!(self.zeros.len() >= count, "there are too few zeros");
     }
 
-    /// The last position that may be under a tap.
+    /// The last position under a tap.
     fn last(&self) -> usize {
         let within =
             |all: usize, axis: &Window| all.saturating_mul(axis.input).saturating_add(axis.last());
         self.axes.iter().fold(0, within)
     }
 
-    /// The batch element, and the outputs along the axes, of a window.
+    /// The image in the batch, and the output position along each axis, of a window.
     fn window(&self, index: usize) -> (usize, [usize; 3]) {
         let [_, height, width] = self.axes;
         let (batch, rest) = (index / self.outputs(), index % self.outputs());
@@ -188,8 +188,8 @@ impl Im2col<'_> {
         (batch, [rest / height.output, rest % height.output, x])
     }
 
-    /// Calls `f` with the lines of the input that a window at outputs `z` and `y` looks at: where
-    /// the first channel of each begins, none for lines outside the input.
+    /// Calls `f` for each input line under the window at outputs `z` and `y`: with a pointer to its
+    /// first channel, or `None` for a line outside the input.
     #[inline(always)]
     fn lines(&self, batch: usize, z: usize, y: usize, mut f: impl FnMut(Option<*const f32>)) {
         let [depth, height, width] = self.axes;
@@ -207,8 +207,9 @@ impl Im2col<'_> {
         }
     }
 
-    /// Pointers to the runs of windows `first..first + rows`: for each run those of all rows. The
-    /// first is null where the run lies outside the input for all rows.
+    /// Writes pointers to the runs of windows `first..first + rows`, all windows of one run before
+    /// the next run. The first pointer of a run is null if it lies outside the input for all
+    /// windows.
     pub(super) fn pointers(&self, first: usize, rows: usize, to: &mut [*const f32]) {
         let [depth, height, width] = self.axes;
         let (split, _) = self.split();
@@ -253,8 +254,8 @@ impl Im2col<'_> {
         let have_runs =
             self.place.channel == 1 && (self.channels.1 >= SHORT_RUN || !self.is_dense());
         let ends = if !have_runs {
-            // Pointers to single elements, or to a few, are many: windows that need them are few
-            // when lines are taken apart where the input ends.
+            // Short runs need many pointers. Splitting lines where the input ends leaves few
+            // windows that need them.
             Ends::At([inside.start, inside.end, width.output])
         } else if inside == (0..width.output) {
             Ends::Even
@@ -264,9 +265,9 @@ impl Im2col<'_> {
         Groups { width: width.output, ends }
     }
 
-    /// The line that window `first` lies on, from there on, with pointers to the runs of this
-    /// window, null for those outside the input along the other axes; none if a tap lies outside
-    /// the input along the last.
+    /// The rest of the output line from window `first` on, with pointers to the runs of this
+    /// window, null for lines outside the input. `None` if a tap lies outside the input along the
+    /// line.
     fn line_from(&self, first: usize, to: &mut [*const f32]) -> Option<Line> {
         let [_, _, width] = self.axes;
         let (batch, [z, y, x]) = self.window(first);
@@ -289,8 +290,8 @@ impl Im2col<'_> {
         Some(Line { runs, step, inner: self.place.channel, first, end })
     }
 
-    /// The line of windows `first..first + rows`, if they lie on one and all their taps within the
-    /// input along it; `known` is what was returned before with the same pointers.
+    /// The line that holds windows `first..first + rows`; `None` if they are on several lines or a
+    /// tap lies outside the input along the line. `known` is the last result for the same pointers.
     pub(super) fn line(
         &self,
         (first, rows): (usize, usize),
@@ -312,18 +313,18 @@ impl Im2col<'_> {
 }
 
 impl Window {
-    /// An axis that is not there.
+    /// The window of an axis that does not exist.
     pub const NONE: Window =
         Window { input: 1, output: 1, taps: 1, stride: 1, dilation: 1, start: 0 };
 
-    /// Whether every position under a tap, within the input or not, can be counted from its
-    /// beginning: which taps lie within is computed so.
+    /// Whether every position under a tap, within the input or not, fits `isize`: which taps lie
+    /// within the input is computed so.
     pub(crate) fn is_countable(&self) -> bool {
         let most = isize::MAX as usize / 2;
         self.reach() <= most && self.input <= most && self.start.unsigned_abs() <= most
     }
 
-    /// The same windows over an input that holds the zeros before and behind it.
+    /// The same windows over an input that includes its padding.
     pub(crate) fn with_zeros(self) -> Window {
         let before = self.start.min(0).unsigned_abs();
         let reach = self.reach().saturating_add(self.start.max(0).unsigned_abs());
@@ -331,21 +332,21 @@ impl Window {
         Window { input, start: self.start.max(0), ..self }
     }
 
-    /// Where tap `tap` of window `output` lies, if within the input.
+    /// Position of tap `tap` of window `output`, if within the input.
     #[inline]
     pub fn position(&self, output: usize, tap: usize) -> Option<usize> {
         let at = (output * self.stride + tap * self.dilation) as isize + self.start;
         (at >= 0 && (at as usize) < self.input).then_some(at as usize)
     }
 
-    /// The last position under a tap that lies within the input, or the first of the input.
+    /// The last position under a tap that lies within the input; 0 if none does.
     fn last(&self) -> usize {
         let last = (self.reach() - 1).saturating_add_signed(self.start);
         last.min(self.input.saturating_sub(1))
     }
 
-    /// Positions from the first tap of the first window to the last of the last one, those outside
-    /// the input included: at least one, and no more than can be counted.
+    /// Positions from the first tap of the first window to the last tap of the last, including
+    /// those outside the input. At least 1; saturates.
     pub(crate) fn reach(&self) -> usize {
         let outputs = (self.output.max(1) - 1).saturating_mul(self.stride);
         let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
@@ -358,21 +359,21 @@ impl Window {
         within(first, self.dilation, self.taps, self.input)
     }
 
-    /// The windows whose taps all lie within the input.
+    /// The windows with all their taps within the input.
     pub fn inside(&self) -> Range<usize> {
         let first = self.outputs_within(0);
         let last = self.outputs_within(self.taps.max(1) - 1);
         first.start.max(last.start)..first.end.min(last.end)
     }
 
-    /// The windows whose tap `tap` lies within the input.
+    /// The windows with tap `tap` within the input.
     pub fn outputs_within(&self, tap: usize) -> Range<usize> {
         let first = (tap * self.dilation) as isize + self.start;
         within(first, self.stride, self.output, self.input)
     }
 }
 
-/// Which of `count` positions, `step` apart from `first` on, are below `size` and not negative.
+/// The indices below `count` with `first + index · step` in `0..size`.
 fn within(first: isize, step: usize, count: usize, size: usize) -> Range<usize> {
     let below = |limit: isize| (limit.max(0) as usize).div_ceil(step).min(count);
     let end = below(size as isize - first);

@@ -1,25 +1,25 @@
-//! Finds the rows of A: pointers to them, or the strides between them.
+//! Locates the rows of A: a pointer to each run of each row, or strides between them.
 
 use super::im2col::{Groups, Line};
 use super::problem::{Gemm, Lhs};
 use super::source::{Source, Strides};
 use crate::multiversion;
 
-/// Finds the rows of A of a product, some after others.
+/// Locates the rows of A of a GEMM, block after block.
 pub(super) struct LhsRows<'a> {
     gemm: &'a Gemm<'a>,
-    /// How rows are grouped into blocks, if they are windows.
+    /// How windows are grouped into blocks, if A is an im2col.
     groups: Option<Groups>,
-    /// For each run of a row, and each of the rows.
+    /// For each run, a pointer for each row.
     pointers: Vec<*const f32>,
-    /// The line of windows that the pointers are for.
+    /// The line of windows that the pointers are set for.
     line: Option<Line>,
-    /// What has to be computed of the rows.
+    /// Rows of A times their factors.
     scaled_rows: Vec<f32>,
 }
 
 impl<'a> LhsRows<'a> {
-    /// Finds at most `most` rows at a time.
+    /// For blocks of at most `most` rows.
     pub(super) fn new(gemm: &'a Gemm<'a>, most: usize) -> LhsRows<'a> {
         let groups = match gemm.lhs().0 {
             Lhs::Im2col(windows) => Some(windows.groups()),
@@ -36,7 +36,7 @@ impl<'a> LhsRows<'a> {
         self.groups.as_ref().map_or(rows, |groups| groups.next(first, rows))
     }
 
-    /// Where some rows are, and of how many runs they consist. Valid until the next call.
+    /// The location of a block of rows, and the runs of a row. Valid until the next call.
     pub(super) fn find(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
         let (gemm, pointers) = (self.gemm, &mut self.pointers[..]);
         match gemm.lhs().0 {

@@ -1,8 +1,8 @@
-//! Matrix products in f32, of operands that may be rounded to bf16 first ([`Precision`]).
+//! GEMM in f32; operands may be converted to bf16 first ([`Precision`]).
 //!
 //! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
-//! instruction set, the blocking, the number of rows or of threads: nothing is blocked along k,
-//! and rows and columns are computed independently.
+//! instruction set, the tiling, the number of rows or of threads. There is no k-blocking, and rows
+//! and columns are computed independently.
 
 mod activation;
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Matrix products of types other than f32: correct, deterministic, and not blocked.
+//! Naive GEMM for types other than f32: correct, deterministic, not blocked.
 
 use crate::base::num::Stored;
 use crate::base::par::Threads;

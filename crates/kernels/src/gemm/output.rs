@@ -1,4 +1,4 @@
-//! Where the result of a product goes: as it is, or rounded to bf16 for products that read it so.
+//! Where the result of a GEMM goes: to f32, or converted to bf16 for GEMMs that read it so.
 
 use super::post_ops::BlockPostOps;
 use super::prefetch::LINE;
@@ -9,14 +9,14 @@ use crate::base::simd::prefetch;
 /// Where the elements of a result go.
 #[derive(Debug)]
 pub enum Target<'a> {
-    /// As they are.
+    /// In f32.
     F32(&'a mut [f32]),
-    /// Each rounded to bf16, as a product that reads it would round it.
+    /// In bf16, converted as a GEMM that reads f32 would convert it.
     Bf16(&'a mut [bf16]),
 }
 
 impl Target<'_> {
-    /// Elements that there is room for.
+    /// Elements that fit.
     pub(crate) fn len(&self) -> usize {
         match self {
             Target::F32(to) => to.len(),
@@ -24,7 +24,7 @@ impl Target<'_> {
         }
     }
 
-    /// The same from an element on, none where there is none.
+    /// The target from an element on; empty if that is past the end.
     pub(crate) fn after(&mut self, first: usize) -> Target<'_> {
         match self {
             Target::F32(to) => Target::F32(to.get_mut(first..).unwrap_or_default()),
@@ -32,7 +32,7 @@ impl Target<'_> {
         }
     }
 
-    /// The same for several threads, for as long as the borrow lasts; the caller keeps to that.
+    /// The same target for several threads. They must not use it after the borrow ends.
     pub(super) fn shared(&mut self) -> SharedTarget {
         match self {
             Target::F32(to) => SharedTarget::F32(Slice::new(to)),
@@ -49,7 +49,7 @@ pub(crate) enum SharedTarget {
 }
 
 impl SharedTarget {
-    /// The elements as they are, where nothing rounds them.
+    /// The elements, if they are f32.
     pub(super) fn values(self) -> Option<Slice<f32>> {
         match self {
             SharedTarget::F32(to) => Some(to),
@@ -57,7 +57,7 @@ impl SharedTarget {
         }
     }
 
-    /// Elements that there is room for.
+    /// Elements that fit.
     fn count(self) -> usize {
         match self {
             SharedTarget::F32(to) => to.count(),
@@ -65,7 +65,7 @@ impl SharedTarget {
         }
     }
 
-    /// Where a block goes whose first element is `offset`.
+    /// The destination of a block whose first element is `offset`.
     ///
     /// # Safety
     /// `offset` and the columns behind it are within the target, and no other thread uses what is
@@ -88,17 +88,17 @@ impl SharedTarget {
     }
 }
 
-/// Where a block of sums goes, and its post-ops.
+/// The destination of a block of sums, and its post-ops.
 #[derive(Clone, Copy)]
 pub(crate) struct Out {
-    /// The first element, which is bf16 where sums are rounded.
+    /// The first element; bf16 if `is_bf16`.
     pub(crate) to: *mut f32,
-    /// Whether results are rounded to bf16; only where vectors
-    /// [round](crate::base::simd::Vector::ROUNDS).
+    /// Whether results are converted to bf16; only if the vectors
+    /// [can](crate::base::simd::Vector::ROUNDS).
     pub(crate) is_bf16: bool,
     /// Distance between rows.
     pub(crate) stride: usize,
-    /// Elements of a row, at most those that are computed.
+    /// Elements to write in a row: the columns of the block that are within C.
     pub(crate) columns: usize,
     /// The post-ops that are done in registers.
     pub(crate) absorbed: BlockPostOps,
@@ -117,19 +117,19 @@ impl Out {
         }
     }
 
-    /// Where vector `p` of row `i` goes, of so many lanes.
+    /// The address of vector `p`, of `lanes` lanes, in row `i`.
     #[inline(always)]
     pub(super) fn at(&self, i: usize, p: usize, lanes: usize) -> *mut f32 {
         self.to.wrapping_add(i * self.stride + p * lanes)
     }
 
-    /// The same where sums are rounded.
+    /// The same address if results are bf16.
     #[inline(always)]
     pub(super) fn bf16_at(&self, i: usize, p: usize, lanes: usize) -> *mut u16 {
         self.to.cast::<u16>().wrapping_add(i * self.stride + p * lanes)
     }
 
-    /// The same from a row on.
+    /// The destination from a row on.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn below(&self, row: usize) -> Out {
         let (add, stride) = self.absorbed.add;
@@ -151,7 +151,8 @@ fn prefetch_rows(first: *const f32, (rows, stride): (usize, usize), bytes: usize
     }
 }
 
-/// Elements in bf16 as the pairs that products read; none unless they are aligned, whole pairs.
+/// bf16 elements as pairs in lanes of f32, as the GEMM reads them. `None` unless they are aligned
+/// and an even number.
 pub(crate) fn pairs(elements: &[bf16]) -> Option<&[f32]> {
     // SAFETY: all bits are a number.
     let (before, pairs, after) = unsafe { elements.align_to() };

@@ -1,4 +1,4 @@
-//! Post-ops: what is done to a block of a product while it is in registers, or in the cache.
+//! Post-ops: what is done to a block of C while it is in registers or in the cache.
 
 use super::activation::Activation;
 use crate::base::par::{Slice, Threads};
@@ -10,11 +10,11 @@ use crate::math::unary::{Unary, unary_f32};
 use crate::multiversion;
 use std::ops::Range;
 
-/// What is done to every element of a result, once the sums are there.
+/// What is done to every element of C once its sum is complete.
 ///
-/// The parameters are how its operands are named: one number for each column (`C`), a matrix of the
-/// shape of the result in f32 (`M`) or in quantized values (`B`), and the quantizers of all columns
-/// (`Q`). Kernels have slices ([`PostOp`]); a graph has the inputs of a node.
+/// The parameters are the forms of the operands: a number for each column (`C`), a matrix of the
+/// shape of C in f32 (`M`) or in quantized values (`B`), and quantizers for each column (`Q`).
+/// Kernels use slices ([`PostOp`]); a graph uses the inputs of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PostOpOf<C, M, B, Q> {
     /// Adds: a bias, a residual, a number.
@@ -25,9 +25,9 @@ pub enum PostOpOf<C, M, B, Q> {
     AddQuantized {
         /// The quantized values.
         values: B,
-        /// The distance between values.
+        /// The step between quantized values.
         scale: f32,
-        /// The value of the first one.
+        /// The value that q = 0 stands for.
         low: f32,
     },
     /// Applies a function.
@@ -36,9 +36,9 @@ pub enum PostOpOf<C, M, B, Q> {
     Quantize {
         /// The quantized value of an element.
         to: Quantizer,
-        /// The distance between values.
+        /// The step between quantized values.
         scale: f32,
-        /// The value of the first one.
+        /// The value that q = 0 stands for.
         low: f32,
     },
     /// Quantizes and dequantizes each column by its own parameters.
@@ -93,7 +93,7 @@ impl<'a, T> Strided<'a, T> {
     }
 }
 
-/// Gives the operands of post-ops another form, such as the inputs of a node that of slices.
+/// Converts the operands of post-ops to another form, such as from inputs of a node to slices.
 pub trait Bind<C, M, B, Q> {
     /// The new form of one number for each column.
     type Columns;
@@ -115,7 +115,7 @@ pub trait Bind<C, M, B, Q> {
 }
 
 impl<C: Copy, M: Copy, B: Copy, Q: Copy> PostOpOf<C, M, B, Q> {
-    /// The same post-op with operands of another form.
+    /// The same post-op with its operands in another form.
     pub fn bind<T: Bind<C, M, B, Q>>(
         self,
         bind: &T,
@@ -149,7 +149,7 @@ impl<C: Copy, M: Copy, B: Copy, Q: Copy> PostOpOf<C, M, B, Q> {
     }
 }
 
-/// Operands of a part of the result, which begins at a row and a column.
+/// Takes the operands for the part of C that begins at a row and a column.
 struct Part {
     row: usize,
     column: usize,
@@ -179,12 +179,12 @@ impl<'a> Bind<&'a [f32], Strided<'a, f32>, Strided<'a, u8>, ColumnQuantizers<'a>
 }
 
 impl<'a> PostOp<'a> {
-    /// The same for a product that begins at row `first`.
+    /// The post-op for a GEMM that begins at row `first`.
     pub fn from_row(self, first: usize) -> PostOp<'a> {
         self.bind(&Part { row: first, column: 0 })
     }
 
-    /// The same for a part of the columns, from column `first` on.
+    /// The post-op for the columns from `first` on.
     pub fn from_column(self, first: usize) -> PostOp<'a> {
         self.bind(&Part { row: 0, column: first })
     }
@@ -204,13 +204,13 @@ impl<'a> PostOp<'a> {
     }
 }
 
-/// Applies post-ops to `run`, which begins at row `i`, column `j`.
+/// Applies post-ops to `run`, whose first element is in row `i`, column `j`.
 pub fn apply_post_ops(post_ops: &[PostOp<'_>], i: usize, j: usize, run: &mut [f32]) {
     let len = run.len();
     post_ops.iter().for_each(|op| op.apply((i, j), len, run));
 }
 
-/// Applies post-ops to whole rows of `columns` elements, of which the first is row `first`.
+/// Applies post-ops to whole rows of `columns` elements, from row `first` on.
 pub(crate) fn apply_to_rows(
     post_ops: &[PostOp<'_>],
     first: usize,
@@ -229,8 +229,8 @@ pub(crate) fn apply_to_rows(
 }
 
 impl PostOp<'_> {
-    /// Applies the post-op to lines of `len` elements, which begin at row `i`, column `j`; to
-    /// several only if it ignores the row.
+    /// Applies the post-op to rows of `len` elements each, from row `i`, column `j` on. There may
+    /// be several rows only if the post-op ignores the row.
     fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
         match *self {
             PostOp::Add(Operand::Number(value)) => add_number(lines, value),
@@ -265,7 +265,7 @@ pub(crate) unsafe fn finish(
     c: Slice<f32>,
 ) {
     debug_assert!(rows.start <= rows.end && columns.start <= columns.end);
-    // Whole rows without gaps are one run.
+    // Whole rows without gaps are handled as one run.
     let whole = columns.start == 0 && columns.end == stride;
     for op in post_ops {
         let count = if whole && op.ignores_row() { rows.len() } else { 1 };
@@ -277,13 +277,13 @@ pub(crate) unsafe fn finish(
     }
 }
 
-/// Whether all of these are done before a block leaves the registers.
+/// Whether all post-ops can be applied in registers.
 pub fn are_absorbed<C: Copy, M: Copy, B, Q>(post_ops: &[PostOpOf<C, M, B, Q>]) -> bool {
     absorbed(post_ops).rest.is_empty()
 }
 
-/// The first post-ops that are done before a block leaves the registers: a bias, a matrix, and an
-/// activation, in this order; and the others.
+/// The leading post-ops that are applied in registers (a bias, a matrix and an activation, in this
+/// order), and the others.
 fn absorbed<C: Copy, M: Copy, B, Q>(post_ops: &[PostOpOf<C, M, B, Q>]) -> Absorbed<'_, C, M, B, Q> {
     let activation = Activation::Identity;
     let mut first = Absorbed { bias: None, add: None, activation, rest: post_ops };
@@ -306,23 +306,23 @@ struct Absorbed<'o, C, M, B, Q> {
     bias: Option<C>,
     add: Option<M>,
     activation: Activation,
-    /// The others.
+    /// The post-ops that are left.
     rest: &'o [PostOpOf<C, M, B, Q>],
 }
 
-/// The post-ops of a block that are done in registers, in this order.
+/// The post-ops of a block that are applied in registers, in the order of the fields.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPostOps {
     /// The bias that is added to each row, unless null.
     pub(crate) bias: *const f32,
     /// A matrix that is added, unless null, and the distance between its rows.
     pub(crate) add: (*const f32, usize),
-    /// A function of each.
+    /// Applied last.
     pub(crate) activation: Activation,
 }
 
 impl BlockPostOps {
-    /// The sums stay as they are.
+    /// No post-ops.
     #[cfg(target_arch = "x86_64")]
     pub(crate) const NOTHING: BlockPostOps = BlockPostOps {
         bias: std::ptr::null(),
@@ -331,7 +331,7 @@ impl BlockPostOps {
     };
 }
 
-/// The post-ops of a product that are done before a block leaves the registers.
+/// The post-ops of a GEMM that are applied in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct RegisterPostOps<'a> {
     bias: Option<&'a [f32]>,
@@ -340,22 +340,22 @@ pub(crate) struct RegisterPostOps<'a> {
 }
 
 impl<'a> RegisterPostOps<'a> {
-    /// The first post-ops, as far as they are of this kind, and the others.
+    /// Splits off the leading post-ops of this kind, and returns the others too.
     pub(crate) fn of<'s>(post_ops: &'s [PostOp<'a>]) -> (RegisterPostOps<'a>, &'s [PostOp<'a>]) {
         let Absorbed { bias, add, activation, rest } = absorbed(post_ops);
         (RegisterPostOps { bias, add, activation }, rest)
     }
 
-    /// Panics unless the operands reach as far as `m` rows of `n` columns.
+    /// Panics unless the operands cover `m` rows of `n` columns.
     pub(crate) fn check(&self, m: usize, n: usize) {
         assert!(self.bias.is_none_or(|v| v.len() >= n), "there are too few values to add");
         assert!(self.add.is_none_or(|v| v.reaches(m, n)), "the matrix to add is too small");
     }
 
-    /// Those of the block at a row and a column, for operands that have been checked.
+    /// The post-ops of the block at a row and a column; `check` must have passed.
     pub(crate) fn at(&self, row: usize, column: usize) -> BlockPostOps {
         let none = std::ptr::null();
-        // `check` has shown that the operands reach as far as C.
+        // `check` has shown that the operands cover C.
         BlockPostOps {
             bias: self.bias.map_or(none, |v| v.as_ptr().wrapping_add(column)),
             add: self.add.map_or((none, 0), |Strided { values, stride }| {
@@ -367,7 +367,7 @@ impl<'a> RegisterPostOps<'a> {
 }
 
 multiversion! {
-    /// Adds values to each line of as many elements.
+    /// Adds `values` to each line of the same length.
     pub(crate) fn add(lines: &mut [f32], values: &[f32]) {
         for line in lines.chunks_exact_mut(values.len().max(1)) {
             for (x, v) in line.iter_mut().zip(values) {
@@ -397,7 +397,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Adds a number to each.
+    /// Adds a number to each element.
     pub(crate) fn add_number(run: &mut [f32], value: f32) {
         for x in run {
             *x += value;

@@ -1,31 +1,31 @@
-//! What operands are rounded to, and how the machine multiplies what has been rounded.
+//! The precision of the operands, and how this CPU multiplies bf16.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::is_intel;
 use crate::base::isa::{Isa, isa};
 
-/// What the operands of a product are rounded to; the sums are f32 in any case.
+/// What the operands of a GEMM are converted to. Sums are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// They are f32 and stay so.
+    /// They stay f32.
     #[default]
     F32,
-    /// To bf16, nearest, ties to even; what is below the normal numbers to 0.
+    /// To bf16: to nearest, ties to even; subnormals become 0.
     Bf16,
 }
 
-/// How products of operands in bf16 are computed. All but the first give the same bits.
+/// How bf16 operands are multiplied. All paths except `Amx` give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bf16Path {
-    /// Tiles, in an order of their own.
+    /// AMX tiles, which add in another order.
     Amx,
-    /// Pairs of neighbours along k, by the instruction for it, or step by step.
+    /// Pairs along k, by VDPBF16PS or by its emulation.
     DpBf16,
-    /// One by one in f32, in the order of the pairs.
+    /// One by one in f32, in the order in which VDPBF16PS adds.
     F32,
 }
 
-/// How this machine does it.
+/// The path of this CPU.
 pub(super) fn bf16_path() -> Bf16Path {
     match isa() {
         Isa::Portable => Bf16Path::DpBf16,
@@ -36,26 +36,26 @@ pub(super) fn bf16_path() -> Bf16Path {
     }
 }
 
-/// Whether the machine multiplies pairs itself.
+/// Whether the CPU has VDPBF16PS.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_dp_bf16() -> bool {
     isa() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
-/// Whether that is faster than in f32: Intel's machines begin one such instruction every other
-/// cycle, and two in f32 in each.
+/// Whether VDPBF16PS is faster than f32. Intel's CPUs start one every other cycle, but two f32 FMAs
+/// every cycle.
 #[cfg(target_arch = "x86_64")]
 fn has_fast_dp_bf16() -> bool {
     has_dp_bf16() && !is_intel()
 }
 
 impl Precision {
-    /// How its products are computed; none for f32 as such.
+    /// The bf16 path; `None` for f32.
     pub(super) fn bf16_path(self) -> Option<Bf16Path> {
         (self == Precision::Bf16).then(bf16_path)
     }
 
-    /// Neighbouring elements along k in a lane.
+    /// Neighbouring elements along k that share a lane.
     pub(crate) fn per_lane(self) -> usize {
         match self.bf16_path() {
             None | Some(Bf16Path::F32) => 1,
@@ -63,13 +63,13 @@ impl Precision {
         }
     }
 
-    /// Whether what has been rounded is kept in pairs, so that results can be written and read so.
+    /// Whether bf16 operands are kept as pairs, so that results can be written and read as bf16.
     pub fn keeps_pairs(self) -> bool {
         self.per_lane() == 2
     }
 
-    /// Lanes of f32 that `k` neighbouring elements of an operand take: whole pairs of those that
-    /// are rounded.
+    /// Lanes of f32 that `k` neighbouring elements of an operand take; an odd `k` is padded to
+    /// whole pairs for bf16.
     pub(super) fn lanes(self, k: usize) -> usize {
         match self {
             Precision::F32 => k,
@@ -77,7 +77,7 @@ impl Precision {
         }
     }
 
-    /// Rows of a packed panel for `k` elements: whole tiles, where products are made of them.
+    /// Rows of a packed panel for `k` elements, padded to whole tiles for AMX.
     pub(super) fn rows(self, k: usize) -> usize {
         #[cfg(target_arch = "x86_64")]
         if self.has_tiles() {
@@ -86,7 +86,7 @@ impl Precision {
         self.lanes(k)
     }
 
-    /// Whether products are made of tiles.
+    /// Whether AMX multiplies.
     pub(crate) fn has_tiles(self) -> bool {
         self.bf16_path() == Some(Bf16Path::Amx)
     }

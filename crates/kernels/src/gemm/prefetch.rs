@@ -16,13 +16,13 @@ pub(super) struct PrefetchStream {
 }
 
 impl PrefetchStream {
-    /// Nothing to prefetch: the same valid address again and again. Addresses without memory are
-    /// slow, since each is a page walk.
+    /// Nothing to prefetch: the same valid address each time, since an unmapped one costs a page
+    /// walk.
     pub(super) fn nothing(from: *const f32) -> PrefetchStream {
         PrefetchStream { from, step: 0 }
     }
 
-    /// Prefetches two lines for [`TERMS`] terms.
+    /// Prefetches two lines for [`TERMS`] elements along k.
     #[inline(always)]
     fn prefetch_terms(&mut self) {
         prefetch(self.from);
@@ -38,7 +38,7 @@ impl PrefetchStream {
     }
 }
 
-/// Terms along k that the inner loop is unrolled by.
+/// Elements along k per iteration of the unrolled inner loop.
 pub(super) const TERMS: usize = 4;
 
 /// What a block prefetches, evenly along k.
@@ -46,13 +46,14 @@ pub(super) const TERMS: usize = 4;
 pub(super) struct Prefetch(pub(super) [PrefetchStream; 2]);
 
 impl Prefetch {
-    /// The panel itself, [`PREFETCH_DISTANCE`] ahead; each stream has every second line.
+    /// Streams over the panel itself, [`PREFETCH_DISTANCE`] ahead; each stream takes every second
+    /// line.
     pub(super) fn of_panel(panel: &[f32], width: usize) -> Prefetch {
         let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
         Prefetch([from, from.wrapping_add(LINE)].map(|from| PrefetchStream { from, step: width }))
     }
 
-    /// Issues the prefetches of one term.
+    /// Issues the prefetches for one element along k.
     #[inline(always)]
     pub(super) fn term(&mut self) {
         let Prefetch([first, second]) = self;
@@ -60,7 +61,7 @@ impl Prefetch {
         second.prefetch();
     }
 
-    /// Issues the prefetches of [`TERMS`] terms, half as many as for each of them.
+    /// Issues the prefetches for [`TERMS`] elements along k: half as many as [`Self::term`] would.
     #[inline(always)]
     pub(super) fn terms(&mut self) {
         let Prefetch([first, second]) = self;
@@ -69,7 +70,7 @@ impl Prefetch {
     }
 }
 
-/// Divides memory into parts, each of which one block prefetches.
+/// Divides memory into parts, one for each block to prefetch.
 #[derive(Clone, Copy)]
 pub(super) struct PrefetchShares {
     /// Elements of a part.
@@ -79,7 +80,7 @@ pub(super) struct PrefetchShares {
 }
 
 impl PrefetchShares {
-    /// `count` parts of `len` elements, for blocks of so many lanes.
+    /// `count` parts of `len` elements in all, for blocks of `lanes` steps along k.
     pub(super) fn new(len: usize, count: usize, lanes: usize) -> PrefetchShares {
         PrefetchShares {
             part: len.div_ceil(count.max(1)),
@@ -87,7 +88,7 @@ impl PrefetchShares {
         }
     }
 
-    /// Part `i` of the memory from `from` on, if there is some.
+    /// Part `i` of the memory from `from` on; nothing if that is `None`.
     pub(super) fn of(self, from: Option<&f32>, i: usize, panel: &[f32]) -> PrefetchStream {
         match from {
             Some(from) => {

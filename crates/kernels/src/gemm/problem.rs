@@ -1,4 +1,4 @@
-//! A matrix product: its operands, sizes and post-ops.
+//! A GEMM: its operands, sizes and post-ops.
 
 use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
@@ -11,13 +11,13 @@ use super::precision::Precision;
 use super::tuning::{SMALL_M_ROWS, dequant_small_m_rows};
 use crate::base::num::UnalignedF32;
 
-/// The operand B.
+/// B, the right operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Rhs<'a> {
-    /// Packed before, for a matrix that is used again and again.
+    /// Packed ahead of time, for a matrix that is used many times.
     Packed(&'a Packed),
-    /// Packed by [`pack_into`](super::pack_into). Memory behind it is prefetched before the product
-    /// ends, since it may be the B of the next one.
+    /// Packed by [`pack_into`](super::pack_into). Near its end the GEMM prefetches the memory
+    /// behind the panels, since that may be the B of the next one.
     Panels(&'a [f32]),
     /// Not packed.
     Unpacked(&'a [UnalignedF32], Layout),
@@ -25,11 +25,11 @@ pub enum Rhs<'a> {
     Compressed(Compressed<'a>),
     /// Compressed, in packed panels.
     CompressedPanels(&'a CompressedPanels),
-    /// Compressed, in panels that are multiplied by quantized rows of A.
+    /// Compressed, in panels that are multiplied by rows of A quantized to 8 bits.
     Dynamic(&'a DynamicPanels),
 }
 
-/// The operand A.
+/// A, the left operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Lhs<'a> {
     /// Rows of `k` elements.
@@ -39,19 +39,19 @@ pub enum Lhs<'a> {
         /// Distance between its rows.
         stride: usize,
     },
-    /// Rows of `k` elements, each multiplied by a factor of its column before it is used.
+    /// Rows of `k` elements, each multiplied by a factor for its column before use.
     Scaled {
         /// The matrix.
         values: &'a [f32],
         /// Distance between its rows.
         stride: usize,
-        /// For each group of rows a factor for each column.
+        /// For each group of rows, a factor for each column.
         factors: &'a [f32],
         /// Rows of a group.
         rows: usize,
     },
-    /// Matrices of as many columns each, concatenated along the columns, without gaps between their
-    /// rows.
+    /// Matrices with equally many columns, concatenated along the columns. Their rows have no gaps
+    /// between them.
     Concat {
         /// The matrix whose columns come first.
         first: &'a [f32],
@@ -60,22 +60,22 @@ pub enum Lhs<'a> {
         /// Columns of each.
         columns: usize,
     },
-    /// Rows that consist of runs of `run` elements, which lie anywhere.
+    /// Rows of runs of `run` elements each; the runs may lie anywhere.
     Runs {
-        /// Where the runs lie.
+        /// The elements of all runs.
         values: &'a [f32],
-        /// For each row in turn its runs, as multiples of `run`.
+        /// Start of each run, in units of `run` elements, row by row.
         runs: &'a [u32],
         /// Elements of a run; it divides `k`.
         run: usize,
     },
     /// Row `i` is the window of output `i` of a convolution (implicit im2col).
     Im2col(&'a Im2col<'a>),
-    /// Elements in bf16, as pairs: where the others count elements, it counts pairs.
+    /// bf16 elements, as pairs in lanes of f32. Its lengths, strides and indices count pairs.
     Bf16(&'a Lhs<'a>),
 }
 
-/// One product: `c = a b`, with `m` rows, `n` columns and `k` terms.
+/// C = A · B, with `m` rows, `n` columns and `k` elements along k.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a> {
     /// Rows of A and C.
@@ -90,7 +90,7 @@ pub struct Gemm<'a> {
     pub b: Rhs<'a>,
     /// Distance between rows of C.
     pub c_stride: usize,
-    /// What the operands are rounded to.
+    /// What the operands are converted to.
     pub precision: Precision,
     /// What is done to each element of C, in order.
     pub post_ops: &'a [PostOp<'a>],
@@ -150,8 +150,8 @@ impl Gemm<'_> {
         }
     }
 
-    /// Whether rows are so few that B is multiplied without packing, or dequantized for a few rows
-    /// at a time.
+    /// Whether there are so few rows that B is multiplied unpacked, or dequantized in registers for
+    /// a few rows at a time.
     pub(super) fn is_small_m(&self) -> bool {
         let most = match self.b {
             Rhs::Compressed(_) | Rhs::CompressedPanels(_) => dequant_small_m_rows(),
@@ -162,7 +162,7 @@ impl Gemm<'_> {
         self.m <= most && self.precision == Precision::F32 && are_rows
     }
 
-    /// The panels of B from the one of a column on, if it has been packed.
+    /// The panels of B from the panel of this column on, if B is packed.
     pub(super) fn panels_at(&self, column: usize) -> Option<&[f32]> {
         let width = nr();
         self.panels()?.get(column / width * width * self.precision.rows(self.k)..)
@@ -177,7 +177,7 @@ impl Gemm<'_> {
         }
     }
 
-    /// The panels of B, if it has been packed.
+    /// The panels of B, if B is packed.
     pub(super) fn panels(&self) -> Option<&[f32]> {
         match self.b {
             Rhs::Packed(packed) => Some(packed.panels()),
@@ -186,12 +186,12 @@ impl Gemm<'_> {
         }
     }
 
-    /// Lanes of a row of A, and rows of a panel of B.
+    /// Lanes of a row of A; also rows of a panel of B.
     pub(super) fn lanes(&self) -> usize {
         self.precision.lanes(self.k)
     }
 
-    /// A, and elements or pairs in its rows.
+    /// A, and the length of its rows in elements or in pairs.
     pub(super) fn lhs(&self) -> (Lhs<'_>, usize) {
         match self.a {
             Lhs::Bf16(a) => (*a, self.lanes()),
@@ -199,7 +199,7 @@ impl Gemm<'_> {
         }
     }
 
-    /// Elements for each that is counted of A.
+    /// Elements that each counted element of A stands for: 2 if A is pairs of bf16.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn per_count(&self) -> usize {
         match self.a {
@@ -208,12 +208,12 @@ impl Gemm<'_> {
         }
     }
 
-    /// Whether each row of A has elements of its own.
+    /// Whether no two rows of A share elements.
     pub(super) fn reads_once(&self) -> bool {
         !matches!(self.lhs().0, Lhs::Im2col(_) | Lhs::Runs { .. })
     }
 
-    /// Runs of consecutive elements that a row of A consists of.
+    /// Runs of consecutive elements in a row of A.
     pub(super) fn runs(&self) -> usize {
         match self.lhs() {
             (Lhs::Rows { .. } | Lhs::Scaled { .. } | Lhs::Bf16(_), _) => 1,

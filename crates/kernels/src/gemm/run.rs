@@ -1,4 +1,4 @@
-//! Computing a product: which path it takes, and what each thread does.
+//! Running a GEMM: which path it takes, and what each thread does.
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
@@ -14,7 +14,7 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 
 impl Gemm<'_> {
-    /// Computes the product.
+    /// Computes C.
     ///
     /// # Panics
     /// When a slice is too short.
@@ -22,10 +22,10 @@ impl Gemm<'_> {
         self.run_to(threads, scratch, Target::F32(c));
     }
 
-    /// Computes the product in f32 or bf16, as the target is.
+    /// Computes C in f32 or bf16, as the target says.
     ///
-    /// # Panics
-    /// When a slice is too short. Results can be bf16 only if the `Precision::keeps_pairs` and the
+    /// When a slice is too short; when the target is bf16, unless `Precision::keeps_pairs` holds
+    /// and the post-ops [`are_absorbed`].
     /// post-ops [`are_absorbed`].
     pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());
@@ -60,17 +60,17 @@ impl Gemm<'_> {
         });
     }
 
-    /// Computes the product on the calling thread.
+    /// Computes C on the calling thread.
     ///
     /// # Panics
-    /// When a slice is too short; `scratch` holds [`Self::scratch_len`] elements.
+    /// When a slice is too short; `scratch` needs [`Self::scratch_len`] elements.
     pub fn run_alone(&self, scratch: &mut [f32], c: &mut [f32]) {
         let len = c.len();
         // SAFETY: C is borrowed exclusively.
         unsafe { self.run_at(scratch, Slice::new(c), len) }
     }
 
-    /// As [`Self::run_alone`], for a C that shares its memory with other products.
+    /// As [`Self::run_alone`], for a C that shares its memory with other GEMMs.
     ///
     /// # Safety
     /// C has `len` elements, and while this runs nobody else touches its rows.
@@ -88,7 +88,7 @@ impl Gemm<'_> {
         Tiles::new(self, 1).scratch_len(self)
     }
 
-    /// Bytes of scratch memory of [`Self::run`] on so many threads.
+    /// Bytes of scratch memory that [`Self::run`] takes on this many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         let scratch_len = Tiles::new(self, threads).scratch_len(self);
         scratch_len * threads * size_of::<f32>()
@@ -134,8 +134,8 @@ impl Gemm<'_> {
     }
 }
 
-/// Computes many products, each on one thread: product `i` is `gemm(i)` and goes to the `i`-th
-/// run of `len` elements of `c`.
+/// Computes many GEMMs, each on one thread. GEMM `i` is `gemm(i)`; its C is the `i`-th run of `len`
+/// elements of `c`.
 ///
 /// # Panics
 /// As [`Gemm::run`].
@@ -152,7 +152,7 @@ pub fn run_many<'a>(
     let (space, c) = (Slice::new(&mut space), Slice::new(c));
     threads.par_ranges_with(count, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
         for i in range {
-            // SAFETY: no two threads are the same worker at a time, and products are disjoint
+            // SAFETY: no two threads are the same worker at a time, and the GEMMs write disjoint
             // parts of C.
             unsafe {
                 gemm(i)

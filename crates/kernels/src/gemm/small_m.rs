@@ -1,4 +1,4 @@
-//! Products with few rows: B is read once, where it lies.
+//! GEMM with few rows (small m): B is read once, unpacked.
 
 use super::pack::b::Layout;
 use super::post_ops::finish;
@@ -9,7 +9,7 @@ use crate::base::par::Slice;
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::multiversion;
 
-/// Computes a tile of a product with few rows.
+/// Computes a tile of a GEMM with few rows.
 pub(super) fn tile(
     p: &Gemm<'_>,
     tile: Tile,
@@ -67,8 +67,8 @@ impl<'a> LhsSlice<'a> {
 }
 
 multiversion! {
-    /// Products of rows of `a` with rows of `b`, each a chain along k: the rows of a block are
-    /// turned to stand side by side.
+    /// Dot products of rows of `a` with rows of `b`, each one chain along k. Blocks of `b` are
+    /// transposed so that its rows become lanes.
     fn dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / TRANSPOSE_DIM * TRANSPOSE_DIM;
@@ -92,7 +92,7 @@ multiversion! {
     }
 }
 
-/// Products of rows of `a` with the first [`TRANSPOSE_DIM`] rows of `b`.
+/// Dot products of rows of `a` with [`TRANSPOSE_DIM`] rows of `b`.
 #[inline(always)]
 fn block_dots<const R: usize>(
     a: [&[f32]; R],
@@ -127,11 +127,11 @@ fn block_dots<const R: usize>(
     }
 }
 
-/// Columns whose sums are kept in registers.
+/// Columns with their sums in registers.
 const WIDE: usize = 64;
 
 multiversion! {
-    /// Sums of rows of `b`, each times an element of a row of `a`, along k in order.
+    /// Sums of the rows of `b`, each scaled by an element of a row of `a`, in the order of k.
     fn sums(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / WIDE * WIDE;

@@ -1,22 +1,24 @@
-//! Where some rows of A lie.
+//! Addresses of rows of A.
 
-/// Where the rows of A lie.
+/// The addresses of a block of rows of A.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// For each run a pointer to `k` elements of each row, the first null where all are 0.
+    /// For each run, a pointer to `k` elements of each row. The first is null if the run is 0 in
+    /// all rows.
     Indirect(*const *const f32),
-    /// For each run a pointer to the first row's, null where all rows are 0.
+    /// For each run, a pointer to that of the first row, null if the run is 0 in all rows; the
+    /// other rows lie at a fixed stride.
     Strided(*const *const f32, Strides),
 }
 
 impl Source {
-    /// Where run `run` of row `row` of `rows` begins; null where it is all 0.
+    /// The address of run `run` of row `row` of `rows`; null if the run is 0.
     ///
     /// # Panics
-    /// When neighbours of a run are apart.
+    /// When the elements of a run are not contiguous.
     ///
     /// # Safety
-    /// There are pointers for so many runs and rows.
+    /// There are pointers for `run` and for all `rows`.
     pub(super) unsafe fn run(self, run: usize, (row, rows): (usize, usize)) -> *const f32 {
         debug_assert!(row < rows);
         // SAFETY: the caller's promise.
@@ -33,10 +35,10 @@ impl Source {
         }
     }
 
-    /// The only row, if it lies in one run.
+    /// The address of the only row, if it is a single contiguous run.
     ///
     /// # Safety
-    /// There is a pointer for it.
+    /// There is a pointer for the run.
     pub(super) unsafe fn only_row(self) -> Option<*const f32> {
         let Source::Strided(first, Strides { inner: 1, .. }) = self else { return None };
         // SAFETY: the caller's promise.
@@ -44,11 +46,11 @@ impl Source {
     }
 }
 
-/// Elements from one to the next.
+/// Strides, in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Strides {
-    /// Of the rows.
+    /// From one row to the next.
     pub(crate) row: usize,
-    /// Of the elements of a run.
+    /// From one element of a run to the next.
     pub(crate) inner: usize,
 }

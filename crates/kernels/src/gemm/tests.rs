@@ -46,7 +46,7 @@ fn multiply_in(
     c
 }
 
-/// Rows and columns whose product wraps to nothing.
+/// The product of rows and columns wraps to 0.
 #[test]
 #[should_panic(expected = "C is too short")]
 fn sizes_that_cannot_be_counted_are_refused() {
@@ -60,7 +60,7 @@ fn sizes_that_cannot_be_counted_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Bit for bit: packed or plain, by rows or by columns, on any number of threads.
+    /// Bit for bit: packed or not, row-major or column-major, on any number of threads.
     #[test]
     fn sums_are_chains_along_k(m in 4usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
         let threads = Threads::new(t);
@@ -76,8 +76,8 @@ proptest! {
     }
 }
 
-/// Few rows, for which B is read where it lies, or some panels at a time, are the same chains,
-/// whatever their number.
+/// Few rows, for which B is read unpacked or a few panels at a time, are the same chains, whatever
+/// their number.
 #[test]
 fn few_rows_are_chains() {
     let threads = Threads::new(2);
@@ -111,23 +111,23 @@ fn to_bf16(x: f32) -> f32 {
     flushed(bf16::from_f32(x).to_f32())
 }
 
-/// What is below the normal numbers is 0.
+/// Subnormals are 0.
 fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
 
-/// As VDPBF16PS does it: in each pair the second product first.
+/// As VDPBF16PS does it: in each pair, the second product first.
 fn sum_of_pairs(terms: &[(f32, f32)]) -> f32 {
     let products = terms.chunks(2).flat_map(|pair| pair.iter().rev());
     products.fold(0.0, |sum, (a, b)| flushed(a.mul_add(*b, sum)))
 }
 
-/// As TDPBF16PS does it: of 32 terms the even ones and the odd ones by themselves.
+/// As TDPBF16PS does it: of 32 elements along k, the even and the odd ones separately.
 fn sum_of_tiles(terms: &[(f32, f32)]) -> f32 {
     sum_of_steps(terms, 32)
 }
 
-/// The same of so many terms at a time.
+/// The same with `step` elements at a time.
 fn sum_of_steps(terms: &[(f32, f32)], step: usize) -> f32 {
     let mut sum = 0.0;
     for block in terms.chunks(step) {
@@ -140,20 +140,20 @@ fn sum_of_steps(terms: &[(f32, f32)], step: usize) -> f32 {
     sum
 }
 
-/// The definition of the instruction that the machine has.
+/// The definition of the instruction that the CPU has.
 fn bf16_reference(m: usize, n: usize, k: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
     let sum = if Precision::Bf16.has_tiles() { sum_of_tiles } else { sum_of_pairs };
     let term = |p: usize, c: usize| (to_bf16(a[c / n * k + p]), to_bf16(b[p * n + c % n]));
     (0..m * n).map(|c| sum(&(0..k).map(|p| term(p, c)).collect::<Vec<_>>())).collect()
 }
 
-/// Products and sums around the least normal number.
+/// Products and sums near the least normal number.
 #[test]
 fn bf16_products_below_the_normal_numbers_are_0() {
     let (m, n, k, threads) = (37, 45, 131, Threads::new(2));
     let tiny = |seed| {
         let factor = |x: f32| f32::exp2((x.to_bits() >> 12 & 15) as f32 - 72.0);
-        // The first rows of A are smaller still, so that sums of them are 0 on any machine.
+        // The first rows of A are smaller still, so that their sums are 0 on any CPU.
         let row = |i: usize| if i < m * k / 2 { 2f32.powi(-14) } else { 1.0 };
         let numbers = numbers(m * k.max(n) * 4, seed);
         numbers.iter().enumerate().map(|(i, x)| x * factor(*x) * row(i)).collect::<Vec<_>>()
@@ -169,7 +169,7 @@ fn bf16_products_below_the_normal_numbers_are_0() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Bit for bit, and no further from the exact product than two roundings of 2⁻⁸ and k of 2⁻²⁴.
+    /// Bit for bit, and no further from the exact result than two roundings of 2⁻⁸ and k of 2⁻²⁴.
     #[test]
     fn bf16_sums_are_chains_along_k(m in 1usize..40, n in 1usize..90, k in 0usize..70, t in 1usize..4) {
         let threads = Threads::new(t);
@@ -192,7 +192,7 @@ proptest! {
     }
 }
 
-/// On a thread of its own, which has no room for rows from products before.
+/// On a thread of its own, which has no scratch from earlier GEMMs.
 #[test]
 fn bf16_gemms_without_k_are_0() {
     let gemm = || {
@@ -202,7 +202,7 @@ fn bf16_gemms_without_k_are_0() {
     assert_eq!(std::thread::spawn(gemm).join().unwrap(), [0.0; 40 * 5]);
 }
 
-/// Windows of every kind that tiles read where they lie, and some that they do not, against the
+/// Windows of every kind that AMX tiles read in place, and some of other kinds, against the
 /// definition of a convolution.
 #[test]
 fn bf16_convolutions_are_chains_along_k() {
@@ -302,12 +302,12 @@ fn bf16_convolutions_are_chains_along_k() {
     }
 }
 
-/// As products round elements.
+/// Converted as a GEMM converts its operands.
 fn halves(values: &[f32]) -> Vec<bf16> {
     values.iter().map(|x| bf16::from_f32(to_bf16(*x))).collect()
 }
 
-/// Where what is read has been rounded, and where what is written is, nothing else changes.
+/// If A is already bf16, and if C is bf16, nothing else changes.
 #[test]
 fn operands_and_results_may_be_bf16() {
     let precision = Precision::Bf16;
@@ -362,7 +362,7 @@ fn steps_see_rows_and_columns() {
     }
 }
 
-/// What is done in registers gives the bits of the same post-ops done one after the other.
+/// Post-ops in registers give the same bits as the same post-ops one after the other.
 #[test]
 fn steps_in_registers_are_the_steps() {
     let threads = Threads::new(2);
@@ -394,7 +394,7 @@ fn steps_in_registers_are_the_steps() {
             &[add, PostOp::Apply(Unary::HSwish {})],
             &[leaky(0.1)],
             &[leaky(1.0), add],
-            // An infinite number by 0 is no number; numbers above 1 and below 0 give other ones.
+            // Infinity times 0 is NaN; alpha above 1 or below 0 needs another formula.
             &[leaky(0.0)],
             &[leaky(-0.5)],
             &[add, leaky(2.0)],
@@ -437,7 +437,7 @@ fn factors_multiply_the_columns_of_a() {
     assert_eq!(c, expected);
 }
 
-/// Matrices side by side give what one matrix gives that holds the columns of all.
+/// Concatenated matrices give the same result as one matrix with the columns of all.
 #[test]
 fn columns_of_a_may_lie_in_several_matrices() {
     let threads = Threads::new(2);
@@ -481,7 +481,7 @@ fn gemms_without_columns_need_no_memory() {
     }
 }
 
-/// Few rows by several matrices, packed and as they lie, give what each product gives alone.
+/// Grouped GEMMs of few rows, packed and unpacked, give what each gives alone.
 #[test]
 fn grouped_gemms_equal_single_gemms() {
     let threads = Threads::new(3);
@@ -520,7 +520,7 @@ fn grouped_gemms_equal_single_gemms() {
         };
         let mut outputs = widths.map(|n| vec![f32::NAN; m * n]);
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
-        // The last is multiplied by the first, which has as many columns.
+        // The last is multiplied by the first, which has equally many columns.
         let member = |i: usize| GroupedGemm { gemm: gemm(i), factor: (i == 4).then_some(0) };
         run_grouped((&threads, &ScratchPool::default()), &[0, 1, 2, 3, 4].map(member), &mut slices);
         for (i, found) in outputs.iter().enumerate() {

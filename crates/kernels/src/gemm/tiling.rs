@@ -1,4 +1,4 @@
-//! The division of C into tiles. It has no influence on the result.
+//! Tiling of C. It has no influence on the result.
 
 use super::microkernel::args::{nr, rows_per_block};
 use super::problem::{Gemm, Rhs};
@@ -7,7 +7,7 @@ use super::tuning::{
     TILES_CACHE, TILES_PER_THREAD, TILES_ROWS,
 };
 
-/// Tiles for each thread, for so many rows.
+/// Tiles for each thread, for this many rows.
 pub(super) fn tiles_per_thread(rows: usize) -> usize {
     if rows <= FEW_ROWS { FEW_TILES_PER_THREAD } else { TILES_PER_THREAD }
 }
@@ -17,12 +17,12 @@ pub(super) fn tiles_per_thread(rows: usize) -> usize {
 pub(crate) struct Tile {
     pub(crate) rows: (usize, usize),
     pub(crate) columns: (usize, usize),
-    /// Few rows, with B as it lies.
+    /// Whether there are few rows, and B is multiplied unpacked or dequantized in registers.
     pub(super) is_small_m: bool,
 }
 
-/// Tiles whose panels of B fit the cache, and as many groups of rows as keep the threads busy.
-/// Tiles that follow each other belong to one thread, until another takes some over.
+/// The tiles of C: their panels of B fit L2, and there are enough groups of rows to keep the
+/// threads busy. Consecutive tiles belong to one thread, until another steals some.
 pub(super) struct Tiles {
     m: usize,
     n: usize,
@@ -30,7 +30,7 @@ pub(super) struct Tiles {
     rows: usize,
     /// Tiles in a row of tiles.
     across: usize,
-    /// Tiles of the same columns that follow each other.
+    /// Consecutive tiles with the same columns.
     group: usize,
     is_small_m: bool,
 }
@@ -62,8 +62,8 @@ impl Tiles {
         if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
             return tiles;
         }
-        // By rows: a thread finds the rows that it has computed itself in its own cache. Not if it
-        // would read much of B for few of them, or pack B for itself.
+        // Divided by rows, a thread finds the rows that it computed before in its own L2. Not if it
+        // would read much of B for few rows, or had to pack B for itself.
         let cache = if precision.has_tiles() { TILES_CACHE } else { CACHE };
         let is_small = panels * panel <= 2 * cache || panels < threads * TILES_PER_THREAD;
         let is_tall = n <= COLUMNS_OF_A_ROW * m && gemm.reads_once();
@@ -74,7 +74,7 @@ impl Tiles {
         tiles.by_columns(threads, most, precision.has_tiles())
     }
 
-    /// Even parts of the rows for each thread, of so many blocks.
+    /// Even shares of the rows for each thread, `blocks` blocks of rows each.
     fn by_rows(self, threads: usize, blocks: usize) -> Tiles {
         let wanted = TILES_PER_THREAD.min(blocks / MANY_BLOCKS).div_ceil(self.across).max(1);
         let wanted = wanted.max(self.m.div_ceil(threads * self.rows));
@@ -84,8 +84,8 @@ impl Tiles {
         Tiles { rows, group, ..self }
     }
 
-    /// As many columns for each thread: seven tiles take two threads as long as eight. Where there
-    /// are too few of them, rows are divided too, unless they are copied for each tile.
+    /// Equally many columns for each thread: seven tiles take two threads as long as eight. If
+    /// there are too few columns, rows are divided too, unless each tile copies its rows.
     fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
         let wanted = threads * tiles_per_thread(self.m);
         // Few rows are divided by columns alone, so that panels are prefetched all the time.
@@ -115,13 +115,12 @@ impl Tiles {
         self.n.div_ceil(nr())
     }
 
-    /// Where the columns of a tile begin: threads that have as many tiles have as many panels, but
-    /// for one.
+    /// The first column of a tile. Threads with equally many tiles differ by at most one panel.
     fn column(&self, tile: usize) -> usize {
         self.panels() * tile / self.across * nr()
     }
 
-    /// A tile; behind the last, one that begins where B ends, and where the next B may lie.
+    /// A tile. Past the last: an empty one at the end of B, where the next B may lie.
     pub(super) fn get(&self, tile: usize) -> Tile {
         if tile >= self.count() {
             let end = self.column(self.across);

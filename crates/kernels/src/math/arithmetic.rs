@@ -1,5 +1,5 @@
-//! Arithmetic of the types that values are computed in: f32 and f64, and 64-bit integers, whose
-//! low bits are those of every narrower width.
+//! Arithmetic of the types that values are computed in: f32, f64 and 64-bit integers. The low bits
+//! of the latter are right for every narrower width.
 
 use crate::base::num::Wide;
 
@@ -11,15 +11,15 @@ pub trait Arithmetic: Wide + PartialOrd {
     fn sub(self, b: Self) -> Self;
     /// Product; integers wrap.
     fn mul(self, b: Self) -> Self;
-    /// Quotient; of integers rounded down. Dividing an integer by 0 gives 0.
+    /// Quotient; integers round down. Dividing an integer by 0 gives 0.
     fn div(self, b: Self) -> Self;
-    /// Quotient; of integers rounded towards zero.
+    /// Quotient; integers round towards zero.
     fn div_trunc(self, b: Self) -> Self;
     /// Remainder with the sign of `self`.
     fn rem(self, b: Self) -> Self;
     /// Remainder with the sign of `b`.
     fn rem_floor(self, b: Self) -> Self;
-    /// Power.
+    /// `self` to the power of `b`.
     fn pow(self, b: Self) -> Self;
     /// Whether it is not 0.
     fn truth(self) -> bool;
@@ -27,9 +27,9 @@ pub trait Arithmetic: Wide + PartialOrd {
     fn bits(self) -> u64;
     /// The value with these bits.
     fn of_bits(bits: u64) -> Self;
-    /// Bits moved up by `b`; nothing is left from 64 on.
+    /// Bits shifted left by `b`; 0 from 64 on.
     fn shift_left(self, b: Self) -> Self;
-    /// Bits moved down by `b`; the sign stays.
+    /// Bits shifted right by `b`; the sign stays.
     fn shift_right(self, b: Self) -> Self;
 }
 
@@ -104,8 +104,8 @@ macro_rules! float_arithmetic {
 float_arithmetic!(f32, u32, libm::fmodf, |a, b| power(a, b));
 float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
 
-/// A power in f64, rounded once more: by multiplications where the exponent is a small integer,
-/// which is off by no more than their roundings in f64.
+/// A power, computed in f64 and rounded once more. Small integer exponents use multiplications,
+/// whose error is that of their roundings in f64.
 fn power(a: f32, b: f32) -> f32 {
     const MOST: u32 = 64;
     let whole = b as i32;
@@ -226,7 +226,7 @@ integer_arithmetic!(u64, |a, b| a / b, |a, b| a % b, |_e| false);
 mod tests {
     use super::*;
 
-    /// Beyond what f32 holds too, and at the ends of what it does.
+    /// Also results beyond the range of f32, and at its ends.
     #[test]
     fn powers_of_whole_exponents_are_those_of_all_others() {
         let bases =

@@ -1,7 +1,7 @@
 //! Functions of two elements, each written once for all types.
 //!
-//! Rows are compiled for the types that networks compute in. Elements of other types are
-//! converted to one of those and back, block by block in the cache.
+//! Rows are compiled for the types that networks compute in. Elements of other types are converted
+//! to one of those and back, block by block in the cache.
 
 use crate::base::num::{Bool, Pod, Stored, Wide as _};
 use crate::base::par::{Slice, Threads};
@@ -12,11 +12,11 @@ use crate::multiversion;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Elements computed together where there are wide vectors: so many that each group stays a loop.
-/// Of fewer, the compiler makes vectors of one element of each group, which are slow to store.
+/// Elements computed together with wide vectors: enough that each group stays a loop. With fewer,
+/// the compiler makes vectors of one element from each group, which are slow to store.
 const WIDE_LANES: usize = 64;
 
-/// Elements computed together elsewhere.
+/// Elements computed together otherwise.
 const NARROW_LANES: usize = 16;
 
 /// Elements converted at a time.
@@ -28,7 +28,7 @@ pub trait Formula<T: Pod, U: Pod> {
     fn apply(a: T, b: T) -> U;
 }
 
-/// Declares functions of two elements: a formula over the wide type, and what it gives.
+/// Declares functions of two elements: a formula over the wide type, and the type of the result.
 macro_rules! formulas {
     ($(#[$doc:meta])* $enum:ident, $module:ident, $narrow:ident, $out:ident;
      $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr;)*) => {
@@ -53,7 +53,7 @@ macro_rules! formulas {
         impl $enum {
             /// Applies the function to every pair of elements.
             ///
-            /// # Panics
+            /// When the operands do not fit the plan.
             /// When the operands are not those of the plan.
             pub fn run<T: Element<Lane: Lane>>(
                 self,
@@ -81,8 +81,8 @@ macro_rules! formulas {
 pub trait Lane: Stored<Wide: Arithmetic> {
     /// Computes a row.
     ///
-    /// # Safety
-    /// The row lies within its operands, which are aligned, and nobody else uses its part of the
+    /// The row is within its operands, which are aligned, and nobody else uses its part of the
+    /// output.
     /// output.
     #[doc(hidden)]
     unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>) {
@@ -103,8 +103,8 @@ impl Lane for f32 {
     }
 }
 
-/// Two inputs and an output. The output may lie where an input does, if that input is walked
-/// from its first element to its last.
+/// Two inputs and an output. The output may be the memory of an input that is read once, from its
+/// first element to its last.
 pub struct Operands<'a, T, U> {
     a: *const T,
     b: *const T,
@@ -114,7 +114,7 @@ pub struct Operands<'a, T, U> {
 }
 
 impl<'a, T: Pod, U: Pod> Operands<'a, T, U> {
-    /// Inputs and output apart from each other.
+    /// Inputs and output that do not overlap.
     pub fn separate(a: &'a [T], b: &'a [T], out: &'a mut [U]) -> Operands<'a, T, U> {
         Operands::new((a.as_ptr(), a.len()), (b.as_ptr(), b.len()), Slice::new(out))
     }
@@ -136,7 +136,7 @@ impl<'a, T: Pod, U: Pod> Operands<'a, T, U> {
 impl<'a, T: Pod> Operands<'a, T, T> {
     /// The output overwrites the first input.
     pub fn over_first(a: &'a mut [T], b: &'a [T]) -> Operands<'a, T, T> {
-        // Both by one pointer: what is written through it stays valid to be read.
+        // One pointer for both: it stays valid for reads after writes through it.
         let out = Slice::new(a);
         Operands::new((out.start(), out.count()), (b.as_ptr(), b.len()), out)
     }
@@ -161,7 +161,7 @@ impl<T: Element, U: Element> Operands<'_, T, U> {
     }
 }
 
-/// Operands as bytes, and how to read and write them.
+/// Operands as bytes, with their conversions.
 struct Untyped<T, U> {
     inputs: [*const u8; 2],
     size: usize,
@@ -174,7 +174,7 @@ struct Untyped<T, U> {
 // SAFETY: the inputs are only read, and rows write disjoint parts of the output.
 unsafe impl<T, U> Sync for Untyped<T, U> {}
 
-/// One row: where it begins in each operand, how far a step moves, and its length.
+/// One row: its start in each operand, the strides, and its length.
 #[derive(Clone, Copy)]
 #[doc(hidden)]
 pub struct Row<T, U> {
@@ -185,7 +185,7 @@ pub struct Row<T, U> {
     steps: [usize; 2],
 }
 
-/// Computes a row that lies within its operands, and whose part of the output nobody else uses.
+/// Computes a row. It must be within its operands, and nobody else may use its part of the output.
 type RowFn<T, U> = unsafe fn(Row<T, U>);
 
 fn run<T: Lane, U: Pod>(
@@ -201,9 +201,9 @@ fn run<T: Lane, U: Pod>(
     }
     let steps = plan.steps();
     plan.rows(threads, |first, len, at| {
-        // SAFETY: `reach` has shown that every position of the plan lies within the operands, and
-        // rows write disjoint parts of the output. Where the output lies over an input, element
-        // `i` is written after element `i` of that input has been read, as both are dense.
+        // SAFETY: `reach` has shown that every offset of the plan is within the operands, and rows
+        // write disjoint parts of the output. If the output is the memory of an input, element `i`
+        // is written after element `i` of that input has been read, as both are dense.
         unsafe {
             let [a, b] = [0, 1].map(|k| operands.inputs[k].add(at[k] * operands.size));
             let out = operands.out.at(first * operands.out_size);
@@ -215,15 +215,15 @@ fn run<T: Lane, U: Pod>(
     });
 }
 
-/// Elements up to which several rows are computed as one: to begin with one takes as long as some
-/// dozens.
+/// Up to this many elements, several rows are computed as one: starting a row takes as long as some
+/// dozens of elements.
 const SHORT_ROW: usize = 24;
 
-/// Elements of several rows, at most.
+/// The most elements in such a group of rows.
 const SOME: usize = 512;
 
-/// As [`run`], for rows of `len` elements, which begin so far apart along the innermost axis around
-/// them. They are laid side by side where they are not.
+/// As [`run`], for short rows of `len` elements; `strides` are those along the next outer axis.
+/// Rows that are not contiguous are copied to a buffer.
 fn short_rows<T: Lane, U: Pod>(
     threads: &Threads,
     plan: &Broadcast<2>,
@@ -234,7 +234,7 @@ fn short_rows<T: Lane, U: Pod>(
     plan.some_rows(threads, SOME / len, |first, rows, starts| {
         let mut workspaces = [MaybeUninit::<[T; SOME]>::uninit(); 2];
         let [workspace_a, workspace_b] = &mut workspaces;
-        // SAFETY: as in `run`; rows of the plan are written one behind the other.
+        // SAFETY: as in `run`; consecutive rows of the output are contiguous.
         unsafe {
             let [a, b] = [(0, workspace_a), (1, workspace_b)].map(|(k, workspace)| {
                 let from = operands.inputs[k].cast::<T>().add(starts[k]);
@@ -260,11 +260,11 @@ fn short_rows<T: Lane, U: Pod>(
 /// Writes a row of `len` elements `rows` times.
 ///
 /// # Safety
-/// There are these elements, and room for as many rows.
+/// `from` has these elements, and `to` holds that many rows.
 unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
     let (mut done, all) = (len, rows * len);
     debug_assert!(rows > 0 && all <= SOME);
-    // SAFETY: the caller's promise; what is copied again has been written.
+    // SAFETY: the caller's promise; only elements that have been written are copied again.
     unsafe {
         from.copy_to_nonoverlapping(to, len);
         while done < all {
@@ -275,10 +275,10 @@ unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
     }
 }
 
-/// Writes rows of `len` elements, `step` from one to the next, which are `stride` apart.
+/// Copies rows of `len` elements to contiguous memory. Elements are `step` apart, rows `stride`.
 ///
 /// # Safety
-/// There are these elements, and room for them.
+/// `from` has these elements, and `to` holds them.
 unsafe fn gather_columns<T: Pod>(
     from: *const T,
     (len, step): (usize, usize),
@@ -298,10 +298,10 @@ unsafe fn gather_columns<T: Pod>(
 }
 
 impl<T: Lane, U: Pod> Untyped<T, U> {
-    /// Computes a row through blocks of another type.
+    /// Computes a row in blocks, converted to another type.
     ///
     /// # Safety
-    /// That of [`RowFn`].
+    /// As [`RowFn`].
     unsafe fn blocks(&self, decode: Decoder<T>, row: RowFn<T, U>, bytes: Row<u8, u8>) {
         let (mut a, mut b) = ([T::default(); BLOCK], [T::default(); BLOCK]);
         let mut results = [U::default(); BLOCK];
@@ -309,7 +309,7 @@ impl<T: Lane, U: Pod> Untyped<T, U> {
         debug_assert!(steps.iter().all(|step| *step <= 1));
         for start in (0..bytes.len).step_by(BLOCK) {
             let len = BLOCK.min(bytes.len - start);
-            // SAFETY: the caller's promise; an operand that does not move has one element.
+            // SAFETY: the caller's promise; an operand with stride 0 has one element.
             unsafe {
                 let read = |from: *const u8, step: usize, to: &mut [T; BLOCK]| {
                     let to = &mut to[..if step == 0 { 1 } else { len }];
@@ -332,20 +332,20 @@ impl<T: Lane, U: Pod> Untyped<T, U> {
 
 multiversion! {
     fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
-        // SAFETY: the promise of `Lane::row`, which alone calls this.
+        // SAFETY: the promise of `Lane::row`, the only caller.
         unsafe { lanes::<WIDE_LANES, f32, U, F>(row) }
     }
 }
 
 /// # Safety
-/// The row lies within its operands, and nobody else uses its part of the output.
+/// The row is within its operands, and nobody else uses its part of the output.
 #[inline(always)]
 unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
     let Row { a, b, out, len, steps } = row;
     debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
     debug_assert!(steps.iter().all(|step| *step <= 1));
-    // SAFETY: the caller's promise. Loops, not iterators: what is compiled for an instruction set
-    // is only what is inlined here.
+    // SAFETY: the caller's promise. Loops, not iterators: only what is inlined here is compiled for
+    // the instruction set.
     unsafe {
         let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
         let whole = len - len % LANES;
@@ -395,20 +395,20 @@ unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T
     }
 }
 
-/// The same type, from the wide type.
+/// Narrows to the same type.
 #[inline(always)]
 fn same<T: Stored>(value: T::Wide) -> T {
     value.narrow()
 }
 
-/// A truth value.
+/// A boolean.
 #[inline(always)]
 fn truth(value: bool) -> Bool {
     Bool(u8::from(value))
 }
 
 formulas! {
-    /// A function of two elements that gives one of their type. Integers wrap.
+    /// A function of two elements with a result of their type. Integers wrap.
     Binary, binary, same, same;
     /// Sum.
     Add |a, b| a.add(b);
@@ -416,15 +416,15 @@ formulas! {
     Subtract |a, b| a.sub(b);
     /// Product.
     Multiply |a, b| a.mul(b);
-    /// Quotient; of integers rounded down.
+    /// Quotient; integers round down.
     Divide |a, b| a.div(b);
-    /// Quotient; of integers rounded towards zero.
+    /// Quotient; integers round towards zero.
     DivideTruncated |a, b| a.div_trunc(b);
     /// Remainder with the sign of the dividend.
     Mod |a, b| a.rem(b);
     /// Remainder with the sign of the divisor.
     FloorMod |a, b| a.rem_floor(b);
-    /// Power.
+    /// `a` to the power of `b`.
     Power |a, b| a.pow(b);
     /// The larger.
     Maximum |a, b| if a < b { b } else { a };
@@ -432,22 +432,22 @@ formulas! {
     Minimum |a, b| if b < a { b } else { a };
     /// Square of the difference.
     SquaredDifference |a, b| { let d = a.sub(b); d.mul(d) };
-    /// `a`, multiplied by `b` where it is below 0.
+    /// `a`, multiplied by `b` if it is below 0.
     PRelu |a, b| if a < a.sub(a) { a.mul(b) } else { a };
     /// Bits in both.
     And |a, b| T::Wide::of_bits(a.bits() & b.bits());
     /// Bits in either.
     Or |a, b| T::Wide::of_bits(a.bits() | b.bits());
-    /// Bits in one of them.
+    /// Bits in exactly one.
     Xor |a, b| T::Wide::of_bits(a.bits() ^ b.bits());
-    /// Bits moved up.
+    /// Bits shifted left.
     ShiftLeft |a, b| a.shift_left(b);
-    /// Bits moved down; the sign stays.
+    /// Bits shifted right; the sign stays.
     ShiftRight |a, b| a.shift_right(b);
 }
 
 formulas! {
-    /// A function of two elements that gives a truth value.
+    /// A function of two elements with a boolean result.
     Comparison, comparison, truth, truth;
     /// Whether both are equal.
     Equal |a, b| a == b;
@@ -465,7 +465,7 @@ formulas! {
     And |a, b| a.truth() && b.truth();
     /// Whether one is true.
     Or |a, b| a.truth() || b.truth();
-    /// Whether just one is true.
+    /// Whether exactly one is true.
     Xor |a, b| a.truth() != b.truth();
 }
 
@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(apply(Binary::Subtract, &[h(4.0)], &many), vec![h(2.5); 300]);
     }
 
-    /// Rows that follow each other, that are the same, whose elements are, and that lie anywhere.
+    /// Rows that are contiguous, broadcast, constant, and at any stride.
     #[test]
     fn short_rows_are_computed_together() {
         let sizes: [[&[usize]; 3]; 6] = [

@@ -1,18 +1,18 @@
-//! Walks over operands of different shapes as if each had the shape of the result.
+//! Broadcasting: walks over operands of different shapes as if each had the shape of the result.
 
 use crate::base::par::Threads;
 use crate::base::strides::dense_strides;
 use std::ops::Range;
 
-/// The axes of a result with, for each of `N` operands, the distance that a step along the axis
-/// moves in it: 0 where the operand is repeated. Axes are merged as far as possible.
+/// The axes of a result and, for each of `N` operands, its stride along the axis: 0 if the operand
+/// is broadcast. Axes are merged as far as possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broadcast<const N: usize> {
     /// Outer axes, outermost first.
     outer: Vec<(usize, [usize; N])>,
     /// Elements of a row: the innermost axis.
     row: usize,
-    /// Steps along a row: 0 or 1.
+    /// Strides along a row: 0 or 1.
     steps: [usize; N],
 }
 
@@ -20,10 +20,10 @@ pub struct Broadcast<const N: usize> {
 const GRAIN: usize = 32 << 10;
 
 impl<const N: usize> Broadcast<N> {
-    /// Operands of `sizes`, aligned at their last axes, repeated to the shape of the result.
+    /// Operands of `sizes`, aligned at their last axes and broadcast to the shape of the result.
     ///
     /// # Panics
-    /// When an operand does not fit the result.
+    /// When an operand cannot be broadcast to the result.
     pub fn new(result: &[usize], sizes: [&[usize]; N]) -> Broadcast<N> {
         let strides = sizes.map(|operand| {
             let missing = result.len() - operand.len();
@@ -49,7 +49,7 @@ impl<const N: usize> Broadcast<N> {
                 _ => axes.push((size, here)),
             }
         }
-        // A row of steps other than 0 and 1 is a row of one element.
+        // If a stride is neither 0 nor 1, a row is a single element.
         match axes.pop() {
             Some((row, steps)) if steps.iter().all(|s| *s <= 1) => {
                 Broadcast { outer: axes, row, steps }
@@ -66,17 +66,17 @@ impl<const N: usize> Broadcast<N> {
         self.row * self.outer.iter().map(|(size, _)| size).product::<usize>()
     }
 
-    /// Steps along a row: 0 for an operand that is the same everywhere in it, else 1.
+    /// Strides along a row: 0 for an operand that is constant along it, else 1.
     pub fn steps(&self) -> [usize; N] {
         self.steps
     }
 
-    /// Whether operand `k` is walked from its first element to its last, once.
+    /// Whether operand `k` is read once, from its first element to its last.
     pub fn is_dense(&self, k: usize) -> bool {
         self.outer.is_empty() && (self.steps[k] == 1 || self.row == 1)
     }
 
-    /// Number of elements of operand `k` that the walk reaches; 0 if there is nothing to walk.
+    /// Number of elements of operand `k` that the walk reaches; 0 if the result is empty.
     pub fn reach(&self, k: usize) -> usize {
         if self.count() == 0 {
             return 0;
@@ -85,8 +85,8 @@ impl<const N: usize> Broadcast<N> {
         last.sum::<usize>() + (self.row - 1) * self.steps[k] + 1
     }
 
-    /// Calls `f(first element of the result, elements, first elements of the operands)` for
-    /// every row or part of one, on all threads.
+    /// Calls `f(first element of the result, elements, first elements of the operands)` for every
+    /// row or part of a row, on all threads.
     pub fn rows(&self, threads: &Threads, f: impl Fn(usize, usize, [usize; N]) + Sync) {
         let count = self.count();
         if self.outer.is_empty() {
@@ -99,15 +99,15 @@ impl<const N: usize> Broadcast<N> {
         });
     }
 
-    /// Elements of a row, and how far apart those of the innermost axis around them are in each
-    /// operand; none where all is one row.
+    /// Elements of a row, and the operands' strides along the next outer axis; `None` if all is one
+    /// row.
     pub fn row(&self) -> Option<(usize, [usize; N])> {
         self.outer.last().map(|(_, strides)| (self.row, *strides))
     }
 
-    /// As [`Self::rows`], for some rows along one axis at a time, at most `most`: calls `f(first
-    /// element of the result, rows, first elements of the operands)`. All is done where there is
-    /// one row.
+    /// As [`Self::rows`], for up to `most` rows along one axis at a time: calls
+    /// `f(first element of the result, rows, first elements of the operands)`. Does nothing if all
+    /// is one row.
     pub fn some_rows(
         &self,
         threads: &Threads,
@@ -132,7 +132,7 @@ impl<const N: usize> Broadcast<N> {
     }
 }
 
-/// Calls `f` for a range of what axes count, with how far each operand has moved there.
+/// Calls `f` for a range of indices over some axes, with the offset in each operand.
 fn walk<const N: usize>(
     axes: &[(usize, [usize; N])],
     range: Range<usize>,
@@ -166,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Mutex;
 
-    /// Positions in both operands for each element of the result, by the definition.
+    /// Offsets in the operand for each element of the result, by the definition.
     fn reference(result: &[usize], operand: &[usize]) -> Vec<usize> {
         let strides = dense_strides(operand);
         let count: usize = result.iter().product();
@@ -198,7 +198,7 @@ mod tests {
             let pick = |repeat: bool, size: usize| if repeat { 1 } else { size };
             let a: Vec<usize> = axes.iter().map(|x| pick(x.1, x.0)).collect();
             let b: Vec<usize> = axes.iter().map(|x| pick(x.2, x.0)).collect();
-            // Leading axes may be missing, where they are repeated anyway.
+            // Leading axes may be missing in operands, where they are broadcast anyway.
             let cut = |v: &[usize], n: usize| {
                 let ones = v.iter().take_while(|s| **s == 1).count();
                 v[n.min(ones)..].to_vec()

@@ -1,7 +1,7 @@
-//! Converts between stored types, through a wide type and small blocks in the cache.
+//! Conversion between stored types, through a wide type and small blocks in the cache.
 //!
-//! Stored values are read from and written to bytes, which need not be aligned: constants lie
-//! wherever the file has them.
+//! Stored values are read from and written to bytes, which need not be aligned: constants may begin
+//! anywhere in a file.
 
 use crate::base::num::{Bool, Pod, Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
@@ -13,21 +13,21 @@ const BLOCK: usize = 512;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 32 << 10;
 
-/// Widens the stored values in some bytes.
+/// Widens the values that are stored in some bytes.
 pub type Decoder<W> = fn(&[u8], &mut [W]);
 
-/// Narrows values to bytes.
+/// Narrows values and stores them as bytes.
 pub type Encoder<W> = fn(&[W], &mut [u8]);
 
-/// The way from stored elements to those of another type and back; `None` if it is the same.
+/// The conversions from stored elements to another type and back; `None` if it is the same type.
 pub type Ways<W> = Option<(Decoder<W>, Encoder<W>)>;
 
-/// A type of elements, and the one that they are computed in: kernels are compiled for few types,
-/// and elements of others are converted to one of them and back.
+/// An element type, and the type that kernels compute it in. Kernels are compiled for few types;
+/// elements of others are converted to one of them and back.
 pub trait Element: Stored {
-    /// The type itself or, where networks hardly compute in it, its wide type.
+    /// The type itself or, if networks seldom use it, its wide type.
     type Lane: Stored;
-    /// The way there and back.
+    /// The conversions to and from [`Self::Lane`].
     const WAYS: Ways<Self::Lane>;
 }
 
@@ -69,7 +69,7 @@ multiversion! {
     /// Narrows each value.
     ///
     /// # Panics
-    /// When there is too little space.
+    /// When `to` is too short.
     pub fn encode<W: Wide, D: Stored>(from: &[W], to: &mut [u8]) {
         assert!(to.len() >= from.len() * size_of::<D>());
         let to: *mut D = to.as_mut_ptr().cast();
@@ -119,7 +119,7 @@ pub fn decode_all<L: Pod>(
 /// Writes `to.len() / size` elements of `size` bytes.
 ///
 /// # Panics
-/// When there are fewer.
+/// When `from` has fewer elements.
 pub fn encode_all<L: Pod>(
     threads: &Threads,
     from: &[L],
@@ -142,7 +142,7 @@ mod tests {
         let mut narrow = vec![0; values.len()];
         convert(&threads, (&from, 4, decode::<i32>), (&mut narrow, 1, encode::<_, i8>));
         assert!(values.iter().zip(&narrow).all(|(a, b)| *a as u8 == *b));
-        // One byte off: nothing is aligned.
+        // One byte off, so that nothing is aligned.
         let mut halves = vec![0; 2 * values.len() + 1];
         convert(&threads, (&from, 4, decode::<i32>), (&mut halves[1..], 2, encode::<_, f16>));
         let bits = |v: &i32| f16::from_f64(f64::from(*v)).to_le_bytes();

@@ -1,5 +1,5 @@
-//! Inverses of square matrices, by elimination with partial pivoting. f16 and bf16 are computed in
-//! f32. What is not invertible gives infinities or NaN.
+//! Inverses of square matrices, by Gauss-Jordan elimination with partial pivoting. f16 and bf16 are
+//! computed in f32. Singular matrices give infinities or NaN.
 
 use crate::base::num::Wide;
 use crate::base::par::Threads;
@@ -8,10 +8,10 @@ use crate::math::real::{Real, StoredReal};
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Inverts matrices of `n` by `n` elements; `transposed` gives the transpose of the inverse.
+/// Inverts `n` × `n` matrices; with `transposed`, gives the transpose of the inverse.
 ///
 /// # Panics
-/// When the slices differ in length, or hold a part of a matrix.
+/// When the slices differ in length, or do not hold whole matrices.
 pub fn inverse<T: StoredReal>(
     threads: &Threads,
     n: usize,
@@ -34,7 +34,7 @@ pub fn inverse<T: StoredReal>(
     });
 }
 
-/// Rows of the matrix, each followed by one of the identity.
+/// Each row of the matrix, followed by that of the identity.
 fn fill<T: StoredReal>(space: &mut [T::Wide], n: usize, from: &[T]) {
     for (i, (row, from)) in space.chunks_mut(2 * n).zip(from.chunks(n)).enumerate() {
         let (own, identity) = row.split_at_mut(n);
@@ -46,7 +46,7 @@ fn fill<T: StoredReal>(space: &mut [T::Wide], n: usize, from: &[T]) {
     }
 }
 
-/// Turns the left halves of the rows into the identity.
+/// Reduces the left halves of the rows to the identity.
 fn eliminate<R: Real>(space: &mut [R], n: usize) {
     let width = 2 * n;
     for column in 0..n {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn products_are_the_identity() {
         for n in [1, 2, 3, 7] {
-            // The largest of each row lies beside the diagonal, so that pivots are needed.
+            // The largest element of each row is next to the diagonal, so that pivoting is needed.
             let large = |k: usize| (k / n + 1) % n == k % n;
             let entry =
                 |k: usize| (k * k * 37 % 101) as f64 * 0.1 + if large(k) { 30.0 } else { 0.0 };

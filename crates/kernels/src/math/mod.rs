@@ -1,4 +1,4 @@
-//! Functions of single elements, and the arithmetic that they are written in.
+//! Element-wise functions, and the arithmetic that they are written in.
 
 pub mod arithmetic;
 pub mod binary;

@@ -1,5 +1,5 @@
-//! Quantisation that is only simulated: elements are rounded to the values that a narrow type
-//! would hold, and stay what they are. f16 and bf16 are computed in f32.
+//! Simulated quantization: elements are rounded to the values of a narrow type, but keep their own
+//! type. f16 and bf16 are computed in f32. Also the quantizers of u8 values.
 
 use crate::base::num::{F8E4M3, F8E5M2, Wide};
 use crate::base::par::Threads;
@@ -9,21 +9,22 @@ use crate::math::broadcast::Broadcast;
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 
-/// Elements computed together: a loop of vectors, not unrolled.
+/// Elements computed together: a loop over vectors, not unrolled.
 const LANES: usize = 64;
 
-/// The same where each has limits of its own, as rows of channels do: few are longer.
+/// Elements computed together if each has its own limits. Fewer than [`LANES`], since rows of
+/// channels are rarely longer.
 const VECTORS_AT_ONCE: usize = 8;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 32 << 10;
 
-/// What happens to the elements that share parameters.
+/// How elements that share parameters are rounded.
 trait Rounding<R>: Copy {
     fn apply(self, x: R) -> R;
 }
 
-/// FakeQuantize: rounds to one of `levels` values of the input range, then maps to the output
+/// FakeQuantize: rounds to one of `levels` values of the input range, then maps them to the output
 /// range.
 #[derive(Clone, Copy)]
 struct QuantRange<R> {
@@ -36,7 +37,7 @@ struct QuantRange<R> {
 }
 
 impl<R> QuantRange<R> {
-    /// Between limits, low and high, and others.
+    /// From limits, low and high, of the input and of the output.
     #[inline(always)]
     fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> QuantRange<R> {
         QuantRange { low, high, to_low, to_high, steps }
@@ -55,7 +56,7 @@ impl<R: Real> Rounding<R> for QuantRange<R> {
     }
 }
 
-/// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so a value halfway
+/// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so an element halfway
 /// between two quantized values may round to the other one. NaN becomes 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantizer {
@@ -65,7 +66,7 @@ pub struct Quantizer {
 }
 
 impl Quantizer {
-    /// Quantizes `low..=high` to `0..levels`; none unless `low < high` and `levels` is 2 to 256.
+    /// Quantizes `low..=high` to `0..levels`. `None` unless `low < high` and `levels` is 2 to 256.
     pub fn new(low: f32, high: f32, levels: usize) -> Option<Quantizer> {
         let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
         let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
@@ -75,7 +76,7 @@ impl Quantizer {
     /// The quantized value of an element.
     #[inline(always)]
     pub(crate) fn byte(self, x: f32) -> u8 {
-        // SAFETY: a whole number between 0 and 255.
+        // SAFETY: an integer between 0 and 255.
         unsafe { self.quantized(x).to_int_unchecked::<i32>() as u8 }
     }
 
@@ -93,7 +94,7 @@ impl Quantizer {
 }
 
 impl Quantizer {
-    /// The quantized values of a vector before they are rounded to integers.
+    /// The quantized values of a vector, before they are rounded to integers.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
@@ -112,7 +113,7 @@ fn clamps([low, high]: [f32; 2], most: f32) -> bool {
     low <= 0.25 && high >= most - 0.25
 }
 
-/// Numbers clamped between 0 and the largest quantized value; 0 for NaN.
+/// Clamps numbers to 0 and the largest quantized value; NaN becomes 0.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
@@ -122,13 +123,13 @@ pub(crate) unsafe fn clamp_quantized<V: Vector>(scaled: V, most: f32) -> V {
     unsafe { scaled.max(V::zero()).min(V::splat(most)) }
 }
 
-/// Numbers from 0 to 2^22, rounded to whole ones, ties to even.
+/// Rounds numbers from 0 to 2^22 to integers, ties to even.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
 pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
-    /// Added to such a number, it leaves no bits behind the point.
+    /// Adding it to such a number leaves no fractional bits.
     const WHOLE: f32 = 1.5 * (1 << 23) as f32;
     // SAFETY: the caller's promise.
     unsafe { x.add(V::splat(WHOLE)).add(V::splat(-WHOLE)) }
@@ -155,8 +156,8 @@ multiversion! {
 /// A [`Quantizer`] per column, with the parameters that dequantize its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnQuantizers<'a> {
-    /// For each column: what is added to an element, the factor of that, the scale, and the value
-    /// that 0 stands for.
+    /// For each column: an offset that is added to an element, the factor of the sum, the scale,
+    /// and the value that 0 stands for.
     pub(crate) parts: [&'a [f32]; 4],
     /// The largest quantized value.
     pub(crate) most: f32,
@@ -164,7 +165,7 @@ pub struct ColumnQuantizers<'a> {
 
 impl<'a> ColumnQuantizers<'a> {
     /// The parameters of columns with these limits, low and high of the input and of the output,
-    /// and `levels` quantized values; none where [`Quantizer::new`] gives none.
+    /// and `levels` quantized values. `None` if [`Quantizer::new`] gives none.
     pub fn parameters(limits: &[[f32; 4]], levels: usize) -> Option<Vec<f32>> {
         let columns = limits.iter().map(|&[low, high, to_low, to_high]| {
             let to = Quantizer::new(low, high, levels)?;
@@ -178,7 +179,7 @@ impl<'a> ColumnQuantizers<'a> {
     /// The quantizers with these [`ColumnQuantizers::parameters`], from 0 to `most`.
     ///
     /// # Panics
-    /// When a byte cannot hold `most`.
+    /// When `most` does not fit a byte.
     pub fn new(parameters: &'a [f32], most: f32) -> ColumnQuantizers<'a> {
         assert!((0.0..=255.0).contains(&most), "{most} is no byte");
         let mut parts = [&parameters[..0]; 4];
@@ -189,13 +190,14 @@ impl<'a> ColumnQuantizers<'a> {
         ColumnQuantizers { parts, most }
     }
 
-    /// The parameters of columns that are all alike, with values `scale` apart from `low` on.
+    /// Equal parameters for all columns: quantized values stand for numbers `scale` apart, from
+    /// `low` on.
     pub fn alike(to: Quantizer, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
         let parts = [-to.low, to.factor, scale, low];
         parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
     }
 
-    /// Columns that there are parameters for.
+    /// Number of columns with parameters.
     pub(crate) fn columns(&self) -> usize {
         self.parts.iter().map(|part| part.len()).min().unwrap_or_default()
     }
@@ -217,16 +219,16 @@ impl<'a> ColumnQuantizers<'a> {
     #[inline(always)]
     fn byte(&self, x: f32, add: f32, factor: f32) -> u8 {
         debug_assert!((0.0..=255.0).contains(&self.most));
-        // SAFETY: a whole number between 0 and 255, since `new` has tested the largest.
+        // SAFETY: an integer between 0 and 255, since `new` has tested the largest.
         unsafe { self.quantized(x, add, factor).to_int_unchecked::<i32>() as u8 }
     }
 
-    /// Those of the columns from `first` on.
+    /// The quantizers of the columns from `first` on.
     pub(crate) fn after(self, first: usize) -> ColumnQuantizers<'a> {
         ColumnQuantizers { parts: self.parts.map(|part| &part[first..]), ..self }
     }
 
-    /// Those of some columns from `first` on, if there are so many.
+    /// The quantizers of `columns` columns from `first` on; `None` if there are fewer.
     pub(crate) fn some(self, first: usize, columns: usize) -> Option<ColumnQuantizers<'a>> {
         let has_all = self.columns() >= first + columns;
         let part = |part: &'a [f32]| &part[first..first + columns];
@@ -257,7 +259,7 @@ multiversion! {
     }
 }
 
-/// The quantizer of a tensor or those of its columns.
+/// The quantizer of a tensor, or those of its columns.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantizers<'a> {
     /// One for all elements.
@@ -267,7 +269,7 @@ pub enum Quantizers<'a> {
 }
 
 impl Quantizers<'_> {
-    /// Quantizes a row of elements, of columns from `first` on.
+    /// Quantizes a row of elements, for the columns from `first` on.
     pub(crate) fn row(self, first: usize, values: &[f32], quantized: &mut [u8]) {
         match self {
             Quantizers::Uniform(to) => quantize(to, values, quantized),
@@ -301,17 +303,17 @@ pub fn quantize_rows(
     });
 }
 
-/// What results become.
+/// The destination of results.
 #[derive(Debug)]
 pub enum Output<'a> {
-    /// Values.
+    /// f32 values.
     F32(&'a mut [f32]),
     /// Quantized values, after all post-ops.
     Quantized(&'a mut [u8], Quantizers<'a>),
 }
 
 impl Output<'_> {
-    /// Elements that there is room for.
+    /// Elements that fit.
     pub(crate) fn len(&self) -> usize {
         match self {
             Output::F32(to) => to.len(),
@@ -320,7 +322,7 @@ impl Output<'_> {
     }
 }
 
-/// The limits of elements, each repeated to their shape.
+/// The limits of FakeQuantize, each broadcast to the shape of the elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a, T> {
     /// Limits of the input, low and high.
@@ -329,10 +331,10 @@ pub struct Limits<'a, T> {
     pub output: [&'a [T]; 2],
 }
 
-/// Rounds elements to `levels` values. `plan` walks over the four limits.
+/// FakeQuantize: rounds elements to `levels` values. `plan` broadcasts the four limits.
 ///
 /// # Panics
-/// When the limits or the elements are not those of the plan.
+/// When the limits or the elements do not fit the plan.
 pub fn fake_quantize<T: StoredReal>(
     threads: &Threads,
     plan: &Broadcast<4>,
@@ -355,7 +357,7 @@ pub fn fake_quantize<T: StoredReal>(
     });
 }
 
-/// Rounds an element by the limits at a place.
+/// Rounds an element by the limits at index `at`.
 #[inline(always)]
 fn round_one<T: StoredReal>(
     x: T,
@@ -369,7 +371,7 @@ fn round_one<T: StoredReal>(
 }
 
 multiversion! {
-    /// Rounds elements by limits of which some are those of each element.
+    /// Rounds elements by limits; `of_each` says which limits each element has of its own.
     fn round_each<T: StoredReal>(
         io: InOut<'_, T>,
         limits: [&[T]; 4],
@@ -416,7 +418,7 @@ pub enum Float8 {
     E5M2,
 }
 
-/// To a value of a type, after scaling and shifting, which are taken back.
+/// Rounds to a value of a type, after scaling and shifting, which are undone.
 #[derive(Clone, Copy)]
 struct Scaled<R> {
     to: Float8,
@@ -436,12 +438,12 @@ impl<R: Real + Wide> Rounding<R> for Scaled<R> {
     }
 }
 
-/// Rounds `x * scale - shift` to the nearest value of a type, and takes scale and shift back.
-/// What is too large becomes the largest finite value. `plan` walks over scale and shift; without
-/// a shift it is 0.
+/// FakeConvert: rounds `x * scale - shift` to the nearest value of a type, then undoes shift and
+/// scale. Values that are too large become the largest finite one. `plan` broadcasts scale and
+/// shift; a missing shift is 0.
 ///
 /// # Panics
-/// When scale, shift or the elements are not those of the plan.
+/// When scale, shift or the elements do not fit the plan.
 pub fn fake_convert<T: StoredReal>(
     threads: &Threads,
     plan: &Broadcast<2>,
@@ -456,7 +458,7 @@ pub fn fake_convert<T: StoredReal>(
     });
 }
 
-/// Rounds every row, by parameters that are widened once where the whole row shares them.
+/// Rounds every row. Parameters that the whole row shares are widened once.
 fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
     threads: &Threads,
     plan: &Broadcast<P>,
@@ -514,7 +516,7 @@ mod tests {
         let x = [-3.0, -1.0, -0.9, -0.25, 0.0, 0.26, 0.25, 0.75, 1.0, 1.1, f32::INFINITY];
         let expected = [10.0, 10.0, 10.0, 14.0, 14.0, 16.0, 14.0, 18.0, 18.0, 18.0, 18.0];
         assert_eq!(quantized(&x, &[11], [&[-1.0], &[1.0], &[10.0], &[18.0]], &[1]), expected);
-        // Swapped limits, and limits that are the same.
+        // Swapped limits, and equal limits.
         assert_eq!(
             quantized(&[-0.5, 3.0], &[2], [&[1.0], &[-1.0], &[0.0], &[4.0]], &[]),
             [3.0, 4.0]
@@ -538,7 +540,7 @@ mod tests {
         }
     }
 
-    /// The definition, one by one, where rows are longer than what is computed together.
+    /// The definition, one by one, for rows longer than what is computed together.
     #[test]
     fn limits_of_columns() {
         let low: Vec<f32> = (0..21).map(|j| -0.3 - j as f32).collect();
@@ -553,7 +555,7 @@ mod tests {
         }
     }
 
-    /// Each column has its own range, which those that cannot be told by a factor do not.
+    /// Each column has its own range; columns with equal limits cannot be quantized by a factor.
     #[test]
     fn levels_of_columns() {
         let limits: Vec<[f32; 4]> =

@@ -1,7 +1,7 @@
-//! Numbers at equal distances.
+//! Numbers at equal distances (Range).
 //!
-//! Each is computed from its position, so that errors do not add up and the bits are the same for
-//! any number of threads.
+//! Each is computed from its index, so errors do not add up, and the bits are the same for any
+//! number of threads.
 
 use crate::base::num::Stored;
 use crate::base::par::Threads;
@@ -14,7 +14,7 @@ pub fn integers<T: Stored>(threads: &Threads, start: i64, step: i64, out: &mut [
     fill(threads, out, |i| T::from_i64(start.wrapping_add((i as i64).wrapping_mul(step))));
 }
 
-/// `start + i * step` for each `i`, in f64; if `round`, the nearest whole numbers, ties to even.
+/// `start + i * step` for each `i`, in f64; if `round`, rounded to nearest, ties to even.
 pub fn reals<T: Stored>(threads: &Threads, (start, step): (f64, f64), round: bool, out: &mut [T]) {
     let at = |i: usize| start + i as f64 * step;
     if round {

@@ -1,9 +1,9 @@
-//! Arithmetic that formulas are written in once, for f32 and f64.
+//! Arithmetic for formulas that are written once, for f32 and f64.
 //!
-//! The f32 functions that networks use often are polynomials of our own, free of branches, so
-//! that loops over them become vector code; the others are computed in f64 by the `libm` crate
-//! and rounded. Both give the same bits on every machine. The polynomials are least-maximum fits,
-//! summed in pairs so that few steps wait for each other; the tests state and check the error of
+//! The f32 functions that networks use often are our own polynomials. They have no branches, so
+//! that loops over them become vector code. The others are computed in f64 by the `libm` crate and
+//! rounded. Both give the same bits on every machine. The polynomials are minimax fits, evaluated
+//! by Estrin's scheme to shorten the chain of dependent steps; the tests check the stated error of
 //! each over all of f32.
 
 use crate::base::num::Stored;
@@ -24,7 +24,7 @@ pub trait Real:
     + Neg<Output = Self>
     + 'static
 {
-    /// The nearest value to a constant.
+    /// The nearest value to an f64 constant.
     fn of(value: f64) -> Self;
     /// The value as f64.
     fn to_f64(self) -> f64;
@@ -48,7 +48,7 @@ pub trait Real:
     fn copysign(self, sign: Self) -> Self;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
-    /// e to the power.
+    /// e to the power of `self`.
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
@@ -59,33 +59,33 @@ pub trait Real:
     /// A function that is computed in f64.
     fn via_f64(self, f: impl Fn(f64) -> f64) -> Self;
 
-    /// The smaller; the other if one is NaN.
+    /// The smaller of both; the other if one is NaN.
     #[inline(always)]
     fn least(self, other: Self) -> Self {
         if self < other || other.is_nan() { self } else { other }
     }
 
-    /// The larger; the other if one is NaN.
+    /// The larger of both; the other if one is NaN.
     #[inline(always)]
     fn greatest(self, other: Self) -> Self {
         if self > other || other.is_nan() { self } else { other }
     }
 
-    /// e to the power of a number that is not above 0, as a weight among others of which one is 1:
-    /// what is not a normal f32 counts as 0. Products with subnormal numbers take a hundred times
-    /// as long on some machines, and masks of -100 would make many of them.
+    /// e to the power of a number that is not above 0, as a softmax weight: results below the
+    /// normal f32 numbers count as 0. Products with subnormal numbers take a hundred times as long
+    /// on some machines, and masks of -100 would make many of them.
     #[inline(always)]
     fn weight(self) -> Self {
         self.exp()
     }
 
-    /// `e^x - 1` of a number that is not above 0; of others, any number.
+    /// `e^x - 1` for a number that is not above 0; for others, any value.
     #[inline(always)]
     fn exp_minus_one(self) -> Self {
         self.exp() - Self::of(1.0)
     }
 
-    /// `x Phi(x)`, Phi being the normal distribution.
+    /// `x Φ(x)`, with Φ the normal distribution.
     #[inline(always)]
     fn gelu(self) -> Self {
         let erf = (self * Self::of(std::f64::consts::FRAC_1_SQRT_2)).erf();
@@ -110,11 +110,11 @@ pub trait StoredReal: Stored<Wide: Real> {}
 
 impl<T: Stored<Wide: Real>> StoredReal for T {}
 
-/// 1.5 * 2^23 + 127: adding it rounds a small f32 to an integer, which stands in the low bits of
-/// the sum with the bias of an exponent.
+/// 1.5 · 2^23 + 127. Adding it to a small f32 rounds that to an integer, in the low bits of the
+/// sum, with the exponent bias added.
 const ROUND: f32 = 12_583_039.0;
 
-/// The nearest integer to `x / ln 2`, for `x` between -104 and 89, and that plus [`ROUND`].
+/// The nearest integer to `x / ln 2`, for `x` between -104 and 89; and the same plus [`ROUND`].
 #[inline(always)]
 fn nearest_power(x: f32, log2_e: f32) -> (f32, f32) {
     let shifted = x.mul_add(log2_e, ROUND);
@@ -136,14 +136,14 @@ fn exp_factor(x: f32, n: f32) -> f32 {
 /// Below this, e to the power of a number is not a normal f32.
 const LEAST_WEIGHT: f32 = -87.3;
 
-/// 2 to the power of an integer that [`ROUND`] has been added to, where that is a normal number;
+/// 2 to the power of an integer to which [`ROUND`] was added, if the result is a normal number;
 /// 2^128 is infinite.
 #[inline(always)]
 fn power(shifted: f32) -> f32 {
     f32::from_bits(shifted.to_bits() << 23)
 }
 
-/// e to the power of `x`, where the result is a normal number.
+/// e to the power of `x`, if the result is a normal number.
 #[inline(always)]
 fn exp_near(x: f32) -> f32 {
     let (n, shifted) = nearest_power(x, LOG2_E);
@@ -212,27 +212,28 @@ impl Real for f32 {
         f32::is_nan(self)
     }
 
-    /// At most 1.1 ULP off: `2^n * e^r` with `|r| <= ln 2 / 2`.
+    /// At most 1.1 ULP off: `2^n · e^r` with `|r| <= ln 2 / 2`.
     #[inline(always)]
     fn exp(self) -> f32 {
-        // Beyond these the result is 0 or infinite; clamping keeps the exponent in range.
+        // Outside of these bounds the result is 0 or infinite; clamping keeps the exponent in
+        // range.
         let x = if self < -104.0 { -104.0 } else { self };
         let x = if x > 89.0 { 89.0 } else { x };
         let (n, shifted) = nearest_power(x, LOG2_E);
-        // In two steps, as 2^n alone may not be a normal number.
+        // In two factors, since 2^n alone may not be a normal number.
         let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
         let whole = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
         let half = whole >> 1;
         exp_factor(x, n) * power(half) * power(whole - half)
     }
 
-    /// One rounding less than in two steps. It is infinite from 2^127.5 on.
+    /// In one step, with one rounding less. Infinite from 2^127.5 on.
     #[inline(always)]
     fn one_and_exp_of_minus(self) -> f32 {
         // Below -88.4 it is infinite; from 17 on it is 1.
         let x = if self < -89.0 { -89.0 } else { self };
         let x = if x > -LEAST_WEIGHT { -LEAST_WEIGHT } else { x };
-        // The signs of the constants are turned in place of that of x.
+        // The constants change their sign in place of x.
         let (n, shifted) = nearest_power(x, -LOG2_E);
         exp_factor(-x, n).mul_add(power(shifted), 1.0)
     }
@@ -244,8 +245,8 @@ impl Real for f32 {
         if self < LEAST_WEIGHT { 0.0 } else { y }
     }
 
-    /// The bits of the difference: products by a power of two are exact, and what is too small for
-    /// one leaves -1.
+    /// The same bits as the difference `e^x - 1`: products with a power of two are exact, and if
+    /// the power is too small the result is -1.
     #[inline(always)]
     fn exp_minus_one(self) -> f32 {
         let x = if self < LEAST_WEIGHT { LEAST_WEIGHT } else { self };
@@ -253,7 +254,7 @@ impl Real for f32 {
         exp_factor(x, n).mul_add(power(shifted), -1.0)
     }
 
-    /// At most 1 ULP off: `n ln 2 + ln(1 + f)` with `1 + f` around 1.
+    /// At most 1 ULP off: `n ln 2 + ln(1 + f)` with `1 + f` near 1.
     #[inline(always)]
     fn ln(self) -> f32 {
         let tiny = self < f32::MIN_POSITIVE;
@@ -305,7 +306,7 @@ impl Real for f32 {
         let high = (-0.000_809_774_27f32).mul_add(s, 0.005_196_956_5);
         let high = 8.185_225e-5f32.mul_add(s2, high);
         let near = high.mul_add(s2 * s2, middle.mul_add(s2, low)).mul_add(x, x);
-        // Beyond 3.95 the result is 1 in f32; there the polynomial would wander off.
+        // From 3.95 on the result is 1 in f32, but the polynomial would diverge.
         let t = if x > 4.0 { 4.0 } else { x };
         let t2 = t * t;
         let low = 0.635_625_3f32.mul_add(t, 1.128_551_7);
@@ -320,13 +321,13 @@ impl Real for f32 {
         Real::copysign(value, self)
     }
 
-    /// Off by at most 1.2e-7 times the larger of 1 and the result: `max(x, 0) - |x| / 2 erfc(|x| /
-    /// sqrt 2)` with `erfc(t) = exp(-t Q(t))`.
+    /// Off by at most 1.2e-7 times the larger of 1 and the result:
+    /// `max(x, 0) - |x| / 2 erfc(|x| / √2)` with `erfc(t) = exp(-t Q(t))`.
     #[inline(always)]
     fn gelu(self) -> f32 {
         const HALF_ROOT: f32 = std::f32::consts::FRAC_1_SQRT_2;
         let t = Real::abs(self) * HALF_ROOT;
-        // From there on nothing is left of it.
+        // From 20 on, erfc is 0 in f32.
         let t = if t > 20.0 { 20.0 } else { t };
         let t2 = t * t;
         let lowest = 0.636_569_56f32.mul_add(t, 1.128_381_8);
@@ -447,7 +448,7 @@ mod tests {
         }
     }
 
-    /// Units in the last place of the f32 nearest to `exact`.
+    /// Distance in units in the last place of the f32 nearest to `exact`.
     fn ulps(got: f32, exact: f64) -> f64 {
         let nearest = exact as f32;
         if got == nearest || (got.is_nan() && exact.is_nan()) {
@@ -464,7 +465,7 @@ mod tests {
         (f64::from(got) - exact).abs() / unit
     }
 
-    /// Every `stride`-th of all f32 values.
+    /// The largest error over every `stride`-th of all f32 values.
     fn worst(which: usize, exact: fn(f64) -> f64, stride: usize) -> (f64, f32) {
         let mut worst = (0.0, 0.0);
         let mut block = vec![0f32; 4096];
@@ -486,13 +487,13 @@ mod tests {
         worst
     }
 
-    /// The definition, and 0 where the power is above 2^127.5.
+    /// The definition, with 0 where the power is above 2^127.5.
     fn sigmoid(x: f64) -> f64 {
         if x * f64::from(LOG2_E) < -127.5 { 0.0 } else { 1.0 / (1.0 + libm::exp(-x)) }
     }
 
-    /// The accuracy that the documentation states, checked on a sample of f32 by default and on
-    /// all of it with `IRRUN_EXHAUSTIVE=1`.
+    /// The accuracy that the documentation states, on a sample of f32 by default, and on all of it
+    /// with `IRRUN_EXHAUSTIVE=1`.
     #[test]
     fn errors_are_as_stated() {
         let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };
@@ -510,7 +511,7 @@ mod tests {
         }
     }
 
-    /// Everywhere between -60 and 60, and all f32 with `IRRUN_EXHAUSTIVE=1`.
+    /// From -60 to 60, and all f32 with `IRRUN_EXHAUSTIVE=1`.
     #[test]
     fn gelu_is_as_near_as_stated() {
         let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };
@@ -526,7 +527,7 @@ mod tests {
         assert!(Real::gelu(f32::NAN).is_nan());
     }
 
-    /// A sample of what is not above 0, and all of it with `IRRUN_EXHAUSTIVE=1`.
+    /// A sample of the numbers that are not above 0, and all of them with `IRRUN_EXHAUSTIVE=1`.
     #[test]
     fn exp_minus_one_is_the_difference() {
         let stride = if std::env::var("IRRUN_EXHAUSTIVE").is_ok() { 1 } else { 4099 };

@@ -1,4 +1,4 @@
-//! Elements of one tensor or another.
+//! Select: elements of one tensor or another.
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
@@ -8,7 +8,7 @@ use crate::multiversion;
 /// Takes each element from `then` where `condition` is not 0, else from `other`.
 ///
 /// # Panics
-/// When the operands are not those of the plan: condition, then, other.
+/// When the operands do not fit the plan. Their order is condition, then, other.
 pub fn select<T: Pod>(
     threads: &Threads,
     plan: &Broadcast<3>,
@@ -47,7 +47,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Takes `values` where the condition is `chosen`, and one number elsewhere.
+    /// Takes `values` where the condition is `chosen`, and `number` elsewhere.
     fn either<T: Pod>(condition: &[u8], values: &[T], number: T, chosen: bool, out: &mut [T]) {
         for ((out, c), value) in out.iter_mut().zip(condition).zip(values) {
             *out = if (*c != 0) == chosen { *value } else { number };

@@ -1,8 +1,8 @@
-//! Elements smaller than a byte: unpacked to one byte each, and back.
+//! Elements smaller than a byte: unpacks them to one byte each, and packs them.
 //!
-//! Layouts as IR files have them (`docs/formats.md`): 1-bit elements begin at the most
-//! significant bit, 2- and 4-bit ones at the least significant; 3- and 6-bit ones come in groups
-//! of three bytes that keep low and high bits apart.
+//! Layouts as in IR files (`docs/formats.md`). 1-bit elements start at the most significant bit, 2-
+//! and 4-bit ones at the least significant. 3- and 6-bit ones come in groups of three bytes that
+//! keep low and high bits apart.
 
 /// Unpacks `to.len()` elements of `bits` bits (1, 2, 3, 4 or 6) to unsigned bytes.
 ///
@@ -40,10 +40,10 @@ fn each(
     }
 }
 
-/// Packs the low `bits` bits (1, 2, 3, 4 or 6) of each byte. Bits that no element uses become 0.
+/// Packs the low `bits` bits (1, 2, 3, 4 or 6) of each byte. Unused bits become 0.
 ///
 /// # Panics
-/// When there is too little space, or for another number of bits.
+/// When `to` is too short, or for another number of bits.
 pub fn pack(bits: u32, from: &[u8], to: &mut [u8]) {
     let (group, bytes) = match bits {
         1 => (8, 1),

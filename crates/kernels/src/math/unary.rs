@@ -8,10 +8,10 @@ use crate::math::real::Real;
 use crate::multiversion;
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
-/// Elements that are worth a second thread, for a function of some arithmetic.
+/// Elements that are worth a second thread, for a function of a few operations.
 const GRAIN: usize = 8 << 10;
 
-/// Elements of other types computed at a time.
+/// Elements of other types that are computed at a time.
 const BLOCK: usize = 512;
 
 /// A function of one element.
@@ -92,23 +92,23 @@ fn map_f64<F: Formula>(f: F, mut io: InOut<'_, f64>) {
 }
 
 formulas! {
-    /// Magnitude.
+    /// Absolute value.
     Abs {} |x| x.abs();
-    /// Inverse cosine.
+    /// Arccosine.
     Acos {} |x| x.via_f64(libm::acos);
     /// Inverse hyperbolic cosine.
     Acosh {} |x| x.via_f64(libm::acosh);
-    /// Inverse sine.
+    /// Arcsine.
     Asin {} |x| x.via_f64(libm::asin);
     /// Inverse hyperbolic sine.
     Asinh {} |x| x.via_f64(libm::asinh);
-    /// Inverse tangent.
+    /// Arctangent.
     Atan {} |x| x.via_f64(libm::atan);
     /// Inverse hyperbolic tangent.
     Atanh {} |x| x.via_f64(libm::atanh);
     /// Rounded up.
     Ceil {} |x| x.ceil();
-    /// Kept between two bounds; NaN stays.
+    /// Clamped to two bounds; NaN stays.
     Clamp { low, high } |x| {
         let x = if x < low { low } else { x };
         if x > high { high } else { x }
@@ -127,9 +127,9 @@ formulas! {
     Exp {} |x| x.exp();
     /// Rounded down.
     Floor {} |x| x.floor();
-    /// `x Phi(x)` with the error function.
+    /// `x Φ(x)`, by the error function.
     GeluErf {} |x| x.gelu();
-    /// `x Phi(x)` with the hyperbolic tangent.
+    /// `x Φ(x)`, approximated by the hyperbolic tangent.
     GeluTanh {} |x| {
         let inner = (x * x * x).fma(R::of(0.044715), x) * R::of(FRAC_2_SQRT_PI / SQRT_2);
         R::of(0.5) * x * (R::of(1.0) + inner.tanh())
@@ -142,7 +142,7 @@ formulas! {
     HSigmoid {} |x| gate(x);
     /// `x min(max(x + 3, 0), 6) / 6`.
     HSwish {} |x| x * gate(x);
-    /// The value itself.
+    /// The element itself.
     Identity {} |x| x;
     /// Natural logarithm.
     Log {} |x| x.ln();
@@ -152,11 +152,11 @@ formulas! {
         let n = e * (e + R::of(2.0));
         if x > R::of(20.0) { x } else { x * (n / (n + R::of(2.0))) }
     };
-    /// The other sign.
+    /// Negation.
     Negative {} |x| -x;
-    /// `alpha x` below 0.
+    /// `alpha x` below 0, else `x`.
     LeakyRelu { alpha } |x| if x < R::of(0.0) { alpha * x } else { x };
-    /// 0 below 0.
+    /// `max(x, 0)`.
     Relu {} |x| if x > R::of(0.0) { x } else { R::of(0.0) };
     /// Rounded to nearest, ties to even.
     RoundEven {} |x| x.round_even();
@@ -199,14 +199,14 @@ formulas! {
     Tanh {} |x| x.tanh();
 }
 
-/// `min(max(x + 3, 0), 6) / 6`, by a product, which takes half as long; 6 times the nearest number
-/// to 1/6 rounds to 1.
+/// `min(max(x + 3, 0), 6) / 6`, with a product in place of the division, which takes half as long.
+/// 6 times the nearest number to 1/6 rounds to 1.
 #[inline(always)]
 fn gate<R: Real>(x: R) -> R {
     (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * R::of(1.0 / 6.0)
 }
 
-/// Inverse of erf: a starting value by Winitzki, then Newton's method.
+/// Inverse of erf: starts with Winitzki's approximation, then Newton's method.
 fn erf_inv(y: f64) -> f64 {
     if y.abs() >= 1.0 || y.is_nan() {
         return if y.abs() == 1.0 { y * f64::INFINITY } else { f64::NAN };
@@ -216,7 +216,7 @@ fn erf_inv(y: f64) -> f64 {
     let half = 2.0 / (std::f64::consts::PI * A) + log / 2.0;
     let mut x = (libm::sqrt(libm::sqrt(half * half - log / A) - half)).copysign(y);
     for _ in 0..3 {
-        // erfc keeps its digits where erf is close to 1.
+        // erfc keeps its precision where erf is close to 1.
         let error = if x.abs() < 0.5 {
             libm::erf(x) - y
         } else {
@@ -230,7 +230,7 @@ fn erf_inv(y: f64) -> f64 {
 /// Applies a function to values that are stored in another type and computed in f32.
 ///
 /// # Panics
-/// When the lengths do not fit each other.
+/// When the lengths do not match.
 pub fn unary_via_f32(
     threads: &Threads,
     function: Unary,
@@ -251,7 +251,7 @@ pub fn unary_via_f32(
     });
 }
 
-/// Applies a function to integers: computed in f64 and rounded, ties away from zero.
+/// Applies a function to integers, computed in f64 and rounded, ties away from zero.
 pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], to: &mut [T]) {
     let alone = Threads::single();
     threads.par_chunks_mut(to, BLOCK, GRAIN, |first, part| {
@@ -285,13 +285,13 @@ impl FromWide for f64 {
 /// A function of an integer, computed in its own width; it wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntUnary {
-    /// Magnitude.
+    /// Absolute value.
     Abs,
     /// All bits inverted.
     Not,
-    /// The other sign.
+    /// Negation.
     Negative,
-    /// 0 below 0.
+    /// `max(x, 0)`.
     Relu,
     /// -1, 0 or 1.
     Sign,
@@ -318,7 +318,7 @@ pub fn unary_int<T: Stored<Wide = i64>>(
     });
 }
 
-/// Tests every value, widened to f64.
+/// Applies a test to every value, widened to f64.
 pub fn test<T: Stored>(threads: &Threads, from: &[T], to: &mut [u8], test: fn(f64) -> bool) {
     threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
         for (to, x) in part.iter_mut().zip(&from[first..]) {
@@ -327,7 +327,7 @@ pub fn test<T: Stored>(threads: &Threads, from: &[T], to: &mut [u8], test: fn(f6
     });
 }
 
-/// Keeps integers between two bounds.
+/// Clamps integers to two bounds.
 pub fn clamp_int<T: Stored + PartialOrd>(
     threads: &Threads,
     (low, high): (T, T),
@@ -355,7 +355,7 @@ mod tests {
         out
     }
 
-    /// f64 formulas are the reference; libm's functions are independent of ours.
+    /// The f64 formulas are the reference: libm's functions are independent of ours.
     #[test]
     fn f32_agrees_with_f64() {
         let values: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.0037).collect();
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Where exp(-x) is no finite f32, and where HSwish is the identity.
+    /// Where exp(-x) is infinite in f32, and where HSwish is the identity.
     #[test]
     fn gates_close_and_open() {
         let closed = apply(Unary::Silu {}, &[-88.38, -89.0, -1e30]);

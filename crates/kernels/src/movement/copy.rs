@@ -1,19 +1,18 @@
-//! Strided copies: the one kernel behind every operation that only moves elements.
+//! Strided copies: the kernel behind every operation that only moves elements.
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 pub use crate::base::strides::{dense_strides, gcd};
 use std::ops::Range;
 
-/// One axis of a copy: its size, and how far one step along it moves in the source and in the
-/// destination, in elements.
+/// One axis of a copy: its size, and its strides in source and destination, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Number of steps.
     pub size: usize,
-    /// Distance in the source; 0 repeats, negative walks backwards.
+    /// Stride in the source; 0 repeats an element, negative goes backwards.
     pub from: isize,
-    /// Distance in the destination.
+    /// Stride in the destination.
     pub to: isize,
 }
 
@@ -28,12 +27,12 @@ pub struct CopyPlan {
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Side of the square blocks in which a transposition stays in the cache.
+/// Rows and columns of the square blocks of a transpose, which fit the cache.
 const TILE: usize = 16;
 
 impl CopyPlan {
-    /// A copy along `axes`, outermost first, from element `from` of the source to element `to`
-    /// of the destination. No two steps may write the same element.
+    /// A copy along `axes`, outermost first, from element `from` of the source to element `to` of
+    /// the destination. No two steps may write the same element.
     pub fn new(axes: impl IntoIterator<Item = Axis>, from: isize, to: isize) -> CopyPlan {
         let mut merged: Vec<Axis> = Vec::new();
         let mut empty = false;
@@ -66,7 +65,7 @@ impl CopyPlan {
         CopyPlan::new(axes(sizes, &dense_strides(sizes), strides), 0, to)
     }
 
-    /// The transposition of a tensor of `sizes`: output axis `i` is input axis `order[i]`.
+    /// The transpose of a tensor of `sizes`: output axis `i` is input axis `order[i]`.
     pub fn transpose(sizes: &[usize], order: &[usize]) -> CopyPlan {
         let strides = dense_strides(sizes);
         let sizes: Vec<usize> = order.iter().map(|&axis| sizes[axis]).collect();
@@ -85,7 +84,7 @@ impl CopyPlan {
         self.as_run() == Some(0)
     }
 
-    /// Where in the source the copy begins, if it is one run to the start of the destination.
+    /// The offset in the source, if the copy is one run to the start of the destination.
     pub fn as_run(&self) -> Option<usize> {
         let run = matches!(self.axes[..], [] | [Axis { from: 1, to: 1, .. }]);
         (run && self.to == 0).then(|| usize::try_from(self.from).ok()).flatten()
@@ -100,8 +99,8 @@ impl CopyPlan {
         CopyPlan::new(axes, self.from * size, self.to * size)
     }
 
-    /// The largest number of elements such that the copy consists of whole, aligned runs of so
-    /// many neighbours.
+    /// The largest number of elements such that the copy moves whole runs of that length, aligned
+    /// to it.
     pub fn granularity(&self) -> usize {
         let offsets = gcd(self.from.unsigned_abs(), self.to.unsigned_abs());
         match self.axes.split_last() {
@@ -114,7 +113,7 @@ impl CopyPlan {
         }
     }
 
-    /// The same copy in runs of `run` elements, which divides [`CopyPlan::granularity`].
+    /// The same copy in runs of `run` elements; `run` divides [`CopyPlan::granularity`].
     pub fn in_runs(&self, run: usize) -> CopyPlan {
         let by = run as isize;
         let mut axes = self.axes.clone();
@@ -137,22 +136,22 @@ impl CopyPlan {
 
     /// Copies.
     ///
-    /// # Panics
+    /// When the plan reaches past the end of either slice.
     /// When the plan reaches beyond either slice.
     pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         run_all(threads, &[(self, from)], to);
     }
 
-    /// Rows of the plan, and strips of each, which are divided among threads.
+    /// Rows of the plan, and strips in each; both are divided among threads.
     fn parts(&self) -> (usize, usize) {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
         (outer.iter().map(|a| a.size).product(), strips(inner))
     }
 
-    /// Copies some of the strips of all rows.
+    /// Copies some of the strips, counted over all rows.
     ///
     /// # Safety
-    /// Every position of the plan lies within the slices, and no other thread writes those of these
+    /// Every position of the plan is within the slices, and no other thread writes those of these
     /// strips.
     unsafe fn run_part<T: Pod>(&self, parts: Range<usize>, from: &[T], to: Slice<T>) {
         let (outer, inner) = self.axes.split_at(self.inner_axes());
@@ -175,7 +174,7 @@ impl CopyPlan {
         }
     }
 
-    /// How many of the axes are outside what one call of `copy_row` does.
+    /// Number of axes outside of what one call of `copy_row` copies.
     fn inner_axes(&self) -> usize {
         match self.axes[..] {
             [.., a, b] if is_transposition(a, b) => self.axes.len() - 2,
@@ -183,8 +182,8 @@ impl CopyPlan {
         }
     }
 
-    /// Whether every step writes an element of its own, as far as each stride is beyond all that
-    /// the smaller ones reach.
+    /// Whether every step is known to write a different element: each stride exceeds what the axes
+    /// with smaller strides reach.
     fn writes_once(&self) -> bool {
         let mut axes: Vec<(usize, usize)> =
             self.axes.iter().map(|axis| (axis.to.unsigned_abs(), axis.size)).collect();
@@ -207,11 +206,11 @@ impl CopyPlan {
     }
 }
 
-/// Makes copies to different elements of one destination, which threads begin once for all of them:
-/// each takes its part of every copy.
+/// Makes several copies to different elements of one destination as a single job: each thread has a
+/// part of every copy.
 ///
 /// # Panics
-/// When a plan reaches beyond its source or the destination.
+/// When a plan reaches past the end of its source or the destination.
 pub fn run_all<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut [T]) {
     let (mut count, mut most) = (0, 0);
     for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
@@ -222,13 +221,13 @@ pub fn run_all<T: Pod>(threads: &Threads, copies: &[(&CopyPlan, &[T])], to: &mut
         (count, most) = (count + plan.count(), most.max(rows * strips));
     }
     let to = Slice::new(to);
-    // What is worth a thread each, as far as there are parts; of each copy a range of its own.
+    // Each part is worth a thread. Of each copy a part has a range of its own.
     let all = count.div_ceil(GRAIN).min(most);
     threads.par_ranges(all, 1, |range| {
         for (plan, from) in copies.iter().filter(|(plan, _)| plan.count() > 0) {
             let (rows, strips) = plan.parts();
             let start = |at: usize| rows * strips / all * at + rows * strips % all * at / all;
-            // SAFETY: `check` has shown that every position lies within the slices; different parts
+            // SAFETY: `check` has shown that every position is within the slices; different parts
             // of one plan, and different plans, write different elements.
             unsafe { plan.run_part(start(range.start)..start(range.end), from, to) };
         }
@@ -244,12 +243,12 @@ fn axes<'a>(
     sizes.iter().zip(strides).map(|(&size, (&from, &to))| Axis { size, from, to })
 }
 
-/// Whether neighbours of the destination are far apart in the source, and the other way round.
+/// Whether neighbours in the destination are far apart in the source, and vice versa.
 fn is_transposition(outer: Axis, inner: Axis) -> bool {
     inner.to == 1 && inner.from != 1 && inner.from != 0 && outer.from == 1
 }
 
-/// Positions along the outer axes.
+/// The indices along the outer axes, and their offsets.
 struct Odometer {
     index: Vec<usize>,
     from: isize,
@@ -284,14 +283,14 @@ impl Odometer {
     }
 }
 
-/// Which of the axes of a transposition is divided among threads: the longer one. It is the outer
-/// one for the step that wrote the source or for the one that will read the destination, and then
+/// The axis of a transpose that is divided among threads: the longer one. It is the outer axis
+/// either of the step that wrote the source or of the step that will read the destination, so that
 /// each thread finds its part in its own cache.
 fn divided(a: Axis, b: Axis) -> usize {
     usize::from(b.size >= a.size)
 }
 
-/// Parts of what one call of `copy_row` would do: strips of a transposition.
+/// Number of parts of one call of `copy_row`: the strips of a transpose.
 fn strips(inner: &[Axis]) -> usize {
     match *inner {
         [a, b] => [a, b][divided(a, b)].size.div_ceil(TILE),
@@ -299,7 +298,7 @@ fn strips(inner: &[Axis]) -> usize {
     }
 }
 
-/// Copies one strip of a transposition.
+/// Copies one strip of a transpose.
 ///
 /// # Safety
 /// As [`copy_row`].
@@ -313,10 +312,11 @@ unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, 
     unsafe { copy_row(&axes, from.offset(from_first), to.offset(to_first)) }
 }
 
-/// Copies along the innermost axis, or the innermost two of a transposition.
+/// Copies along the innermost axis, or the two innermost of a transpose.
 ///
 /// # Safety
-/// Every position along the axes is valid for reading and writing.
+/// Every position along the axes is valid, for reading in the source and for writing in the
+/// destination.
 unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
     // SAFETY: the positions below are those along the axes.
     unsafe {
@@ -337,13 +337,13 @@ unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
     }
 }
 
-/// Copies a run; short ones without a call.
+/// Copies a run; a short one without a call.
 ///
 /// # Safety
 /// As [`copy_row`].
 #[inline(always)]
 unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
-    // SAFETY: the caller has promised that both runs are valid.
+    // SAFETY: both runs are valid, by the caller's promise.
     unsafe {
         if size * size_of::<T>() >= 32 {
             std::ptr::copy_nonoverlapping(from, to, size);
@@ -355,7 +355,7 @@ unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
     }
 }
 
-/// Copies square blocks, so that both sides stay in the cache.
+/// Transposes by square blocks, so that source and destination stay in the cache.
 ///
 /// # Safety
 /// As [`copy_row`].
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn runs_are_copied_as_elements_are() {
-        // Axes 0 and 1 change places; the last is left alone.
+        // Axes 0 and 1 are swapped; the last one stays.
         let plan = CopyPlan::transpose(&[3, 4, 6], &[1, 0, 2]);
         assert_eq!(plan.granularity(), 6);
         let from: Vec<u32> = (0..72).collect();
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Columns of one destination from several sources, as a Concat makes them.
+    /// Columns of one destination from several sources, as in Concat.
     #[test]
     fn copies_are_divided_together() {
         let widths = [300, 1, 0, 40, 7];
@@ -480,7 +480,7 @@ mod tests {
         assert!(CopyPlan::transpose(&[4, 1, 5], &[1, 0, 2]).is_identity());
     }
 
-    /// Three steps of so many elements are two elements, as far as products wrap.
+    /// Three steps of this stride wrap around to two elements.
     #[test]
     #[should_panic(expected = "of a source of 8 elements")]
     fn plans_beyond_what_can_be_counted_are_refused() {

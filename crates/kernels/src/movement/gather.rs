@@ -1,15 +1,15 @@
-//! Slices of a tensor by index.
+//! Gather: slices of a tensor by index.
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How data and indices lie: `batch` independent gathers, in each `outer` slices of `size`
-/// entries of `inner` elements, of which `count` are taken.
+/// The layout of data and indices: `batch` independent gathers, each of `outer` slices with `size`
+/// entries of `inner` elements, of which `count` are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatherPlan {
-    /// Gathers that have indices of their own.
+    /// Gathers with indices of their own.
     pub batch: usize,
     /// Slices that share indices.
     pub outer: usize,
@@ -25,11 +25,11 @@ pub struct GatherPlan {
 const GRAIN: usize = 64 << 10;
 
 impl GatherPlan {
-    /// Copies the chosen entries. Indices below 0 count from the end; one that is out of range
-    /// chooses zeros.
+    /// Copies the chosen entries. Negative indices count from the end; an index out of range gives
+    /// zeros.
     ///
     /// # Panics
-    /// When a slice is not of the size the plan is for.
+    /// When a slice does not have the size of the plan.
     pub fn run<T: Pod>(&self, threads: &Threads, data: &[T], indices: &[i64], out: &mut [T]) {
         let GatherPlan { batch, outer, size, count, inner } = *self;
         assert_eq!(out.len(), batch * outer * count * inner);
@@ -61,9 +61,9 @@ impl GatherPlan {
     }
 }
 
-/// Copies element `index` of each `size` elements.
+/// Copies element `index` of every `size` elements.
 fn column<T: Pod>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
-    // A whole cache line is read for each element.
+    // Each element costs a whole cache line.
     let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
     threads.par_chunks_mut(out, 1, grain, |first, out| {
         let from = &data[first * size..][..out.len() * size];
@@ -89,15 +89,15 @@ fn take<T: Pod>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: 
     }
 }
 
-/// Copies an element for each of the `indices` of a tensor of `sizes`: the one that lies in the
-/// data where the index does, but for `axis`, along which it has the index. The other sizes are at
-/// most those of the data.
+/// GatherElements: for each index of a tensor of `sizes`, copies the element of the data at the
+/// same position, with the coordinate along `axis` replaced by the index. The other sizes must not
+/// exceed those of the data.
 ///
 /// # Errors
 /// Naming the first index that is out of range.
 ///
 /// # Panics
-/// When there are not as many indices as elements of the output.
+/// When the numbers of indices and of output elements differ.
 pub fn along<T: Pod, I: Copy + Sync + Into<i64>>(
     threads: &Threads,
     (data, sizes, axis): (&[T], &[usize], usize),
@@ -123,7 +123,7 @@ pub fn along<T: Pod, I: Copy + Sync + Into<i64>>(
     wrong.into_inner().then(first).flatten().map_or(Ok(()), Err)
 }
 
-/// Copies the elements that a row of indices means; whether all are in range.
+/// Copies the elements for a row of indices; returns whether all are in range.
 #[inline(always)]
 fn take_row<T: Pod, I: Copy + Into<i64>>(
     data: &[T],
@@ -141,10 +141,10 @@ fn take_row<T: Pod, I: Copy + Into<i64>>(
     valid
 }
 
-/// Copies runs of `inner` elements that begin at `positions`, one after the other.
+/// Copies runs of `inner` elements from `positions` to consecutive places.
 ///
 /// # Panics
-/// When the output is not of that size, or a run reaches beyond the data.
+/// When the output does not have that size, or a run reaches past the data.
 pub fn at_positions<T: Pod>(
     threads: &Threads,
     data: &[T],
@@ -167,7 +167,7 @@ pub fn at_positions<T: Pod>(
     });
 }
 
-/// Copies runs of `N` elements, too short to call a function for each.
+/// Copies runs of `N` elements, which are too short for a call each.
 fn runs<T: Pod, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) {
     for (to, position) in out.as_chunks_mut::<N>().0.iter_mut().zip(positions) {
         *to = data[*position..].as_chunks::<N>().0[0];
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
     }
 
-    /// Along each axis, with sizes below those of the data, against element by element.
+    /// Along each axis, with sizes below those of the data, compared element by element.
     #[test]
     fn elements_along_an_axis() {
         let sizes = [4, 50, 70];

@@ -1,4 +1,4 @@
-//! The sequences of a beam search.
+//! GatherTree: the sequences of a beam search.
 
 use crate::base::num::Pod;
 
@@ -14,14 +14,14 @@ pub struct Beams {
 }
 
 impl Beams {
-    /// Walks from the last step of each sequence to the first along `parents`, and fills what lies
-    /// behind the first `end` of a sequence with `end`.
+    /// Follows `parents` from the last step of each sequence to the first. What follows the first
+    /// `end` in a sequence becomes `end`.
     ///
     /// # Errors
-    /// The first parent that is no beam.
+    /// The first parent that is not a beam.
     ///
     /// # Panics
-    /// When a slice is not of the size of the beams, or of the batches in the case of `lengths`.
+    /// When a slice does not have the size of the beams; `lengths` has one element per batch.
     pub fn gather<T: Pod>(
         &self,
         (tokens, parents): (&[T], &[i64]),
@@ -39,7 +39,7 @@ impl Beams {
                     let row = (step * batches + batch) * beams;
                     out[row + beam] = tokens[row + parent];
                     let above = parents[row + parent];
-                    // The parents of the first step lead nowhere.
+                    // The parents of the first step are unused.
                     if step > 0 {
                         let beam = usize::try_from(above).ok().filter(|p| *p < beams);
                         parent = beam.ok_or(above)?;

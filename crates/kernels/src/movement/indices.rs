@@ -1,4 +1,4 @@
-//! From indices to positions in a row-major tensor.
+//! Converts indices to positions in a row-major tensor.
 
 use crate::base::par::Threads;
 use crate::base::strides::dense_strides;
@@ -6,7 +6,7 @@ use crate::base::strides::dense_strides;
 /// Indices that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// An index that is not one of its axis.
+/// An index that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// The index.
@@ -15,10 +15,10 @@ pub struct OutOfRange {
     pub size: usize,
 }
 
-/// The index from the beginning of an axis of `size`; negative ones count from the end.
+/// The non-negative index along an axis of `size`; negative ones count from the end.
 ///
 /// # Errors
-/// When it lies beyond either end.
+/// When it is out of range.
 #[inline]
 pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
     let positive = if index < 0 { index.wrapping_add(size as i64) } else { index };
@@ -28,11 +28,11 @@ pub fn normal(index: i64, size: usize) -> Result<usize, OutOfRange> {
     }
 }
 
-/// The rows of a tensor of indices, which replace one coordinate of its elements, and where they
-/// lie in the data. Axes that lie in the data as in a longer one are taken as that.
+/// The rows of a tensor of indices, and their positions in the data. Each index replaces one
+/// coordinate of its own position. Axes that are contiguous in the data are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexRows {
-    /// Sizes and steps of all axes but the last.
+    /// Sizes and strides of all axes except the last.
     outer: Vec<(usize, usize)>,
     len: usize,
     step: usize,
@@ -40,7 +40,7 @@ pub(crate) struct IndexRows {
     size: usize,
 }
 
-/// A row of indices: index `i` means position `base + i · step + index · stride`.
+/// A row of indices: index `i` stands for position `base + i · step + index · stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) base: usize,
@@ -57,7 +57,7 @@ impl Row {
         Row { base: self.base + first * self.step, ..self }
     }
 
-    /// Where index `i` means, which is `index`.
+    /// The position of index number `i`, whose value is `index`.
     #[inline(always)]
     pub(crate) fn at(self, i: usize, index: usize) -> usize {
         self.base + i * self.step + index * self.stride
@@ -65,7 +65,7 @@ impl Row {
 }
 
 impl IndexRows {
-    /// Those of a tensor of `sizes`, of indices along `axis` of data of such sizes.
+    /// The rows of a tensor of `sizes`, with indices along `axis` of data of sizes `data`.
     pub(crate) fn new((data, axis): (&[usize], usize), sizes: &[usize]) -> IndexRows {
         let strides = dense_strides(data);
         let mut axes: Vec<(usize, usize)> = Vec::new();
@@ -80,7 +80,7 @@ impl IndexRows {
         IndexRows { outer: axes, len, step, stride: strides[axis] as usize, size: data[axis] }
     }
 
-    /// Indices of a row.
+    /// Indices in a row.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -96,8 +96,8 @@ impl IndexRows {
     }
 }
 
-/// Positions of the slices that tuples of `sizes.len()` indices mean, `count` of them, in a tensor
-/// that begins with axes of `sizes` and goes on with slices of `inner` elements.
+/// Positions of the slices that `count` tuples of `sizes.len()` indices stand for. The tensor has
+/// axes of `sizes`, followed by slices of `inner` elements.
 ///
 /// # Errors
 /// Naming the first index that is out of range.

@@ -1,4 +1,4 @@
-//! Kernels that move elements and compute none.
+//! Kernels that move elements and compute nothing.
 
 pub mod copy;
 pub mod gather;

@@ -1,4 +1,4 @@
-//! Tensors of one value in which some places are marked with another.
+//! OneHot and Eye: tensors of one value in which some elements have another.
 
 use crate::base::num::Pod;
 use crate::base::par::Threads;
@@ -6,11 +6,11 @@ use crate::base::par::Threads;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// A tensor `[outer, depth, inner]` of `off`, in which each of `[outer, inner]` places marks one
-/// of `depth` elements with `on`; a place that is not one of them marks nothing.
+/// A tensor `[outer, depth, inner]` of `off`. Each of `[outer, inner]` places sets one of `depth`
+/// elements to `on`, or none if it is `None` or out of range.
 ///
 /// # Panics
-/// When there are not as many places.
+/// When the number of places is another.
 pub fn one_hot<T: Pod>(
     threads: &Threads,
     places: &[Option<usize>],
@@ -28,8 +28,8 @@ pub fn one_hot<T: Pod>(
     });
 }
 
-/// Matrices of `columns` columns and as many rows as fit `matrix` elements, with `one` on the
-/// diagonal that begins at column `diagonal`, or at row `-diagonal`.
+/// Matrices of `columns` columns and `matrix` elements each, with `one` on the diagonal that begins
+/// at column `diagonal` or, if negative, at row `-diagonal`.
 pub fn eye<T: Pod>(
     threads: &Threads,
     (matrix, columns): (usize, usize),
@@ -48,7 +48,7 @@ pub fn eye<T: Pod>(
     });
 }
 
-/// Calls `f` with each slice of `size` elements and its number.
+/// Calls `f` with each slice of `size` elements and its index.
 fn out_slices<T: Pod>(
     threads: &Threads,
     size: usize,

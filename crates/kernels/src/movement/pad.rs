@@ -1,27 +1,27 @@
-//! Copies a tensor into the middle of another and fills what lies around it.
+//! Pad: copies a tensor into a larger or smaller one and fills the rest.
 
 use crate::base::num::Pod;
 use crate::base::par::Threads;
 
-/// An axis that grows or shrinks.
+/// An axis that is padded or cropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
     /// Size before.
     size: usize,
     /// Size after.
     out: usize,
-    /// Elements added at the beginning; cropped if negative.
+    /// Elements added at the beginning; negative to crop.
     begin: i64,
-    /// Distance of neighbours in the source.
+    /// Stride in the source.
     stride: usize,
 }
 
-/// A padding with everything known but the elements.
+/// A padding with known sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PadPlan {
     /// Axes up to the last one that changes.
     axes: Vec<Axis>,
-    /// Elements of the axes behind, which stay together.
+    /// Elements of the axes after these, which move together.
     inner: usize,
 }
 
@@ -50,11 +50,11 @@ impl PadPlan {
         self.axes.is_empty()
     }
 
-    /// Fills `out`. `source(position, size)` tells which element of an axis stands at a position
-    /// beyond its ends; where it tells none, `value` does.
+    /// Fills `out`. For a position outside of an axis, `source(position, size)` is the element of
+    /// the axis to copy; if it is `None`, `value` is written.
     ///
     /// # Panics
-    /// When a slice is not of the size the plan is for, or `source` tells more than `size`.
+    /// When a slice does not have the size of the plan, or `source` returns an index past `size`.
     pub fn run<T: Pod>(
         &self,
         threads: &Threads,
@@ -84,7 +84,7 @@ impl PadPlan {
         row: &mut [T],
     ) {
         let (inner, limit) = (self.inner, axis.out as i64);
-        // The part that is copied as it is.
+        // The part that is copied unchanged.
         let from = axis.begin.clamp(0, limit);
         let to = axis.begin.saturating_add(axis.size as i64).clamp(from, limit);
         let middle = &mut row[from as usize * inner..to as usize * inner];
@@ -102,7 +102,7 @@ impl PadPlan {
     }
 }
 
-/// Where in the source a row begins; nowhere if all of it is new.
+/// Offset of a row in the source; `None` if the whole row is padding.
 fn start(
     outer: &[Axis],
     mut row: usize,

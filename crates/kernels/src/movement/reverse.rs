@@ -1,21 +1,21 @@
-//! Sequences of which a part is turned round.
+//! ReverseSequence: reverses the beginning of sequences.
 
 use crate::base::num::Pod;
 use crate::base::par::Threads;
 
-/// How the sequences of a tensor lie: `[outer, first, middle, second, inner]`, where one of first
-/// and second is the batch, the other the sequence.
+/// The layout of the sequences of a tensor: `[outer, first, middle, second, inner]`. One of `first`
+/// and `second` is the batch, the other the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequences {
-    /// The axis of the two that comes first.
+    /// Size of the outer of the two axes.
     pub first: usize,
-    /// What lies between them.
+    /// Size of the axes between them.
     pub middle: usize,
-    /// The axis of the two that comes second.
+    /// Size of the inner of the two axes.
     pub second: usize,
-    /// What lies behind them.
+    /// Size of the axes behind them.
     pub inner: usize,
-    /// Whether the batch comes first.
+    /// Whether the outer one is the batch.
     pub batch_first: bool,
 }
 
@@ -26,14 +26,14 @@ impl Sequences {
     /// Reverses the first `lengths[i]` elements of the sequences of batch `i`.
     ///
     /// # Panics
-    /// When slices are not of the sizes of the sequences, or a length is more than a sequence has.
+    /// When the slices do not have the sizes of the sequences, or a length exceeds a sequence.
     pub fn reverse<T: Pod>(&self, threads: &Threads, lengths: &[usize], from: &[T], to: &mut [T]) {
         let Sequences { first, middle, second, inner, batch_first } = *self;
         threads.par_chunks_mut(to, inner, GRAIN / size_of::<T>(), |start, part| {
             for (i, run) in part.chunks_exact_mut(inner).enumerate() {
                 let place = start + i;
                 let (b, a) = (place % second, place / second / middle % first);
-                // Distance of neighbours in the sequence.
+                // Stride along the sequence.
                 let (batch, at, step) =
                     if batch_first { (a, b, 1) } else { (b, a, second * middle) };
                 let source = match lengths[batch] {

@@ -1,21 +1,21 @@
-//! Copies of whole runs from anywhere: what a chain of movements comes to.
+//! Copies of runs by index: what a chain of movements is fused to.
 
 use crate::base::par::{Slice, Threads};
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Copies runs of `run` elements, one after the other: run `i` of `to` is run `runs[i]` of `from`.
+/// Copies runs of `run` elements: run `i` of `to` is run `runs[i]` of `from`.
 ///
 /// # Panics
-/// When a run is not within `from`, or `to` is not of the size of all runs.
+/// When a run is not within `from`, or `to` does not have the size of all runs.
 pub fn gather_runs(threads: &Threads, from: &[f32], runs: &[u32], run: usize, to: &mut [f32]) {
     assert_eq!(to.len(), runs.len() * run, "the runs do not fill the output");
     let out = Slice::new(to);
     threads.par_ranges(runs.len(), GRAIN.div_ceil(run.max(1)), |range| {
         for i in range {
             let source = &from[runs[i] as usize * run..][..run];
-            // SAFETY: run `i` lies within the output, and no other task writes it.
+            // SAFETY: run `i` is within the output, and no other task writes it.
             unsafe { out.part(i * run, run) }.copy_from_slice(source);
         }
     });

@@ -1,4 +1,4 @@
-//! Writes updates into a tensor. Several updates of an element are applied in their order.
+//! Scatter: writes updates into a tensor. Several updates of one element are applied in order.
 
 use crate::base::num::{Pod, Stored, Wide};
 use crate::base::par::Threads;
@@ -6,51 +6,51 @@ use crate::math::arithmetic::Arithmetic;
 use crate::movement::scatter_indices::Places;
 use std::ops::Range;
 
-/// What becomes of an element and its update.
+/// How an element and its update are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum.
     Sum,
-    /// The element less the update.
+    /// The element minus the update.
     Sub,
     /// Their product.
     Prod,
-    /// The smaller one.
+    /// The smaller of both.
     Min,
-    /// The larger one.
+    /// The larger of both.
     Max,
-    /// The mean of all of them; of integers rounded down.
+    /// The mean of the element and all its updates; integers round down.
     Mean,
 }
 
 /// Updates that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Updates, and where they go, which is within the data.
+/// Updates, and their destinations within the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a, T> {
-    /// Where runs of updates go.
+    /// The destinations of runs of updates.
     pub places: &'a Places,
     /// The updates, run after run.
     pub updates: &'a [T],
 }
 
-/// Copies runs of updates to where they go.
+/// Copies runs of updates to their destinations.
 ///
 /// # Panics
-/// When there are fewer updates than places.
+/// When there are fewer updates than destinations.
 pub fn replace<T: Pod>(threads: &Threads, data: &mut [T], runs: Runs<'_, T>) {
     runs.divide(threads, data, |start, part| {
         runs.within(start, part.len(), |at, updates| match updates {
-            // Too few to call a function.
+            // Too few for a call.
             [update] => part[at.start] = *update,
             _ => part[at].copy_from_slice(updates),
         });
     });
 }
 
-/// Reduces elements with their updates. Unless `initial`, the first update of an element takes its
-/// place.
+/// Combines elements with their updates. Unless `initial`, the first update of an element replaces
+/// it.
 ///
 /// # Panics
 /// As [`replace`].
@@ -62,8 +62,8 @@ pub fn reduce<T: Stored>(
 ) where
     T::Wide: Arithmetic + Stored<Wide = T::Wide>,
 {
-    // f32 is the wide type of f16 and bf16, which are rounded once; sums of small integers have to
-    // stay whole for a mean.
+    // f32 is the wide type of f16 and bf16, which are rounded once at the end. For a mean, sums of
+    // small integers must not wrap.
     let half = size_of::<T>() < size_of::<T::Wide>() && size_of::<T::Wide>() == size_of::<f32>();
     let widens = half || (reduction == Reduction::Mean && size_of::<T>() < size_of::<T::Wide>());
     runs.divide(threads, data, |start, part| {
@@ -79,8 +79,8 @@ pub fn reduce<T: Stored>(
 }
 
 impl<T: Copy + Sync> Runs<'_, T> {
-    /// Divides the data among threads: `f` sees where a part begins, and the part. Each thread goes
-    /// through all runs, so updates of an element stay in their order.
+    /// Divides the data among threads: `f` gets the offset of a part, and the part. Each thread
+    /// goes through all runs, so updates of an element stay in order.
     fn divide<D: Send>(
         &self,
         threads: &Threads,
@@ -91,8 +91,8 @@ impl<T: Copy + Sync> Runs<'_, T> {
         threads.par_chunks_mut(data, 1, data.len().div_ceil(parts), f);
     }
 
-    /// Calls `f` with what of each run goes into a part of the data: where in the part, and the
-    /// updates.
+    /// Calls `f` with the portion of each run that falls into a part of the data: its range in the
+    /// part, and its updates.
     fn within(&self, start: usize, len: usize, mut f: impl FnMut(Range<usize>, &[T])) {
         let mut rest = self.updates;
         for run in self.places.runs() {
@@ -110,7 +110,7 @@ impl<T: Stored> Runs<'_, T>
 where
     T::Wide: Arithmetic + Stored<Wide = T::Wide>,
 {
-    /// Reduces a part of the data that begins at `start`.
+    /// Combines a part of the data, which begins at `start`, with its updates.
     fn reduce<D>(&self, start: usize, part: &mut [D], (reduction, initial): (Reduction, bool))
     where
         D: Stored<Wide = T::Wide>,
@@ -173,7 +173,7 @@ mod tests {
         data
     }
 
-    /// The examples of the specification of ScatterElementsUpdate-12, and more of their kind.
+    /// The examples of ScatterElementsUpdate-12 in the specification, and more like them.
     #[test]
     fn reductions() {
         let data = [2i32, 3, 4, 6, 9];
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(write(&[0, 0], &[], 0), [3, 4, 0, 9, 5, 6]);
     }
 
-    /// A run that goes over the border between the parts of two threads.
+    /// A run that crosses the boundary between the parts of two threads.
     #[test]
     fn threads_share_a_run() {
         let updates: Vec<i32> = (0..50_000).collect();
@@ -235,7 +235,7 @@ mod tests {
         assert!(data[1..50_001].iter().zip(updates).all(|(sum, update)| *sum == 2 * update));
     }
 
-    /// Elements that are updated many times, by threads that share the data.
+    /// Elements with many updates, in data that is divided among threads.
     #[test]
     fn threads_keep_the_order() {
         for inner in [1, 3] {

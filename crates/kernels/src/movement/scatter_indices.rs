@@ -1,36 +1,36 @@
-//! Where a tensor is written: indices become runs of elements that lie side by side.
+//! Destinations of a scatter: converts indices to runs of contiguous elements.
 //!
-//! Indices often count up, or are the same for a whole slice, as those of slices that are assigned
-//! and of boxes that are put back in order. Such a run costs what copying it costs.
+//! Indices often count up, or are equal for a whole slice, as in slice assignment or when boxes are
+//! put back in order. Such a run costs no more than its copy.
 
 use crate::base::par::Threads;
 use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
 
-/// Elements side by side.
+/// Contiguous elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where they begin.
+    /// The first element.
     pub at: usize,
-    /// How many they are.
+    /// Number of elements.
     pub len: usize,
 }
 
-/// Runs, in the order of the indices that they come from.
+/// Runs, in the order of their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     lists: Vec<Vec<Run>>,
 }
 
-/// Indices that a thread turns into runs at a time.
+/// Indices that a thread converts at a time.
 const BLOCK: usize = 16 << 10;
 
-/// Indices that are compared with those of a run at a time.
+/// Indices that are tested for being a run at a time.
 const GROUP: usize = 32;
 
 impl Places {
-    /// The elements of a tensor of `data` sizes that lie where those of a tensor of `sizes` do, but
-    /// for `axis`, along which `indices` (one for each element) has the index. The other `sizes`
-    /// are at most those of the data.
+    /// ScatterElements: for each of `indices`, one per element of a tensor of `sizes`, the element
+    /// of the data (of sizes `data`) at the same position, with the coordinate along `axis`
+    /// replaced by the index. The other `sizes` must not exceed those of the data.
     ///
     /// # Errors
     /// Naming the first index that is out of range.
@@ -45,8 +45,8 @@ impl Places {
         Places::of_rows(threads, indices, (count, rows.len(), 1), |i| rows.row(i))
     }
 
-    /// Slices of `inner` elements, of which each of `outer` tensors has `size`: in each of these
-    /// tensors those that `indices` names.
+    /// Slices of `inner` elements. There are `outer` tensors of `size` slices each; `indices`
+    /// selects the same ones in each tensor.
     ///
     /// # Errors
     /// As [`Places::along`].
@@ -59,7 +59,7 @@ impl Places {
         Places::of_rows(threads, indices, (outer, indices.len(), inner), row)
     }
 
-    /// Slices of `inner` elements that begin at `positions`.
+    /// Slices of `inner` elements at `positions`.
     pub fn at(positions: &[usize], inner: usize) -> Places {
         let mut runs = Vec::new();
         positions.iter().for_each(|at| push(&mut runs, Run { at: *at, len: inner }));
@@ -71,8 +71,8 @@ impl Places {
         self.lists.iter().flatten().copied()
     }
 
-    /// Slices of `inner` elements at what `count` rows of `len` indices name; when there are fewer
-    /// indices, the rows share them.
+    /// Slices of `inner` elements for `count` rows of `len` indices; if there are fewer indices,
+    /// the rows share them.
     fn of_rows<I: Copy + Sync + Into<i64>>(
         threads: &Threads,
         indices: &[I],
@@ -100,7 +100,7 @@ impl Places {
     }
 }
 
-/// Adds a run, to the last one where that ends.
+/// Adds a run; merges it with the last one if they are adjacent.
 #[inline(always)]
 fn push(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
@@ -109,14 +109,14 @@ fn push(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-/// Adds the slices of `inner` elements that the indices of a row name.
+/// Adds the slices of `inner` elements that a row of indices selects.
 fn extend<I: Copy + Into<i64>>(
     runs: &mut Vec<Run>,
     row: Row,
     inner: usize,
     indices: &[I],
 ) -> Result<(), OutOfRange> {
-    // By how much an index is above the one before it when they are neighbours.
+    // The difference of successive indices that makes their slices contiguous.
     let rise = match (row.step, row.stride) {
         (step, _) if step == inner => Some(0),
         (0, stride) if stride == inner => Some(1),
@@ -138,7 +138,7 @@ fn extend<I: Copy + Into<i64>>(
     Ok(())
 }
 
-/// The first of these indices, if they are in range and each is the one before it plus `rise`.
+/// The first of these indices, if all are in range and each is `rise` more than the one before.
 #[inline(always)]
 fn neighbours<I: Copy + Into<i64>>(indices: &[I; GROUP], rise: i64, size: usize) -> Option<usize> {
     let first: i64 = indices[0].into();
@@ -150,7 +150,7 @@ fn neighbours<I: Copy + Into<i64>>(indices: &[I; GROUP], rise: i64, size: usize)
     }
     let last: i64 = indices[GROUP - 1].into();
     normal(last, size).ok()?;
-    // Those that count up through 0 go from the end of the axis to its beginning.
+    // Indices that count up through 0 jump from the end of the axis to its beginning.
     let is_run = differ == 0 && (first < 0) == (last < 0);
     normal(first, size).ok().filter(|_| is_run)
 }
@@ -159,12 +159,12 @@ fn neighbours<I: Copy + Into<i64>>(indices: &[I; GROUP], rise: i64, size: usize)
 mod tests {
     use super::*;
 
-    /// Every element of every run.
+    /// All elements of all runs.
     fn elements(places: &Places) -> Vec<usize> {
         places.runs().flat_map(|run| run.at..run.at + run.len).collect()
     }
 
-    /// Where `along` has to go, coordinate by coordinate.
+    /// The expected positions, coordinate by coordinate.
     fn expected(data: &[usize], axis: usize, sizes: &[usize], indices: &[i64]) -> Vec<usize> {
         let position = |(mut rest, index): (usize, &i64)| {
             let (mut position, mut stride) = (0, 1);
@@ -199,7 +199,7 @@ mod tests {
         for (data, axis, sizes) in cases {
             let (size, count) = (data[axis] as i64, sizes.iter().product::<usize>() as i64);
             let row = sizes[axis + 1..].iter().product::<usize>() as i64;
-            // Anything, indices that count up through 0, and those of whole slices.
+            // Arbitrary indices, indices that count up through 0, and those of whole slices.
             let patterns: [&dyn Fn(i64) -> i64; 3] = [
                 &|i| i * 7919 % size - size * (i % 2),
                 &|i| (i + size / 2) % (2 * size) - size,

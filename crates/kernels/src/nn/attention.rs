@@ -1,6 +1,6 @@
-//! Attention: `softmax(q kᵀ · scale + mask) v`, some rows at a time, so that the scores of a
-//! whole head are never in memory. The products and the softmax are those of
-//! [`gemm`](crate::gemm) and [`softmax`](crate::nn::softmax) and give the same bits.
+//! Attention: `softmax(q kᵀ · scale + mask) v`, some rows at a time, so that the scores of a whole
+//! head are never in memory. GEMM and softmax are those of [`gemm`](crate::gemm) and
+//! [`softmax`](crate::nn::softmax), with the same bits.
 
 use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
@@ -12,13 +12,14 @@ use crate::gemm::{
 };
 use crate::nn::softmax::softmax_rows;
 
-/// Scores computed together: they stay in the cache until they meet the values.
+/// Scores that are computed at a time: they stay in the cache until they are multiplied by the
+/// values.
 const SCORES: usize = 48 << 10;
 
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
 
-/// What the heads have in common.
+/// What all heads have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
     /// Rows of the query and of the output.
@@ -29,13 +30,13 @@ pub struct Attention {
     pub depth: usize,
     /// Columns of value and output.
     pub width: usize,
-    /// What products of query and key are multiplied by.
+    /// The factor of q kᵀ.
     pub scale: f32,
-    /// Whether row `i` sees terms `0..=i` only.
+    /// Whether row `i` attends to rows `0..=i` of the keys only.
     pub causal: bool,
-    /// Distance between the rows of query, key, value and output.
+    /// Distances between the rows of query, key, value and output.
     pub strides: [usize; 4],
-    /// What the operands of both products are rounded to, unless there are few rows.
+    /// What the operands of both GEMMs are converted to, unless there are few rows.
     pub precision: Precision,
 }
 
@@ -48,26 +49,25 @@ pub struct Head<'a> {
     pub key: &'a [f32],
     /// Rows of `width` elements.
     pub value: &'a [f32],
-    /// What is added to the scores, one after the other, unless a row's position decides what it
-    /// sees.
+    /// What is added to the scores, in this order; ignored if `causal`.
     pub masks: [Option<Mask<'a>>; 2],
-    /// Scores that take their share of the softmax without a value: one column of them.
+    /// A score per row that takes part in the softmax but has no value: one column.
     pub sink: Option<Mask<'a>>,
 }
 
-/// A matrix beside the scores of a head.
+/// A matrix that broadcasts to the scores of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask<'a> {
     /// Its elements.
     pub values: &'a [f32],
-    /// Distance between rows: 0 if all are the same.
+    /// Distance between rows: 0 if all are equal.
     pub row: usize,
-    /// Distance between columns: 1, or 0 if all are the same.
+    /// Distance between columns: 1, or 0 if all are equal.
     pub column: usize,
 }
 
 impl Attention {
-    /// Computes `heads` heads; head `i` writes its rows from element `at(i)` of `output` on.
+    /// Computes `heads` heads; head `i` writes its rows to `output` from element `at(i)` on.
     ///
     /// # Panics
     /// When a slice is too short. Rows of different heads must not overlap in the output.
@@ -105,13 +105,13 @@ impl Attention {
         });
     }
 
-    /// Into how many tasks the rows of a head are divided.
+    /// Number of tasks that the rows of a head are divided into.
     fn parts(&self, heads: usize, threads: usize) -> usize {
         let wanted = if threads > 1 { 2 * threads } else { 1 };
         wanted.div_ceil(heads).min(self.rows.div_ceil(32)).max(1)
     }
 
-    /// Rows whose scores are computed together: whole blocks of products.
+    /// Rows of scores that are computed together: whole blocks of the GEMM.
     fn block(&self) -> usize {
         let most = rows_per_block(self.precision());
         let whole = (SCORES / self.terms.max(1)).clamp(16, 256) / most * most;
@@ -122,7 +122,7 @@ impl Attention {
         self.rows <= SMALL_M_ROWS
     }
 
-    /// Elements of scratch memory of a worker: scores, one row of output, and packed operands.
+    /// Elements of scratch memory per worker: scores, one row of output, and packed operands.
     fn scratch_len(&self) -> usize {
         let packed = if self.few() {
             0
@@ -132,7 +132,7 @@ impl Attention {
         self.block() * self.columns(true) + packed
     }
 
-    /// What the products round their operands to.
+    /// The precision of the GEMMs.
     fn precision(&self) -> Precision {
         if self.few() { Precision::F32 } else { self.precision }
     }
@@ -141,13 +141,13 @@ impl Attention {
         panels_len(k, n, self.precision())
     }
 
-    /// Columns of the scores, with or without a sink: whole groups of lanes. What is beyond the
-    /// terms is -inf and has no weight.
+    /// Columns of the scores, with or without a sink, padded to whole groups of lanes. Padding is
+    /// -inf, so its weight is 0.
     fn columns(&self, has_sink: bool) -> usize {
         (self.terms + usize::from(has_sink)).next_multiple_of(LANES)
     }
 
-    /// Some rows of a head, block after block.
+    /// Computes some rows of a head, block by block.
     fn some_rows(
         &self,
         head: &Head<'_>,
@@ -176,13 +176,13 @@ impl Attention {
         for first in rows.clone().step_by(self.block()) {
             let block = first..(first + self.block()).min(rows.end);
             let columns = self.scores(head, block.clone(), keys, scores);
-            // SAFETY: `run` has shown that the rows lie within the output.
+            // SAFETY: `run` has shown that the rows are within the output.
             let to = unsafe { output.from(start + block.start * self.strides[3]) };
             self.weighted(block, columns, (scores, values), to);
         }
     }
 
-    /// The weights of a block of rows; returns how far its rows are apart.
+    /// Computes the weights of a block of rows; returns the distance between its rows.
     fn scores(
         &self,
         head: &Head<'_>,
@@ -213,7 +213,7 @@ impl Attention {
                 *to = own.values[i * own.row];
             }
         }
-        // Without terms there are no weights, and rows of zeros.
+        // Without keys there are no weights, and the output is zeros.
         if stride > 0 {
             softmax_rows(&mut scores[..count * stride], stride);
         }
@@ -236,7 +236,7 @@ impl Attention {
         }
     }
 
-    /// The weights of a block times the values.
+    /// Multiplies the weights of a block by the values.
     fn weighted(
         &self,
         rows: std::ops::Range<usize>,
@@ -302,13 +302,13 @@ mod tests {
         agrees(Precision::F32, 2e-5);
     }
 
-    /// The scores are off by 2⁻⁷ of terms that add up to 20 · 0.3 at most, the weights as much.
+    /// The scores are off by 2⁻⁷ of sums of at most 20 · 0.3, and the weights by as much.
     #[test]
     fn bf16_operands_stay_close() {
         agrees(Precision::Bf16, 0.05);
     }
 
-    /// With as many rows as are packed for, and with few.
+    /// With enough rows for packing, and with few.
     #[test]
     fn without_terms_rows_are_zeros() {
         for (rows, sink) in [(1, false), (3, true), (70, false), (70, true)] {
@@ -331,7 +331,7 @@ mod tests {
         {
             for (masked, sink) in [(None, None), (Some(1), None), (Some(0), Some(1))] {
                 let (depth, width, heads) = (20, 33, 3);
-                // Heads side by side in each row.
+                // The heads are concatenated in each row.
                 let strides = [depth * heads, depth, width, width * heads];
                 let a =
                     Attention { rows, terms, depth, width, scale: 0.3, causal, strides, precision };

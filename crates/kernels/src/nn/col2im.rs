@@ -1,4 +1,4 @@
-//! The way back from the windows of an image to the image: where windows overlap, they are added.
+//! Col2Im: adds the windows of an image back to the image. Overlapping windows are summed.
 
 use crate::base::num::{Stored, Wide};
 use crate::base::par::Threads;
@@ -8,12 +8,12 @@ use crate::math::arithmetic::Arithmetic;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Adds up windows over the planes of `to`. For each plane `from` holds each tap of all windows
-/// after the other, by rows. Sums are made in the wide type, in the order of the taps, and rounded
-/// once; integers wrap.
+/// Adds windows to the planes of `to`. `from` holds for each plane, tap by tap, that tap of all
+/// windows in row-major order. Sums are computed in the wide type, in the order of the taps, and
+/// rounded once; integers wrap.
 ///
 /// # Panics
-/// When the slices do not hold as many planes.
+/// When the slices do not hold equally many planes.
 pub fn col2im<T: Stored>(threads: &Threads, axes: &[Window; 2], from: &[T], to: &mut [T])
 where
     T::Wide: Arithmetic,

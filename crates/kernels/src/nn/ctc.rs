@@ -1,5 +1,5 @@
-//! Connectionist temporal classification: decoding the best path, and the likelihood of all
-//! paths that decode to a target.
+//! Connectionist temporal classification (CTC): decoding of the best path, and the likelihood of
+//! all paths that decode to a target.
 
 use crate::base::num::Stored;
 use crate::base::par::Threads;
@@ -8,7 +8,7 @@ use crate::math::real::{Real, StoredReal};
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// The first of the largest values. A NaN is larger than nothing.
+/// The first maximum. NaN is never larger.
 fn largest<T: Stored>(values: &[T]) -> Option<usize>
 where
     T::Wide: PartialOrd,
@@ -18,7 +18,7 @@ where
     (0..values.len()).reduce(larger)
 }
 
-/// The best class of each step, of all sequences; none if there are no classes.
+/// The best class of each step of all sequences; empty without classes.
 pub fn best<T: Stored>(threads: &Threads, logits: &[T], classes: usize) -> Vec<usize>
 where
     T::Wide: PartialOrd,
@@ -33,8 +33,8 @@ where
     found
 }
 
-/// The classes of a path without blanks and, if it `merges`, without repetitions; gives each to
-/// `emit` and returns their number.
+/// Removes blanks from a path and, if it `merges`, repetitions. Passes each remaining class to
+/// `emit`, and returns their number.
 pub fn decode(
     path: impl Iterator<Item = usize>,
     (blank, merges): (Option<usize>, bool),
@@ -51,7 +51,7 @@ pub fn decode(
     count
 }
 
-/// A sequence and what it should decode to.
+/// A sequence, and the labels that it should decode to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Steps of the sequence.
@@ -64,7 +64,7 @@ pub struct Target {
 /// `[targets, steps, classes]`.
 ///
 /// # Panics
-/// When a slice is too short, or a label or the blank is no class.
+/// When a slice is too short, or a label or the blank is not a class.
 pub fn loss<T: StoredReal>(
     threads: &Threads,
     (steps, classes): (usize, usize),
@@ -84,7 +84,7 @@ pub fn loss<T: StoredReal>(
 }
 
 /// The logarithm of the likelihood of a target. State `2 i` is a blank after `i` labels, state
-/// `2 i + 1` is label `i`; a path begins in state 0, before its first step.
+/// `2 i + 1` is label `i`; a path starts in state 0, before its first step.
 fn likelihood<T: StoredReal>(
     classes: usize,
     logits: &[T],
@@ -101,8 +101,8 @@ fn likelihood<T: StoredReal>(
         let total = log_sum(logits.iter().map(|x| x.widen()));
         for (state, to) in now.iter_mut().enumerate() {
             let (label, is_label) = (state / 2, state % 2 == 1);
-            // A label that stays is one label only if repetitions merge, and then a label that
-            // repeats needs a blank between.
+            // Staying in a label is one label only if repetitions merge; then two equal labels need
+            // a blank between them.
             let repeats = is_label && label > 0 && labels[label] == labels[label - 1];
             let stays = (!is_label || merges).then_some(state);
             let follows = state.checked_sub(1);
@@ -151,7 +151,7 @@ mod tests {
         assert!(best(Threads::single(), &logits[..0], 0).is_empty());
     }
 
-    /// Every path, decoded.
+    /// The likelihood over all paths, each decoded.
     fn by_hand(logits: &[f64], classes: usize, target: &Target, blank: usize, merges: bool) -> f64 {
         let steps = target.steps;
         let mut sum = 0.0;

@@ -1,4 +1,4 @@
-//! Weighted sums along axes, one axis after the other: how images are resized.
+//! Interpolation: weighted sums along axes, one axis after the other.
 
 use crate::base::num::{Pod, Stored, bf16, f16};
 use crate::base::par::{Slice, Threads};
@@ -6,9 +6,9 @@ use crate::math::convert::Ways;
 use crate::math::real::Real;
 use crate::multiversion;
 
-/// A number that is averaged: floats in f32 or f64, integers in f64.
+/// An element type that can be averaged: floats in f32 or f64, integers in f64.
 pub trait Pixel: Stored {
-    /// What sums are computed in.
+    /// The type of the sums.
     type Sum: Real + Pod;
 
     /// The value.
@@ -17,7 +17,7 @@ pub trait Pixel: Stored {
     /// The nearest value, ties to even; integers saturate.
     fn save(sum: Self::Sum) -> Self;
 
-    /// How elements are read as sums and written.
+    /// Conversions of elements to sums and back.
     const WAYS: Ways<Self::Sum>;
 }
 
@@ -55,7 +55,7 @@ pixels!(integers u8, u16, u32, u64, i8, i16, i32, i64);
 multiversion! {
     fn load<T: Pixel>(from: &[u8], to: &mut [T::Sum]) {
         for (from, to) in from.chunks_exact(size_of::<T>()).zip(to) {
-            // SAFETY: as many bytes as the value has; every bit pattern is one.
+            // SAFETY: there are as many bytes as the value has; every bit pattern is a value.
             *to = unsafe { from.as_ptr().cast::<T>().read_unaligned() }.load();
         }
     }
@@ -64,23 +64,23 @@ multiversion! {
 multiversion! {
     fn save<T: Pixel>(from: &[T::Sum], to: &mut [u8]) {
         for (from, to) in from.iter().zip(to.chunks_exact_mut(size_of::<T>())) {
-            // SAFETY: as many bytes as the value has.
+            // SAFETY: there are as many bytes as the value has.
             unsafe { to.as_mut_ptr().cast::<T>().write_unaligned(T::save(*from)) };
         }
     }
 }
 
-/// What the elements of a resized axis are made of.
+/// The taps of each element of a resized axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taps {
-    /// Where the taps of each element end; they begin where those of the element before end.
+    /// The end of each element's taps; they begin at the end of the previous element's.
     ends: Vec<usize>,
-    /// Elements of the axis and their weights.
+    /// Indices along the axis, and their weights.
     taps: Vec<(usize, f64)>,
 }
 
 impl Taps {
-    /// Adds an element. One without taps is 0.
+    /// Adds an element. Without taps it is 0.
     pub fn push(&mut self, taps: impl IntoIterator<Item = (usize, f64)>) {
         self.taps.extend(taps);
         self.ends.push(self.taps.len());
@@ -102,7 +102,8 @@ impl Taps {
         starts.zip(&self.ends).map(|(start, end)| &self.taps[*start..*end])
     }
 
-    /// The same with two taps for each element, where some have one, which is halved.
+    /// The same with two taps for each element; a single tap is split in halves. `None` if an
+    /// element has another number of taps.
     fn in_pairs(&self) -> Option<Taps> {
         let mut pairs = Taps::default();
         for taps in self.each() {
@@ -116,7 +117,7 @@ impl Taps {
     }
 }
 
-/// One axis of a resampling: `outer` times `input` runs of `inner` elements.
+/// The resampling of one axis: `outer` times `input` runs of `inner` elements.
 struct Pass<W> {
     outer: usize,
     input: usize,
@@ -130,8 +131,7 @@ struct Pass<W> {
 
 /// A resampling of some axes.
 pub struct Resample<W> {
-    /// Parts of the tensor that nothing connects, as many as the axes before the first one that
-    /// is resampled have.
+    /// Independent parts of the tensor: the product of the axes before the first that is resampled.
     blocks: usize,
     passes: Vec<Pass<W>>,
 }
@@ -143,10 +143,10 @@ const GRAIN: usize = 16 << 10;
 const COLUMNS: usize = 64;
 
 impl<W: Real> Resample<W> {
-    /// Resamples axes of a tensor of `sizes`, in the order given.
+    /// A resampling of some axes of a tensor of `sizes`, in the given order.
     ///
     /// # Panics
-    /// When there is no axis, or a tap lies outside its axis.
+    /// When there is no axis, or a tap is outside its axis.
     pub fn new(sizes: &[usize], axes: &[(usize, Taps)]) -> Resample<W> {
         let first = axes.iter().map(|(axis, _)| *axis).min().expect("an axis to resample");
         let product = |sizes: &[usize]| sizes.iter().product::<usize>();
@@ -172,10 +172,10 @@ impl<W: Real> Resample<W> {
         Resample { blocks, passes: passes.collect() }
     }
 
-    /// Resamples. Values are rounded by `round` between two axes.
+    /// Resamples. Between two axes, values are rounded by `round`.
     ///
     /// # Panics
-    /// When a slice is not of the size that the resampling is for.
+    /// When a slice does not have the size of the resampling.
     pub fn run(
         &self,
         threads: &Threads,
@@ -189,7 +189,7 @@ impl<W: Real> Resample<W> {
         let (input, output) = (first.input_len(), last.output_len());
         assert_eq!((from.len(), to.len()), (self.blocks * input, self.blocks * output));
         let between = self.passes.iter().map(Pass::input_len).skip(1).max().unwrap_or(0);
-        // Where there are few blocks, each is divided by itself.
+        // If there are fewer blocks than threads, each block is divided instead.
         let few = self.blocks < threads.count();
         let grain = if few { self.blocks } else { GRAIN.div_ceil(output.max(1)) };
         let out = Slice::new(to);
@@ -257,7 +257,7 @@ impl<W: Real> Pass<W> {
 }
 
 multiversion! {
-    /// Sums along a row; of pairs, where no ends are given.
+    /// Sums along a row. Without `ends`, each element has two taps.
     fn along<W: Real>(
         from: &[W],
         ends: &[usize],
@@ -285,7 +285,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Sums over pairs of rows of `inner` elements, one pair for each row of the output.
+    /// Sums of two rows of `inner` elements, for each row of the output.
     fn pairs<W: Real>(
         from: &[W],
         index: &[usize],
@@ -305,7 +305,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Sums over rows that are as long as the output.
+    /// Sums of rows that are as long as the output.
     fn over<W: Real>(
         from: &[W],
         index: &[usize],
@@ -326,18 +326,18 @@ multiversion! {
     }
 }
 
-/// Elements of a tensor, chosen axis by axis.
+/// Selects elements of a tensor, axis by axis.
 pub struct Pick {
-    /// For every axis that matters, how far into the data each of its choices leads.
+    /// For each axis that matters, the offset of each of its choices.
     axes: Vec<Vec<usize>>,
-    /// Elements that stay together.
+    /// Elements that move together.
     inner: usize,
-    /// How far the choices reach.
+    /// Elements of the data up to the last that can be selected.
     reach: usize,
 }
 
 impl Pick {
-    /// Chooses from a tensor of `sizes`: on each axis the elements listed, or all.
+    /// Selects from a tensor of `sizes`: on each axis the listed elements, or all.
     pub fn new(sizes: &[usize], choices: &[Option<Vec<usize>>]) -> Pick {
         let mut stride = 1;
         let mut pick = Pick { axes: Vec::new(), inner: 1, reach: 0 };
@@ -355,10 +355,10 @@ impl Pick {
         pick
     }
 
-    /// Copies what is chosen.
+    /// Copies the selected elements.
     ///
     /// # Panics
-    /// When the output is not of the size of what is chosen, or a choice lies outside the data.
+    /// When the output does not have the size of the selection, or a choice is outside the data.
     pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         let (outer, last) = match self.axes.split_last() {
             Some((last, outer)) => (outer, &last[..]),

@@ -1,4 +1,4 @@
-//! Layers of neural networks, convolutions apart.
+//! Neural network layers other than convolutions.
 
 pub mod attention;
 pub mod col2im;

@@ -1,9 +1,8 @@
-//! Pooling: the largest element or the mean of each window over the spatial axes of a plane.
+//! Pooling in NCHW: the maximum or mean of each window over the spatial axes of a plane.
 //!
-//! A row of the output is made in two passes. The first folds the rows of the input that the
-//! windows look at into one, from neighbour to neighbour; the second folds that line along the
-//! windows, tap by tap where they slide. Rows are divided among threads; the order of each fold
-//! depends on the windows only.
+//! A row of the output takes two passes. The first folds the input rows under its windows into one
+//! row; the second folds that row along the windows, tap by tap if they slide. Rows are divided
+//! among threads; the order of each fold depends on the windows only.
 
 use crate::base::num::{Stored, Wide as _, bf16, f16};
 use crate::base::par::{Slice, Threads};
@@ -16,18 +15,18 @@ use std::ops::Range;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// The windows along one axis, as far as they lie within the input.
+/// The windows along one axis, clipped to the input.
 #[derive(Clone, Debug)]
 pub struct Axis {
     input: usize,
-    /// Distance between taps.
+    /// Distance from tap to tap.
     step: usize,
     windows: Vec<Taps>,
-    /// How they slide, if they do.
+    /// The window that slides, if all are alike.
     sliding: Option<Window>,
 }
 
-/// The taps of one window that lie within the input: the position of the first, how many.
+/// The taps of one window that are within the input: the position of the first, and their number.
 #[derive(Clone, Copy, Debug)]
 struct Taps {
     first: usize,
@@ -35,7 +34,7 @@ struct Taps {
 }
 
 impl Axis {
-    /// Windows of the same number of taps at the same distance.
+    /// Windows with equal numbers of taps, at equal distances.
     pub fn sliding(window: &Window) -> Axis {
         let taps = |output| {
             let taps = window.taps_within(output);
@@ -63,13 +62,13 @@ impl Taps {
     }
 }
 
-/// What is computed of a window.
+/// What is computed from a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The largest element. A window without one, or of NaN only, gives the lowest finite value.
+    /// The maximum. A window that is empty or has only NaN gives the lowest finite value.
     Max,
-    /// The sum divided by this number or, without it, by the number of taps within the input; 0
-    /// where there are none. Integers are rounded to nearest, ties to even.
+    /// The sum divided by this number or, if `None`, by the number of taps within the input; 0 if
+    /// there are none. Integers are rounded to nearest, ties to even.
     Mean(Option<usize>),
 }
 
@@ -77,15 +76,15 @@ pub enum Pooling {
 #[derive(Clone, Debug)]
 pub struct Pool {
     axes: [Axis; 3],
-    /// Where the windows of the last axis slide: for each tap, the windows that have it within
-    /// the input, and its position in the first of them.
+    /// If the windows of the last axis slide: for each tap, the windows that have it within the
+    /// input, and its position in the first of these.
     spans: Vec<(Range<usize>, usize)>,
-    /// What is below every element, if not the lowest value of the type.
+    /// A value below every element, if not the lowest value of the type.
     lowest: Option<f64>,
 }
 
 impl Pool {
-    /// Windows along three axes, outermost first; axes of one position make them three.
+    /// Windows along three axes, outermost first; missing axes have size 1.
     pub fn new(axes: [Axis; 3]) -> Pool {
         let mut spans = Vec::new();
         if let Some(window) = &axes[2].sliding {
@@ -94,7 +93,7 @@ impl Pool {
                 let first = window.position(windows.start, tap)?;
                 (!windows.is_empty()).then_some((windows, first))
             };
-            // Of very long windows few taps lie within the input.
+            // Of very long windows only few taps are within the input.
             let last = window.output.saturating_sub(1);
             let taps = window.taps_within(last).start..window.taps_within(0).end;
             spans = taps.filter_map(span).collect();
@@ -102,13 +101,13 @@ impl Pool {
         Pool { axes, spans, lowest: None }
     }
 
-    /// The same for elements that are computed in a wider type than they are stored in, of which
-    /// `lowest` is the lowest finite value.
+    /// The same for elements that are stored in a narrower type than they are computed in; `lowest`
+    /// is the lowest finite value of the stored type.
     pub fn above(self, lowest: f64) -> Pool {
         Pool { lowest: Some(lowest), ..self }
     }
 
-    /// What is below every element.
+    /// A value below every element.
     fn lowest<T: Pooled>(&self) -> T::Wide {
         self.lowest.map_or(T::LOWEST, T::from_f64).widen()
     }
@@ -122,7 +121,7 @@ impl Pool {
     /// Pools planes of `from` into planes of `to`.
     ///
     /// # Panics
-    /// When the slices do not hold as many planes.
+    /// When the slices do not hold equally many planes.
     pub fn run<T: Pooled>(&self, threads: &Threads, pooling: Pooling, from: &[T], to: &mut [T]) {
         match pooling {
             Pooling::Max => self.fold(threads, Largest(self.lowest::<T>()), from, to),
@@ -143,7 +142,7 @@ impl Pool {
         });
     }
 
-    /// The length of a row of the output; panics unless the slices hold as many planes.
+    /// The length of an output row. Panics unless the slices hold equally many planes.
     fn check(&self, from: usize, to: usize) -> usize {
         let (input, output) = self.plane();
         let planes = to.checked_div(output).unwrap_or(0);
@@ -151,7 +150,7 @@ impl Pool {
         self.axes[2].windows.len()
     }
 
-    /// Rows of the output that are worth a second thread.
+    /// Output rows that are worth a second thread.
     fn grain(&self) -> usize {
         let [depth, height, width] = &self.axes;
         let most = |axis: &Axis| axis.windows.iter().map(|w| w.count).max().unwrap_or(0);
@@ -160,8 +159,8 @@ impl Pool {
         GRAIN.div_ceil(down.saturating_add(along).max(1))
     }
 
-    /// As [`Pooling::Max`], with the position of each largest element, the first of them, in a
-    /// tensor of all planes; counted anew after `modulus` elements.
+    /// As [`Pooling::Max`], with the position of each maximum (the first, if there are several) in
+    /// a tensor of all planes, modulo `modulus`.
     ///
     /// # Panics
     /// As [`Pool::run`].
@@ -215,7 +214,7 @@ impl Pool {
         }
     }
 
-    /// The plane of a row of the output, and its windows along the outer axes.
+    /// The plane of an output row, and its windows along the outer axes.
     fn row(&self, row: usize) -> (usize, (Taps, Taps)) {
         let [depth, height, _] = &self.axes;
         let (y, rest) = (row % height.windows.len(), row / height.windows.len());
@@ -223,7 +222,7 @@ impl Pool {
         (plane, (depth.windows[z], height.windows[y]))
     }
 
-    /// Where the rows of a plane of the input begin that windows along the outer axes look at.
+    /// Offsets of the input rows of a plane under windows along the outer axes.
     fn lines(&self, plane: usize, windows: (Taps, Taps)) -> impl Iterator<Item = usize> {
         let [depth, height, width] = &self.axes;
         let (deep, high, wide) = (depth.input, height.input, width.input);
@@ -237,7 +236,7 @@ impl Pool {
 
 multiversion! {
     wide if size_of::<T>() == size_of::<f32>();
-    /// Whole rows of the output, from row `first` on.
+    /// Computes whole output rows, from row `first` on.
     fn rows<F: Fold<T::Wide>, T: Pooled>(f: F, pool: &Pool, first: usize, from: &[T], to: &mut [T]) {
         let width = &pool.axes[2];
         let mut line = vec![f.start(); width.input];
@@ -265,7 +264,7 @@ multiversion! {
     }
 }
 
-/// Folds a line along windows that slide: tap by tap, for all windows at once.
+/// Folds a row along sliding windows: tap by tap, for all windows at once.
 #[inline(always)]
 fn slide<F: Fold<W>, W: Mean>(
     f: F,
@@ -297,7 +296,7 @@ fn slide<F: Fold<W>, W: Mean>(
     }
 }
 
-/// Folds a line along windows that lie anyhow.
+/// Folds a row along arbitrary windows.
 #[inline(always)]
 fn gather<F: Fold<W>, W: Mean>(f: F, windows: &[Taps], line: &[W], to: &mut [W]) {
     for (to, taps) in to.iter_mut().zip(windows) {
@@ -307,11 +306,12 @@ fn gather<F: Fold<W>, W: Mean>(f: F, windows: &[Taps], line: &[W], to: &mut [W])
     }
 }
 
-/// What means need besides reductions.
+/// Arithmetic for means.
 pub trait Mean: Scale {
     /// A count as a number.
     fn of_count(count: usize) -> Self;
-    /// A sum divided by a count, 0 if that is; integers are rounded to nearest, ties to even.
+    /// A sum divided by a count; 0 if the count is 0. Integers are rounded to nearest, ties to
+    /// even.
     fn mean(self, count: Self) -> Self;
 }
 
@@ -371,7 +371,7 @@ impl Mean for u64 {
     }
 }
 
-/// A quotient that was rounded down, by its remainder rounded to nearest, ties to even.
+/// Rounds a quotient that was rounded down to nearest, ties to even, by its remainder.
 #[inline(always)]
 fn rounded(quotient: i64, remainder: u64, divisor: u64) -> i64 {
     let rest = divisor - remainder;
@@ -395,14 +395,14 @@ macro_rules! pooled {
 
 pooled!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
 
-/// What the elements of a window are folded into.
+/// How the elements of a window are folded.
 trait Fold<W: Mean>: Copy + Send + Sync {
     fn start(self) -> W;
     fn step(self, sum: W, x: W) -> W;
     fn finish(self, sum: W, taps: W) -> W;
 }
 
-/// The largest element above a lowest.
+/// The maximum of the elements and a lowest value.
 #[derive(Clone, Copy)]
 struct Largest<W>(W);
 
@@ -423,7 +423,7 @@ impl<W: Mean> Fold<W> for Largest<W> {
     }
 }
 
-/// A sum, divided by this number or by that of taps.
+/// A sum, divided by this number or by the number of taps.
 #[derive(Clone, Copy)]
 struct Sum<W>(Option<W>);
 
@@ -462,7 +462,7 @@ mod tests {
         )
     }
 
-    /// The elements that each window sees, by index.
+    /// The elements in each window, by index.
     fn seen(planes: usize, axes: &[Window; 3]) -> Vec<Vec<usize>> {
         let places = |axis: Window, output: usize| -> Vec<usize> {
             (0..axis.taps).filter_map(|tap| axis.position(output, tap)).collect()

@@ -1,6 +1,6 @@
-//! Recurrent networks: the products of the data with their weights for all steps at once, then
-//! step after step those of the hidden state. Directions and, where there are several, sequences
-//! are independent of each other and run on different threads.
+//! Recurrent networks. The GEMMs of the data run for all steps at once, then those of the hidden
+//! state step by step. Directions and, if there are several, sequences are independent and run on
+//! different threads.
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
@@ -14,14 +14,14 @@ use std::ops::Range;
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
 
-/// What a step computes. Gates lie side by side in this order.
+/// What a step computes. The gates are concatenated in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// `h = f(…)`.
     Rnn,
-    /// Update `z`, reset `r`, hidden `n`: `h = (1 - z) n + z h`, where `n` sees `r h`.
+    /// Update `z`, reset `r`, hidden `n`: `h = (1 - z) n + z h`, where `n` is computed from `r h`.
     Gru,
-    /// The same, where `n` sees `r (h Rᵀ + b)`, with a fourth bias.
+    /// The same, where `n` is computed from `r (h Rᵀ + b)`, with a fourth bias.
     LinearGru,
     /// Forget `f`, input `i`, cell `n`, output `o`: `c = f c + i n`, `h = o act(c)`.
     Lstm,
@@ -37,12 +37,12 @@ impl Cell {
         }
     }
 
-    /// Number of biases for each element of the hidden state.
+    /// Biases per element of the hidden state.
     pub fn biases(self) -> usize {
         self.gates() + usize::from(self == Cell::LinearGru)
     }
 
-    /// How many gates each product with the hidden state gives, one after the other.
+    /// The GEMMs with the hidden state in a step, by the number of gates that each computes.
     pub fn gemms(self) -> &'static [usize] {
         match self {
             Cell::Rnn => &[1],
@@ -53,12 +53,12 @@ impl Cell {
     }
 }
 
-/// f32, with weights as [`Rhs`] has them, or f64, with rows of weights for each term.
+/// f32, with weights as [`Rhs`], or f64, with row-major weights, one row per k.
 pub trait Number: Real + Pod {
-    /// Weights, transposed.
+    /// Transposed weights.
     type Matrix<'a>: Copy + Send + Sync;
 
-    /// `c = a b` for `m` rows, `n` columns and `k` terms.
+    /// `c = a b` with `m` rows, `n` columns and `k` elements along k.
     fn gemm(
         crew: (&Threads, &ScratchPool),
         a: &[Self],
@@ -109,71 +109,72 @@ impl Number for f64 {
     }
 }
 
-/// A cell and the sizes of what it goes through.
+/// A cell, and the sizes of its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recurrence {
     /// What a step computes.
     pub cell: Cell,
-    /// The functions of the specification: f, g, h. A cell with fewer does not use the last.
+    /// The functions f, g and h of the specification. Cells with fewer ignore the last.
     pub functions: [Unary; 3],
-    /// How far from 0 the arguments of f and g may be, if that is limited.
+    /// The bound of the arguments of f and g, if they are clipped.
     pub clip: Option<f64>,
     /// Number of sequences.
     pub batch: usize,
     /// Steps of the longest sequence.
     pub steps: usize,
-    /// Elements of the data in a step.
+    /// Elements of the data per step.
     pub width: usize,
     /// Elements of the hidden state.
     pub hidden: usize,
-    /// Whether each direction is backwards.
+    /// For each direction, whether it is backwards.
     pub directions: &'static [bool],
 }
 
-/// What a [`Recurrence`] reads.
+/// The operands of a [`Recurrence`].
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a, 'm, R: Number> {
     /// `[batch, steps, width]`.
     pub x: &'a [R],
-    /// `[batch, directions, hidden]`.
+    /// The initial hidden state, `[batch, directions, hidden]`.
     pub hidden: &'a [R],
-    /// The same; empty unless the cell has a state.
+    /// The initial cell state, of the same shape; empty unless the cell has one.
     pub cell: &'a [R],
     /// Steps of each sequence, at most [`Recurrence::steps`].
     pub lengths: &'a [usize],
-    /// For each direction `width` rows of all gates.
+    /// For each direction a matrix with `width` rows and a column for each element of each gate.
     pub weights: &'a [R::Matrix<'m>],
-    /// For each direction and each of [`Cell::gemms`] `hidden` rows of its gates.
+    /// For each direction and each of [`Cell::gemms`], a matrix with `hidden` rows and a column for
+    /// each element of its gates.
     pub recurrent: &'a [R::Matrix<'m>],
     /// `[directions, biases, hidden]`.
     pub biases: &'a [R],
-    /// `[batch, steps]`, by which the update gate is lowered; or empty.
+    /// `[batch, steps]`, attention scores that lower the update gate; or empty.
     pub scores: &'a [R],
 }
 
-/// What a [`Recurrence`] writes.
+/// The outputs of a [`Recurrence`].
 #[derive(Debug)]
 pub struct Outputs<'a, R> {
     /// The hidden state after each step, `[batch, directions, steps, hidden]`; or empty.
     pub every: &'a mut [R],
-    /// The hidden state at the end, `[batch, directions, hidden]`.
+    /// The final hidden state, `[batch, directions, hidden]`.
     pub hidden: &'a mut [R],
-    /// The cell state at the end; empty unless the cell has a state.
+    /// The final cell state; empty unless the cell has one.
     pub cell: &'a mut [R],
 }
 
 impl Recurrence {
-    /// Floating-point operations of the products, as if every sequence were of full length.
+    /// Floating-point operations of the GEMMs, as if every sequence were of full length.
     pub fn flops(&self) -> u64 {
         let rows = self.hidden * self.cell.gates();
         let factors = [2, self.directions.len(), self.batch, self.steps, rows];
         factors.iter().map(|n| *n as u64).product::<u64>() * (self.width + self.hidden) as u64
     }
 
-    /// Takes all steps. A sequence without any ends in a state of 0.
+    /// Runs all steps. A sequence of length 0 ends with a state of 0.
     ///
     /// # Panics
-    /// When a slice is too short, or a length exceeds the steps.
+    /// When a slice is too short, or a length exceeds the number of steps.
     pub fn run<R: Number>(
         &self,
         threads: &Threads,
@@ -217,14 +218,14 @@ impl Recurrence {
         assert_eq!(o.biases.len(), self.directions.len() * self.cell.biases() * hidden);
     }
 
-    /// Elements that a sequence needs while it is walked through: states, gates, and what the
-    /// second product of a GRU takes and gives.
+    /// Elements of scratch memory per sequence: states, gates, and the operand and result of the
+    /// second GEMM of a GRU.
     fn scratch_len(&self) -> usize {
         (4 + self.cell.gates()) * self.hidden
     }
 
-    /// Divides directions and sequences among the threads. One sequence in one direction leaves
-    /// them its products.
+    /// Divides directions and sequences among the threads. A single sequence in one direction
+    /// divides its GEMMs instead.
     fn divide<R: Number>(&self, threads: &Threads, scratch: &ScratchPool, walk: &Walk<'_, '_, R>) {
         let directions = self.directions.len();
         let parts = threads.count().div_ceil(directions).min(self.batch).max(1);
@@ -247,28 +248,28 @@ impl Recurrence {
     }
 }
 
-/// A run of a [`Recurrence`], of which each thread walks through a part.
+/// A [`Recurrence`] that is running; each thread takes a part.
 struct Walk<'w, 'm, R: Number> {
     of: &'w Recurrence,
     operands: &'w Operands<'w, 'm, R>,
-    /// The products of the data with the weights: `[directions, batch, steps, gates, hidden]`.
+    /// The data times the weights: `[directions, batch, steps, gates, hidden]`.
     projected: &'w [R],
     every: Option<Slice<R>>,
     hidden: Slice<R>,
     cell: Slice<R>,
 }
 
-/// The buffers of some sequences, a run of `hidden` elements for each of them and each gate.
+/// The buffers of some sequences: `hidden` elements for each sequence, and for each gate.
 struct State<'a, R> {
     h: &'a mut [R],
     c: &'a mut [R],
     /// The hidden state times the reset gate.
     reset: &'a mut [R],
-    /// The gates of the first product, and of the second.
+    /// The gates of the first GEMM, and of the second.
     gates: [&'a mut [R]; 2],
 }
 
-/// Where a sequence is in a step.
+/// The operands of a sequence in a step.
 struct StepBuffers<'a, R> {
     x: &'a [R],
     biases: &'a [R],
@@ -276,7 +277,7 @@ struct StepBuffers<'a, R> {
 }
 
 impl<R: Number> Walk<'_, '_, R> {
-    /// Takes some sequences through all their steps in one direction.
+    /// Runs all steps of some sequences in one direction.
     fn sequences(
         &self,
         crew: (&Threads, &ScratchPool),
@@ -325,13 +326,13 @@ impl<R: Number> Walk<'_, '_, R> {
         }
     }
 
-    /// Where the state of a sequence lies in the inputs and outputs.
+    /// The offset of a sequence's state in the inputs and outputs.
     fn state(&self, row: usize, direction: usize) -> usize {
         (row * self.of.directions.len() + direction) * self.of.hidden
     }
 
-    /// Takes one sequence, number `row` of all and number `at` here, through what follows a
-    /// product.
+    /// Completes a step of one sequence after a GEMM; its index is `row` in the batch and `at` in
+    /// the state.
     fn step(
         &self,
         direction: usize,
@@ -368,7 +369,7 @@ impl<R: Number> Walk<'_, '_, R> {
         }
     }
 
-    /// `f(clip(x + (g + b)))` in place of the values of some gates.
+    /// Replaces the values of some gates by `f(clip(x + (g + b)))`.
     fn activate(
         &self,
         function: Unary,
@@ -403,7 +404,7 @@ impl<R: Number> Walk<'_, '_, R> {
         multiply(output, h);
     }
 
-    /// What comes between the two products of a GRU.
+    /// The part of a GRU step between its two GEMMs.
     fn reset(&self, place: &StepBuffers<'_, R>, gates: &mut [R], reset: &mut [R], h: &[R]) {
         self.activate(self.of.functions[0], place, 0..2, gates);
         reset.copy_from_slice(h);
@@ -425,13 +426,13 @@ impl<R: Number> Walk<'_, '_, R> {
         blend(place.score, update, new, h);
     }
 
-    /// Writes the states at the end, and 0 for the steps that sequences do not have.
+    /// Writes the final states, and zeros for the steps past the length of a sequence.
     fn end(&self, direction: usize, rows: Range<usize>, state: &State<'_, R>) {
         let Recurrence { hidden, steps, .. } = *self.of;
         for (at, row) in rows.enumerate() {
             let (to, run) = (self.state(row, direction), at * hidden..(at + 1) * hidden);
-            // SAFETY: the runs of a sequence and direction belong to this task alone, and `check`
-            // has shown that the outputs hold those of all.
+            // SAFETY: these elements, of one sequence and direction, belong to this task alone, and
+            // `check` has shown that the outputs hold all of them.
             unsafe {
                 self.hidden.part(to, hidden).copy_from_slice(&state.h[run.clone()]);
                 if self.of.cell == Cell::Lstm {

@@ -1,14 +1,14 @@
-//! Rotary position embedding: the two halves of a row are turned against each other.
+//! Rotary position embedding (RoPE): rotates the two halves of a row against each other.
 
 use crate::base::par::Threads;
 use crate::multiversion;
 
-/// Rows that are turned by angles of which the cosines and sines are known.
+/// Rows to rotate, with given cosines and sines of the angles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotary {
     /// Elements of a row.
     pub columns: usize,
-    /// For each row of the output that of the data, of the cosines and of the sines.
+    /// For each row of the output, the rows of the data, the cosines and the sines.
     pub rows: Vec<[u32; 3]>,
 }
 
@@ -16,11 +16,11 @@ pub struct Rotary {
 const GRAIN: usize = 4 << 10;
 
 impl Rotary {
-    /// `x · cos + y · sin` for each row x, with y its second half negated and then its first half.
-    /// Products and sum are rounded each.
+    /// `x · cos + y · sin` for each row x, where y is the negated second half of x followed by its
+    /// first half. Products and sum are each rounded.
     ///
     /// # Panics
-    /// When the output is not of the size of all rows, or a row is not within its operand.
+    /// When the output does not have the size of all rows, or a row is not within its operand.
     pub fn run(&self, threads: &Threads, operands: [&[f32]; 3], out: &mut [f32]) {
         let columns = self.columns;
         assert_eq!(out.len(), self.rows.len() * columns, "the rows do not fill the output");

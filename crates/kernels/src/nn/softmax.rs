@@ -1,5 +1,5 @@
-//! Softmax and its logarithm along an axis. The largest element of a slice is subtracted first,
-//! so that nothing overflows.
+//! Softmax and log-softmax along an axis. The maximum of a slice is subtracted first, so that
+//! nothing overflows.
 
 use crate::base::num::Wide;
 use crate::base::par::Threads;
@@ -12,7 +12,7 @@ use crate::multiversion;
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut<'_, T>) {
     if let Some((count, width @ 1..=NARROW)) = slices.rows() {
         return threads.par_ranges(count, GRAIN / width, |rows| {
-            // SAFETY: no two ranges have a row in common.
+            // SAFETY: the ranges are disjoint, so no two have a row in common.
             let part = unsafe { io.part(rows.start * width..rows.end * width) };
             narrow_rows(part, width);
         });
@@ -20,7 +20,7 @@ pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut
     slices.blocks(threads, io, |block| softmax_block(block));
 }
 
-/// The logarithm of the softmax of every slice.
+/// Log-softmax of every slice.
 pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut<'_, T>) {
     slices.blocks(threads, io, |block| log_softmax_block(block));
 }
@@ -36,7 +36,7 @@ multiversion! {
         let top = largest(block);
         let zero = T::Wide::default();
         let power = |x: T::Wide, i: usize| (x - top[i]).weight();
-        // Only a type that holds them exactly keeps the powers; others compute them twice.
+        // The powers are stored only if the type is exact; other types compute them twice.
         if size_of::<T>() == size_of::<T::Wide>() {
             let sum = block.map_sum(zero, power, |a, b| a + b);
             let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
@@ -49,7 +49,7 @@ multiversion! {
     }
 }
 
-/// Rows up to this long are computed in groups of whole lanes.
+/// Up to this length, rows are computed in groups of whole lanes.
 const NARROW: usize = 4 * LANES;
 
 multiversion! {
@@ -86,14 +86,15 @@ multiversion! {
     }
 }
 
-/// Rows that are computed side by side: each alone would wait for itself.
+/// Rows that are computed together, since one alone is bound by latency.
 const ROWS_AT_ONCE: usize = 4;
 
 multiversion! {
-    /// Softmax of rows in place, each of whole groups of [`LANES`], with the bits of [`softmax`].
+    /// Softmax of rows in place. Rows are whole groups of [`LANES`]; the bits are those of
+    /// [`softmax`].
     ///
     /// # Panics
-    /// When there is something beyond whole groups.
+    /// When the rows are not whole groups.
     pub(crate) fn softmax_rows(rows: &mut [f32], columns: usize) {
         assert!(columns > 0 && columns.is_multiple_of(LANES) && rows.len().is_multiple_of(columns));
         let whole = rows.len() / columns / ROWS_AT_ONCE * ROWS_AT_ONCE;
@@ -107,7 +108,7 @@ multiversion! {
     }
 }
 
-/// Softmax of the first `columns` elements of rows that are `stride` apart.
+/// Softmax of the first `columns` elements of rows with distance `stride`.
 #[inline(always)]
 fn some_rows<W: Real, const R: usize>(rows: &mut [W], (columns, stride): (usize, usize)) {
     let larger = |a, b| if b > a { b } else { a };

@@ -1,4 +1,4 @@
-//! A quantized convolution: from data and filters to requantized results.
+//! A quantized convolution, from data and filters to requantized outputs.
 
 use super::input::{self, Data, Image};
 use super::kernel::{Microkernel, Sums};
@@ -15,12 +15,12 @@ use crate::gemm::{PostOp, Window};
 use crate::math::quantize::Output;
 use crate::quantized::tuning::GEMM_GRAIN;
 
-/// A convolution of quantized data by filters in i8.
+/// A convolution of quantized data with i8 filters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizedConvolution {
     conv: Convolution,
     params: QuantParams,
-    /// Whether [`winograd`] computes the sums.
+    /// Whether [`winograd`] computes it.
     is_winograd: bool,
 }
 
@@ -31,13 +31,13 @@ pub struct Operands<'a> {
     pub data: Data<'a>,
     /// The filters.
     pub filters: &'a PackedFilters,
-    /// For each output channel the factor of its sums.
+    /// The scale of each output channel's sums.
     pub scales: &'a [f32],
 }
 
 impl QuantizedConvolution {
-    /// The convolution in integers. None if its kernel is dilated along the last axis, it has
-    /// groups or three spatial axes, its sums may not fit, or there is far more padding than data.
+    /// The integer convolution. `None` if its kernel is dilated along the last axis, it has groups
+    /// or three spatial axes, its sums may overflow, or there is far more padding than data.
     pub fn new(conv: &Convolution, params: QuantParams) -> Option<QuantizedConvolution> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
@@ -48,8 +48,7 @@ impl QuantizedConvolution {
         fits.then(|| QuantizedConvolution { is_winograd: winograd::pays(&conv), conv, params })
     }
 
-    /// Packs filters into an arena. They are given for each output channel, for each input channel,
-    /// tap by tap.
+    /// Packs filters into an arena. They are given by output channel, then input channel, then tap.
     ///
     /// # Panics
     /// When there are too few.
@@ -71,7 +70,7 @@ impl QuantizedConvolution {
         self.params
     }
 
-    /// What decides how filters are packed, apart from their sizes.
+    /// What the packed layout of the filters depends on, apart from sizes.
     pub fn filters_layout(&self) -> String {
         let of = if self.is_winograd { "tiles" } else { "windows" };
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
@@ -86,22 +85,22 @@ impl QuantizedConvolution {
         }
     }
 
-    /// Bytes of scratch memory of a run on so many threads.
+    /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let tiles = self.is_winograd.then(|| winograd::scratch_bytes(&self.conv, threads));
         input::bytes(&self.conv) + tiles.unwrap_or(0)
     }
 
-    /// Operations, those over the padding included.
+    /// Operations, including those on padding.
     pub fn flops(&self) -> u64 {
         self.conv.flops()
     }
 
-    /// Convolves into `output`, whose channels are last; `post_ops` are applied to each element,
-    /// with channels as columns.
+    /// Convolves into `output`, which is NHWC. `post_ops` are applied to each element, with
+    /// channels as columns.
     ///
     /// # Panics
-    /// When a slice is not of the size the convolution is for.
+    /// When a slice does not have the size of the convolution.
     pub fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
@@ -139,8 +138,8 @@ impl QuantizedConvolution {
         });
     }
 
-    /// Into how many parts rows and panels are divided. Each thread reads all of the smaller
-    /// operand, which stays in its cache, and a part of the larger.
+    /// The number of parts that rows and panels are divided into. Each thread reads all of the
+    /// smaller operand, which stays in its cache, and a part of the larger.
     fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
         let rows = self.conv.batch * self.conv.positions();
         let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
@@ -150,12 +149,12 @@ impl QuantizedConvolution {
         let has_large_filters = filters.bytes() > input::bytes(&self.conv);
         let across = if has_large_filters { filters.count().min(threads) } else { 1 };
         let down = (4 * threads).div_ceil(across).min(blocks);
-        // Where rows are many, several parts for each thread even out their speeds.
+        // With many rows, several parts per thread even out the speed of the threads.
         let down = if across == threads { 1 } else { down };
         (down, across)
     }
 
-    /// What writes the sums of a panel.
+    /// The requantizer of a panel's columns.
     fn requantizer<'a>(
         &self,
         Operands { filters, scales, .. }: Operands<'a>,
@@ -184,14 +183,15 @@ fn multiply(
         kernel.multiply(image, block, (panel, requantizer.width()), &mut sums);
         for (tile, sums) in block.iter().zip(sums.tiles()) {
             for OutputRun { first, row, count } in image.parts(*tile) {
-                // SAFETY: rows of the output, of which no other task has these columns.
+                // SAFETY: these rows are within the output, and no other task has these columns of
+                // them.
                 unsafe { requantizer.write(&sums[first..][..count], row, &mut values) };
             }
         }
     }
 }
 
-/// The axes; those of a 1×1 kernel joined into one.
+/// The axes; those of a 1×1 kernel are joined into one.
 fn flattened(conv: &Convolution) -> [Window; 3] {
     let size: usize = conv.axes.iter().map(|a| a.input).product();
     if conv.is_pointwise() {

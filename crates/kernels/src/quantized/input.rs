@@ -1,5 +1,5 @@
-//! The data of a convolution as bytes: lines with their padding, in which every window is a few
-//! runs.
+//! The input of a quantized convolution: u8 lines with padding, in which every window is a few runs
+//! of bytes.
 
 use super::params::QuantParams;
 use super::tile::{Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
@@ -13,19 +13,19 @@ use std::ops::Range;
 /// The data of a quantized convolution.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Values, and how they are quantized.
+    /// f32 values, and their quantizer.
     F32(Input<'a>, Quantizer),
-    /// Quantized values, with the channels last.
+    /// Quantized values in NHWC.
     Quantized(&'a [u8]),
 }
 
-/// Bytes of the image for each element of the data, at most: a model may have any padding.
+/// Limit of the image, in bytes per element of the data: a model may have any padding.
 const MAX_BYTES_PER_ELEMENT: usize = 16;
 
-/// Bytes behind the last position of a line that the last step along k may read.
+/// Bytes past the last position of a line that the last step along k may read.
 const SLACK: usize = 64;
 
-/// Lines begin at cache lines.
+/// Alignment of the lines, in bytes: a cache line.
 const ALIGN: usize = 64;
 
 /// Channels, padded to a multiple of four.
@@ -33,8 +33,8 @@ pub(super) fn padded_channels(conv: &Convolution) -> usize {
     conv.inputs.next_multiple_of(4)
 }
 
-/// Whether all lines of windows are multiplied as one, with the rows between them that are no
-/// windows: where lines are so short that multiplying line by line would take longer.
+/// Whether output lines are joined into one run of rows, with garbage rows in the gaps between
+/// lines. Pays for short lines, which fill tiles or vectors of rows badly.
 fn is_joined(conv: &Convolution) -> bool {
     let [_, height, width] = conv.axes;
     let all = (height.output - 1) * width.reach() + width.output;
@@ -42,7 +42,7 @@ fn is_joined(conv: &Convolution) -> bool {
     width.stride == 1 && height.stride == 1 && cost_in_rows(all) < by_lines
 }
 
-/// Bytes of a line of the image.
+/// Bytes of an image line.
 fn line_bytes(conv: &Convolution) -> usize {
     let line = conv.axes[2].reach() * padded_channels(conv);
     if is_joined(conv) { line } else { (line + SLACK).next_multiple_of(ALIGN) }
@@ -66,16 +66,16 @@ pub(super) fn fits(conv: &Convolution) -> bool {
     })
 }
 
-/// How windows lie in the image.
+/// Strides of windows in the image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowLayout {
     /// Bytes from one window to the next.
     pub(super) row: usize,
-    /// Bytes of a step along k, a multiple of four.
+    /// Bytes of a step along k; a multiple of four.
     pub(super) step: usize,
-    /// Steps of a run, which covers the taps of one line.
+    /// Steps of a run. A run covers the taps of one line.
     pub(super) steps: usize,
-    /// Bytes from run to run.
+    /// Bytes from one run to the next.
     pub(super) run: usize,
     /// Runs of a window.
     pub(super) runs: usize,
@@ -97,23 +97,23 @@ impl WindowLayout {
     }
 }
 
-/// Whether quantized data are the image as they are: of 1×1 kernels, with as many channels as the
-/// steps along k read.
+/// Whether quantized data can be used in place as the image: the kernel is 1×1, and the steps along
+/// k are exactly the channels.
 fn is_image(conv: &Convolution, layout: WindowLayout) -> bool {
     conv.is_pointwise() && layout.steps * layout.step == conv.inputs
 }
 
-/// The data as bytes.
+/// The data as bytes, padded.
 pub(super) struct Image<'a> {
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
     pub(super) layout: WindowLayout,
-    /// Bytes of a line.
+    /// Bytes of an image line.
     line: usize,
 }
 
 impl<'a> Image<'a> {
-    /// Quantizes the data, unless they are the image already.
+    /// Quantizes and pads the data, unless they can be used in place.
     pub(super) fn new(
         conv: &'a Convolution,
         params: QuantParams,
@@ -134,7 +134,7 @@ impl<'a> Image<'a> {
         }
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
-        // Few lines are long ones.
+        // If there are few lines, they are long, and are divided.
         let pieces = (INPUT_PIECES / lines).clamp(1, width.reach());
         assert!(lines * line <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
@@ -146,7 +146,7 @@ impl<'a> Image<'a> {
                 let at = |piece: usize| width.reach() * piece / pieces;
                 let positions = at(piece)..at(piece + 1);
                 let start = positions.start * padded_channels(conv);
-                // What is behind the last position of a line belongs to its last piece.
+                // The slack behind a line belongs to its last piece.
                 let last = piece + 1 == pieces;
                 let end = if last { line } else { positions.end * padded_channels(conv) };
                 // SAFETY: lines are within the bytes, and pieces disjoint parts of them.
@@ -157,7 +157,7 @@ impl<'a> Image<'a> {
         Image { conv, bytes, layout, line }
     }
 
-    /// The channels of a position; one behind the end of an axis is the last of it.
+    /// The channels of a position; the indices are clamped to the image.
     pub(super) fn position(&self, batch: usize, y: usize, x: usize) -> &'a [u8] {
         let [_, height, width] = self.conv.axes.map(|axis| axis.reach());
         let line = (batch * height + y.min(height - 1)) * self.line;
@@ -165,7 +165,7 @@ impl<'a> Image<'a> {
         &self.bytes[line + x.min(width - 1) * channels..][..channels]
     }
 
-    /// How windows are divided into tiles.
+    /// Divides the windows into tiles.
     pub(super) fn blocks(&self) -> Blocks<'_> {
         let [_, height, width] = self.conv.axes;
         let lines = self.conv.batch * height.output;
@@ -178,14 +178,14 @@ impl<'a> Image<'a> {
         Blocks { image: self, windows, across, tiles, all: lines / across * tiles }
     }
 
-    /// The rows of a tile that are windows, as runs of neighbours in the output.
+    /// The rows of a tile that are windows, as runs of neighbouring outputs.
     pub(super) fn parts(&self, tile: Tile) -> impl Iterator<Item = OutputRun> {
         let width = self.conv.axes[2];
         let pitch = if is_joined(self.conv) { width.reach() } else { width.output };
         let (line, first) = tile.from;
         let (mut at, end) = (first, first + tile.count);
         std::iter::from_fn(move || {
-            // Rows behind the last window of a line are no windows.
+            // Rows in the gap behind a line are not windows.
             if at % pitch >= width.output {
                 at = at.next_multiple_of(pitch);
             }
@@ -202,16 +202,16 @@ impl<'a> Image<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Blocks<'a> {
     image: &'a Image<'a>,
-    /// Rows of one series, evenly apart, and the output lines that it covers.
+    /// Rows of one series, which lie at a fixed stride, and the output lines in it.
     windows: usize,
     across: usize,
-    /// Tiles of one series, and of all.
+    /// Tiles of one series, and of all series.
     tiles: usize,
     all: usize,
 }
 
 impl Blocks<'_> {
-    /// How many there are.
+    /// The number of blocks.
     pub(super) fn count(self) -> usize {
         self.all.div_ceil(2)
     }
@@ -233,8 +233,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Writes some positions of a line: line `y` of the data, quantized, with the zero point around it
-/// and behind it as far as there is room.
+/// Writes some positions of an image line: line `y` of the data, quantized, with the zero point as
+/// padding on both sides and in the slack.
 fn write_piece(
     conv: &Convolution,
     params: QuantParams,
@@ -259,7 +259,7 @@ fn write_piece(
     let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
     match data {
         Data::F32(Input { values, channels_first: true, .. }, quantizer) => {
-            // Padded channels have no weight.
+            // The weights of padded channels are 0.
             let plane = |c: usize| {
                 let c = batch * own + c.min(own - 1);
                 &values[c * positions + line..][..count]
@@ -289,7 +289,8 @@ fn write_piece(
     }
 }
 
-/// Calls `f` with the channels of each position, or with all at once if none are padded.
+/// Calls `f` with the channels of each position, or with all positions at once if no channel is
+/// padded.
 fn each_position<T>(
     from: &[T],
     own: usize,
@@ -325,7 +326,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// As [`interleave_four`], to every `step`th group of four.
+    /// As [`interleave_four`], writing every `step`th group of four.
     fn interleave_four_strided(planes: [&[f32]; 4], quantizer: Quantizer, step: usize, to: &mut [[u8; 4]]) {
         let [a, b, c, d] = planes;
         for ((((to, a), b), c), d) in to.iter_mut().step_by(step).zip(a).zip(b).zip(c).zip(d) {

@@ -1,4 +1,4 @@
-//! Quantized convolutions and products: u8 activations × i8 weights → i32, requantized once.
+//! Quantized convolutions and GEMM: u8 activations × i8 weights → i32, requantized once.
 //!
 //! Sums are exact, so their order does not matter. Each is rounded to f32, and once more when it is
 //! multiplied by the scale of its channel.

@@ -1,4 +1,5 @@
-//! Filters in i8, packed into panels of columns, four terms of a column next to each other.
+//! Packs i8 filters into panels of columns, with four elements along k of a column next to each
+//! other (dot4).
 
 use super::input::{WindowLayout, padded_channels};
 use super::params::QuantParams;
@@ -18,7 +19,7 @@ pub struct PackedFilters {
 }
 
 impl PackedFilters {
-    /// Packs filters, given for each output channel, for each input channel, tap by tap.
+    /// Packs filters, given by output channel, then input channel, then tap.
     pub(super) fn new(
         conv: &Convolution,
         params: QuantParams,
@@ -32,7 +33,7 @@ impl PackedFilters {
         let run = layout.steps * layout.step;
         let panel = run * layout.runs * WIDTH;
         let mut values = arena.alloc(PackedFilters::bytes_for(conv));
-        // Where the channels under each tap begin, in terms.
+        // The position along k of the first channel under each tap.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * padded_channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
         threads.par_chunks_mut(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
@@ -52,7 +53,7 @@ impl PackedFilters {
         layout.steps * layout.step * layout.runs * WIDTH * conv.outputs.div_ceil(WIDTH)
     }
 
-    /// Filters whose panels of `bytes` each have been packed in another way.
+    /// Filters that were packed in another layout, in panels of `bytes` each.
     pub(super) fn of_panels(
         values: AlignedBuf,
         bytes: usize,
@@ -88,7 +89,7 @@ impl PackedFilters {
     }
 }
 
-/// What the zero point adds to the sums of each column.
+/// The zero point's contribution to the sums of each column.
 pub(super) fn compensation(conv: &Convolution, params: QuantParams, filters: &[i8]) -> Vec<i32> {
     let k = conv.taps() * conv.inputs;
     let total = |filter: &[i8]| filter.iter().map(|v| i32::from(*v)).sum::<i32>();
@@ -99,8 +100,8 @@ pub(super) fn compensation(conv: &Convolution, params: QuantParams, filters: &[i
     compensation
 }
 
-/// Writes a filter to its column of a panel: for each tap, its channels in fours from the tap's
-/// start.
+/// Writes a filter to its column of a panel: for each tap, its channels in groups of four, from the
+/// tap's position along k on.
 fn pack_weights(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
     let (taps, fours) = (starts.len(), panel.as_chunks_mut::<4>().0);
     for (tap, start) in starts.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! How data are quantized.
+//! Quantization parameters.
 
 use crate::math::quantize::Quantizer;
 
-/// How the data are quantized: `q`, a byte, stands for `(q - zero_point) · scale`.
+/// How the data are quantized: the byte `q` stands for `(q - zero_point) · scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuantParams {
     scale: f32,
@@ -10,11 +10,11 @@ pub struct QuantParams {
 }
 
 impl QuantParams {
-    /// Those of at most 256 values, `scale` apart, the first of them `low`; none unless 0 is one of
-    /// them, or nearly.
+    /// The parameters for at most 256 values, `scale` apart, of which the lowest is `low`. `None`
+    /// unless 0 is one of them, or nearly.
     pub fn new(low: f64, scale: f64) -> Option<QuantParams> {
-        /// How far 0 may be from a quantized value, in steps: as far as limits that are stored as
-        /// f16 may move it, by half a unit in their last place at the middle of 256 values.
+        /// How far 0 may be from a quantized value, in steps. Limits that are stored as f16 may
+        /// move it this far: by half a unit in the last place in the middle of 256 values.
         const TOLERANCE: f64 = 1.0 / 16.0;
         let zero = -low / scale;
         let is_near =
@@ -24,17 +24,17 @@ impl QuantParams {
         (is_near && normal).then_some(QuantParams { scale: scale as f32, zero_point })
     }
 
-    /// The distance between neighbouring values.
+    /// The step between neighbouring values.
     pub fn scale(self) -> f32 {
         self.scale
     }
 
-    /// What 0 is quantized to.
+    /// The quantized value of 0.
     pub fn zero_point(self) -> u8 {
         self.zero_point
     }
 
-    /// The quantizer of the data, where it has one.
+    /// The quantizer of the data, if there is one.
     pub fn quantizer(self) -> Option<Quantizer> {
         let (scale, zero) = (f64::from(self.scale), f64::from(self.zero_point));
         Quantizer::new((-zero * scale) as f32, ((255.0 - zero) * scale) as f32, 256)

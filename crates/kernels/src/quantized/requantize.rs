@@ -1,5 +1,5 @@
-//! Requantizes sums: i32 to f32, post-ops, and back to u8 where the output is quantized; a few rows
-//! of a panel at a time, in registers.
+//! Requantizes sums: i32 to f32, post-ops, and back to u8 if the output is quantized. Works on a
+//! few rows of a panel at a time, in registers.
 
 use super::tile::{HALF, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
@@ -14,11 +14,11 @@ use crate::gemm::{Activation, Operand, PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
 use crate::math::unary::{Unary, unary_f32};
 
-/// Whether every CPU of the target has vectors. On x86-64 few lack AVX2; those take the path
-/// without.
+/// Whether every CPU of the target has the vectors. On x86-64 the few without AVX2 take the scalar
+/// path.
 const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
 
-/// Where results go.
+/// The destination of the results.
 #[derive(Clone, Copy)]
 pub(super) enum To<'a> {
     /// In f32.
@@ -28,7 +28,7 @@ pub(super) enum To<'a> {
 }
 
 impl To<'_> {
-    /// The part from `offset` on.
+    /// The destination from `offset` on.
     ///
     /// # Safety
     /// `offset` is within the output.
@@ -43,30 +43,30 @@ impl To<'_> {
     }
 }
 
-/// The columns of a panel, of which the last may be fewer.
+/// The columns of a panel; the last panel may have fewer.
 pub(super) struct Columns<'a> {
     /// The first.
     pub(super) first: usize,
     /// Zero-point compensation: what the zero point adds to the sums.
     pub(super) compensation: &'a [i32],
-    /// What they are multiplied by.
+    /// Scales of the sums.
     pub(super) scales: &'a [f32],
 }
 
-/// How many columns of a panel there are; all of them, if it is known to be `WHOLE`.
+/// The number of columns of a panel; all of them if `WHOLE`.
 #[derive(Clone, Copy)]
 struct Reach<const WHOLE: bool> {
     columns: usize,
 }
 
 impl<const WHOLE: bool> Reach<WHOLE> {
-    /// Lanes of vector `p` within the columns.
+    /// Lanes of vector `p` that are columns.
     #[inline(always)]
     fn lanes<V: Vector>(self, p: usize) -> usize {
         self.columns.saturating_sub(p * V::LANES).min(V::LANES)
     }
 
-    /// Vector `p` of a row; lanes behind the columns are 0.
+    /// Vector `p` of a row; lanes past the columns are 0.
     ///
     /// # Safety
     /// The instruction set of `V` is available, and the row is valid memory.
@@ -86,7 +86,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         unsafe { if WHOLE { x.store(to) } else { x.store_masked(to, self.lanes::<V>(p)) } }
     }
 
-    /// As [`Self::load`], of bytes.
+    /// As [`Self::load`], for bytes.
     ///
     /// # Safety
     /// As [`Self::load`].
@@ -99,7 +99,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         }
     }
 
-    /// As [`Self::store`], of bytes.
+    /// As [`Self::store`], for bytes.
     ///
     /// # Safety
     /// As [`Self::load`].
@@ -113,26 +113,25 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     }
 }
 
-/// An operation on the values of a row, lane by lane.
+/// An operation on the lanes of a row.
 #[derive(Clone, Copy)]
 enum LaneOp<'a> {
-    /// A post-op whose operands begin at the first column of the panel: one that adds or
-    /// multiplies.
+    /// An addition or multiplication. Its operands begin at the first column of the panel.
     PostOp(PostOp<'a>),
     Activation(Activation),
-    /// A function that is called for whole rows, between what is done in registers.
+    /// A function that is called on whole rows, between the operations in registers.
     Call(Unary),
-    /// Scales to quantized values, which are not rounded yet.
+    /// Scales to quantized values, without rounding.
     Scale(Quantizer),
-    /// The same for each column.
+    /// Scales each column by its own quantizer, without rounding.
     ScaleColumns(ColumnQuantizers<'a>),
     /// Rounds to quantized values.
     Round,
 }
 
 impl<'a> LaneOp<'a> {
-    /// Appends a post-op for `columns` columns from `first` on, and so many rows; `None` where an
-    /// operand does not reach as far.
+    /// Appends a post-op for `rows` rows of `columns` columns, from column `first` on; `None` if an
+    /// operand is too small.
     fn append(
         all: &mut Vec<LaneOp<'a>>,
         op: PostOp<'a>,
@@ -193,10 +192,10 @@ impl<'a> LaneOp<'a> {
         Some(())
     }
 
-    /// Applies the operation to `R` rows from one on.
+    /// Applies the operation to `R` rows.
     ///
     /// # Safety
-    /// The instruction set of `V` is available; a matrix has been checked to have the rows.
+    /// The instruction set of `V` is available; matrix operands have been checked to have the rows.
     #[inline(always)]
     unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
         self,
@@ -213,9 +212,9 @@ impl<'a> LaneOp<'a> {
                 }
             };
         }
-        // SAFETY: the caller's promise; rows of columns and matrices reach as far as the panel.
+        // SAFETY: the caller's promise; operands, by column or matrix, cover the panel.
         unsafe {
-            // Added to a product, it leaves every product as it is.
+            // Adding -0.0 to a product leaves its bits unchanged.
             let nothing = V::splat(-0.0);
             let lane = |v: *const f32, p: usize| reach.load::<V>(v, p);
             match self {
@@ -246,7 +245,7 @@ impl<'a> LaneOp<'a> {
                     };
                     each!(i, p => x[i][p].add(q(i, p).fma(scale, nothing).add(low)));
                 }
-                // `append` makes none of the other post-ops, and no call is among these.
+                // `append` never makes other post-ops, and calls do not get here.
                 LaneOp::PostOp(_) | LaneOp::Call(_) => {}
                 LaneOp::Activation(activation) => activation.apply(x),
                 LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
@@ -264,7 +263,7 @@ impl<'a> LaneOp<'a> {
     }
 }
 
-/// Rows of values between two operations, which a thread keeps.
+/// Rows of values between two operations; each thread keeps one.
 #[repr(C, align(64))]
 pub(super) struct Values([f32; TILE_ROWS * WIDTH]);
 
@@ -274,14 +273,14 @@ impl Default for Values {
     }
 }
 
-/// Writes the sums of a panel.
+/// Requantizes the sums of a panel and writes them.
 pub(super) struct Requantizer<'a> {
     columns: Columns<'a>,
     post_ops: &'a [PostOp<'a>],
-    /// The same lane by lane, where there are vectors.
+    /// The post-ops as lane operations, if there are vectors.
     lanes: Option<Vec<LaneOp<'a>>>,
     output: To<'a>,
-    /// Rows of the output, and elements of one.
+    /// Rows of the output, and elements in each.
     rows: usize,
     stride: usize,
 }
@@ -313,12 +312,12 @@ impl<'a> Requantizer<'a> {
         }
     }
 
-    /// Columns that are written.
+    /// Number of columns that are written.
     pub(super) fn width(&self) -> usize {
         self.columns.scales.len()
     }
 
-    /// Writes the rows from one on.
+    /// Writes rows from `row` on.
     ///
     /// # Safety
     /// The output has the rows, and no other task uses these columns of them.
@@ -365,7 +364,7 @@ impl<'a> Requantizer<'a> {
         }
         let own = self.post_ops.iter().map(|s| s.from_row(row).from_column(first));
         let own: Vec<PostOp<'_>> = own.collect();
-        // SAFETY: the values are rows without gaps, borrowed exclusively; the caller's promise.
+        // SAFETY: the values are contiguous rows, borrowed exclusively; the caller's promise.
         unsafe {
             finish(&own, 0..count, 0..width, width, Slice::new(values));
             for (i, row) in values.chunks_exact(width).enumerate() {
@@ -383,24 +382,24 @@ impl<'a> Requantizer<'a> {
     }
 }
 
-/// Rows that are requantized at a time: eight vectors of AVX-512, of a panel or half of it.
+/// Rows that are requantized at a time: eight vectors of AVX-512, for a panel or half of it.
 const PANEL_ROWS: usize = 4;
 const HALF_PANEL_ROWS: usize = 8;
 
-/// What rows are computed from.
+/// The input of the lane operations.
 #[derive(Clone, Copy)]
 enum RowInput<'a> {
     Sums(&'a [[i32; WIDTH]]),
-    /// Values in rows without gaps.
+    /// Values in contiguous rows.
     Values(Slice<f32>),
 }
 
-/// Rows of a panel, and where they go.
+/// Rows of a panel, and their destination.
 #[derive(Clone, Copy)]
 struct RequantizeRows<'a> {
     columns: &'a Columns<'a>,
     ops: &'a [LaneOp<'a>],
-    /// The first.
+    /// The first row.
     row: usize,
     count: usize,
     from: RowInput<'a>,
@@ -409,10 +408,10 @@ struct RequantizeRows<'a> {
 }
 
 impl RequantizeRows<'_> {
-    /// Writes the rows. Functions that are calls are applied to all of them at once, in `values`.
+    /// Writes the rows. Functions that are calls are applied to all rows at once, in `values`.
     ///
     /// # Safety
-    /// As [`Requantizer::write`]; the operations are for the rows, and there is room for them.
+    /// As [`Requantizer::write`]; the operations are for these rows, and `values` holds them.
     unsafe fn write(&self, values: &mut [f32]) {
         let width = self.columns.scales.len();
         debug_assert!(values.len() == self.count * width);
@@ -422,7 +421,7 @@ impl RequantizeRows<'_> {
             LaneOp::Call(function) => Some((at, *function)),
             _ => None,
         };
-        // SAFETY: the caller's promise; the values are rows without gaps, of which nothing else is
+        // SAFETY: the caller's promise; the values are contiguous rows, and nothing else of them is
         // borrowed.
         unsafe {
             while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
@@ -440,7 +439,7 @@ impl RequantizeRows<'_> {
     /// # Safety
     /// As [`Self::write`]; no operation is a call.
     unsafe fn write_in_registers(&self) {
-        // SAFETY: the caller's promise, and `isa` tells what there is.
+        // SAFETY: the caller's promise, and `isa` is what the CPU has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
@@ -476,8 +475,8 @@ impl RequantizeRows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::write_in_registers`], with the instruction set of `V`; `P` vectors are a panel,
-    /// `H` half of it.
+    /// As [`Self::write_in_registers`], with the instruction set of `V`; a panel is `P` vectors,
+    /// half a panel `H`.
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize, const H: usize>(&self) {
         const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };
@@ -512,7 +511,7 @@ impl RequantizeRows<'_> {
     }
 
     /// # Safety
-    /// As [`Self::reached`], for `R` rows from one on.
+    /// As [`Self::reached`], for `R` rows.
     #[inline(always)]
     unsafe fn some<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
         &self,
@@ -553,7 +552,7 @@ impl RequantizeRows<'_> {
                 for p in 0..P {
                     match self.to {
                         To::F32(to) => reach.store(x[i][p], to.at(row), p),
-                        // They are rounded on the way.
+                        // Storing as bytes also rounds.
                         To::Quantized(to, _) => reach.store_bytes(x[i][p], to.at(row), p),
                     }
                 }

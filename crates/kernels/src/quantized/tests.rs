@@ -8,7 +8,7 @@ use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
-/// The definition, in f64 with levels and filters as they are.
+/// The definition, in f64, with quantized values and filters as given.
 fn reference(
     conv: &Convolution,
     params: QuantParams,
@@ -68,7 +68,7 @@ proptest! {
         is_exact(&conv, zero, seed, channels_first)?;
     }
 
-    /// As many channels and outputs as patches are multiplied for, where bytes are not.
+    /// Numbers of channels for which CPUs without dot4 use Winograd.
     #[test]
     fn sums_of_patches_are_exact(
         (batch, inputs, outputs) in (1usize..3, 2usize..5, 32usize..70),
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// The largest of all sums.
+/// The largest possible sums.
 #[test]
 fn sums_of_patches_do_not_wrap() {
     let axes = [Window::NONE, window(12, 3, 1, 1, 1), window(13, 3, 1, 1, 1)];
@@ -96,7 +96,7 @@ fn sums_of_patches_do_not_wrap() {
     }
 }
 
-/// Numbers of all sizes, many of them the largest.
+/// Operands of all sizes, many of them the largest.
 fn is_exact(
     conv: &Convolution,
     zero: u8,
@@ -122,7 +122,7 @@ fn is_exact(
     agrees(conv, zero, (&data, &filters), channels_first)
 }
 
-/// From values and from levels, on one thread and three.
+/// From f32 and from quantized values, on one thread and three.
 fn agrees(
     conv: &Convolution,
     zero: u8,
@@ -165,8 +165,8 @@ fn agrees(
     Ok(())
 }
 
-/// In registers, and one by one where a step or a part of a panel wants it: the same as step after
-/// step.
+/// Post-ops in registers, and called one by one where one of them or a partial panel needs it, give
+/// the same as one post-op after the other.
 #[test]
 fn steps_are_applied_in_their_order() {
     let axis = Window { input: 37, output: 37, ..Window::NONE };
@@ -264,7 +264,7 @@ fn what_does_not_fit_is_refused() {
 fn zero_is_a_quantized_value() {
     assert_eq!(QuantParams::new(-12.8, 0.1).unwrap().zero_point(), 128);
     assert_eq!(QuantParams::new(0.0, 0.1).unwrap().zero_point(), 0);
-    // -5.3347 and 5.293 as f16: 0 is level 127.968.
+    // -5.3347 and 5.293 as f16: 0 is quantized value 127.968.
     assert_eq!(QuantParams::new(-5.3359375, 10.6328125 / 255.0).unwrap().zero_point(), 128);
     for (low, scale) in
         [(-1.25, 0.1), (-1.207, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)]

@@ -1,14 +1,14 @@
-//! Blocks of rows: their sizes, and what the CPU multiplies them with.
+//! Sizes of tiles and blocks, and the instructions that multiply them.
 
 use crate::base::amx::has_byte_tiles;
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::quantized::tuning::MIN_ROWS;
 
-/// Terms of a sum, at most: it fits 32 bits.
+/// The most elements along k: their sum fits 32 bits.
 pub(super) const MAX_TERMS: usize = 1 << 16;
 
-/// Rows of a tile, the same with AMX and without.
+/// Rows of a tile, with AMX or without.
 pub(super) const TILE_ROWS: usize = 16;
 
 /// Rows of a block.
@@ -17,10 +17,10 @@ pub(super) const BLOCK_ROWS: usize = 2 * TILE_ROWS;
 /// Columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
-/// Up to so many columns, half a panel is computed.
+/// Up to this many columns, only half a panel is computed.
 pub(super) const HALF: usize = WIDTH / 2;
 
-/// Bytes of a panel for each four terms along k.
+/// Bytes of a panel for every four elements along k.
 pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
 
 /// The cost of multiplying `count` neighbouring rows, in rows.
@@ -48,12 +48,12 @@ pub(super) fn has_dot4() -> bool {
     }
 }
 
-/// Neighbouring windows of the image, one row of a product each.
+/// Neighbouring windows of the image; each is a row of A.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tile {
-    /// Where the first begins.
+    /// Byte offset of the first window.
     pub(super) at: usize,
-    /// How many there are.
+    /// Number of windows.
     pub(super) count: usize,
     /// The output line of the first window, counted over the whole batch, and its position there.
     pub(super) from: (usize, usize),
@@ -62,12 +62,12 @@ pub(super) struct Tile {
 /// A block: two tiles, of which the second may be empty.
 pub(super) type Block = [Tile; 2];
 
-/// Rows of a tile that are neighbours in the output.
+/// Rows of a tile that are neighbouring outputs.
 pub(super) struct OutputRun {
-    /// The first row, in the tile.
+    /// The first row, within the tile.
     pub(super) first: usize,
-    /// The first row, in the output.
+    /// The first row, within the output.
     pub(super) row: usize,
-    /// How many there are.
+    /// Number of rows.
     pub(super) count: usize,
 }

@@ -1,6 +1,6 @@
-//! 3×3 convolutions by Winograd's F(2×2, 3×3) in i16, for CPUs without dot products of bytes; in
-//! f32 it is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which keeps
-//! it in whole numbers: sums are four times those of the convolution, exactly.
+//! 3×3 convolutions by Winograd's F(2×2, 3×3) in i16, for CPUs without dot products of bytes. The
+//! f32 version is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which
+//! keeps it in integers: sums are exactly four times those of the convolution.
 
 use super::input::Image;
 use super::kernel::i16::multiply_i16;
@@ -18,14 +18,14 @@ use crate::multiversion;
 use crate::quantized::tuning::{WINOGRAD_CACHE, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES};
 use std::ops::Range;
 
-/// Columns of a panel whose sums are transformed at a time.
+/// Columns of a panel that are transformed at a time.
 const LANES: usize = 8;
 
-/// The factor of the sums, as a shift.
+/// log2 of the scale of the sums.
 const FOUR: u32 = 2;
 
 /// Whether it pays for a convolution on this CPU; the sums are the same. Four times the largest sum
-/// fits 32 bits.
+/// must fit 32 bits.
 pub(super) fn pays(conv: &Convolution) -> bool {
     !has_dot4()
         && is_three_by_three(conv)
@@ -36,7 +36,7 @@ pub(super) fn pays(conv: &Convolution) -> bool {
         && tiles(conv) >= WINOGRAD_FEW_TILES
 }
 
-/// Packs filters for [`run`], given for each output channel, for each input channel, tap by tap.
+/// Packs filters for [`run`], given by output channel, then input channel, then tap.
 pub(super) fn filters(
     conv: &Convolution,
     params: QuantParams,
@@ -62,7 +62,8 @@ pub(super) fn packed_bytes(conv: &Convolution) -> usize {
     panel_pairs(conv) * size_of::<u32>() * conv.outputs.div_ceil(WIDTH)
 }
 
-/// Elements of a transformed tile and of its sums, and tiles that a thread works on at a time.
+/// Elements of a transformed tile, elements of its sums, and tiles that a thread works on at a
+/// time.
 fn workspace(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
     let tiles = conv.batch * tiles(conv);
     let (each, sums) = (TILE_ELEMENTS * conv.inputs, TILE_ELEMENTS * WIDTH);
@@ -71,13 +72,13 @@ fn workspace(conv: &Convolution, threads: usize) -> (usize, usize, usize) {
     (each, sums, tiles.div_ceil(parts))
 }
 
-/// Bytes of scratch memory on so many threads.
+/// Bytes of scratch memory for this many threads.
 pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
     let (each, sums, most) = workspace(conv, threads);
     (each * size_of::<i16>() + sums * size_of::<i32>()) * most * threads
 }
 
-/// Pairs of i16 in a panel: those of each element one after the other.
+/// Pairs of i16 in a panel, one element of the tile after the other.
 fn panel_pairs(conv: &Convolution) -> usize {
     TILE_ELEMENTS * element_pairs(conv)
 }
@@ -87,8 +88,8 @@ fn element_pairs(conv: &Convolution) -> usize {
     conv.inputs / 2 * WIDTH
 }
 
-/// Transforms the filters of a panel, at most [`WIDTH`] of them: for each element of a tile, pairs
-/// of i16 as [`multiply_i16`] takes them.
+/// Transforms the filters of a panel, at most [`WIDTH`]: for each element of a tile, i16 pairs as
+/// [`multiply_i16`] reads them.
 fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
     let each = conv.inputs * TAPS;
     for pair in 0..conv.inputs / 2 {
@@ -114,7 +115,7 @@ fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
 
 multiversion! {
     wide if false;
-    /// `2G g 2Gᵀ` of the filters of a panel.
+    /// `2G g 2Gᵀ` for the filters of a panel.
     fn transform_filter(taps: &[[i16; WIDTH]; TAPS]) -> [[i16; WIDTH]; TILE_ELEMENTS] {
         let mut lines = [[[0; WIDTH]; 3]; TILE];
         for t in 0..3 {
@@ -134,7 +135,7 @@ multiversion! {
     }
 }
 
-/// `2G g` for a row, or a column, of filters.
+/// `2G g` for a row or column of the filters.
 #[inline(always)]
 fn filter_line(g: [&[i16; WIDTH]; 3]) -> [[i16; WIDTH]; TILE] {
     let mut line = [[0; WIDTH]; TILE];
@@ -148,8 +149,8 @@ fn filter_line(g: [&[i16; WIDTH]; 3]) -> [[i16; WIDTH]; TILE] {
     line
 }
 
-/// Computes the sums of a convolution that [`pays`], panel by panel; `requantizer` gives what
-/// writes those of a panel.
+/// Runs a convolution that [`pays`], panel by panel. `requantizer` makes the requantizer of a
+/// panel.
 pub(super) fn run<'a>(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
@@ -179,7 +180,7 @@ pub(super) fn run<'a>(
     });
 }
 
-/// A convolution under way.
+/// A convolution that is running.
 struct Work<'a> {
     conv: &'a Convolution,
     image: &'a Image<'a>,
@@ -187,19 +188,19 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The line of a tile, counted over the whole batch, and its position there.
+    /// The line of a tile, counted over the whole batch, and its position in the line.
     fn locate(&self, tile: usize) -> (usize, usize) {
         let across = self.conv.axes[2].output.div_ceil(OUT);
         (tile / across, tile % across)
     }
 
-    /// The image of a line of tiles, and its number there.
+    /// The image of a line of tiles, and its index in the image.
     fn line(&self, line: usize) -> (usize, usize) {
         let down = self.conv.axes[1].output.div_ceil(OUT);
         (line / down, line % down)
     }
 
-    /// Transforms some tiles: a matrix for each element, with a row for each tile.
+    /// Transforms some tiles: a matrix for each element of a tile, with a row for each tile.
     fn read(&self, tiles: Range<usize>, transformed: &mut [i16]) {
         let channels = self.conv.inputs;
         let step = tiles.len() * channels;
@@ -213,7 +214,7 @@ impl Work<'_> {
         }
     }
 
-    /// Multiplies the channels of each element by a panel.
+    /// Multiplies the channels of each element of the tiles by a panel.
     fn multiply(&self, panel: usize, count: usize, transformed: &[i16], sums: &mut [i32]) {
         let columns = WIDTH.min(self.conv.outputs - panel * WIDTH);
         let own = self.filters.i16_pairs(panel).chunks_exact(element_pairs(self.conv));
@@ -226,7 +227,7 @@ impl Work<'_> {
     /// Writes the outputs of some tiles.
     ///
     /// # Safety
-    /// No other task uses these columns of them.
+    /// No other task uses these columns of the outputs.
     unsafe fn write(&self, tiles: Range<usize>, sums: &[i32], requantizer: &Requantizer<'_>) {
         let [_, height, width] = self.conv.axes;
         let step = tiles.len() * WIDTH;
@@ -235,7 +236,7 @@ impl Work<'_> {
         while tile < tiles.end {
             let (line, x) = self.locate(tile);
             let (batch, y) = self.line(line);
-            // Neighbouring tiles, whose outputs are requantized together.
+            // Neighbouring tiles of a line: their outputs are requantized together.
             let left = (width.output.div_ceil(OUT) - x).min(tiles.end - tile);
             let count = left.min(TILE_ROWS / OUT);
             let mut outputs = [[[0; WIDTH]; TILE_ROWS]; OUT];
@@ -261,7 +262,7 @@ impl Work<'_> {
 
 multiversion! {
     wide if false;
-    /// A quarter of `Aᵀ m A` of the sums of a tile: 2×2 outputs. Element `p` begins at `p * step`.
+    /// A quarter of `Aᵀ m A` for the sums of a tile: 2×2 outputs. Element `p` is at `p * step`.
     fn transform_sums(sums: &[i32], step: usize) -> [[[i32; WIDTH]; OUT]; OUT] {
         let mut outputs = [[[0; WIDTH]; OUT]; OUT];
         for c in (0..WIDTH).step_by(LANES) {
@@ -287,7 +288,7 @@ multiversion! {
     }
 }
 
-/// `Aᵀ m` for a row, or a column, of sums. Intermediate sums may wrap; the result fits.
+/// `Aᵀ m` for a row or column of the sums. Intermediate sums may wrap; the result fits.
 #[inline(always)]
 fn sum_line(m: [&[i32; LANES]; TILE]) -> [[i32; LANES]; OUT] {
     let mut line = [[0; LANES]; OUT];

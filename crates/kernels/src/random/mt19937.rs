@@ -13,7 +13,7 @@ pub struct Mt19937 {
 }
 
 impl Mt19937 {
-    /// The sequence of one seed, as PyTorch and `std::mt19937` begin it.
+    /// The sequence of one seed, as in PyTorch and `std::mt19937`.
     pub fn new(seed: u32) -> Mt19937 {
         let mut state = [seed; STATE];
         for i in 1..STATE {
@@ -23,7 +23,7 @@ impl Mt19937 {
         Mt19937 { state, next: STATE }
     }
 
-    /// The sequence of several seeds, as `std::mt19937` begins it for a `std::seed_seq` of them.
+    /// The sequence of several seeds, as in `std::mt19937` with a `std::seed_seq` of them.
     pub fn of_seeds(seeds: &[u32]) -> Mt19937 {
         let mut state = [0x8b8b_8b8b_u32; STATE];
         let mixed = |x: u32| x ^ x >> 27;
@@ -75,7 +75,7 @@ impl Mt19937 {
 mod tests {
     use super::*;
 
-    /// The ten-thousandth number from the default seed, as the C++ standard has it.
+    /// The ten-thousandth number of the default seed, from the C++ standard.
     #[test]
     fn one_seed() {
         let mut mt19937 = Mt19937::new(5489);
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(last, Some(4_123_659_995));
     }
 
-    /// What `std::mt19937` of GNU's library gives for a `std::seed_seq`.
+    /// The numbers of `std::mt19937` with a `std::seed_seq`, from GNU's library.
     #[test]
     fn several_seeds() {
         let words = |seeds: &[u32]| {

@@ -1,16 +1,16 @@
-//! Classes drawn by their probabilities, rounding as OpenVINO's CPU plugin does, so that the same
-//! samples draw the same classes.
+//! Multinomial sampling. Rounds as OpenVINO's CPU plugin does, so that the same samples draw the
+//! same classes.
 
-/// How sums and quotients are rounded: `single`, or [`brief`](crate::random::uniform::brief).
+/// How sums and quotients are rounded: [`single`], or [`brief`](crate::random::uniform::brief).
 pub type Rounding = fn(f32) -> f32;
 
-/// f32: nothing more to round.
+/// f32: no further rounding.
 pub fn single(x: f32) -> f32 {
     x
 }
 
-/// For each class the probability of it and those before it; `None` if there is a probability that
-/// is negative or not finite, or all are 0.
+/// Cumulative probabilities of the classes. `None` if a probability is negative or not finite, or
+/// all are 0.
 pub fn cumulative(probabilities: &[f32], logarithms: bool, round: Rounding) -> Option<Vec<f32>> {
     let top = probabilities.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sound = |p: &f32| if logarithms { !p.is_nan() } else { *p >= 0.0 };
@@ -21,7 +21,7 @@ pub fn cumulative(probabilities: &[f32], logarithms: bool, round: Rounding) -> O
     let mut sums = sums(probabilities, round, |p| if logarithms { exp(p) } else { p });
     let total = |sums: &[f32]| sums.last().copied().unwrap_or(0.0);
     if !total(&sums).is_normal() {
-        // Relative to the most likely class nothing overflows, and not all vanish.
+        // Relative to the most likely class nothing overflows, and not all probabilities underflow.
         let relative = |p: f32| if logarithms { exp(p - top) } else { p / top };
         sums = self::sums(probabilities, round, relative);
     }
@@ -40,13 +40,12 @@ fn sums(values: &[f32], round: Rounding, weight: impl Fn(f32) -> f32) -> Vec<f32
 }
 
 /// Draws one class for each of `samples`, which are uniform in `0..=1`: the first class whose
-/// cumulative probability reaches the sample. Without replacement a class that was drawn has
-/// probability 0 from then on. Rounding can leave it a little, or keep all sums below a sample;
-/// then the next possible class that was not drawn takes its place, or the next impossible one
-/// when nothing else is left.
+/// cumulative probability reaches the sample. Without replacement, a drawn class has probability 0
+/// from then on. Rounding may leave it a little, or keep all sums below a sample; then the next
+/// possible class that was not drawn is taken, or the next impossible one if no other is left.
 ///
 /// # Panics
-/// When there are no classes, or without replacement fewer than samples.
+/// When there are no classes or, without replacement, fewer than samples.
 pub fn draw(cumulative: &[f32], samples: &[f32], replace: bool, round: Rounding) -> Vec<usize> {
     let count = cumulative.len();
     assert!(count > 0 && (replace || samples.len() <= count));
@@ -91,7 +90,7 @@ mod tests {
         assert_eq!(drawn(&[0.0, 2.0, 0.0], &[0.5, 0.5, 0.5], false), [1, 0, 2]);
     }
 
-    /// However sums are rounded, no class is drawn twice.
+    /// No class is drawn twice, however sums are rounded.
     #[test]
     fn all_are_drawn_once() {
         let p: Vec<f32> = (0..97).map(|i| brief((i * 37 % 97) as f32)).collect();

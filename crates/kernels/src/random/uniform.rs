@@ -1,5 +1,5 @@
 //! Uniform random numbers, the same as OpenVINO's for the same seeds: Philox-4x32-10, whose blocks
-//! can be computed in any order, or MT19937 as PyTorch seeds it.
+//! can be computed in any order, or MT19937 seeded as in PyTorch.
 //!
 //! <https://www.thesalmons.org/john/random123/papers/random123sc11.pdf>
 
@@ -9,14 +9,14 @@ use crate::math::real::{Real, StoredReal};
 use crate::random::mt19937::Mt19937;
 use std::ops::Sub;
 
-/// Philox-4x32-10: each block of four words is a function of the key and of the block's number.
+/// Philox-4x32-10: each block of four words is a function of the key and the block's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Philox {
     /// The key: the global seed.
     pub key: u64,
-    /// The high half of a block's number: the operation's seed.
+    /// The high half of a block's index: the operation's seed.
     pub counter: u64,
-    /// The low half of the first block's number.
+    /// The low half of the first block's index.
     pub start: u64,
 }
 
@@ -39,33 +39,33 @@ impl Philox {
     }
 }
 
-/// Which generator, with its seed.
+/// The generator and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generator {
-    /// As TensorFlow.
+    /// As in TensorFlow.
     Philox(Philox),
-    /// As PyTorch.
+    /// As in PyTorch.
     Mt19937(u32),
 }
 
-/// Types that random words become values of.
+/// Types that random words are converted to.
 pub trait Uniform: Stored {
     /// Whether a value takes two words.
     fn takes_two(bounds: (Self, Self), generator: Generator) -> bool;
 
-    /// The value in `bounds.0..bounds.1` that Philox words stand for.
+    /// The value in `bounds.0..bounds.1` for words of Philox.
     fn of_philox(words: &[u32], bounds: (Self, Self)) -> Self;
 
     /// The same for words of MT19937.
     fn of_mt19937(words: &[u32], bounds: (Self, Self)) -> Self;
 }
 
-/// The first word is the high one.
+/// Joins words to one number; the first word is the high one.
 fn joined(words: &[u32]) -> u64 {
     words.iter().fold(0, |joined, word| joined << 32 | u64::from(*word))
 }
 
-/// The lowest bits of some words as a fraction.
+/// The low bits of the joined words, as a fraction.
 fn fraction(words: &[u32], bits: u32) -> f64 {
     (joined(words) & ((1 << bits) - 1)) as f64 / (1u64 << bits) as f64
 }
@@ -129,7 +129,8 @@ impl UniformFloat for f64 {
     };
 }
 
-/// Rounds to bf16 as OpenVINO does: up from half a unit where the last digit kept is 1, else down.
+/// Rounds to bf16 as OpenVINO does: half a unit and more round up if the last bit kept is 1, else
+/// everything rounds down.
 pub fn brief(x: f32) -> f32 {
     let bits = x.to_bits();
     f32::from_bits(bits.wrapping_add(bits >> 1 & 0x8000) & 0xffff_0000)
@@ -151,7 +152,8 @@ impl Uniform for i32 {
 }
 
 impl Uniform for i64 {
-    /// With Philox OpenVINO's plugin takes one where it can compute in i32, its reference two.
+    /// With Philox, OpenVINO's plugin takes one word if it can compute in i32; its reference takes
+    /// two.
     fn takes_two((low, high): (i64, i64), generator: Generator) -> bool {
         match generator {
             Generator::Philox(_) => [low, high].iter().any(|bound| i32::try_from(*bound).is_err()),
@@ -176,7 +178,7 @@ impl Uniform for i64 {
 /// Values that are worth a second thread.
 const GRAIN: usize = 4 << 10;
 
-/// Fills `out` with random values from `bounds.0` up to but not including `bounds.1`.
+/// Fills `out` with random values from `bounds.0` to below `bounds.1`.
 pub fn uniform<T: Uniform>(threads: &Threads, generator: Generator, bounds: (T, T), out: &mut [T]) {
     let words = if T::takes_two(bounds, generator) { 2 } else { 1 };
     match generator {
@@ -213,7 +215,7 @@ mod tests {
         out
     }
 
-    /// The vectors of the generator's authors: all bits clear, and all set.
+    /// The test vectors of the generator's authors: all bits clear, and all set.
     #[test]
     fn philox_known_answers() {
         let clear = Philox { key: 0, counter: 0, start: 0 };

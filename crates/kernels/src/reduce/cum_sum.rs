@@ -4,20 +4,20 @@ use crate::base::num::{Stored, Wide as _};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 
-/// Lines that are summed side by side.
+/// Lines that are summed together, as lanes.
 const TILE: usize = 64;
 
 /// Additions that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Which sums, along the middle one of three axes.
+/// The options of a cumulative sum along the middle one of three axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CumSum {
-    /// Sizes before the axis, of the axis, and behind it.
+    /// Size of the axes before, of the axis, and of the axes after.
     pub sizes: [usize; 3],
-    /// Whether an element does not count in its own sum.
+    /// Whether an element is left out of its own sum.
     pub exclusive: bool,
-    /// Whether sums begin at the end.
+    /// Whether sums start at the end.
     pub reverse: bool,
 }
 
@@ -25,7 +25,7 @@ impl CumSum {
     /// Sums `from` into `to`; integers wrap.
     ///
     /// # Panics
-    /// When a slice is not of the sizes given.
+    /// When a slice does not have these sizes.
     pub fn run<T: Stored>(&self, threads: &Threads, from: &[T], to: &mut [T])
     where
         T::Wide: Arithmetic,

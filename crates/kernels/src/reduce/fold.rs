@@ -1,9 +1,9 @@
-//! What a reduction does with each element, for every type.
+//! The folds behind reductions, for every type.
 
 use crate::base::num::Stored;
 use crate::math::arithmetic::Arithmetic;
 
-/// What means and norms need besides arithmetic.
+/// Arithmetic for means and norms.
 pub trait Scale: Arithmetic {
     /// The number 0.
     const ZERO: Self;
@@ -13,14 +13,14 @@ pub trait Scale: Arithmetic {
     const LOWEST: Self;
     /// No value is above it.
     const HIGHEST: Self;
-    /// The smallest finite value: what OpenVINO gives for the maximum of nothing, while the
-    /// minimum of nothing is infinite.
+    /// The lowest finite value. OpenVINO gives it for the maximum of no elements, while their
+    /// minimum is infinite.
     const LOWEST_FINITE: Self;
-    /// Magnitude.
+    /// Absolute value.
     fn magnitude(self) -> Self;
     /// Divided by a count.
     fn over(self, count: usize) -> Self;
-    /// Square root; of integers rounded down.
+    /// Square root; integers round down.
     fn root(self) -> Self;
 }
 
@@ -116,11 +116,11 @@ impl Scale for u64 {
     }
 }
 
-/// A reduction as a fold: where it starts, a step, how two parts meet, and the end.
+/// A reduction as a fold: a start, a step, how two partial results combine, and the end.
 pub(super) trait Fold: Copy + Send + Sync {
     fn start<W: Scale>(self) -> W;
     fn step<W: Scale>(self, sum: W, x: W) -> W;
-    /// Joins what two parts have given.
+    /// Joins the results of two parts.
     #[inline(always)]
     fn meet<W: Scale>(self, a: W, b: W) -> W {
         self.step(a, b)
@@ -129,7 +129,7 @@ pub(super) trait Fold: Copy + Send + Sync {
     fn finish<W: Scale>(self, sum: W) -> W {
         sum
     }
-    /// What nothing at all gives.
+    /// The result without elements.
     fn empty<W: Scale>(self) -> W {
         self.start()
     }

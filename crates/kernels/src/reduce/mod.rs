@@ -1,9 +1,9 @@
 //! Reductions along axes.
 //!
-//! A sum along a row uses sixteen lanes that are added in a fixed tree, and a long row is cut into
-//! parts whose sums are added in pairs; a sum over rows adds row after row, and many rows in eight
-//! blocks whose sums are added in order. Which of these runs depends on the sizes only, so the bits
-//! are the same everywhere.
+//! A sum along a row uses sixteen lanes, which are added in a fixed tree. Long rows are cut into
+//! parts whose sums are added in pairs. A sum over rows adds row after row; many rows are added in
+//! eight blocks, whose sums are added in order. The sizes alone decide which of these runs, so the
+//! bits are the same everywhere.
 
 pub mod cum_sum;
 mod fold;
@@ -27,21 +27,22 @@ pub enum Reduction {
     Mean,
     /// Product; integers wrap.
     Prod,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// The smallest.
+    /// Minimum.
     Min,
-    /// Sum of magnitudes.
+    /// Sum of absolute values.
     L1,
     /// Square root of the sum of squares.
     L2,
     /// Whether all are true.
     And,
-    /// Whether one is true.
+    /// Whether any is true.
     Or,
 }
 
-/// Axes of the input, outermost first: size, and whether it is reduced. Neighbours alternate.
+/// Axes of the input, outermost first: size, and whether it is reduced. Merged, so that reduced
+/// axes and others alternate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReducePlan {
     groups: Vec<(usize, bool)>,
@@ -73,7 +74,7 @@ impl ReducePlan {
         self.groups.iter().filter(|g| !g.1).map(|g| g.0).product()
     }
 
-    /// Elements that each output element is made of.
+    /// Elements that are reduced to one output element.
     pub fn reduced(&self) -> usize {
         self.groups.iter().filter(|g| g.1).map(|g| g.0).product()
     }
@@ -81,7 +82,7 @@ impl ReducePlan {
     /// Reduces.
     ///
     /// # Panics
-    /// When the slices are not of the sizes the plan is for.
+    /// When the slices do not have the sizes of the plan.
     pub fn run<T: Stored>(&self, threads: &Threads, reduction: Reduction, from: &[T], to: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
@@ -110,7 +111,7 @@ impl ReducePlan {
             return;
         }
         match self.groups[..] {
-            // Along rows.
+            // Reduces along rows.
             [(row, true)] | [(_, false), (row, true)] => {
                 threads.par_chunks_mut(to, 1, GRAIN.div_ceil(row), |first, part| {
                     for (i, to) in part.iter_mut().enumerate() {
@@ -118,7 +119,7 @@ impl ReducePlan {
                     }
                 });
             }
-            // Over rows, which are as long as the output or a part of it.
+            // Reduces over rows that are as long as the output, or as one of its parts.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
                 let over = if rows < BLOCKED_ROWS { over_few } else { over_many };
                 for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
@@ -129,7 +130,7 @@ impl ReducePlan {
         }
     }
 
-    /// Sizes and strides of the axes that are reduced, or of the others, innermost first.
+    /// Sizes and strides of the reduced axes or of the others, innermost first.
     fn axes(&self, reduced: bool) -> Vec<(usize, usize)> {
         let mut stride = 1;
         let mut axes = Vec::new();
@@ -142,7 +143,7 @@ impl ReducePlan {
         axes
     }
 
-    /// Any order of axes: element by element.
+    /// Any order of axes, element by element.
     fn general<T: Stored, F: Fold>(&self, threads: &Threads, f: F, from: &[T], to: &mut [T])
     where
         T::Wide: Arithmetic + Scale,
@@ -162,7 +163,7 @@ impl ReducePlan {
     }
 }
 
-/// As [`position`], once for the reductions of all types.
+/// As [`position`], compiled once for the reductions of all types.
 #[inline(never)]
 fn place(axes: &[(usize, usize)], i: usize) -> usize {
     position(axes, i)
@@ -170,8 +171,8 @@ fn place(axes: &[(usize, usize)], i: usize) -> usize {
 
 multiversion! {
     wide if !T::Wide::IS_INTEGER;
-    /// One row; a long one part by part. The largest of a row of integers takes two to five times
-    /// as long where the compiler is told of AVX-512.
+    /// Reduces one row; a long one in parts. Not compiled for AVX-512 with integers: the maximum of
+    /// a row would take two to five times as long.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
         if row.len() <= LONG {
             return f.finish(in_lanes(f, row)).narrow();
@@ -185,7 +186,7 @@ multiversion! {
     }
 }
 
-/// What a row comes to: a lane for every sixteenth element, folded in halves.
+/// Reduces a row in lanes: one lane for every sixteenth element, then folded in halves.
 #[inline(always)]
 fn in_lanes<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T::Wide {
     let mut lanes = [f.start::<T::Wide>(); LANES];
@@ -208,22 +209,23 @@ fn in_lanes<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T::Wide {
     lanes[0]
 }
 
-/// Columns of the sums over long rows.
+/// Columns that are reduced at a time, in registers.
 const WIDE: usize = 4 * LANES;
 
-/// Rows from which on their sums are made in blocks.
+/// From this many rows on, they are reduced in blocks.
 const BLOCKED_ROWS: usize = 32;
 
-/// Blocks of many rows: threads that have written some of the rows read the same ones.
+/// Number of blocks that many rows are divided into. A thread that has written some of the rows
+/// reads the same ones.
 const BLOCKS: usize = 8;
 
-/// Elements of blocks that are worth a second thread. They are half in the cache of either.
+/// Elements of blocks that are worth a second thread. Half of them are in the other thread's cache.
 const BLOCK_GRAIN: usize = 8 << 10;
 
-/// Reduces rows as long as the output, divided by columns.
+/// Reduces rows that are as long as the output, divided by columns.
 fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
     let len = to.len();
-    // A cache line, until that makes many parts.
+    // One cache line, as long as that gives few parts.
     let columns = if len < 8 * WIDE { LANES } else { WIDE };
     threads.par_chunks_mut(to, columns, GRAIN.div_ceil(from.len() / len), |first, part| {
         let mut sums = [f.start::<T::Wide>(); WIDE];
@@ -237,7 +239,7 @@ fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &m
     });
 }
 
-/// Reduces rows as long as the output in blocks, and then those.
+/// Reduces rows that are as long as the output in blocks, then reduces these.
 fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
     let len = to.len();
     let rows = (from.len() / len).div_ceil(BLOCKS);
@@ -262,7 +264,7 @@ pub(crate) struct ReducedRows<'a, T> {
 }
 
 impl<'a, T> ReducedRows<'a, T> {
-    /// Rows of `len` elements, one behind the other.
+    /// Contiguous rows of `len` elements.
     fn of(rows: &'a [T], len: usize) -> ReducedRows<'a, T> {
         // SAFETY: all of them are borrowed.
         unsafe { ReducedRows::new(rows.as_ptr(), len, rows.len() / len) }
@@ -271,7 +273,7 @@ impl<'a, T> ReducedRows<'a, T> {
     /// `count` rows, `stride` elements apart.
     ///
     /// # Safety
-    /// The columns that are asked for are valid and not written while these rows are there.
+    /// The columns that are read are valid, and not written while these rows live.
     pub(crate) unsafe fn new(first: *const T, stride: usize, count: usize) -> ReducedRows<'a, T> {
         debug_assert!(first.is_aligned() && !first.is_null());
         ReducedRows { first, stride, count, borrow: PhantomData }
@@ -286,7 +288,7 @@ impl<'a, T> ReducedRows<'a, T> {
     }
 }
 
-/// The sums of columns from `start` on.
+/// Reduces columns from `start` on, within a block.
 fn over_block<F: Fold, T: StoredScale>(
     f: F,
     rows: ReducedRows<'_, T>,
@@ -298,18 +300,18 @@ fn over_block<F: Fold, T: StoredScale>(
     }
 }
 
-/// Adds up columns from `start` on, row after row.
+/// Adds up columns from `start` on, row by row.
 pub(crate) fn add_rows(rows: ReducedRows<'_, f32>, start: usize, sums: &mut [f32]) {
     over_block(Sum(1), rows, start, sums);
 }
 
-/// The means of columns of `count` elements from the sums of blocks of them, which are added in
-/// order and overwritten.
+/// The means of columns of `count` elements. `sums` are the sums of their blocks, which are added
+/// in order; they are overwritten.
 pub(crate) fn means(count: usize, sums: &mut [f32], means: &mut [f32]) {
     join(Sum(count), sums, means);
 }
 
-/// What the sums of blocks come to: too few for code of their own for each instruction set.
+/// Combines the results of blocks. Too little work to be compiled for each instruction set.
 fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
     let (all, rest) = sums.split_at_mut(to.len());
     for block in rest.chunks_exact(all.len()) {
@@ -323,7 +325,7 @@ fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
 }
 
 multiversion! {
-    /// The sums of some columns from `start` on, at most [`WIDE`].
+    /// Reduces columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
         f: F, rows: ReducedRows<'_, T>, start: usize, sums: &mut [T::Wide]
     ) {
@@ -343,7 +345,7 @@ multiversion! {
     }
 }
 
-/// As many columns as there are registers for.
+/// Reduces as many columns as fit the registers.
 #[inline(always)]
 fn columns<F: Fold, T: StoredScale, const N: usize>(
     f: F,
@@ -397,13 +399,13 @@ mod tests {
             let plan = ReducePlan::new(&sizes, &reduced);
             let mut to = vec![0f32; plan.count()];
             plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
-            // Quarters below 2^22 are added exactly.
+            // Multiples of a quarter below 2^22 are added exactly.
             let expected = reference(&sizes, &reduced, &from);
             prop_assert!(to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b));
         }
     }
 
-    /// Columns by cache lines, by four of them, and what is left; rows one by one and in blocks.
+    /// Columns by one cache line, by four, and the rest; rows one by one and in blocks.
     #[test]
     fn sums_of_many_columns_agree_with_the_definition() {
         for (rows, len) in [7, 31, 32, 49, 65]
@@ -420,8 +422,7 @@ mod tests {
         }
     }
 
-    /// An eighth of the rows after the other, however many threads there are.
-    /// Errors do not grow with the row, and nothing is left out.
+    /// The error does not grow with the row, and no element is left out.
     #[test]
     fn long_rows_are_added_in_pairs() {
         for len in [LONG + 1, 3 * LONG + PART + 5, 1 << 20] {

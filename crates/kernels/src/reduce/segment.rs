@@ -1,4 +1,4 @@
-//! Runs of slices along the first axis: their largest elements, and sums of chosen slices.
+//! Reductions over segments of slices along the first axis: maximum, and sums of selected slices.
 
 use crate::base::num::{Stored, Wide};
 use crate::base::par::Threads;
@@ -8,11 +8,11 @@ use crate::reduce::Scale;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Writes the largest elements of each segment: those of slices `starts[s]..starts[s + 1]` of
-/// `inner` elements. NaN is passed over; an empty segment gives `fill`.
+/// Writes the maximum of each segment: of the slices `starts[s]..starts[s + 1]`, of `inner`
+/// elements each. NaN is ignored; an empty segment gives `fill`.
 ///
 /// # Panics
-/// When the starts reach beyond the data, or the output has not `inner` elements per segment.
+/// When the starts reach past the data, or the output has not `inner` elements per segment.
 pub fn segment_max<T: Stored>(
     threads: &Threads,
     (inner, data): (usize, &[T]),
@@ -34,22 +34,22 @@ pub fn segment_max<T: Stored>(
     });
 }
 
-/// Slices of a table that are added up.
+/// Embedding bags: slices of a table to add up.
 #[derive(Clone, Copy, Debug)]
 pub struct Bags<'a, T> {
     /// The table, in slices of `inner` elements.
     pub table: &'a [T],
     /// Elements of a slice.
     pub inner: usize,
-    /// The slices that are added, bag by bag.
+    /// The slices to add, bag by bag.
     pub entries: &'a [usize],
-    /// What each of them is multiplied by.
+    /// Factors of the entries, if any.
     pub weights: Option<&'a [T]>,
-    /// Bag `b` is entries `starts[b]..starts[b + 1]`.
+    /// Bag `b` has entries `starts[b]..starts[b + 1]`.
     pub starts: &'a [usize],
-    /// The slice that stands for an empty bag; zeros if there is none.
+    /// The slice for an empty bag; zeros if `None`.
     pub default: Option<usize>,
-    /// Divided by the number of entries.
+    /// Whether sums are divided by the number of entries.
     pub mean: bool,
 }
 
@@ -60,7 +60,7 @@ where
     /// Writes the sum or the mean of each bag.
     ///
     /// # Panics
-    /// When an entry lies beyond the table, or the output has not `inner` elements per bag.
+    /// When an entry is outside the table, or the output has not `inner` elements per bag.
     pub fn run(&self, threads: &Threads, out: &mut [T]) {
         let slice = |entry: usize| &self.table[entry * self.inner..][..self.inner];
         each_segment(threads, self.inner, self.starts, out, |entries, row| {

@@ -1,4 +1,4 @@
-//! The positions of elements that are not 0.
+//! NonZero: the positions of elements that are not 0.
 
 use crate::base::num::{Pod, Stored};
 use crate::base::par::{Slice, Threads};
@@ -18,10 +18,10 @@ pub fn count<T: Pod>(threads: &Threads, data: &[T]) -> Vec<usize> {
     counts
 }
 
-/// Writes the index along each axis of every element that is not 0: a row for each axis.
+/// Writes the index along each axis of every element that is not 0, one row per axis.
 ///
 /// # Panics
-/// When the counts are not those of [`count`], or a slice is not of the size they say.
+/// When the counts are not those of [`count`], or a slice does not have the size that they imply.
 pub fn positions<T: Pod, I: Stored>(
     threads: &Threads,
     sizes: &[usize],
@@ -69,8 +69,8 @@ pub fn positions<T: Pod, I: Stored>(
     });
 }
 
-/// Writes the index of each element that is not 0 until `out` is full, without a branch for each;
-/// the first element has index `start`.
+/// Writes the index of each element that is not 0 until `out` is full, without a branch per
+/// element. The first element has index `start`.
 fn along_one_axis<T: Pod, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
     let mut at = 0;
     for (i, value) in data.iter().enumerate() {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(out, expected);
     }
 
-    /// A chunk with more would write what belongs to the next.
+    /// A chunk with more elements than counted would write into the next chunk's part.
     #[test]
     #[should_panic(expected = "not the counts of the data")]
     fn counts_that_no_chunk_has_are_refused() {

@@ -1,18 +1,17 @@
-//! A total order of values: for sorting and searching, where comparisons must not contradict
-//! each other.
+//! A total order of values, for sorting and searching, where comparisons must be consistent.
 
 use crate::base::num::Wide;
 
-/// Wide types whose values have a place in a total order.
+/// Wide types with a total order.
 pub trait Order: Wide {
-    /// A number that is larger for larger values: -0 is 0, and NaN lies above everything.
+    /// A number that is larger for larger values. -0 equals 0, and NaN is above everything.
     fn rank(self) -> u64;
 }
 
 impl Order for f32 {
     #[inline(always)]
     fn rank(self) -> u64 {
-        // Adding 0 makes 0 of -0.
+        // Adding 0 turns -0 into 0.
         if self.is_nan() { u64::MAX } else { rank_of((self + 0.0).to_bits().into(), 1 << 31) }
     }
 }
@@ -45,14 +44,14 @@ impl Order for u64 {
     }
 }
 
-/// The positions of `(number, position)` pairs in the order of the numbers, equal ones by position.
+/// The positions in `(number, position)` pairs in the order of the numbers; equal ones by position.
 pub fn sorted(pairs: impl Iterator<Item = (u64, usize)>) -> Vec<usize> {
     let mut keys: Vec<u128> = pairs.map(|(number, position)| key(number, position)).collect();
     keys.sort_unstable();
     keys.into_iter().map(position).collect()
 }
 
-/// One number that is ordered as a pair, and compared without a branch.
+/// A pair as one number with the same order, which is compared without a branch.
 #[inline(always)]
 pub fn key(number: u64, position: usize) -> u128 {
     u128::from(number) << 64 | position as u128

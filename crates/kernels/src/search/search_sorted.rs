@@ -7,11 +7,11 @@ use crate::search::order::Order;
 /// Values that are worth a second thread.
 const GRAIN: usize = 2 << 10;
 
-/// Writes the position at which each value belongs: before its equals, or behind them if `right`.
-/// There are `rows` sorted sequences, and as many rows of values.
+/// Writes the position at which each value would be inserted: before equal ones, or behind them if
+/// `right`. There are `rows` sorted sequences, and equally many rows of values.
 ///
 /// # Panics
-/// When the slices do not divide into rows, or the outputs are not as many as the values.
+/// When the slices do not divide into rows, or the numbers of outputs and values differ.
 pub fn search<T: Stored, I: Stored>(
     threads: &Threads,
     (rows, sorted): (usize, &[T]),

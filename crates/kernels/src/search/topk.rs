@@ -1,39 +1,38 @@
-//! The largest or smallest elements along an axis, with their positions. Of equal elements those
-//! that come first are taken, in their order.
+//! TopK: the largest or smallest elements along an axis, with their positions. Of equal elements
+//! the first ones are taken, in order.
 
 use crate::base::num::Stored;
 use crate::base::par::{Slice, Threads};
 use crate::search::order::{Order, key, position};
 
-/// Which elements of which lines: `outer` times `inner` lines of `size` elements that lie `inner`
-/// apart.
+/// Sizes and options: `outer` times `inner` lines of `size` elements, `inner` elements apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopK {
-    /// Lines along the axes before the one searched.
+    /// Size of the axes before the one that is searched.
     pub outer: usize,
     /// Elements of a line.
     pub size: usize,
-    /// Lines along the axes behind it.
+    /// Size of the axes behind it.
     pub inner: usize,
-    /// Elements taken of each line, at most `size`.
+    /// Elements taken from each line, at most `size`.
     pub k: usize,
-    /// The largest; otherwise the smallest.
+    /// Whether the largest are taken; else the smallest.
     pub largest: bool,
-    /// In the order of their positions; otherwise of their values, best first.
+    /// Whether results are ordered by position; else by value, best first.
     pub by_position: bool,
 }
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 4 << 10;
 
-/// Neighbouring lines whose best elements are found together.
+/// Neighbouring lines that are searched together.
 const LANES: usize = 64;
 
 impl TopK {
     /// Writes the elements and their positions.
     ///
     /// # Panics
-    /// When a slice is not of the size the parameters say.
+    /// When a slice does not have the size that the parameters imply.
     pub fn run<T: Stored, I: Stored>(
         &self,
         threads: &Threads,
@@ -53,7 +52,7 @@ impl TopK {
         let emit = |line: usize, j: usize, position: usize| {
             let (slice, lane) = (line / inner, line % inner);
             let at = (slice * k + j) * inner + lane;
-            // SAFETY: below the length asserted above, and no other line writes there.
+            // SAFETY: below the length asserted above, and no other line writes here.
             unsafe {
                 *out.0.at(at) = data[(slice * size + position) * inner + lane];
                 *out.1.at(at) = I::from_i64(position as i64);
@@ -113,7 +112,7 @@ impl TopK {
         best
     }
 
-    /// The entries taken of a line, in order; the low half of each is its position.
+    /// The selected entries of a line, in order; the low half of each is its position.
     fn sorted<T: Stored>(&self, data: &[T], line: usize, entries: &mut Vec<u128>)
     where
         T::Wide: Order,

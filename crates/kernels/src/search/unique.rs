@@ -1,25 +1,25 @@
-//! Which elements, or slices along an axis, are different. -0 is 0; NaN is different from
-//! everything, itself included, and larger.
+//! Unique elements, or unique slices along an axis. -0 equals 0. NaN differs from everything,
+//! including itself, and is larger.
 
 use crate::base::num::Stored;
 use crate::search::order::Order;
 
-/// The different elements of some elements.
+/// The unique elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unique {
-    /// Where each different element occurs first.
+    /// The position of the first occurrence of each.
     pub first: Vec<usize>,
-    /// For each element, which of the different ones it is.
+    /// For each element, the index of the unique one that it equals.
     pub inverse: Vec<usize>,
-    /// How often each different element occurs.
+    /// The number of occurrences of each.
     pub counts: Vec<usize>,
 }
 
-/// Compares slices of data of sizes `outer`, `size`, `inner` along the middle axis, in the order
-/// of their elements. What is found is sorted, or in the order of first occurrence.
+/// Compares slices along the middle axis of data of sizes `outer`, `size`, `inner`, element by
+/// element in order. The result is `sorted`, or in the order of first occurrence.
 ///
 /// # Panics
-/// When the data is not of those sizes.
+/// When the data does not have these sizes.
 pub fn unique<T: Stored>(data: &[T], [outer, size, inner]: [usize; 3], sorted: bool) -> Unique
 where
     T::Wide: Order,
@@ -39,7 +39,7 @@ where
     if sorted { found } else { by_occurrence(&found) }
 }
 
-/// The different slices of `len` ranks, sorted; those that are not comparable differ from all.
+/// The unique slices of `len` ranks, sorted; those that are not `comparable` differ from all.
 fn distinct(ranks: &[u64], len: usize, comparable: &[bool]) -> Unique {
     let slice = |i: usize| &ranks[i * len..][..len];
     let size = comparable.len();
@@ -49,7 +49,7 @@ fn distinct(ranks: &[u64], len: usize, comparable: &[bool]) -> Unique {
     let mut previous = None;
     for &i in &order {
         if !previous.is_some_and(|p| comparable[i] && slice(p) == slice(i)) {
-            // The sort is stable: this is the first occurrence.
+            // The sort is stable, so this is the first occurrence.
             found.first.push(i);
             found.counts.push(0);
         }

@@ -1,5 +1,4 @@
-//! Short-time Fourier transforms: overlapping frames of a signal under a window, and the way
-//! back.
+//! Short-time Fourier transform (STFT): overlapping, windowed frames of a signal; and its inverse.
 
 use crate::base::par::{Slice, Threads};
 use crate::math::real::{Real, StoredReal};
@@ -13,9 +12,9 @@ pub struct Frames {
     pub signal: usize,
     /// Number of frames of a signal.
     pub count: usize,
-    /// From one frame to the next.
+    /// Distance from one frame to the next.
     pub step: usize,
-    /// Whether the spectrum comes before the frames.
+    /// Whether the spectrum axis comes before the frames.
     pub transposed: bool,
     /// The transform of a frame.
     pub fft: Fft,
@@ -24,7 +23,7 @@ pub struct Frames {
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// A window, filled with zeros on both sides to the size of a frame.
+/// A window, padded with zeros on both sides to the size of a frame.
 ///
 /// # Panics
 /// When it is longer than a frame.
@@ -42,7 +41,7 @@ impl Frames {
         self.fft.len() / 2 + 1
     }
 
-    /// Where an element of a spectrum lies, in pairs.
+    /// The index of an element of a spectrum, in pairs.
     fn place(&self, signal: usize, frame: usize, bin: usize) -> usize {
         let (count, bins) = (self.count, self.bins());
         signal * count * bins
@@ -52,7 +51,7 @@ impl Frames {
     /// Transforms every frame.
     ///
     /// # Panics
-    /// When a slice is of another size.
+    /// When a slice has another size.
     pub fn forward<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -73,8 +72,8 @@ impl Frames {
                 self.fft.real(from, &mut work);
                 for (bin, x) in work.to[..self.bins()].iter().enumerate() {
                     let at = 2 * self.place(signal, frame, bin);
-                    // SAFETY: within the output, whose size has been checked, and every frame
-                    // has its own elements.
+                    // SAFETY: within the output, whose size has been checked; every frame has its
+                    // own elements.
                     unsafe {
                         *out.at(at) = T::from_f64(x.re);
                         *out.at(at + 1) = T::from_f64(x.im);
@@ -84,11 +83,11 @@ impl Frames {
         });
     }
 
-    /// Adds up the frames that spectra tell, under the window, over the sum of its squares.
-    /// A signal begins at element `start` of its first frame.
+    /// Inverse: adds up the windowed frames of the spectra, and divides by the sum of the squared
+    /// windows. A signal begins at element `start` of its first frame.
     ///
     /// # Panics
-    /// When a slice is of another size.
+    /// When a slice has another size.
     pub fn inverse<T: StoredReal>(
         &self,
         threads: &Threads,

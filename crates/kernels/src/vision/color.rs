@@ -17,10 +17,10 @@ pub struct Images {
     pub bgr: bool,
 }
 
-/// Where the elements of a plane lie.
+/// The memory layout of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// The first.
+    /// The first element.
     pub start: usize,
     /// From one image to the next.
     pub image: usize,
@@ -35,7 +35,7 @@ impl Plane {
         self.start + image * self.image + row * self.row + column * self.column
     }
 
-    /// Whether every place of `batch` images of `rows` by `columns` lies within `len` elements.
+    /// Whether all elements of `batch` images of `rows` by `columns` are within `len` elements.
     fn fits(&self, (batch, rows, columns): (usize, usize, usize), len: usize) -> bool {
         batch * rows * columns == 0 || self.at(batch - 1, rows - 1, columns - 1) < len
     }
@@ -48,13 +48,13 @@ fn load<T: Pixel, W: Real>(value: T) -> W {
     W::of(value.load().to_f64())
 }
 
-/// Clipped to 0 to 255, as a NaN is to 0.
+/// Clamped to 0 and 255; NaN becomes 0.
 fn save<T: Pixel, W: Real>(value: W) -> T {
     T::save(T::Sum::of(value.greatest(W::of(0.0)).least(W::of(255.0)).to_f64()))
 }
 
 impl Images {
-    /// Elements of an image on each axis.
+    /// Images, rows and columns.
     fn luma(&self) -> (usize, usize, usize) {
         (self.batch, self.height, self.width)
     }
@@ -63,10 +63,10 @@ impl Images {
         (self.batch, self.height / 2, self.width / 2)
     }
 
-    /// The colours of planes `y`, `u` and `v`, computed in `W`.
+    /// RGB from the planes `y`, `u` and `v`, computed in `W`.
     ///
     /// # Panics
-    /// When the output is of another size, or a plane reaches beyond its slice.
+    /// When the output has another size, or a plane reaches past its slice.
     pub fn colours<T: Pixel, W: Real>(
         &self,
         threads: &Threads,
@@ -89,11 +89,11 @@ impl Images {
         });
     }
 
-    /// The planes of colours, computed in `W`. Four elements share a `u` and a `v`, those of
+    /// The planes of RGB images, computed in `W`. Four pixels share `u` and `v`, computed from
     /// their mean.
     ///
     /// # Panics
-    /// When the input is of another size, or a plane reaches beyond its slice.
+    /// When the input has another size, or a plane reaches past its slice.
     pub fn planes<T: Pixel, W: Real>(
         &self,
         threads: &Threads,
@@ -121,7 +121,7 @@ impl Images {
                             rgb.reverse();
                         }
                         mean = std::array::from_fn(|c| mean[c] + rgb[c] * W::of(0.25));
-                        // SAFETY: within the plane, as checked above; each element of it is
+                        // SAFETY: within the plane, as checked above; each of its elements is
                         // written once.
                         unsafe { *y.at(y_at.at(image, row, column)) = save(luma(rgb)) };
                     }
@@ -164,7 +164,7 @@ mod tests {
         let luma = Plane { start: 0, image: 12, row: 4, column: 1 };
         let u = Plane { start: 8, image: 12, row: 4, column: 2 };
         let v = Plane { start: 9, ..u };
-        // One colour for each square of four.
+        // One colour for each square of four pixels.
         let colours = [[0u8, 0, 0], [255, 255, 255], [200, 30, 90], [10, 120, 240]];
         let image: Vec<u8> = (0..16).flat_map(|i| colours[i / 8 * 2 + i % 4 / 2]).collect();
         let mut planes = [7; 24];

@@ -1,20 +1,20 @@
-//! Samples of images at given positions.
+//! GridSample: samples of images at given positions.
 
 use crate::base::num::Pod;
 use crate::base::par::Threads;
 use crate::math::real::Real;
 use crate::nn::interpolate::Pixel;
 
-/// What lies outside an image.
+/// What is read outside an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// Zeros.
     Zeros,
     /// The nearest element.
     Border,
-    /// Mirror images about the edges.
+    /// Reflection at the edges.
     Mirror,
-    /// Mirror images about the centres of the outermost elements.
+    /// Reflection at the centres of the outermost elements.
     MirrorCentres,
 }
 
@@ -23,21 +23,21 @@ pub enum Outside {
 pub struct Sampling {
     /// Whether -1 and 1 are the centres of the outermost elements, not their edges.
     pub align_corners: bool,
-    /// What lies outside.
+    /// What is read outside.
     pub outside: Outside,
 }
 
-/// Images and samples: `batch` times `channels` images of `height` by `width`, of each `count`
-/// samples at positions that the channels share.
+/// Images and samples: `batch` times `channels` images of `height` by `width`, with `count` samples
+/// each. Channels share the positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Images {
     /// Images with positions of their own.
     pub batch: usize,
     /// Images that share positions.
     pub channels: usize,
-    /// Size of an image.
+    /// Rows of an image.
     pub height: usize,
-    /// Size of an image.
+    /// Columns of an image.
     pub width: usize,
     /// Samples of an image.
     pub count: usize,
@@ -46,11 +46,11 @@ pub struct Images {
 /// Samples that are worth a second thread.
 const GRAIN: usize = 2 << 10;
 
-/// An element that is not there.
+/// An element outside the image, which is 0.
 const MISSING: usize = usize::MAX;
 
 impl Outside {
-    /// The element that stands for position `at` of an axis of `size`, at least 1.
+    /// The element for index `at` along an axis of `size`, at least 1.
     fn element(self, at: i64, size: usize) -> usize {
         let size = size as i64;
         let found = match self {
@@ -72,7 +72,7 @@ impl Outside {
 }
 
 impl Sampling {
-    /// Where a coordinate lies on an axis of some size, in elements.
+    /// The position of a coordinate along an axis, in elements.
     fn position(&self, coordinate: f32, size: usize) -> f32 {
         let size = size as f32;
         if self.align_corners {
@@ -82,7 +82,7 @@ impl Sampling {
         }
     }
 
-    /// `N` neighbouring elements of a position, and how far it lies from the one below it.
+    /// `N` elements around a position, and its distance from the one below.
     fn neighbours<const N: usize>(&self, coordinate: f32, size: usize) -> ([usize; N], f32) {
         let x = self.position(coordinate, size);
         let low = x.floor();
@@ -91,7 +91,7 @@ impl Sampling {
     }
 }
 
-/// A whole number, far from the ends of its type.
+/// As an integer, clamped far from the ends of its type.
 fn whole(x: f32) -> i64 {
     x.clamp(-1e15, 1e15) as i64
 }
@@ -104,8 +104,8 @@ impl Images {
         assert!(out == 0 || data > 0, "there is nothing to sample");
     }
 
-    /// Writes `value(image, place)` for every output element. `place` makes of a position what all
-    /// channels share; it is kept where there are several.
+    /// Writes `value(image, place)` for every output element. `place` computes what the channels
+    /// share from a position; it is stored if there are several channels.
     fn each<T: Pod, P: Copy + Send + Sync>(
         &self,
         threads: &Threads,
@@ -139,7 +139,7 @@ impl Images {
     /// The nearest element at each position, ties to even.
     ///
     /// # Panics
-    /// When a slice is of another size, or images to sample are empty.
+    /// When a slice has another size, or images to sample are empty.
     pub fn nearest<T: Pod>(
         &self,
         threads: &Threads,
@@ -163,8 +163,8 @@ impl Images {
         });
     }
 
-    /// Sums of `N` by `N` elements around each position; `weights` are those of the `N`
-    /// elements of an axis. Integers truncate.
+    /// Weighted sums of `N` by `N` elements around each position; `weights` computes the `N`
+    /// weights of an axis. Integers truncate.
     ///
     /// # Panics
     /// As [`Images::nearest`].
@@ -206,7 +206,7 @@ pub fn linear(part: f32) -> [f32; 2] {
     [1.0 - part, part]
 }
 
-/// Weights of four neighbours, by the cubic convolution with parameter -0.75.
+/// Weights of four neighbours, by cubic convolution with parameter -0.75.
 pub fn cubic(part: f32) -> [f32; 4] {
     const A: f32 = -0.75;
     let (s, t) = (part, 1.0 - part);
@@ -249,7 +249,8 @@ mod tests {
         assert_eq!((out[0], out[3]), (1, 10));
     }
 
-    /// Several channels, whose positions are kept, have the bits of each alone, by any threads.
+    /// Several channels, whose positions are stored, give the bits of each alone, on any number of
+    /// threads.
     #[test]
     fn channels_share_positions() {
         let (channels, plane, count) = (3, 35, 1500);

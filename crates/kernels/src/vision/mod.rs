@@ -1,4 +1,4 @@
-//! Images: colours, sampling, pooling of regions, detection of objects.
+//! Vision: colour conversion, sampling, pooling of regions, object detection.
 
 pub mod color;
 pub mod detection;

@@ -1,10 +1,9 @@
-//! AMX in software, for the tests: with `IRRUN_ISA=amx`, where the machine has none, its
-//! instructions are caught as they are found to be illegal, and done here, so that the kernels of
-//! tiles are tested on any x86-64 Linux.
+//! Emulates AMX for the tests. With `IRRUN_ISA=amx` on a CPU without AMX, its instructions raise
+//! SIGILL; the handler executes them in software. So the AMX kernels are tested on any x86-64
+//! Linux.
 //!
-//! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and
-//! panics where the processor would fault: every tile in use has to be configured as the others
-//! require.
+//! It follows the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2. It panics
+//! where the CPU would fault: tiles must be configured as the instruction requires.
 
 use crate::base::amx::tile::{TILE_ROW_BYTES, TILE_ROWS};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -12,54 +11,54 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// Tiles there are.
+/// Number of tiles.
 const TILES: usize = 8;
 
-/// Whether `IRRUN_ISA` asks for AMX, which is done here from then on. To be asked only where the
-/// machine has none.
+/// Whether `IRRUN_ISA` asks for AMX; if so, it is emulated from then on. Call this only if the CPU
+/// has no AMX.
 pub(crate) fn is_emulated() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let is_asked_for = || std::env::var_os("IRRUN_ISA").is_some_and(|name| name == "amx");
     *INSTALLED.get_or_init(|| is_asked_for() && install())
 }
 
-/// Has illegal instructions done here if they are those of AMX; whether that is so.
+/// Installs the handler of illegal instructions; returns whether that worked.
 fn install() -> bool {
     // SAFETY: all zeros are an action without flags, and with no signal blocked meanwhile.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = caught as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-    // SAFETY: the handler returns to where it has been called from, with all registers but the
-    // instruction pointer as they were; the signal comes of an instruction of the thread itself.
+    // SAFETY: the handler returns to the interrupted code, with all registers except the
+    // instruction pointer unchanged; the signal is raised by an instruction of the thread itself.
     unsafe { libc::sigaction(libc::SIGILL, &raw const action, std::ptr::null_mut()) == 0 }
 }
 
 extern "C" fn caught(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    /// Bytes of the longest instruction of AMX: prefix, opcode, operand, index and displacement.
+    /// The length of the longest AMX instruction: prefix, opcode, operand, index and displacement.
     const LONGEST: usize = 10;
     // SAFETY: the system passes the context of the thread.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let at = registers[libc::REG_RIP as usize];
-    // SAFETY: code lies there, and more of it behind: the function returns.
+    // SAFETY: there is code at this address, and more behind it, since the function returns.
     let bytes = unsafe { &*(at as *const [u8; LONGEST]) };
     match Instruction::read(bytes, registers) {
         Some(instruction) => {
             TILES_OF_THREAD.with_borrow_mut(|tiles| tiles.execute(&instruction));
             registers[libc::REG_RIP as usize] = at + instruction.len as i64;
         }
-        // SAFETY: the default action ends the process when the instruction is tried again.
+        // SAFETY: with the default action, the retried instruction ends the process.
         None => unsafe {
             libc::signal(libc::SIGILL, libc::SIG_DFL);
         },
     }
 }
 
-/// One with a VEX prefix of three bytes, of the second map of opcodes.
+/// An instruction with a three-byte VEX prefix, of opcode map 2.
 struct Instruction {
     opcode: u8,
-    /// Which of no prefix, 66, F3 and F2 it has.
+    /// The implied prefix: none, 66, F3 or F2.
     prefix: u8,
-    /// The tile in the operand byte, and the one in the prefix.
+    /// The tiles of the operand byte and of the prefix.
     tiles: [usize; 2],
     operand: Operand,
     len: usize,
@@ -105,7 +104,7 @@ impl Instruction {
                 start += i64::from(i32::from_le_bytes(bytes[len..][..4].try_into().ok()?));
                 len += 4;
             }
-            // An address of its own, without a register.
+            // An absolute address, without a base register.
             _ if rm == 5 || rm == 4 && index & 7 == 5 => return None,
             _ => {}
         }
@@ -114,7 +113,7 @@ impl Instruction {
     }
 }
 
-/// Where the system keeps the registers, by the numbers that instructions have for them.
+/// Indices of the saved registers, by their numbers in instructions.
 const NUMBERED: [usize; 16] = {
     use libc::*;
     let places = [
@@ -136,7 +135,7 @@ thread_local! {
 type Tile = [[u8; TILE_ROW_BYTES]; TILE_ROWS];
 
 struct Tiles {
-    /// Rows of each tile, and bytes of a row; none where there is no tile.
+    /// Rows and bytes per row of each tile; 0 for an unused tile.
     sizes: [(usize, usize); TILES],
     data: [Tile; TILES],
 }
@@ -197,7 +196,7 @@ impl Tiles {
         size
     }
 
-    /// Adds the product of `a` and `b` to `c`, a row of four-byte elements at a time.
+    /// `c += a · b`, a row of four-byte elements at a time.
     fn multiply(
         &mut self,
         [c, a, b]: [usize; 3],
@@ -233,7 +232,7 @@ fn add_pairs(sums: &mut [u8; TILE_ROW_BYTES], row: &[u8], b: &Tile) {
     }
 }
 
-/// TDPBUSD for a row of sums: bytes without a sign by bytes with one.
+/// TDPBUSD for a row of sums: unsigned bytes times signed bytes.
 fn add_bytes(sums: &mut [u8; TILE_ROW_BYTES], row: &[u8], b: &Tile) {
     for (column, sum) in sums.as_chunks_mut().0.iter_mut().enumerate() {
         let terms = row.iter().enumerate().map(|(k, x)| {

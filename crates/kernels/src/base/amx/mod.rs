@@ -10,7 +10,7 @@ use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
 pub(crate) use tile::{TILE_ROW_BYTES, TILE_ROWS};
 
-/// Whether the CPU multiplies tiles of bf16, and the system lets this process use them.
+/// Whether the CPU has AMX with bf16 tiles, and the system lets this process use it.
 pub(crate) fn has_tiles() -> bool {
     /// `AMX-BF16` and `AMX-TILE`.
     const FEATURES: u32 = 1 << 22 | 1 << 24;
@@ -26,18 +26,18 @@ pub(crate) fn has_byte_tiles() -> bool {
     *FOUND.get_or_init(|| has_tiles() && (has_features(FEATURE) || is_emulated()))
 }
 
-/// Whether the processor has all of some features of leaf 7.
+/// Whether the CPU has all of these features of CPUID leaf 7.
 fn has_features(features: u32) -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & features == features
 }
 
-/// Only tests emulate the tiles.
+/// Only tests emulate AMX.
 #[cfg(not(all(test, target_os = "linux")))]
 fn is_emulated() -> bool {
     false
 }
 
-/// Asks Linux to save the state of the tiles too, which is larger than what it saves by default.
+/// Asks Linux to save the tile data of this process too; by default it does not, since it is large.
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const REQUEST_STATE: libc::c_long = 0x1023;

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 pub fn f16_to_f32(value: f16) -> f32 {
     let bits = u32::from(value.to_bits());
     let magnitude = bits & 0x7fff;
-    // The exponent bias differs by 112, for subnormal numbers too.
+    // The exponent bias differs by 112; the product is right for subnormal numbers too.
     let finite = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
     let special = magnitude << 13 | 0x7f80_0000;
     let chosen = if magnitude >= 0x7c00 { special } else { finite };

@@ -1,4 +1,4 @@
-//! Element types as Rust types, and how their values widen and narrow.
+//! Element types as Rust types, and their conversions.
 //!
 //! f16 and bf16 are stored as such and computed in f32. Conversions round to nearest, ties to even.
 

@@ -1,4 +1,4 @@
-//! Values that can be moved by their bytes.
+//! Plain data: values that can be copied as bytes.
 
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut, try_cast_slice};
 
@@ -19,7 +19,7 @@ impl UnalignedF32 {
         self.0
     }
 
-    /// Values that are aligned, if they are.
+    /// The values as aligned f32, if they are aligned.
     pub fn aligned(values: &[UnalignedF32]) -> Option<&[f32]> {
         try_cast_slice(values).ok()
     }
@@ -29,7 +29,7 @@ impl UnalignedF32 {
         cast_slice(values)
     }
 
-    /// Values of four bytes each, of which a rest is left out.
+    /// The values in some bytes; up to three bytes at the end are left out.
     pub fn of_bytes(bytes: &[u8]) -> &[UnalignedF32] {
         let (whole, _) = bytes.as_chunks::<{ size_of::<f32>() }>();
         cast_slice(whole)

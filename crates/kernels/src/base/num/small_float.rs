@@ -18,7 +18,8 @@ macro_rules! small_float {
                 $name(sign | Self::magnitude(magnitude))
             }
 
-            /// Rounds at the last bit of the mantissa, or of the smallest exponent.
+            /// Rounds to the mantissa's bits or, below the smallest exponent, to a multiple of the
+            /// least value.
             #[inline(always)]
             fn magnitude(value: f32) -> u8 {
                 let over: fn(f32) -> Option<u8> = $over;
@@ -30,7 +31,7 @@ macro_rules! small_float {
                 // One unit in the last place of the result, as an f32.
                 let unit = f32::from_bits(((exponent - $mantissa + 127) as u32) << 23);
                 let steps = (value / unit).round_ties_even() as i32;
-                // Steps that overflow the mantissa carry into the exponent by themselves.
+                // A carry out of the mantissa goes into the exponent by itself.
                 let code = ((exponent + $bias - 1) << $mantissa) + steps;
                 code as u8
             }
@@ -71,7 +72,7 @@ impl F8E4M3 {
 }
 
 small_float! {
-    /// 5 exponent and 2 mantissa bits, with infinities and NaN as IEEE has them.
+    /// 5 exponent and 2 mantissa bits, with infinities and NaN as in IEEE 754.
     F8E5M2, 2, 15, 0x7f, |v| {
         if v.is_nan() { Some(0x7e) } else if v >= 61440.0 { Some(0x7c) } else { None }
     }
@@ -110,13 +111,13 @@ impl F4E2M1 {
     }
 }
 
-/// A power of two from 2^-127 to 2^127; no sign, no zero, NaN at the top.
+/// A power of two from 2^-127 to 2^127; no sign, no zero; the top code is NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct F8E8M0(pub u8);
 
 impl F8E8M0 {
-    /// The nearest power of two, ties to the even exponent; what is not positive gives the least.
+    /// The nearest power of two, ties to the even exponent; the least one for 0 and below.
     #[inline(always)]
     pub fn new(value: f32) -> F8E8M0 {
         let bits = value.to_bits();

@@ -1,4 +1,4 @@
-//! How stored values widen and narrow.
+//! Conversion of stored values to wide types and back.
 
 use super::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::pod::Pod;
@@ -10,19 +10,19 @@ pub trait Wide: Pod {
     /// Whether it is a type of integers.
     const IS_INTEGER: bool;
 
-    /// The value as `T`, which need not be able to hold it.
+    /// The value as `T`, which need not be able to represent it.
     fn narrow<T: Stored>(self) -> T;
 }
 
 /// A number as it is stored.
 pub trait Stored: Pod {
-    /// The narrowest of the wide types that holds every value.
+    /// The narrowest wide type that holds every value.
     type Wide: Wide;
 
     /// The same value.
     fn widen(self) -> Self::Wide;
 
-    /// Rounded to nearest, ties to even; integers truncate and wrap.
+    /// Rounded to nearest, ties to even; to an integer: truncated and wrapped.
     fn from_f32(value: f32) -> Self;
 
     /// As [`Stored::from_f32`].
@@ -60,7 +60,7 @@ macro_rules! stored_integer {
                 self as $wide
             }
 
-            /// Truncated, NaN as 0; beyond 64 bits the nearest 64-bit value, whose low bits stay.
+            /// Truncated; NaN is 0. Outside of 64 bits, the nearest 64-bit value, wrapped.
             #[inline(always)]
             fn from_f32(value: f32) -> Self {
                 value as i64 as Self

@@ -19,7 +19,7 @@ fn halves_convert_exactly() {
     assert!(f32_to_f16(f32::NAN).is_nan() && f32_to_bf16(f32::NAN).is_nan());
 }
 
-/// Every value comes back, and rounding goes to the nearest neighbour.
+/// Every value converts back to itself, and others round to the nearest neighbour.
 #[test]
 fn small_floats_round_to_nearest() {
     fn check(values: &[f32], new: impl Fn(f32) -> f32) {

@@ -1,51 +1,51 @@
-//! Vectors of f32 as each instruction set has them, for the kernels whose register blocking
-//! matters. Everything else is plain loops that the compiler vectorises.
+//! Vectors of f32 for each instruction set, for kernels with register blocking. Everything else is
+//! plain loops that the compiler vectorises.
 //!
-//! All implementations compute the same function of each lane, rounded once, so that kernels
-//! written over [`Vector`] give the same bits in each.
+//! All implementations compute the same function of each lane, rounded once. So kernels written
+//! over [`Vector`] give the same bits on each instruction set.
 
 use crate::base::num::{f16, f16_to_f32};
 
 /// A vector register of f32 lanes.
 ///
 /// # Safety
-/// Every method computes what it says, on any hardware that has the instruction set.
+/// Every method does what its documentation says, on any CPU with the instruction set.
 pub(crate) unsafe trait Vector: Copy {
     /// Number of lanes.
     const LANES: usize;
-    /// Whether lanes can be stored in bf16.
+    /// Whether lanes can be stored as bf16.
     const ROUNDS: bool = false;
     /// All lanes 0.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn zero() -> Self;
-    /// All lanes the same.
+    /// All lanes equal.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn splat(value: f32) -> Self;
-    /// Lanes from memory, unaligned.
+    /// Loads all lanes; unaligned.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load(from: *const f32) -> Self;
-    /// Lanes to memory, unaligned.
+    /// Stores all lanes; unaligned.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn store(self, to: *mut f32);
-    /// The first `count` lanes from memory, at most all; the others are 0.
+    /// Loads the first `count` lanes, at most all; the others are 0.
     ///
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
     unsafe fn load_masked(from: *const f32, count: usize) -> Self;
-    /// The first `count` lanes to memory, at most all.
+    /// Stores the first `count` lanes, at most all.
     ///
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
     unsafe fn store_masked(self, to: *mut f32, count: usize);
-    /// The first `count` lanes to memory, at most all, each rounded to bf16.
+    /// Stores the first `count` lanes, at most all, as bf16.
     ///
     /// # Panics
     /// Unless [`Self::ROUNDS`].
@@ -71,67 +71,67 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available.
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self` where it is the larger, else `other`.
+    /// `self` if it is larger, else `other`.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn max(self, other: Self) -> Self;
-    /// `self` where it is the smaller, else `other`.
+    /// `self` if it is smaller, else `other`.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn min(self, other: Self) -> Self;
 }
 
-/// Lanes that go to other lanes.
+/// Broadcasts within groups of lanes.
 ///
 /// # Safety
 /// As [`Vector`].
 pub(crate) unsafe trait Spread: Vector {
-    /// Lane `i` of each `each` neighbours in all of them.
+    /// In each group of `each` neighbouring lanes, lane `i` of the group in all lanes.
     ///
     /// # Safety
-    /// The instruction set must be available, `each` be a power of two that divides the lanes, and
-    /// `i` be below it.
+    /// The instruction set must be available; `each` must be a power of two that divides the number
+    /// of lanes, and `i` be below it.
     unsafe fn spread(self, each: usize, i: usize) -> Self;
 }
 
-/// Lanes that elements of other types become, and bytes that they become again.
+/// Conversions between lanes and integers or f16 in memory.
 ///
 /// # Safety
 /// As [`Vector`].
 pub(crate) unsafe trait Integral: Vector {
-    /// Differences of integers in memory, `a - b`, each rounded to f32; unaligned.
+    /// Differences of i32 in memory, `a - b`, each rounded to f32; unaligned.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Self;
-    /// Lanes from bytes.
+    /// Lanes from u8.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_bytes(from: *const u8) -> Self;
-    /// Lanes from the low four bits of bytes, and from the high ones.
+    /// Lanes from the low nibbles of bytes, and from the high ones.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_nibbles(from: *const u8) -> [Self; 2];
-    /// Lanes from the bits of f16, unaligned.
+    /// Lanes from f16, unaligned.
     ///
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn load_halves(from: *const u8) -> Self;
-    /// Lanes to bytes, to the nearest, ties to even.
+    /// Stores lanes as u8, rounded to nearest, ties to even.
     ///
     /// # Safety
-    /// The instruction set must be available, the lanes be valid memory, and all be numbers between
+    /// The instruction set must be available, the lanes be valid memory, and all values be between
     /// 0 and 255.
     unsafe fn store_bytes(self, to: *mut u8);
 
-    /// As [`Self::load_bytes`] the first `count` lanes, from as many bytes; others are those of 0.
+    /// As [`Self::load_bytes`] for the first `count` lanes, from as many bytes; the others are 0.
     ///
     /// # Safety
-    /// As [`Self::load_bytes`], for so many lanes.
+    /// As [`Self::load_bytes`], for `count` lanes.
     #[inline(always)]
     unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Self {
         let mut bytes = [0u8; MOST_LANES];
@@ -143,10 +143,10 @@ pub(crate) unsafe trait Integral: Vector {
         }
     }
 
-    /// As [`Self::store_bytes`] the first `count` lanes.
+    /// As [`Self::store_bytes`] for the first `count` lanes.
     ///
     /// # Safety
-    /// As [`Self::store_bytes`], for so many lanes.
+    /// As [`Self::store_bytes`], for `count` lanes.
     #[inline(always)]
     unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
         let mut bytes = [0u8; MOST_LANES];
@@ -162,7 +162,7 @@ pub(crate) unsafe trait Integral: Vector {
 /// Lanes of the widest vector.
 const MOST_LANES: usize = 16;
 
-/// Asks for a cache line that will be read soon, but not yet. Any address will do.
+/// Prefetches a cache line that is read later, but not at once (to L2). Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(line: *const f32) {
     #[cfg(target_arch = "x86_64")]
@@ -175,7 +175,7 @@ pub(crate) fn prefetch(line: *const f32) {
     let _ = line;
 }
 
-/// The same pointer, of which the compiler does not know where it comes from.
+/// The same pointer, with its origin hidden from the compiler.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
 pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
@@ -192,11 +192,11 @@ pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
     pointer
 }
 
-/// Four lanes in plain Rust.
+/// Four lanes in portable Rust.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([f32; 4]);
 
-// SAFETY: plain Rust is available everywhere.
+// SAFETY: portable Rust is available everywhere.
 unsafe impl Vector for Portable {
     const LANES: usize = 4;
 
@@ -264,7 +264,7 @@ unsafe impl Vector for Portable {
     }
 }
 
-// SAFETY: plain Rust is available everywhere.
+// SAFETY: portable Rust is available everywhere.
 unsafe impl Spread for Portable {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Portable {
@@ -272,7 +272,7 @@ unsafe impl Spread for Portable {
     }
 }
 
-// SAFETY: plain Rust is available everywhere.
+// SAFETY: portable Rust is available everywhere.
 unsafe impl Integral for Portable {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
@@ -305,7 +305,7 @@ unsafe impl Integral for Portable {
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
         debug_assert!(self.0.iter().all(|x| (0.0..=255.0).contains(x)), "{:?}", self.0);
-        // SAFETY: the caller's promise: numbers that fit.
+        // SAFETY: the caller promises valid memory and values that fit.
         unsafe {
             let bytes = self.0.map(|x| x.round_ties_even().to_int_unchecked::<i32>() as u8);
             to.cast::<[u8; 4]>().write_unaligned(bytes);

@@ -92,7 +92,7 @@ unsafe impl Spread for Neon {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Neon {
         let (mut lanes, mut spread) = ([0f32; 4], [0f32; 4]);
-        // SAFETY: NEON is part of AArch64, and the arrays have as many lanes.
+        // SAFETY: NEON is part of AArch64, and the arrays have four lanes.
         unsafe {
             vst1q_f32(lanes.as_mut_ptr(), self.0);
             for lane in 0..4 {
@@ -143,7 +143,8 @@ unsafe impl Integral for Neon {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
-        // SAFETY: as above: numbers that fit.
+        // SAFETY: NEON is part of AArch64, and the caller promises valid memory and values that
+        // fit.
         unsafe {
             let mut lanes = [0u32; 4];
             vst1q_u32(lanes.as_mut_ptr(), vcvtnq_u32_f32(self.0));

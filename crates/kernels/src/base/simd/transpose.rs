@@ -4,10 +4,10 @@
 use crate::base::isa::{Isa, isa};
 use crate::base::num::UnalignedF32;
 
-/// Elements of the square blocks that [`transpose_16x16`] transposes, along each side.
+/// Rows and columns of the blocks that [`transpose_16x16`] transposes.
 pub(crate) const TRANSPOSE_DIM: usize = 16;
 
-/// Sixteen rows of sixteen elements, `stride` apart, transposed.
+/// Transposes sixteen rows of sixteen elements, whose starts are `stride` elements apart.
 ///
 /// # Panics
 /// When the rows are not within `from`.
@@ -20,7 +20,7 @@ pub(crate) fn transpose_16x16(
     assert!(from.len() >= reach, "a row is not within the slice");
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx512 {
-        // SAFETY: the instruction set is there, and the rows have been shown to be within.
+        // SAFETY: the instruction set is available, and the rows have been checked.
         return unsafe { super::x86::transpose_16x16(from.as_ptr().cast(), stride) };
     }
     let mut transposed = [[0f32; TRANSPOSE_DIM]; TRANSPOSE_DIM];
@@ -36,7 +36,7 @@ pub(crate) fn transpose_16x16(
 mod tests {
     use super::*;
 
-    /// Fifteen strides of so many elements are one element, as far as products wrap.
+    /// Fifteen strides of this size wrap around to one element.
     #[test]
     #[should_panic(expected = "a row is not within the slice")]
     fn rows_farther_apart_than_can_be_counted_are_refused() {

@@ -78,7 +78,7 @@ unsafe impl Vector for Avx2 {
     }
 }
 
-// SAFETY: `isa` hands it out where the machine has AVX2.
+// SAFETY: `isa` returns it only if the CPU has AVX2.
 unsafe impl Spread for Avx2 {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Avx2 {
@@ -92,7 +92,7 @@ unsafe impl Spread for Avx2 {
     }
 }
 
-// SAFETY: `isa` hands it out where the machine has AVX2.
+// SAFETY: `isa` returns it only if the CPU has AVX2.
 unsafe impl Integral for Avx2 {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
@@ -141,10 +141,10 @@ unsafe impl Integral for Avx2 {
     }
 }
 
-/// Ones in the first lanes.
+/// A mask of the first lanes.
 ///
 /// # Safety
-/// The machine has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 unsafe fn first_lanes(count: usize) -> __m256i {
     let count = count.min(8) as i32;
@@ -154,7 +154,7 @@ unsafe fn first_lanes(count: usize) -> __m256i {
     }
 }
 
-/// The values of four bits.
+/// The values of a nibble.
 const NIBBLES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
 
 /// Sixteen lanes of AVX-512.
@@ -234,7 +234,7 @@ unsafe impl Vector for Avx512 {
     }
 }
 
-// SAFETY: `isa` hands it out where the machine has AVX-512.
+// SAFETY: `isa` returns it only if the CPU has AVX-512.
 unsafe impl Spread for Avx512 {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Avx512 {
@@ -248,7 +248,7 @@ unsafe impl Spread for Avx512 {
     }
 }
 
-// SAFETY: `isa` hands it out where the machine has AVX-512.
+// SAFETY: `isa` returns it only if the CPU has AVX-512.
 unsafe impl Integral for Avx512 {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
@@ -274,7 +274,7 @@ unsafe impl Integral for Avx512 {
         unsafe {
             let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
             let high = _mm512_srli_epi32::<4>(bytes);
-            // Looked up by the low four bits of each lane.
+            // A table lookup by the low four bits of each lane.
             let values = _mm512_loadu_ps(NIBBLES.as_ptr());
             let [low, high] =
                 [_mm512_permutexvar_ps(bytes, values), _mm512_permutexvar_ps(high, values)];
@@ -296,7 +296,7 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Avx512 {
-        // SAFETY: the caller has AVX-512 and promises valid memory; others are not read.
+        // SAFETY: the caller has AVX-512 and promises valid memory; masked bytes are not read.
         unsafe {
             let bytes = _mm_maskz_loadu_epi8(first_of_16(count), from.cast());
             Avx512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)))
@@ -305,7 +305,7 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
-        // SAFETY: the caller has AVX-512 and promises valid memory; others are not written.
+        // SAFETY: the caller has AVX-512 and promises valid memory; masked bytes are not written.
         unsafe {
             let whole = _mm512_cvtps_epi32(self.0);
             _mm512_mask_cvtepi32_storeu_epi8(to.cast(), first_of_16(count), whole);
@@ -313,19 +313,19 @@ unsafe impl Integral for Avx512 {
     }
 }
 
-/// Ones for the first lanes.
+/// A mask of the first lanes.
 #[inline(always)]
 fn first_of_16(count: usize) -> __mmask16 {
     (1u32 << count.min(16)).wrapping_sub(1) as u16
 }
 
-/// Transposes sixteen rows of sixteen elements: neighbours, pairs, quarters, halves.
+/// Transposes sixteen rows of sixteen elements: elements, pairs, quarters, halves.
 ///
 /// # Safety
-/// The machine has AVX-512, and the rows are valid memory.
+/// The CPU has AVX-512, and the rows are valid memory.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn transpose_16x16(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
-    // SAFETY: the caller's promise; the array has room for all rows.
+    // SAFETY: the caller's promise; the array holds all rows.
     unsafe {
         let mut a = [_mm512_setzero_ps(); 16];
         for (i, row) in a.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! One line of the output of a depthwise convolution.
+//! One output line of a depthwise convolution.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
@@ -8,7 +8,7 @@ use crate::conv::depthwise::tile::{InputLine, MAX_GROUP_CHANNELS};
 use crate::gemm::{Out, RegisterPostOps, Window, store};
 use std::ops::Range;
 
-/// One line of the output.
+/// One output line.
 pub(super) struct Row<'a> {
     pub(super) lines: &'a [InputLine],
     pub(super) width: Window,
@@ -17,24 +17,24 @@ pub(super) struct Row<'a> {
     pub(super) each: usize,
     /// The channels that are computed.
     pub(super) part: Range<usize>,
-    /// The outputs whose taps all lie within the input.
+    /// The outputs with all taps within the input.
     pub(super) inside: Range<usize>,
     pub(super) to: *mut f32,
-    /// The first output, counted through all lines.
+    /// The index of the first output, counted over all lines.
     pub(super) first: usize,
     pub(super) absorbed: RegisterPostOps<'a>,
 }
 
 /// Neighbouring outputs.
 struct Pixels<'a> {
-    /// The first.
+    /// The first output.
     x: usize,
-    /// For each tap which of them look through it at the input, where not all of them do.
+    /// For each tap, a mask of the outputs whose tap is within the input; empty if all are.
     masks: &'a [u8],
 }
 
-/// Repeats the body for each position that neighbouring windows can read: the compiler must know
-/// which sums a position belongs to.
+/// Unrolls the body over the positions that neighbouring windows read, so that the compiler knows
+/// which sums a position adds to.
 macro_rules! positions {
     ($i:ident => $body:block) => {
         positions!($i => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
@@ -44,14 +44,14 @@ macro_rules! positions {
     };
 }
 
-/// How many those are.
+/// The number of those positions.
 const POSITIONS: usize = 19;
 
-/// Neighbouring outputs that are computed at a time, where groups have several channels.
+/// Neighbouring outputs that are computed at a time if groups have several channels.
 const SEVEN: usize = 7;
 
-/// The window whose tap, `tap` positions behind its first, looks at a position, both counted from
-/// the first of all.
+/// The window whose tap at offset `tap` reads a position; the position is counted from the first
+/// window's first tap.
 #[inline(always)]
 fn pixel(position: usize, tap: usize, stride: usize) -> Option<usize> {
     let start = position.checked_sub(tap)?;
@@ -59,30 +59,30 @@ fn pixel(position: usize, tap: usize, stride: usize) -> Option<usize> {
 }
 
 impl Row<'_> {
-    /// Computes the line; `masks` is room for one of each tap.
+    /// Computes the line; `masks` has one element per tap.
     ///
     /// # Safety
-    /// The lines are as long as the width and the channels tell, and so is the output.
+    /// The input lines and the output are as long as width and channels say.
     pub(super) unsafe fn run(&self, masks: &mut [u8]) {
         debug_assert!(masks.len() == self.width.taps && self.part.end <= self.channels);
         debug_assert!(self.each.is_power_of_two() && self.each <= MAX_GROUP_CHANNELS);
         debug_assert!(self.inside.end <= self.width.output && self.width.is_countable());
-        // SAFETY: the caller's promise; `isa` is what the machine has.
+        // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
-                // Windows have code of their own each, which is one frame of megabytes there.
+                // Unrolled windows would need a stack frame of megabytes in unoptimised builds.
                 _ if cfg!(unoptimized) => self.lines::<Fallback, false>(masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
-                // Few machines take this path: less code.
+                // Few CPUs take this path, so less code is compiled for it.
                 _ => self.lines::<Fallback, { cfg!(target_arch = "aarch64") }>(masks),
             }
         }
     }
 
-    /// The line, where each channel is a group or some are.
+    /// The line, for groups of one channel or of several.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -97,9 +97,9 @@ impl Row<'_> {
         }
     }
 
-    /// The line, some neighbours at a time: seven where that makes equal parts, as the maps of most
-    /// networks do, else eight. `UNROLLED` tells whether the usual windows have code of their own;
-    /// else there is little code for all.
+    /// The line for groups of one channel, seven or eight neighbours at a time. Seven if it divides
+    /// the line, as in the feature maps of most networks. `UNROLLED`: common windows have unrolled
+    /// code; otherwise one generic loop keeps the code small.
     ///
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
@@ -170,8 +170,8 @@ impl Row<'_> {
         P
     }
 
-    /// `P` neighbours from `x` on, whose `T` taps have a stride `S` and a dilation `D` that the
-    /// compiler knows: each position of the input is read once for all windows that look at it.
+    /// `P` neighbours from `x` on, with `T` taps, stride `S` and dilation `D` known to the
+    /// compiler: each input position is read once for all windows over it.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -195,7 +195,7 @@ impl Row<'_> {
         }
     }
 
-    /// `count` channels of them, from `c` on.
+    /// `count` channels of these neighbours, from channel `c` on.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -213,7 +213,7 @@ impl Row<'_> {
         load: impl Fn(*const f32) -> V,
     ) {
         const { assert!((P - 1) * S + (T - 1) * D < POSITIONS, "windows reach further") };
-        // The first position, before the line if negative.
+        // The first position; negative if it lies before the line.
         let start = (x * S) as isize + self.width.start;
         let first = start * self.channels as isize + c as isize;
         // SAFETY: the caller's promise; positions outside the input are not read.
@@ -244,7 +244,7 @@ impl Row<'_> {
         }
     }
 
-    /// The channels of some pixels, whether all of them look through all taps or not.
+    /// The channels of some outputs, masked or not.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -283,7 +283,7 @@ impl Row<'_> {
     ) {
         let next = self.width.stride * self.channels;
         let step = self.width.dilation * self.channels;
-        // Before the line, if the first tap of the first pixel lies there.
+        // Before the line, if the first tap of the first output lies there.
         let first = (pixels.x * self.width.stride) as isize + self.width.start;
         let first = first * self.channels as isize + c as isize;
         // SAFETY: the caller's promise; taps outside the input are masked.
@@ -313,7 +313,7 @@ impl Row<'_> {
                             }
                         }
                     }
-                    // Not beyond the end, even behind the last tap.
+                    // Wrapping, since after the last tap these point past the end.
                     (from, weights) =
                         (from.wrapping_add(step), weights.wrapping_add(self.channels));
                 }
@@ -322,8 +322,8 @@ impl Row<'_> {
         }
     }
 
-    /// The line, where groups have some channels: seven neighbours at a time, where the usual
-    /// windows have code of their own, and what is left one by one.
+    /// The line for groups of several channels: seven neighbours at a time if the window has
+    /// unrolled code; the rest one by one.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -343,8 +343,8 @@ impl Row<'_> {
         }
     }
 
-    /// Seven neighbours from `x` on, with three taps, a stride `S` and no dilation: each position
-    /// is read once for all windows that look at it.
+    /// Seven neighbours from `x` on, with three taps, stride `S` and no dilation: each input
+    /// position is read once for all windows over it.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -388,7 +388,7 @@ impl Row<'_> {
         SEVEN
     }
 
-    /// One pixel, four vectors of channels at a time.
+    /// One output, four vectors of channels at a time.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -397,7 +397,7 @@ impl Row<'_> {
         const VECTORS: usize = 4;
         for c in self.part.clone().step_by(VECTORS * V::LANES) {
             let end = self.part.end.min(c + VECTORS * V::LANES);
-            // SAFETY: the caller's promise; taps outside the input are left out.
+            // SAFETY: the caller's promise; taps outside the input are skipped.
             unsafe {
                 let mut sums = [[V::zero(); VECTORS]; 1];
                 for &InputLine { values: line, weights } in self.lines {
@@ -425,7 +425,7 @@ impl Row<'_> {
         1
     }
 
-    /// Input `i` of the groups of `count` channels from `c` on, which lie at `from`.
+    /// Input `i` of each group among `count` channels from `c` on, which are at `from`.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -445,7 +445,7 @@ impl Row<'_> {
         }
     }
 
-    /// Where some channels of the pixels from `x` on go.
+    /// The destination of some channels of the outputs from `x` on.
     ///
     /// # Safety
     /// As [`Row::line`].

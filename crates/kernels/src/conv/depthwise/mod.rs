@@ -1,5 +1,5 @@
-//! Convolutions of each channel with a kernel of its own, or of groups of few channels. A vector
-//! holds channels of several groups; several neighbouring positions are computed together.
+//! Depthwise convolutions, and those with few channels per group. A vector holds the channels of
+//! several groups; several neighbouring outputs are computed together.
 
 mod line;
 mod source;
@@ -20,9 +20,8 @@ use source::{Source, To};
 use std::ops::Range;
 use tile::InputLine;
 
-/// Packs filters for [`depthwise`]: for each line of taps, for each input of a group, for each tap
-/// one element for each channel. They are given for each channel, for each input of its group, tap
-/// by tap.
+/// Packs filters for [`depthwise`]: for each line of taps, input of a group, and tap, one element
+/// per channel. They are given by channel, then input of the group, then tap.
 ///
 /// # Panics
 /// When there are too few.
@@ -39,13 +38,12 @@ pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to:
     }
 }
 
-/// Convolves each channel with its own kernel for each input of its group; [`pack_weights`] has
-/// written `weights`. Sums start at 0 and add line of taps after line of taps; within a line, input
-/// after input of the group. Unless `sums` is empty, it gets the sums of each output line, added
-/// position after position.
-///
+/// Convolves each channel with its kernel for each input of its group. `weights` come from
+/// [`pack_weights`]. A sum runs over lines of taps, then inputs of the group, then taps of the
+/// line, from 0. Unless `sums` is empty, it gets the sums of each output line over its positions,
+/// in order.
 /// # Panics
-/// When a slice is not of the size the convolution is for, or the data are quantized and it does
+/// When a slice does not have the size of the convolution, or the data are quantized and it does
 /// not [`accepts_quantized`].
 pub(super) fn depthwise(
     conv: &Convolution,
@@ -92,7 +90,7 @@ pub(super) fn depthwise(
             whole.part((0..rows, channels), workspace(worker));
         });
     }
-    // Lines at the borders of parts are dequantized twice.
+    // Lines at the borders of parts are dequantized twice, so parts must not be small.
     let least =
         if lens.0 > 0 { rows.div_ceil(DEPTHWISE_QUANTIZED_PARTS * threads.count()) } else { 1 };
     threads.par_ranges_with(rows, grain(rows).max(least), |rows, worker| {
@@ -100,10 +98,10 @@ pub(super) fn depthwise(
     });
 }
 
-/// Repeats each element two to four times in place, until `to` is full.
+/// Repeats each element two to four times, until `to` is full.
 ///
 /// # Panics
-/// When `to` is of another size.
+/// When `to` has another size.
 pub(super) fn repeat(threads: &Threads, from: &[f32], to: &mut [f32]) {
     let Some(each) = to.len().checked_div(from.len()) else { return };
     assert_eq!(to.len(), from.len() * each);
@@ -124,7 +122,7 @@ fn repeat_each<const EACH: usize>(threads: &Threads, from: &[f32], to: &mut [f32
     });
 }
 
-/// A convolution under way.
+/// A convolution that is running.
 struct Work<'a> {
     conv: &'a Convolution,
     /// Channels of a group.
@@ -132,15 +130,15 @@ struct Work<'a> {
     input: DepthwiseInput<'a>,
     weights: &'a [f32],
     absorbed: RegisterPostOps<'a>,
-    /// Steps that are applied to lines once they are written.
+    /// Post-ops that are applied to lines once they are written.
     rest: &'a [PostOp<'a>],
     output: To<'a>,
     sums: Option<Slice<f32>>,
 }
 
 impl Work<'_> {
-    /// Computes some channels of some lines of the output. Where data or results are quantized,
-    /// `values` has room for lines of the input, and `line_scratch` for one of the output.
+    /// Computes some channels of some lines of the output. If data or results are quantized,
+    /// `values` holds lines of the input, and `line_scratch` one line of the output.
     fn part(
         &self,
         (rows, part): (Range<usize>, Range<usize>),
@@ -156,8 +154,9 @@ impl Work<'_> {
             let (z, batch) = (above % depth.output, above / depth.output);
             self.find_lines(batch, (z, y), &mut source, &mut lines);
             let first = row * width.output;
-            // SAFETY: lines and taps lie within the input and the weights, whose sizes have been
-            // shown; rows, and channels of them, are disjoint parts of the output and of the sums.
+            // SAFETY: lines and taps are within the input and the weights, whose sizes have been
+            // checked; rows, and channels of them, are disjoint parts of the output and of the
+            // sums.
             unsafe {
                 let to = self.output.line(first * channels, line_scratch);
                 let line = Row {
@@ -181,7 +180,7 @@ impl Work<'_> {
         }
     }
 
-    /// Finds the lines of an element of the batch that an output line reads.
+    /// Finds the lines of an image that an output line reads.
     fn find_lines(
         &self,
         batch: usize,
@@ -203,12 +202,12 @@ impl Work<'_> {
     }
 }
 
-/// Channels of one part of the work; all of them where lines are divided instead. Channels are
-/// divided where a thread would read as many lines of another thread as it has itself.
+/// Channels in one part of the work; all of them if lines are divided instead. Channels are divided
+/// if each thread would read as many lines from other threads' caches as it has lines of its own.
 fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
-    /// Channels are divided at multiples of two cache lines.
+    /// Channels are divided at multiples of this: two cache lines.
     const UNIT: usize = 32;
-    /// Parts of a thread.
+    /// Parts per thread.
     const PARTS: usize = 3;
     let [depth, height, _] = conv.axes;
     let seen = height.taps.saturating_sub(1) * height.dilation + 1;

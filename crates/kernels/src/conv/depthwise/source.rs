@@ -1,5 +1,5 @@
-//! Quantized data and results: lines are dequantized before they are convolved, and quantized once
-//! their post-ops are done.
+//! Quantized data and results: input lines are dequantized before they are convolved, and output
+//! lines quantized after their post-ops.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
@@ -18,12 +18,12 @@ use crate::gemm::{PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use std::ops::Range;
 
-/// The input of a depthwise convolution, with the channels last.
+/// The NHWC input of a depthwise convolution.
 #[derive(Clone, Copy, Debug)]
 pub enum DepthwiseInput<'a> {
-    /// Values.
+    /// f32 values.
     F32(&'a [f32]),
-    /// Quantized values, and how each channel is dequantized.
+    /// Quantized values, and the dequantization of each channel.
     Quantized(&'a [u8], ColumnQuantizers<'a>),
 }
 
@@ -49,29 +49,29 @@ impl DepthwiseInput<'_> {
     }
 }
 
-/// Dequantized lines that are kept: all from the first to the last that one output line reads.
+/// Dequantized lines to keep: from the first to the last that one output line reads.
 fn held(conv: &Convolution) -> usize {
     let height = conv.axes[1];
     let between = height.taps.saturating_sub(1).saturating_mul(height.dilation);
     between.saturating_add(1).min(height.input)
 }
 
-/// Where lines of the input come from.
+/// Supplies lines of the input, dequantized if need be.
 pub(super) struct Source<'a> {
     input: DepthwiseInput<'a>,
     /// Elements of a line.
     len: usize,
-    /// Lines of an element of the batch.
+    /// Lines of an image.
     height: usize,
     /// The channels that are read.
     part: Range<usize>,
-    /// Dequantized lines, and which lines they are.
+    /// Dequantized lines, and their indices.
     values: &'a mut [f32],
     held: Vec<Option<usize>>,
 }
 
 impl<'a> Source<'a> {
-    /// `values` has room for dequantized lines.
+    /// `values` holds the dequantized lines.
     pub(super) fn new(
         input: DepthwiseInput<'a>,
         conv: &Convolution,
@@ -87,14 +87,14 @@ impl<'a> Source<'a> {
         Source { input, len, height: height.input, part, values, held: vec![None; lines] }
     }
 
-    /// The values of a line, counted over the whole batch. They stay until as many other lines as
-    /// are kept have been requested.
+    /// The values of a line, counted over the whole batch. They stay valid until as many other
+    /// lines have been requested as are kept.
     pub(super) fn line(&mut self, line: usize) -> *const f32 {
         let (quantized, of) = match self.input {
             DepthwiseInput::F32(values) => return values[line * self.len..].as_ptr(),
             DepthwiseInput::Quantized(quantized, of) => (quantized, of),
         };
-        // No two lines that one output line reads share a slot.
+        // The lines that one output line reads are all in different slots.
         let slot = line % self.height % self.held.len();
         let values = &mut self.values[slot * self.len..][..self.len];
         if self.held[slot] != Some(line) {
@@ -114,7 +114,7 @@ pub(super) fn scratch_len(conv: &Convolution, output: &Output<'_>) -> usize {
     }
 }
 
-/// Where results go.
+/// The destination of the results.
 pub(super) enum To<'a> {
     F32(Slice<f32>),
     Quantized(Slice<u8>, Quantizers<'a>),
@@ -128,8 +128,8 @@ impl<'a> To<'a> {
         }
     }
 
-    /// Where the values of a line go whose first element is at `offset`; those to quantize go to
-    /// `workspace`.
+    /// Where to write the values of a line whose first element is at `offset`: the output, or
+    /// `workspace` if they are to be quantized.
     ///
     /// # Safety
     /// `offset` is within the output.
@@ -142,11 +142,11 @@ impl<'a> To<'a> {
     }
 
     /// Applies post-ops to some channels of a line that begins at position `first`, and quantizes
-    /// them where the output is quantized.
+    /// them if the output is quantized.
     ///
     /// # Safety
-    /// [`Self::line`] gave the line, of as many positions and channels, and no other thread uses
-    /// these channels of it.
+    /// [`Self::line`] returned the line, with as many positions and channels, and no other thread
+    /// uses these channels of it.
     pub(super) unsafe fn finish(
         &self,
         post_ops: &[PostOp<'_>],
@@ -192,7 +192,7 @@ trait Task {
 }
 
 fn run(task: impl Task) {
-    // SAFETY: `isa` is what the machine has.
+    // SAFETY: `isa` is what the CPU has.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -205,7 +205,7 @@ fn run(task: impl Task) {
 }
 
 /// # Safety
-/// The machine has AVX-512.
+/// The CPU has AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(task: impl Task) {
@@ -215,7 +215,7 @@ unsafe fn avx512(task: impl Task) {
 }
 
 /// # Safety
-/// The machine has AVX2.
+/// The CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(task: impl Task) {
@@ -242,8 +242,8 @@ impl Task for Dequantize<'_> {
         let mut c = part.start;
         while c < part.end {
             let count = V::LANES.min(part.end - c);
-            // SAFETY: the channels are there; a whole vector is read only where it ends within the
-            // line, and no more values are written than there are channels.
+            // SAFETY: the channels exist; a whole vector is read only if it ends within the line,
+            // and only the values of these channels are written.
             unsafe {
                 let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
                 let (scale, low) = (own(scale), own(low));
@@ -286,7 +286,7 @@ impl Task for Quantize<'_> {
             let mut c = part.start;
             while c < part.end {
                 let count = V::LANES.min(part.end - c);
-                // SAFETY: the channels are there and no other thread's; no more are read and
+                // SAFETY: the channels exist and belong to no other thread; only they are read and
                 // written.
                 unsafe {
                     let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));

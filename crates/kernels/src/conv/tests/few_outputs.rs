@@ -1,13 +1,13 @@
-//! Convolutions to few output channels, whose kernel has outputs of a line as lanes.
+//! Convolutions to few output channels, with neighbouring outputs of a line as lanes.
 
 use super::*;
 
-/// A line of the input that is long enough for the kernel, with strides, dilations and paddings,
-/// and one that lies before the first window.
+/// Input lines that are long enough for the kernel, with strides, dilations and paddings; in one
+/// case the input lies before the first window.
 fn axes() -> impl Iterator<Item = [Window; 2]> {
     let axis = |output: usize, taps: usize, stride: usize, dilation: usize, start: isize| {
         let reach = (output - 1) * stride + (taps - 1) * dilation + 1;
-        // One position less than windows reach, so that padding lies behind the input too.
+        // One position less than the windows reach, so that there is padding behind the input too.
         let input = reach.saturating_add_signed(start).saturating_sub(1).max(1);
         Window { input, output, taps, stride, dilation, start }
     };
@@ -42,7 +42,7 @@ fn few_outputs_agree_with_the_definition() {
             let expected = reference(&conv, &values, &weights);
             for threads in [Threads::new(1), Threads::new(3)] {
                 let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
-                // As many as every instruction set takes; with a stride a product is faster.
+                // The number that every instruction set takes; with a stride a GEMM is faster.
                 let is_small = matches!(filters, Filters::SmallOc(_));
                 assert!(
                     is_small || outputs > 2 || width.stride > 1,
@@ -61,7 +61,8 @@ fn few_outputs_agree_with_the_definition() {
     }
 }
 
-/// Sizes that a model may state and no memory holds: none is computed so, and nothing overflows.
+/// Sizes that a model may state and no memory holds: this kernel refuses them, and nothing
+/// overflows.
 #[test]
 fn sizes_beyond_all_memory_have_other_kernels() {
     let most = isize::MAX as usize / 2;
@@ -86,7 +87,7 @@ fn sizes_beyond_all_memory_have_other_kernels() {
     }
 }
 
-/// Pads of which one is negative may leave windows nothing but padding, before the data or behind.
+/// With one negative pad, windows may read only padding, before or behind the data.
 #[test]
 fn windows_of_nothing_but_padding_are_0() {
     for start in [-200, 200] {
@@ -114,7 +115,7 @@ fn windows_of_nothing_but_padding_are_0() {
     }
 }
 
-/// A bias and an activation in registers, a matrix and others behind them.
+/// A bias and an activation in registers; a matrix and other post-ops after them.
 #[test]
 fn sums_of_few_outputs_have_their_post_ops() {
     let [height, width] = axes().next().unwrap();

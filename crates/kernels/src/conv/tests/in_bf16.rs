@@ -1,8 +1,8 @@
-//! Data and results in bf16.
+//! bf16 data and results.
 
 use super::*;
 
-/// The last of a run belongs to the next position where three channels are seven wide.
+/// With three channels and seven taps, the last element of a run belongs to the next position.
 #[test]
 fn infinities_stay_where_they_are_in_narrow_convolutions() {
     let axis = Window { input: 30, output: 15, taps: 7, stride: 2, dilation: 1, start: -3 };
@@ -26,8 +26,8 @@ fn infinities_stay_where_they_are_in_narrow_convolutions() {
     }
 }
 
-/// Data that have been rounded give the same, and rounded results are those that others would
-/// round.
+/// bf16 data give the same as f32 data that are exact in bf16, and bf16 results are the f32 results
+/// converted.
 #[test]
 fn convolutions_read_and_write_bf16() {
     let axis = |taps: usize, stride: usize, start: isize| {
@@ -58,7 +58,7 @@ fn convolutions_read_and_write_bf16() {
         conv.run_bf16(place, operands(), &post_ops, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
-    // A narrow convolution writes them too.
+    // A convolution of few input channels writes bf16 too.
     let axis = axis(3, 2, -1);
     let (axes, precision) = ([Window::NONE, axis, axis], Precision::Bf16);
     let conv = Convolution { batch: 1, axes, inputs: 3, outputs: 34, groups: 1, precision };

@@ -1,8 +1,8 @@
-//! What lies outside the input adds nothing, whatever the filters hold.
+//! Padding adds nothing, whatever the filters hold.
 
 use super::*;
 
-/// A few of the filters are not finite.
+/// Some of the filters are not finite.
 fn with_special(mut weights: Vec<f32>) -> Vec<f32> {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     let step = weights.len() / 5 + 1;
@@ -10,7 +10,7 @@ fn with_special(mut weights: Vec<f32>) -> Vec<f32> {
     weights
 }
 
-/// Equal to the bit, or both no numbers.
+/// The same bits, or both NaN.
 #[track_caller]
 fn same(found: &[f32], expected: &[f32], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -19,8 +19,8 @@ fn same(found: &[f32], expected: &[f32], what: &str) {
     assert!(at.is_none(), "{what}: at {at:?} {:?}", at.map(|i| (found[i], expected[i])));
 }
 
-/// Convolutions of every kernel, with padding: pointwise, Winograd's, of few channels, in groups,
-/// with strides and dilations, by channels, of a few filters for each channel.
+/// Padded convolutions of every kernel: 1×1, Winograd, few input channels, groups, strides and
+/// dilations, depthwise, a few filters per channel.
 fn padded(precision: Precision) -> Vec<Convolution> {
     let axis = |input: usize, taps: usize, stride: usize, dilation: usize, pad: usize| {
         let output = (input + 2 * pad - (taps - 1) * dilation - 1) / stride + 1;
@@ -74,7 +74,7 @@ fn padding_adds_nothing_to_filters_that_are_not_finite() {
     }
 }
 
-/// Operands are rounded, and results may be.
+/// Operands are bf16, and results may be.
 #[test]
 fn padding_adds_nothing_in_bf16() {
     for conv in padded(Precision::Bf16) {
@@ -83,7 +83,7 @@ fn padding_adds_nothing_in_bf16() {
         }
         let input = numbers(conv.batch * conv.inside() * conv.inputs, 4);
         let mut weights = numbers(conv.outputs * conv.group().0 * conv.taps(), 5);
-        // Infinite when it is rounded.
+        // Infinite in bf16.
         weights.iter_mut().step_by(31).for_each(|weight| *weight = f32::MAX);
         let of = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
         let wide = |values: &[bf16]| values.iter().map(|x| x.to_f32()).collect::<Vec<_>>();

@@ -1,16 +1,16 @@
-//! 3×3 convolutions with fewer multiplications: Winograd's F(2×2, 3×3), as
-//! Lavin and Gray describe it ("Fast Algorithms for Convolutional Neural Networks", 2015).
+//! Winograd's F(2×2, 3×3) in f32: 3×3 convolutions with fewer multiplications, after Lavin and Gray
+//! ("Fast Algorithms for Convolutional Neural Networks", 2015).
 //!
-//! Each tile of four by four inputs gives two by two outputs. Tiles and filters are transformed
-//! to sixteen elements, at each element the channels are multiplied as matrices, and the sixteen
-//! products are transformed to the outputs: 16 multiplications for 36. The transforms only add and
+//! Each tile of 4×4 inputs gives 2×2 outputs. Tiles and filters are transformed to sixteen elements
+//! each. For each element the channels are multiplied by a GEMM, and the sixteen results are
+//! transformed to the outputs: 16 multiplications in place of 36. The transforms only add and
 //! halve, in one order, so the bits depend neither on the machine nor on the threads.
 //!
-//! Along a third axis, the depth, the taps are multiplied one by one: a row of a matrix holds the
-//! channels of a tile in each of the planes that its outputs look at.
+//! With a third axis (depth), the GEMM's k also runs over the planes under an output: a row of the
+//! matrix holds the channels of a tile in each of these planes.
 //!
 //! Infinities and NaN spread over the whole tile, beyond the outputs that read them. So [`run`]
-//! tells whether all outputs are finite, and the convolution is computed directly if not.
+//! returns whether all outputs are finite; if not, the convolution is computed directly.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::{Slice, Threads};
@@ -24,19 +24,19 @@ use crate::multiversion;
 use std::ops::{Add, Range, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Positions along a side of a tile.
+/// Size of a tile along each axis.
 pub(crate) const TILE: usize = 4;
 
-/// Positions of a tile.
+/// Elements of a tile.
 pub(crate) const TILE_ELEMENTS: usize = TILE * TILE;
 
-/// Outputs along a side of a tile.
+/// Outputs of a tile along each axis.
 pub(crate) const OUT: usize = 2;
 
-/// Channels that are transformed at a time; the numbers of channels are multiples of it.
+/// Channels that are transformed at a time. Numbers of channels are multiples of it.
 pub(crate) const LANES: usize = 16;
 
-/// Whether it pays for a convolution. It depends on sizes alone, since it decides the bits.
+/// Whether it pays for a convolution. Depends on sizes alone, since it decides the bits.
 pub(super) fn suits(conv: &Convolution) -> bool {
     let many =
         |channels: usize| channels >= WINOGRAD_FEW_CHANNELS && channels.is_multiple_of(LANES);
@@ -61,7 +61,7 @@ pub(crate) fn tiles(conv: &Convolution) -> usize {
     depth.output * height.output.div_ceil(OUT) * width.output.div_ceil(OUT)
 }
 
-/// Taps along the depth, but for those that look at padding alone.
+/// Taps along the depth, except those that read only padding.
 fn planes(conv: &Convolution) -> Range<usize> {
     let [depth, ..] = conv.axes;
     let last = depth.output.saturating_sub(1).saturating_mul(depth.stride);
@@ -78,8 +78,8 @@ fn planes(conv: &Convolution) -> Range<usize> {
 /// Taps of a filter, within a plane.
 pub(crate) const TAPS: usize = 9;
 
-/// Output channels whose filters are transformed at a time; it divides [`LANES`] and the width of
-/// every panel.
+/// Output channels that are transformed at a time when filters are packed. It divides [`LANES`] and
+/// the width of every panel.
 const HALF: usize = LANES / 2;
 
 /// Elements of transformed filters.
@@ -88,7 +88,7 @@ pub(super) fn packed_len(conv: &Convolution) -> usize {
     TILE_ELEMENTS * panels_len(terms, conv.outputs, Precision::F32)
 }
 
-/// Elements of a tile and its products, and tiles that a thread works on at a time.
+/// Elements of a tile and its sums, and tiles that a thread works on at a time.
 fn workspace(conv: &Convolution, threads: usize) -> (usize, usize) {
     let tiles = conv.batch * tiles(conv);
     let tile_len = TILE_ELEMENTS * (planes(conv).len() * conv.inputs + conv.outputs);
@@ -97,14 +97,14 @@ fn workspace(conv: &Convolution, threads: usize) -> (usize, usize) {
     (tile_len, tiles.div_ceil(parts))
 }
 
-/// Elements of scratch memory on so many threads.
+/// Elements of scratch memory for this many threads.
 pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
     let (tile_len, most) = workspace(conv, threads);
     tile_len * most * threads + conv.inputs
 }
 
-/// Transforms filters, given for each output channel, for each input channel, tap by tap: a packed
-/// matrix for each element, one after the other.
+/// Transforms filters, given by output channel, then input channel, then tap, to a packed matrix
+/// for each element of a tile, one after the other.
 ///
 /// # Panics
 /// When there are too few.
@@ -128,7 +128,8 @@ pub(super) fn filters(
                 let at = k % inputs * depth + planes.start + k / inputs;
                 for (element, values) in transform_filter(own, at, each).iter().enumerate() {
                     let at = element * step + panel + k * width;
-                    // SAFETY: within the matrix of the element, where each group has its columns.
+                    // SAFETY: within the element's matrix, in which each group of output channels
+                    // has its own columns.
                     let to = unsafe { shared.part(at, HALF) };
                     to.copy_from_slice(values);
                 }
@@ -139,8 +140,8 @@ pub(super) fn filters(
 }
 
 multiversion! {
-    /// The sixteen elements of plane `k` of `each` in the filters of [`HALF`] output channels: `G g
-    /// Gᵀ`.
+    /// `G g Gᵀ` for the filters of [`HALF`] output channels, for plane `k` of `each`: sixteen
+    /// elements.
     fn transform_filter(own: &[f32], k: usize, each: usize) -> [[f32; HALF]; TILE_ELEMENTS] {
         let mut taps = [[[0f32; HALF]; 3]; 3];
         for l in 0..HALF {
@@ -162,7 +163,7 @@ multiversion! {
     }
 }
 
-/// `G g` for a column, or a row, of a filter.
+/// `G g` for a column or row of a filter.
 #[inline(always)]
 fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; TILE] {
     let mut line = [g[0], g[0], g[0], g[2]];
@@ -174,11 +175,11 @@ fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; TILE] {
     line
 }
 
-/// Convolves `input`, with its channels last, and tells whether all outputs were finite before the
-/// post-ops. They are written in any case.
+/// Convolves an NHWC `input`, and returns whether all outputs were finite before the post-ops. They
+/// are written in any case.
 ///
 /// # Panics
-/// When a slice is not of the size the convolution is for.
+/// When a slice does not have the size of the convolution.
 pub(super) fn run(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
@@ -215,29 +216,29 @@ pub(super) fn run(
     is_finite.into_inner()
 }
 
-/// What is convolved, and how.
+/// A convolution that is running.
 struct Work<'a> {
     conv: &'a Convolution,
-    /// Taps along the depth.
+    /// Taps along the depth that read the input.
     planes: Range<usize>,
-    /// Tiles along the axes.
+    /// Tiles along the two axes.
     down: usize,
     across: usize,
     input: &'a [f32],
     filters: &'a [f32],
-    /// As many as there are input channels.
+    /// A zero for each input channel.
     zeros: &'a [f32],
     post_ops: &'a [PostOp<'a>],
     output: Slice<f32>,
 }
 
 impl Work<'_> {
-    /// Terms of a sum at a element.
+    /// Elements along k of the GEMMs.
     fn terms(&self) -> usize {
         self.planes.len() * self.conv.inputs
     }
 
-    /// The plane of a tile, of all in the batch, and its element among those along the axes.
+    /// The plane of a tile, counted over the whole batch, and its position in the plane.
     fn locate(&self, tile: usize) -> (usize, usize, usize) {
         let (line, x) = (tile / self.across, tile % self.across);
         (line / self.down, line % self.down, x)
@@ -273,7 +274,7 @@ impl Work<'_> {
         }
     }
 
-    /// Multiplies the channels at each element.
+    /// Multiplies the channels of each element by the filters.
     fn multiply(&self, m: usize, elements: &[f32], products: &mut [f32]) {
         let (k, n) = (self.terms(), self.conv.outputs);
         let step = panels_len(k, n, Precision::F32);
@@ -283,7 +284,7 @@ impl Work<'_> {
                 n,
                 k,
                 a: Lhs::Rows { values: &elements[element * m * k..][..m * k], stride: k },
-                // With those of the next element behind them, which are prefetched in time.
+                // The panels of the next element follow, so they are prefetched in time.
                 b: Rhs::Panels(&self.filters[element * step..]),
                 c_stride: n,
                 precision: Precision::F32,
@@ -293,7 +294,7 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the outputs of some tiles and applies the post-ops; tells whether all were finite.
+    /// Writes the outputs of some tiles and applies the post-ops; returns whether all were finite.
     fn write(&self, tiles: Range<usize>, products: &[f32]) -> bool {
         let channels = self.conv.outputs;
         let [_, height, width] = self.conv.axes;
@@ -302,7 +303,7 @@ impl Work<'_> {
         let mut tile = first;
         while tile < tiles.end {
             let (plane, y, x) = self.locate(tile);
-            // The tiles on one line.
+            // The tiles in one line.
             let count = (self.across - x).min(tiles.end - tile);
             let columns = OUT * x..width.output.min(OUT * (x + count));
             let rows = [0, 1].map(|side| {
@@ -330,9 +331,9 @@ impl Work<'_> {
     }
 }
 
-/// What a tile consists of when it has been transformed.
+/// An element of a transformed tile.
 pub(crate) trait Term: Copy + Default + Add<Output = Self> + Sub<Output = Self> {
-    /// What it consists of before.
+    /// An element before the transform.
     type Given: Copy + Into<Self>;
 }
 
@@ -340,14 +341,14 @@ impl Term for f32 {
     type Given = f32;
 }
 
-/// Bytes become words, which hold four of them.
+/// u8 inputs become i16, which holds the sum of four of them.
 impl Term for i16 {
     type Given = u8;
 }
 
 multiversion! {
     wide if size_of::<T>() == size_of::<f32>();
-    /// `Bᵀ d B` of the positions of a tile: element `p` begins at `p * step` of `to`.
+    /// `Bᵀ d B` for the positions of a tile; element `p` is written at `p * step`.
     pub(crate) fn transform_input<T: Term>(
         positions: &[&[T::Given]; TILE_ELEMENTS],
         channels: usize,
@@ -376,7 +377,7 @@ multiversion! {
     }
 }
 
-/// `Bᵀ d` for a column, or a row, of a tile.
+/// `Bᵀ d` for a column or row of a tile.
 #[inline(always)]
 fn input_line<T: Term>(d: &[[T; LANES]; TILE]) -> [[T; LANES]; TILE] {
     let mut line = [[T::default(); LANES]; TILE];
@@ -390,8 +391,8 @@ fn input_line<T: Term>(d: &[[T; LANES]; TILE]) -> [[T; LANES]; TILE] {
 }
 
 multiversion! {
-    /// `Aᵀ m A` of the products of a tile, of which element `p` begins at `p * step`; the outputs
-    /// that exist begin `to`. Tells whether all were finite.
+    /// `Aᵀ m A` for the sums of a tile, with element `p` at `p * step`. Writes the outputs that
+    /// exist at the beginning of `to`; returns whether all were finite.
     fn transform_products(
         products: &[f32],
         step: usize,
@@ -412,7 +413,7 @@ multiversion! {
                 let line = product_line(&[columns[0][r], columns[1][r], columns[2][r], columns[3][r]]);
                 for x in 0..OUT {
                     for l in 0..LANES {
-                        // Stays 0 as long as the outputs are finite.
+                        // Stays 0 while the outputs are finite.
                         zeros[l] += 0.0 * line[x][l];
                     }
                     let to = to[r].get_mut(x * channels + c..).unwrap_or_default();
@@ -426,7 +427,7 @@ multiversion! {
     }
 }
 
-/// `Aᵀ m` for a column, or a row, of a tile.
+/// `Aᵀ m` for a column or row of a tile.
 #[inline(always)]
 fn product_line(m: &[[f32; LANES]; TILE]) -> [[f32; LANES]; OUT] {
     let mut line = [[0f32; LANES]; OUT];

@@ -1,4 +1,4 @@
-//! Sizes of blocks, and how tiles are configured for them.
+//! Block sizes of AMX, and the configuration of its tiles.
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
@@ -18,15 +18,15 @@ pub(crate) const WIDTH: usize = 32;
 pub(crate) const LANES: usize = TILE_ROW_BYTES / size_of::<u16>();
 
 thread_local! {
-    /// Each thread keeps one: fresh memory for each tile of C would take longer than filling it.
+    /// One per thread: fresh memory for each tile of C would take longer than filling it.
     static SCRATCHPAD: Cell<AlignedBuf> = Cell::default();
 }
 
-/// Scratchpad for rows of A, in lines of [`LANES`] elements.
+/// Scratchpad for rows of A, in cache lines of [`LANES`] elements.
 pub(crate) struct Scratchpad(AlignedBuf);
 
 impl Scratchpad {
-    /// At least so many lines, of any content.
+    /// At least this many lines, with any content.
     pub(crate) fn new(lines: usize) -> Scratchpad {
         let mut scratchpad = SCRATCHPAD.take();
         if scratchpad.elements::<u16>().len() < lines * LANES {
@@ -35,12 +35,12 @@ impl Scratchpad {
         Scratchpad(scratchpad)
     }
 
-    /// The lines from one on.
+    /// The elements from a line on.
     pub(crate) fn lines(&self, line: usize) -> &[u16] {
         &self.0.elements()[line * LANES..]
     }
 
-    /// The same, for writing.
+    /// The elements from a line on, for writing.
     pub(crate) fn lines_mut(&mut self, line: usize) -> &mut [u16] {
         &mut self.0.elements_mut()[line * LANES..]
     }
@@ -52,15 +52,15 @@ impl Drop for Scratchpad {
     }
 }
 
-/// The thread's tiles. Those of B have rows of 64 bytes, one for each four bytes of a step along k;
-/// those of A have rows of these bytes, as many as there are in the first tile and in the second.
+/// The thread's tile configuration. Tiles of B have rows of 64 bytes, one row for every four bytes
+/// of a step along k. Tiles of A have one row per row of the block, as long as a step.
 #[derive(Default)]
 pub(crate) struct TileConfig {
     rows: (usize, usize),
     bytes: usize,
 }
 
-/// What tells the machine how large the tiles are.
+/// The operand of LDTILECFG.
 #[repr(C, align(64))]
 struct ConfigData {
     palette: u8,
@@ -71,11 +71,11 @@ struct ConfigData {
 }
 
 impl TileConfig {
-    /// Prepares tiles for a block.
+    /// Configures the tiles for a block, unless they are already.
     ///
     /// # Safety
-    /// `has_tiles`; there are at most 16 rows of each, and at least one in the first tile, of at
-    /// most [`TILE_ROW_BYTES`], in fours.
+    /// `has_tiles`. Each tile of A has at most 16 rows, and the first at least one. A step along k
+    /// is at most [`TILE_ROW_BYTES`] bytes, a multiple of 4.
     pub(crate) unsafe fn prepare(&mut self, block: &RowBlock) {
         debug_assert!(block.fits_tiles());
         let RowBlock { rows, bytes, .. } = *block;
@@ -83,7 +83,8 @@ impl TileConfig {
             return;
         }
         (self.rows, self.bytes) = (rows, bytes);
-        // Tiles without rows are not allowed; with a single tile of rows these are not used.
+        // Tiles without rows are not allowed. If there is only one tile of rows, the second is not
+        // used.
         let (first, second, fours) = (rows.0 as u8, rows.1.max(1) as u8, bytes as u8 / 4);
         let (all, own) = (TILE_ROW_BYTES as u16, bytes as u16);
         let configuration = ConfigData {
@@ -103,7 +104,7 @@ impl TileConfig {
 impl Drop for TileConfig {
     fn drop(&mut self) {
         if self.rows.0 > 0 {
-            // SAFETY: the tiles are there, as they have been configured.
+            // SAFETY: the tiles exist, since they have been configured.
             unsafe { asm!("tilerelease", options(nostack, nomem)) }
         }
     }
@@ -111,21 +112,21 @@ impl Drop for TileConfig {
 
 /// Rows of A, in one tile or two.
 pub(crate) struct RowBlock {
-    /// The first of them.
+    /// The first row.
     pub(crate) row: usize,
-    /// How many there are in each tile.
+    /// Number of rows in each tile.
     pub(crate) rows: (usize, usize),
     /// Bytes of a step along k.
     pub(crate) bytes: usize,
-    /// Where the first row of each tile begins.
+    /// The address of the first row of each tile.
     pub(crate) sources: [*const u8; 2],
-    /// Bytes from row to row of a tile.
+    /// Bytes from one row of a tile to the next.
     pub(crate) row_bytes: usize,
-    /// Bytes from step to step along k.
+    /// Bytes from one step along k to the next.
     pub(crate) step_bytes: usize,
-    /// Steps along k of a run, and bytes from run to run.
+    /// Steps along k in a run, and bytes from the end of a run to the next.
     pub(crate) run: (usize, usize),
-    /// Runs that a row consists of.
+    /// Runs of a row.
     pub(crate) runs: usize,
 }
 

@@ -1,10 +1,9 @@
-//! Products of operands rounded to bf16 by AMX: 32 rows and 32 columns at a time, in tiles.
+//! GEMM of bf16 operands by AMX: blocks of 32 rows and 32 columns, in tiles.
 //!
-//! A sum takes 32 terms at a time: the even ones in one chain of fused multiply-adds from 0, the
-//! odd ones in another, and then what both add up to is added. All is rounded to nearest even; what
-//! is below the normal numbers counts as 0. The tests compare with just that, bit for bit. Where
-//! the windows of a convolution have runs that are not whole steps, it takes even parts of a run at
-//! a time.
+//! A sum takes 32 elements along k at a time. The even ones are one chain of fused multiply-adds
+//! from 0, the odd ones another; the two are added, and then added to the sum. All is rounded to
+//! nearest even, and subnormals count as 0. The tests compare with this bit for bit. If the runs of
+//! a convolution's windows are not whole steps of 32, each run is taken in equal parts.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{ROWS, RowBlock, TileConfig, WIDTH};
@@ -27,17 +26,18 @@ struct Later {
 }
 
 impl Later {
-    /// Of the first `len` elements of some panels.
+    /// The first `len` elements of some panels.
     fn of(panels: &[f32], len: usize) -> Later {
         let panels = &panels[..len.min(panels.len())];
         Later { from: panels.as_ptr().cast(), bytes: size_of_val(panels) }
     }
 
-    /// The address to prefetch from in the next `steps` steps along k, and bytes from step to step.
+    /// The address to prefetch first in the next `steps` steps along k, and bytes from step to
+    /// step.
     fn part(&mut self, steps: usize, panel: *const u8) -> (*const u8, usize) {
         let bytes = AMX_PREFETCH_LINES * TILE_ROW_BYTES * steps;
         if self.bytes < bytes {
-            // A valid address.
+            // A valid address: prefetching an unmapped one costs a page walk.
             return (panel, 0);
         }
         let from = self.from;
@@ -46,26 +46,26 @@ impl Later {
     }
 }
 
-/// Sums of a block, before their post-ops. Those of the second tile begin at row [`TILE_ROWS`].
+/// Sums of a block, before their post-ops. Those of the second tile start at row [`TILE_ROWS`].
 #[repr(C, align(64))]
 struct Sums([f32; ROWS * WIDTH]);
 
 /// The panels of a tile of C.
 pub(crate) enum Panels<'a> {
-    /// They are there, as those of a later tile may be.
+    /// Packed, as those of a later tile may be.
     Packed {
-        /// From the first on.
+        /// The panels, from the first of the tile on.
         panels: &'a [f32],
-        /// Those that are read later.
+        /// Panels that are read later.
         later: &'a [f32],
     },
-    /// They are compressed; there is room for a group of them, and for making one.
+    /// Compressed, with scratch for a group of panels, and for the packing of one.
     Compressed(CompressedRhs<'a>, &'a mut [f32]),
 }
 
 impl Gemm<'_> {
-    /// As [`Gemm::blocks`]: all rows of the tile are rounded, then some panels after the other
-    /// pass by all of them.
+    /// As [`Gemm::blocks`]. All rows of the tile are packed in bf16 first; then they are multiplied
+    /// by one group of panels after the other.
     pub(crate) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
         let (left, right) = tile.columns;
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
@@ -119,7 +119,7 @@ impl Gemm<'_> {
                     let out = |row: usize| unsafe {
                         c.block(row * self.c_stride + column, size, absorbed.at(row, column))
                     };
-                    // SAFETY: as above; tiles of the product are disjoint parts of C.
+                    // SAFETY: as above; tiles of C are disjoint.
                     unsafe { write_block(&sums, out, block) };
                 }
                 let rows = block.row..block.row + block.rows.0 + block.rows.1;
@@ -132,7 +132,7 @@ impl Gemm<'_> {
     }
 }
 
-/// Finishes the sums of a block and writes them.
+/// Applies the post-ops to the sums of a block and writes them.
 ///
 /// # Safety
 /// As [`store_rows`].

@@ -1,24 +1,24 @@
-//! The instructions of AMX: a block of rows times a panel.
+//! The AMX microkernel: a block of rows times a panel.
 
 use crate::base::amx::{TILE_ROW_BYTES, has_byte_tiles, has_tiles};
 use crate::gemm::amx::config::{ROWS, RowBlock, WIDTH};
 use std::arch::asm;
 
-/// What the loop of a block reads from memory.
+/// What the inner loop reads from memory.
 #[repr(C)]
 struct Strides {
-    /// Steps along k of a run.
+    /// Steps along k in a run.
     steps: usize,
     /// Bytes from the end of a run to the next.
     skip: usize,
-    /// Bytes from the prefetch of a step to that of the next.
+    /// Bytes from the prefetch of one step to that of the next.
     ahead: usize,
-    /// Bytes of a step along k of a panel.
+    /// Bytes of a panel per step along k.
     panel: usize,
 }
 
-/// The steps of a product of tiles, along k: `$dot` multiplies. What a second tile of rows needs is
-/// left out where there is none.
+/// The loop along k; `$dot` is the instruction that multiplies. The instructions for a second tile
+/// of rows are left out if there is none.
 macro_rules! steps_of_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident, $strides:expr;
@@ -68,7 +68,7 @@ macro_rules! steps_of_tiles {
     };
 }
 
-/// Multiplies a block by a panel with an instruction, and prefetches in each step.
+/// Multiplies a block by a panel with instruction `$dot`, and prefetches in each step along k.
 macro_rules! multiply_tiles {
     (
         $dot:literal, $block:ident, $panel:ident, $ahead:expr, $to:ident;
@@ -113,7 +113,7 @@ macro_rules! multiply_tiles {
     }};
 }
 
-/// Multiplies rows of A in bf16, one tile of them or two, by a panel.
+/// Multiplies rows of A in bf16, in one tile or two, by a panel.
 ///
 /// # Safety
 /// The panel has the steps of the block; the tiles are configured for its rows.
@@ -133,8 +133,8 @@ pub(super) unsafe fn multiply(
     );
 }
 
-/// The same for rows of bytes without a sign and a panel of bytes with one. They are a quarter of
-/// what they stand for, and arrive in time without a prefetch.
+/// The same for u8 rows and an i8 panel. They are a quarter of the size of f32, and arrive in time
+/// without a prefetch.
 ///
 /// # Safety
 /// As [`multiply`]; `has_byte_tiles`.

@@ -1,4 +1,4 @@
-//! Products of operands in bf16, or in bytes, by AMX.
+//! GEMM of bf16 or 8-bit operands by AMX.
 
 pub(crate) mod config;
 pub(crate) mod driver;

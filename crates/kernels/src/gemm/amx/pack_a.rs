@@ -1,4 +1,4 @@
-//! Packs rows of A in bf16 into the tiles that AMX multiplies.
+//! Packs rows of A in bf16 into tiles for AMX.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};
@@ -12,12 +12,12 @@ use crate::gemm::source::Source;
 pub(crate) struct PackedA {
     scratchpad: Scratchpad,
     rows: (usize, usize),
-    /// Steps along k: cache lines of a row.
+    /// Steps along k: cache lines per row.
     steps: usize,
 }
 
 impl PackedA {
-    /// Rounds the rows of A in a range.
+    /// Packs a range of the rows of A in bf16.
     pub(crate) fn new(gemm: &Gemm<'_>, rows: (usize, usize)) -> PackedA {
         let steps = gemm.k.div_ceil(LANES);
         let count = (rows.1 - rows.0).div_ceil(ROWS);
@@ -44,7 +44,7 @@ impl PackedA {
         packed
     }
 
-    /// The blocks, first rows first.
+    /// The blocks, in the order of their rows.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
         (0..self.count()).map(|i| {
             let (row, end) = self.block(i);
@@ -63,7 +63,7 @@ impl PackedA {
         })
     }
 
-    /// The first line of a block.
+    /// The first cache line of a block.
     fn start(&self, i: usize) -> usize {
         (self.block(i).0 - self.rows.0 + i) * self.steps
     }
@@ -72,14 +72,15 @@ impl PackedA {
         (self.rows.1 - self.rows.0).div_ceil(ROWS)
     }
 
-    /// The rows of a block. Even ones: few rows take nearly as long as many.
+    /// The range of rows of a block. All are of nearly equal size: few rows take nearly as long as
+    /// many.
     fn block(&self, i: usize) -> (usize, usize) {
         let (first, end) = self.rows;
         let at = |i: usize| first + (end - first) * i / self.count();
         (at(i), at(i + 1))
     }
 
-    /// Where a row of a block goes.
+    /// The cache lines of a row of a block.
     fn row(&mut self, block: usize, row: usize) -> RowLines<'_> {
         let (first, end) = self.block(block);
         let line = self.start(block) + row - first;
@@ -91,13 +92,13 @@ impl PackedA {
     }
 }
 
-/// Lines from one step to the next in a block of so many rows: an odd number, so that the lines of
-/// a row do not compete for the same places of a cache.
+/// Cache lines from one step along k to the next in a block of this many rows. Odd, so that the
+/// lines of a row do not all map to the same cache sets.
 fn step(rows: usize) -> usize {
     rows | 1
 }
 
-/// Every `step`th of some lines: those of one row.
+/// The cache lines of one row: every `step`th of these.
 struct RowLines<'a> {
     lines: &'a mut [u16],
     step: usize,
@@ -105,14 +106,14 @@ struct RowLines<'a> {
 }
 
 impl RowLines<'_> {
-    /// Rounds a row of several that consist of `runs` runs, with zeros behind it. Where it has been
-    /// rounded, each that is counted is a pair.
+    /// Packs one row in bf16 and pads it with zeros. It consists of `runs` runs. If A already is
+    /// bf16, `per_count` is 2: each counted element is a pair.
     ///
     /// # Panics
-    /// When neighbours of a run are apart.
+    /// When the elements of a run are not contiguous.
     ///
     /// # Safety
-    /// The pointers are valid for runs of `k / runs` elements; the machine has AVX512-BF16.
+    /// The pointers are valid for runs of `k / runs` elements; the CPU has AVX512-BF16.
     unsafe fn round(
         self,
         (from, per_count): (Source, usize),
@@ -122,7 +123,7 @@ impl RowLines<'_> {
     ) {
         debug_assert!(k.is_multiple_of(runs));
         let len = k / runs;
-        // The last line that is written is within the lines.
+        // The last line that is written is within `lines`.
         let last = (self.count - 1) * self.step * LANES;
         assert!(self.count * LANES >= k && last + LANES <= self.lines.len());
         let (to, step) = (self.lines.as_mut_ptr(), self.step);
@@ -137,18 +138,18 @@ impl RowLines<'_> {
     }
 }
 
-/// What is laid out.
+/// The elements to pack.
 #[derive(Clone, Copy)]
 pub(crate) enum Elements {
     Zeros,
-    /// These, rounded.
+    /// f32, to be converted to bf16.
     Values(*const f32),
-    /// These, which have been rounded.
+    /// Already bf16.
     Bf16(*const u16),
 }
 
 impl Elements {
-    /// Zeros where there is no pointer, else elements, or pairs that have been rounded.
+    /// Zeros if the pointer is null; else f32, or bf16 if each counted element is a pair.
     pub(crate) fn new(from: *const f32, per_count: usize) -> Elements {
         match per_count {
             _ if from.is_null() => Elements::Zeros,
@@ -158,11 +159,10 @@ impl Elements {
     }
 }
 
-/// Lays out elements from element `at` of a row on, whose lines are `step` apart.
+/// Packs elements from element `at` of a row on; the row's cache lines are `step` lines apart.
 ///
 /// # Safety
-/// The pointer is valid for so many elements, and the row has lines for them; the machine has
-/// AVX512-BF16.
+/// `from` is valid for `len` elements, and the row has lines for them; the CPU has AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usize, at: usize) {
     debug_assert!(has_dp_bf16());

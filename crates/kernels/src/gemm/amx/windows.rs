@@ -1,31 +1,33 @@
-//! Windows of a convolution as tiles that AMX multiplies: the lines that they look at are rounded
-//! once, and each row of a tile is read where its window begins.
+//! AMX tiles straight from the windows of a convolution: the input lines are converted to bf16
+//! once, with padding, and each row of a tile is read where its window begins.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
 use crate::gemm::amx::pack_a::{Elements, lay};
 use crate::gemm::im2col::{Im2col, Window};
 
-/// Outputs of a line that make it worth a tile: others are better laid out one by one.
+/// From this many outputs per tile on, windows are read in place; with fewer, packing each window
+/// is faster.
 const FULL: usize = 12;
 
-/// Bytes of the lines that one line of outputs looks at, at most: a file may ask for any padding.
+/// Limit of the input lines under one line of outputs, in bytes: a model may ask for any padding.
 const MAX_LINE_BYTES: usize = 2 << 20;
 
-/// The lines of the input that the windows of some rows look at, with the zeros around them.
+/// The input lines under some windows, in bf16 and with their padding.
 pub(crate) struct Bf16Lines<'a> {
     windows: &'a Im2col<'a>,
-    /// Elements for each channel that is counted.
+    /// Elements that each counted channel stands for: 2 if the input is pairs of bf16.
     per_count: usize,
     rows: (usize, usize),
     scratchpad: Scratchpad,
-    /// The first line, counted from that of the first window of the batch.
+    /// The first input line, counted over the whole batch with padding.
     first: usize,
 }
 
-/// Whether windows are read so: their taps lie side by side, the elements of a run are even steps
-/// along k, outputs fill tiles, and the lines are not many more than are looked at. Each channel
-/// that is counted is so many.
+/// Whether this path applies: a 2D kernel of several taps, without dilation, with strides of at
+/// most its size; taps of a line contiguous, in runs of equal steps along k, each an even number of
+/// bf16; output lines that fill tiles; at most [`MAX_LINE_BYTES`] of input lines. `per_count` is
+/// the elements that each counted channel stands for.
 pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     let [depth, height, width] = windows.axes;
     let is_flat = depth.taps == 1 && depth.input == 1 && depth.output == 1 && depth.start == 0;
@@ -35,7 +37,7 @@ pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     let channels = windows.channels.1 * per_count;
     let run = width.taps * channels;
     let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
-    // Pairs begin where positions do.
+    // Pairs must begin where positions do.
     let is_whole = channels.is_multiple_of(2) && windows.is_dense();
     if !(is_flat && has_many && meets(height) && meets(width) && fills && is_even && is_whole) {
         return false;
@@ -43,13 +45,13 @@ pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     lines(windows, channels).saturating_mul(height.taps * TILE_ROW_BYTES) <= MAX_LINE_BYTES
 }
 
-/// Lines of the room that a line of the input takes.
+/// Cache lines that one input line takes in the scratchpad.
 fn lines(windows: &Im2col<'_>, channels: usize) -> usize {
     let [_, _, width] = windows.axes;
     width.reach().saturating_mul(channels).div_ceil(LANES)
 }
 
-/// The first line that the windows of a line of outputs look at, counted over the whole batch.
+/// The first input line under output line `outputs`, both counted over the whole batch.
 fn first_line(windows: &Im2col<'_>, outputs: usize) -> usize {
     let [_, height, _] = windows.axes;
     let (batch, y) = (outputs / height.output, outputs % height.output);
@@ -57,7 +59,7 @@ fn first_line(windows: &Im2col<'_>, outputs: usize) -> usize {
 }
 
 impl<'a> Bf16Lines<'a> {
-    /// Rounds the lines for a range of outputs.
+    /// Converts the lines for a range of outputs.
     pub(crate) fn new(
         (windows, per_count): (&'a Im2col<'a>, usize),
         rows: (usize, usize),
@@ -73,20 +75,20 @@ impl<'a> Bf16Lines<'a> {
         image
     }
 
-    /// Channels of a position, and lines of the room that a line takes.
+    /// Channels of a position, and cache lines of an input line.
     fn size(&self) -> (usize, usize) {
         let channels = self.windows.channels.1 * self.per_count;
         (channels, lines(self.windows, channels))
     }
 
-    /// Rounds a line, counted from the first.
+    /// Converts a line, counted from the first.
     fn round(&mut self, line: usize) {
         let [_, height, width] = self.windows.axes;
         let ((channels, lines), place) = (self.size(), self.windows.place);
         let (batch, y) =
             ((self.first + line) / height.reach(), (self.first + line) % height.reach());
         let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
-        // Positions of the room that lie before the input, and those within.
+        // Positions of padding before the input, and positions within it.
         let before = width.start.min(0).unsigned_abs().min(width.reach());
         let start = width.start.max(0).unsigned_abs();
         let within = width.input.saturating_sub(start).min(width.reach() - before);
@@ -98,8 +100,8 @@ impl<'a> Bf16Lines<'a> {
         let after = before + within;
         let to = self.scratchpad.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let from = Elements::new(from.as_ptr(), self.per_count);
-        // SAFETY: the input has what is read, and the line of the room its positions; `isa` says
-        // that there are tiles.
+        // SAFETY: the input has what is read, and the scratchpad the positions of the line; `isa`
+        // says that there are tiles.
         unsafe {
             lay((Elements::Zeros, before * channels), to, 1, 0);
             lay((from, within * channels), to, 1, before * channels);
@@ -108,7 +110,7 @@ impl<'a> Bf16Lines<'a> {
         }
     }
 
-    /// The blocks, each of one part of a line or two, first rows first.
+    /// The blocks, each of one or two tiles of a line's outputs, in the order of the outputs.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
         let mut row = self.rows.0;
         std::iter::from_fn(move || {
@@ -120,7 +122,7 @@ impl<'a> Bf16Lines<'a> {
         })
     }
 
-    /// How many rows from one on are a tile: an even part of a line.
+    /// Rows of the tile that begins at a row: lines are divided into tiles of nearly equal size.
     fn part(&self, row: usize) -> Option<usize> {
         let [_, _, width] = self.windows.axes;
         let (parts, x) = (width.output.div_ceil(TILE_ROWS), row % width.output);

@@ -1,4 +1,4 @@
-//! Products with a compressed B.
+//! GEMM with a compressed B.
 
 use crate::base::par::Slice;
 #[cfg(target_arch = "x86_64")]
@@ -53,7 +53,7 @@ impl Gemm<'_> {
         self.blocks(tile, (panels, &[]), c);
     }
 
-    /// The sums of all rows of a tile for the columns of a panel.
+    /// Sums of all rows of a tile for the columns of a panel.
     ///
     /// # Safety
     /// While this runs nobody else touches these elements of C.

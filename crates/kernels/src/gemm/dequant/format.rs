@@ -1,8 +1,8 @@
-//! A matrix B whose elements are stored in fewer bits than f32 has: whole numbers of 8 or 4 bits
-//! with a scale and a zero point for each group of terms of a column, or f16.
+//! Formats of a compressed B: integers of 8 or 4 bits with a scale and a zero point for each group
+//! along k of each column, or f16.
 //!
-//! Panels keep them so, side by side as the columns of a block, since reading a weight takes longer
-//! than computing it. What is computed is `(element - zero) * scale`, each rounded to f32.
+//! Packed panels keep this format, since reading weights takes longer than dequantizing them. An
+//! element is dequantized as `(element - zero) * scale`, each operation rounded to f32.
 
 use crate::gemm::microkernel::args::nr;
 
@@ -11,24 +11,24 @@ use crate::gemm::microkernel::args::nr;
 pub enum WeightFormat {
     /// f16, without scales.
     F16,
-    /// Bytes without a sign.
+    /// Unsigned bytes.
     U8,
-    /// Bytes with a sign.
+    /// Signed bytes.
     I8,
-    /// Two to a byte, the first in the low bits, without a sign.
+    /// Unsigned, two to a byte, the first in the low bits.
     U4,
-    /// The same with a sign.
+    /// Signed, two to a byte, the first in the low bits.
     I4,
 }
 
-/// What each group of terms of each column has one of.
+/// A parameter of each group along k of each column.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupParams<'a> {
-    /// All of them.
+    /// All values.
     pub values: &'a [f32],
-    /// Distance from the one of a column to that of the next.
+    /// Distance from one column to the next.
     pub column: usize,
-    /// Distance from the one of a group to that of the next.
+    /// Distance from one group to the next.
     pub group: usize,
 }
 
@@ -37,7 +37,7 @@ impl GroupParams<'_> {
         self.values[column * self.column + group * self.group]
     }
 
-    /// Values from the first to the last of a matrix.
+    /// Elements from the first value of a matrix to the last.
     fn reach(&self, columns: usize, groups: usize) -> usize {
         if columns == 0 || groups == 0 {
             return 0;
@@ -47,37 +47,37 @@ impl GroupParams<'_> {
     }
 }
 
-/// A matrix B of `k` rows and `n` columns as it is stored.
+/// A matrix B of `k` rows and `n` columns, as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Compressed<'a> {
     /// The elements, without gaps.
     pub bytes: &'a [u8],
     /// How they are stored.
     pub format: WeightFormat,
-    /// Whether row after row or column after column.
+    /// Whether it is row-major; else column-major.
     pub by_rows: bool,
     /// Rows and columns.
     pub size: (usize, usize),
-    /// Terms of a group.
+    /// Elements of a group along k.
     pub group: usize,
-    /// What elements are multiplied by; not for f16.
+    /// Scales; unused for f16.
     pub scales: GroupParams<'a>,
-    /// What is subtracted from elements before, if not 0: whole numbers that an element could be.
+    /// Zero points, subtracted before scaling: integers that an element could have. `None`: 0.
     pub zeros: Option<GroupParams<'a>>,
 }
 
-/// What of a matrix tells how its panels are laid out: for each group of terms first the scales of
-/// all columns, in f32, then the zero points of all, as bytes; and then the elements, for each term
-/// a row, or for each two one whose low bits are the first.
+/// Layout of a packed panel. First the group parameters: for each group the f32 scales of all
+/// columns; then, again for each group, the zero points of all columns as bytes. Then the elements,
+/// one row per k; with 4 bits one row per two k, the first in the low bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedLayout {
     pub(crate) format: WeightFormat,
     pub(crate) terms: usize,
-    /// Terms of a group; 0 where there are no scales.
+    /// Elements of a group along k; 0 without scales.
     pub(crate) group: usize,
     pub(crate) width: usize,
-    /// Whether zero points times scales are numbers of f32, so that `element * scale - zero *
-    /// scale`, rounded once, is `(element - zero) * scale`.
+    /// Whether every zero point · scale is exact in f32. Then `element * scale - zero * scale`,
+    /// rounded once, is `(element - zero) * scale`.
     pub(crate) is_exact: bool,
 }
 
@@ -89,17 +89,17 @@ impl PackedLayout {
         self.terms.checked_div(self.group).unwrap_or_default()
     }
 
-    /// Where the zero points begin.
+    /// Offset of the zero points.
     pub(crate) fn zeros(&self) -> usize {
         self.groups() * self.width * size_of::<f32>()
     }
 
-    /// Where the elements begin.
+    /// Offset of the elements.
     pub(crate) fn elements(&self) -> usize {
         self.zeros() + self.groups() * self.width
     }
 
-    /// Bytes of the rows of elements, and their number.
+    /// Bytes in a row of elements, and the number of rows.
     pub(crate) fn rows(&self) -> (usize, usize) {
         match self.format {
             WeightFormat::F16 => (2 * self.width, self.terms),
@@ -124,8 +124,8 @@ impl Compressed<'_> {
     }
 
     /// # Panics
-    /// When a slice is too short, when groups are not all of as many terms, or when elements of a
-    /// row or a group share a byte with others.
+    /// When a slice is too short, when `k` is not a multiple of the group, or when elements of a
+    /// row or a group share a byte with those of another.
     pub(crate) fn check(&self) {
         let (k, n) = self.size;
         let bits = match self.format {

@@ -1,4 +1,4 @@
-//! Panels of a compressed B become f32 while they are multiplied by few rows, or once for many.
+//! Dequantizes panels of a compressed B: in registers for few rows of A, into memory once for many.
 
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "aarch64")]
@@ -15,10 +15,10 @@ use crate::gemm::pack::bf16::store_pairs;
 use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::tuning::{DEQUANT_FEW_ROWS, DEQUANT_PREFETCH, DEQUANT_ROWS, dequant_rows};
 
-/// Most columns of a panel.
+/// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
-/// The columns of a block.
+/// A packed panel.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
     pub(super) layout: PackedLayout,
@@ -26,44 +26,43 @@ pub(crate) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// # Panics
-    /// When it is too short.
+    /// When `bytes` is too short.
     pub(crate) fn new(layout: PackedLayout, bytes: &'a [u8]) -> Panel<'a> {
         assert!(bytes.len() >= layout.len() && layout.width <= WIDTH, "the panel is too short");
         Panel { layout, bytes }
     }
 
-    /// Writes the elements as rows of f32.
+    /// Dequantizes the panel to rows of f32.
     pub(crate) fn widen(self, to: &mut [f32]) {
         assert!(to.len() >= self.layout.terms * self.layout.width);
         let to = to.as_mut_ptr();
-        // SAFETY: there is room for all rows.
+        // SAFETY: `to` holds all rows.
         unsafe { self.read(Task::Widen(to)) }
     }
 
-    /// Writes the elements rounded to bf16, as rows of pairs, with zeros behind the last.
+    /// Dequantizes the panel to bf16, as rows of pairs, and fills the rest with zeros.
     ///
     /// # Panics
-    /// Unless the machine has an instruction for it.
+    /// Unless the CPU has AVX512-BF16.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn round(self, to: &mut [f32]) {
         let PackedLayout { terms, width, .. } = self.layout;
         assert!(has_dp_bf16() && to.len() >= terms.div_ceil(2) * width);
         to[terms / 2 * width..].fill(0.0);
-        // SAFETY: there is room for all pairs; `has_dp_bf16` says that there is the instruction.
+        // SAFETY: `to` holds all pairs; `has_dp_bf16` says that the instruction exists.
         unsafe { round(self, to.as_mut_ptr()) }
     }
 
-    /// Sums of rows of A times the panel; `to` has as many rows.
+    /// Rows of A times the panel; `to` has one row of sums for each.
     ///
     /// # Panics
-    /// When rows are too short, or more than [`dequant_rows`] says.
+    /// When rows are too short, or more than [`dequant_rows`].
     pub(super) fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
         let rows = to.len();
         assert!(rows > 0 && rows <= dequant_rows());
         assert!(a.len() >= (rows - 1) * stride + self.layout.terms);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
-        // Rows that are not there are the last one again.
+        // Missing rows repeat the last one.
         let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
         let a = std::array::from_fn(row);
         let task = match rows {
@@ -71,15 +70,15 @@ impl<'a> Panel<'a> {
             ..=DEQUANT_FEW_ROWS => Task::Few(a, &mut sums),
             _ => Task::Many(a, &mut sums),
         };
-        // SAFETY: the rows have an element for each term.
+        // SAFETY: the rows have an element for each k.
         unsafe { self.read(task) };
         to.copy_from_slice(&sums[..rows]);
     }
 
     /// # Safety
-    /// The pointers of the task are valid for all terms.
+    /// The pointers of the task are valid for all of k.
     unsafe fn read(self, task: Task<'_>) {
-        // SAFETY: the caller's promise; `isa` is what the machine has.
+        // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
@@ -92,15 +91,15 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// What is done with the elements of a panel.
+/// What is done with the dequantized elements of a panel.
 enum Task<'a> {
     /// They are written as f32.
     Widen(*mut f32),
-    /// They are multiplied by a row.
+    /// They are multiplied by one row of A.
     One(*const f32, &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
-    /// They are multiplied by the first rows.
+    /// They are multiplied by the first [`DEQUANT_FEW_ROWS`] rows.
     Few([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
-    /// They are multiplied by all rows.
+    /// They are multiplied by all [`DEQUANT_ROWS`] rows.
     Many([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
 }
 
@@ -115,7 +114,7 @@ unsafe fn avx512(panel: Panel<'_>, task: Task<'_>) {
 }
 
 /// # Safety
-/// As [`Panel::read`], with AVX512-BF16 and room for all pairs.
+/// As [`Panel::read`], with AVX512-BF16; `to` holds all pairs.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
 unsafe fn round(panel: Panel<'_>, to: *mut f32) {
@@ -172,7 +171,7 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
                 sums.store(to);
             }
             Task::Many(a, to) => {
-                // Others have no registers for so many.
+                // Only AVX-512 has registers for this many.
                 assert!(V::LANES == 16);
                 let mut sums =
                     Sums::<V, DEQUANT_ROWS, P> { a, sums: [[V::zero(); P]; DEQUANT_ROWS] };
@@ -183,14 +182,14 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
     }
 }
 
-/// What takes the rows of a panel in turn.
+/// Takes the rows of a panel in order.
 trait Sink<V, const P: usize> {
     /// # Safety
-    /// There is room, or an element, for the term; the instruction set of `V` is available.
+    /// The sink has memory or an operand for this k; the instruction set of `V` is available.
     unsafe fn take(&mut self, term: usize, row: [V; P]);
 }
 
-/// Memory for all rows.
+/// Writes all rows to memory.
 struct RowSink {
     to: *mut f32,
 }
@@ -205,11 +204,11 @@ impl<V: Integral, const P: usize> Sink<V, P> for RowSink {
     }
 }
 
-/// Memory for pairs of rows, rounded to bf16.
+/// Writes pairs of rows to memory, converted to bf16.
 #[cfg(target_arch = "x86_64")]
 struct Pairs {
     to: *mut f32,
-    /// The row that has come and waits for the next.
+    /// An even row, until the odd one comes.
     even: [Avx512; 2],
 }
 
@@ -231,7 +230,7 @@ impl Sink<Avx512, 2> for Pairs {
     }
 }
 
-/// Sums of products with rows of A.
+/// Sums over k of rows of A times the panel.
 struct Sums<V, const R: usize, const P: usize> {
     a: [*const f32; R],
     sums: [[V; P]; R],
@@ -267,10 +266,10 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
     }
 }
 
-/// Gives all rows of a panel to a sink, in order.
+/// Dequantizes a panel and passes its rows to a sink, in order.
 ///
 /// # Safety
-/// The sink takes as many terms; the instruction set of `V` is available.
+/// The sink takes all rows; the instruction set of `V` is available.
 #[inline(always)]
 unsafe fn dequantize<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
     // SAFETY: the caller's promise.
@@ -293,7 +292,7 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
     let PackedLayout { format, terms, group, width, .. } = panel.layout;
     debug_assert!(width == P * V::LANES && panel.bytes.len() >= panel.layout.len());
     debug_assert!(panel.layout.groups() * group == terms || format == WeightFormat::F16);
-    // SAFETY: the panel has elements for all terms and scales for all groups, and the caller's
+    // SAFETY: the panel has elements for all of k and scales for all groups, and the caller's
     // promise.
     unsafe {
         let mut from = panel.bytes.as_ptr().add(panel.layout.elements());
@@ -332,7 +331,7 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
                     (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
                 }
                 sink.take(term, low);
-                // An odd number leaves the last without a partner.
+                // With odd k, the last element has no partner.
                 if term + 1 < terms {
                     sink.take(term + 1, high);
                 }
@@ -342,8 +341,8 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
     }
 }
 
-/// The scales of a group, and what is added to elements: before they are scaled, or after if that
-/// is exact.
+/// The scales of a group, and what is added to its elements: before they are scaled, or after if
+/// that is exact.
 #[derive(Clone, Copy)]
 struct Scales<V, const P: usize, const EXACT: bool> {
     scale: [V; P],
@@ -352,7 +351,7 @@ struct Scales<V, const P: usize, const EXACT: bool> {
 
 impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     /// # Safety
-    /// There are scales and zero points for all lanes; the instruction set of `V` is available.
+    /// `scales` and `zeros` have values for all lanes; the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn load(scales: *const f32, zeros: *const u8) -> Self {
         // SAFETY: the caller's promise.
@@ -369,7 +368,7 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
         }
     }
 
-    /// What elements of vector `p` stand for.
+    /// Dequantizes elements of vector `p`.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
@@ -386,10 +385,10 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     }
 }
 
-/// The address so many bytes ahead, within a panel or at its end.
+/// Advances `from` by `bytes`, and prefetches further ahead.
 ///
 /// # Safety
-/// It is.
+/// The result is within the panel or at its end.
 #[inline(always)]
 unsafe fn next(from: *const u8, bytes: usize) -> *const u8 {
     prefetch(from.wrapping_add(DEQUANT_PREFETCH).cast());

@@ -1,4 +1,4 @@
-//! A matrix B that is stored in fewer bits than f32 has.
+//! GEMM with a compressed B: 8-bit, 4-bit or f16 elements.
 
 pub(crate) mod driver;
 pub(crate) mod format;

@@ -1,4 +1,4 @@
-//! A compressed B in panels.
+//! Packs a compressed B into panels.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::{UnalignedF32, bytes_mut};
@@ -16,7 +16,7 @@ use crate::gemm::tuning::amx_group;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Packed {
-    /// Packs a matrix that is stored in fewer bits.
+    /// Packs a compressed matrix as f32 or bf16 panels.
     ///
     /// # Panics
     /// As [`CompressedPanels::new`].
@@ -35,13 +35,13 @@ impl Packed {
 }
 
 impl Compressed<'_> {
-    /// Packs columns `first..` into a panel; columns beyond the last are 0.
+    /// Packs columns `first..` into a panel; columns past the last are 0.
     pub(crate) fn panel<'a>(&self, first: usize, workspace: &'a mut [u8]) -> Panel<'a> {
         let is_exact = self.pack(first, workspace);
         Panel::new(PackedLayout { is_exact, ..self.layout() }, workspace)
     }
 
-    /// Whether zero points times scales are exact.
+    /// Packs a panel; returns whether zero point · scale is exact in all groups.
     fn pack(&self, first: usize, to: &mut [u8]) -> bool {
         let layout = self.layout();
         let columns = layout.width.min(self.size.1 - first);
@@ -61,8 +61,8 @@ impl Compressed<'_> {
         is_exact
     }
 
-    /// What is flipped in each byte, so that elements with a sign become such without, and lie
-    /// higher.
+    /// The bits to flip in each byte to make signed elements unsigned, with the zero point moved by
+    /// the same amount.
     pub(crate) fn flip(&self) -> u8 {
         match self.format {
             WeightFormat::I8 => 0x80,
@@ -77,7 +77,7 @@ impl Compressed<'_> {
         let layout = self.layout();
         let columns = layout.width.min(self.size.1 - first);
         let (scales, zeros) = factors.split_at_mut(layout.zeros());
-        // Elements without a sign lie higher.
+        // Signed elements become unsigned, and their zero points move with them.
         let base = match self.format {
             WeightFormat::I8 => 128.0,
             WeightFormat::I4 => 8.0,
@@ -101,7 +101,7 @@ impl Compressed<'_> {
         is_exact
     }
 
-    /// Copies what lies row by row, of whole bytes.
+    /// Packs row-major elements of whole bytes.
     fn copy_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let ((row, _), each) = (self.layout().rows(), self.layout().rows().0 / self.layout().width);
         let rows = self.bytes.chunks_exact((self.size.1 * each).max(1)).take(self.size.0);
@@ -112,7 +112,7 @@ impl Compressed<'_> {
         }
     }
 
-    /// Joins elements of two rows that are next to their neighbours.
+    /// Packs row-major elements of 4 bits: joins those of two rows in a byte.
     fn join_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let (k, n) = self.size;
         let nibble = |row: usize, column: usize| {
@@ -129,7 +129,7 @@ impl Compressed<'_> {
         }
     }
 
-    /// Turns what lies column by column, four bytes at a time.
+    /// Packs column-major elements: transposes them, four bytes at a time.
     fn transpose(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let layout = self.layout();
         let (row, rows) = layout.rows();
@@ -163,7 +163,7 @@ impl Compressed<'_> {
     }
 }
 
-/// Writes of each lane the bits from `shift` on, as a byte or as two.
+/// Writes bits from `shift` on of each lane, as one byte or as two.
 #[inline(always)]
 fn spread(lanes: &[u32; TRANSPOSE_DIM], shift: usize, to: &mut [u8]) {
     if to.len() == TRANSPOSE_DIM {
@@ -175,7 +175,7 @@ fn spread(lanes: &[u32; TRANSPOSE_DIM], shift: usize, to: &mut [u8]) {
     }
 }
 
-/// A compressed matrix in panels, for the instruction set in use.
+/// A compressed matrix in panels, packed for the instruction set in use.
 #[derive(Debug)]
 pub struct CompressedPanels {
     data: AlignedBuf,
@@ -184,11 +184,11 @@ pub struct CompressedPanels {
 }
 
 impl CompressedPanels {
-    /// Lays out a matrix, and puts it on a arena.
+    /// Packs a matrix into an arena.
     ///
     /// # Panics
     /// When a slice of the matrix is too short, or elements of a row or group share a byte with
-    /// others.
+    /// those of another.
     pub fn new(
         (threads, arena): (&Threads, &WeightArena),
         matrix: &Compressed<'_>,
@@ -217,12 +217,12 @@ impl CompressedPanels {
         self.layout
     }
 
-    /// The panel that begins with a column.
+    /// The panel that begins at column `first`.
     pub(crate) fn panel(&self, first: usize) -> Panel<'_> {
         Panel::new(self.layout(), &self.bytes_from(first)[..self.layout.len()])
     }
 
-    /// The panels from a column on.
+    /// The panels from column `first` on.
     fn bytes_from(&self, first: usize) -> &[u8] {
         &self.data.elements()[first / self.layout.width * self.layout.len()..]
     }
@@ -231,9 +231,9 @@ impl CompressedPanels {
 /// A compressed matrix, packed or not.
 #[derive(Clone, Copy)]
 pub(crate) enum CompressedRhs<'a> {
-    /// As it is stored.
+    /// Not packed.
     Unpacked(&'a Compressed<'a>),
-    /// In panels.
+    /// Packed.
     Panels(&'a CompressedPanels),
 }
 
@@ -245,7 +245,7 @@ impl CompressedRhs<'_> {
         }
     }
 
-    /// Elements of f32 that one panel takes while it is packed and rounded.
+    /// Elements of f32 that one panel needs as workspace while it is packed and converted.
     pub(crate) fn panel_scratch_len(self, precision: Precision) -> usize {
         let layout = self.layout();
         let packed = match self {
@@ -264,7 +264,7 @@ impl CompressedRhs<'_> {
         self.layout().len()
     }
 
-    /// The panels from a column on, if they are packed.
+    /// The panels from column `first` on, if they are packed.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn bytes_from(&self, first: usize) -> &[u8] {
         match self {
@@ -273,8 +273,9 @@ impl CompressedRhs<'_> {
         }
     }
 
-    /// Elements of scratch memory for a tile of some panels, which are written unless rows are few;
-    /// for tiles of the machine some at a time.
+    /// Elements of scratch memory for a tile of `panels` panels. They are all written as f32 or
+    /// bf16, with AMX one group at a time; for few rows one panel is packed, and dequantized in
+    /// registers.
     pub(crate) fn scratch_len(self, panels: usize, can_group: bool, precision: Precision) -> usize {
         if can_group {
             return self.panel_scratch_len(Precision::F32);
@@ -285,8 +286,8 @@ impl CompressedRhs<'_> {
         panels * panel + self.panel_scratch_len(precision)
     }
 
-    /// Writes the panel that begins with a column as it is multiplied; `workspace` is as long as
-    /// [`Self::panel_scratch_len`] says.
+    /// Writes the panel that begins at column `first`, dequantized and in the precision of the
+    /// GEMM. `workspace` has [`Self::panel_scratch_len`] elements.
     pub(crate) fn write(
         &self,
         first: usize,
@@ -308,7 +309,7 @@ impl CompressedRhs<'_> {
         round_rows(rows, width, precision, to);
     }
 
-    /// The panel that begins with a column.
+    /// The panel that begins at column `first`.
     pub(crate) fn panel<'a>(&'a self, first: usize, workspace: &'a mut [f32]) -> Panel<'a> {
         match self {
             CompressedRhs::Panels(panels) => panels.panel(first),

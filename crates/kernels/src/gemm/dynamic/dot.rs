@@ -1,5 +1,4 @@
-//! Integer dot products of four bytes in each lane, as each instruction set has them. All are
-//! exact.
+//! Integer dot products of four bytes (dot4) on each instruction set. All are exact.
 
 use crate::base::simd::Integral;
 #[cfg(target_arch = "x86_64")]
@@ -8,16 +7,16 @@ use crate::base::simd::{Avx2, Avx512};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-/// Lanes of i32 that dot products of four bytes are added to.
+/// Lanes of i32, to each of which a dot product of four bytes is added.
 ///
 /// # Safety
 /// Every method computes what it says, on any hardware that has the instruction set.
 pub(super) unsafe trait Dot4 {
-    /// As many lanes of f32.
+    /// The same number of lanes of f32.
     type Floats: Integral;
-    /// The sums.
+    /// Sums of i32.
     type Sums: Copy;
-    /// Four bytes without a sign in each lane.
+    /// Four unsigned bytes in each lane.
     type Weights: Copy;
 
     /// All lanes 0.
@@ -30,17 +29,17 @@ pub(super) unsafe trait Dot4 {
     /// # Safety
     /// The instruction set must be available, and the bytes be valid memory.
     unsafe fn load(from: *const u8) -> Self::Weights;
-    /// The low and the high four bits of four bytes for each lane.
+    /// Four low and four high nibbles for each lane.
     ///
     /// # Safety
     /// The instruction set must be available, and the bytes be valid memory.
     unsafe fn load_nibbles(from: *const u8) -> [Self::Weights; 2];
-    /// Adds to each lane its weights times the same four bytes of `a`.
+    /// Adds to each lane the dot product of its weights and the four bytes at `a`.
     ///
     /// # Safety
     /// The instruction set must be available, and the bytes be valid memory.
     unsafe fn add(sums: Self::Sums, weights: Self::Weights, a: *const i8) -> Self::Sums;
-    /// The sums, rounded to f32.
+    /// The sums, converted to f32.
     ///
     /// # Safety
     /// The instruction set must be available.
@@ -62,7 +61,7 @@ unsafe fn four(a: *const i8) -> i32 {
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Vnni512;
 
-// SAFETY: it is used where the machine has AVX512-VNNI.
+// SAFETY: it is used only if the CPU has AVX512-VNNI.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Dot4 for Vnni512 {
     type Floats = Avx512;
@@ -108,7 +107,7 @@ unsafe impl Dot4 for Vnni512 {
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Vnni256;
 
-// SAFETY: it is used where the machine has AVX-VNNI.
+// SAFETY: it is used only if the CPU has AVX-VNNI.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Dot4 for Vnni256 {
     type Floats = Avx2;
@@ -150,16 +149,16 @@ unsafe impl Dot4 for Vnni256 {
     }
 }
 
-/// AVX2: bytes become i16, since products of bytes may not fit into the i16 that it adds them to.
+/// AVX2. Bytes are widened to i16, since `vpmaddubsw` would saturate.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Madd256;
 
-// SAFETY: it is used where the machine has AVX2.
+// SAFETY: it is used only if the CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Dot4 for Madd256 {
     type Floats = Avx2;
     type Sums = __m256i;
-    /// The even bytes and the odd ones.
+    /// The even bytes and the odd ones, as i16.
     type Weights = [__m256i; 2];
 
     #[inline(always)]
@@ -199,7 +198,7 @@ unsafe impl Dot4 for Madd256 {
     }
 }
 
-/// The bytes without a sign at even places, and those at odd ones, as i16.
+/// The unsigned bytes at even and at odd positions, as i16.
 ///
 /// # Safety
 /// AVX2.
@@ -210,13 +209,13 @@ unsafe fn even_and_odd(bytes: __m256i) -> [__m256i; 2] {
     unsafe { [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)] }
 }
 
-/// Four lanes in plain Rust.
+/// Portable: four lanes.
 pub(super) struct Plain<V>(PhantomData<V>);
 
 /// Lanes of [`Plain`].
 const LANES: usize = 4;
 
-// SAFETY: it is plain Rust, and used where the machine has the instruction set of `V`.
+// SAFETY: it is portable Rust, and used only if the CPU has the instruction set of `V`.
 unsafe impl<V: Integral> Dot4 for Plain<V> {
     type Floats = V;
     type Sums = [i32; LANES];

@@ -1,4 +1,4 @@
-//! The product by quantized rows, divided among threads.
+//! GEMM with quantized rows of A, divided among threads.
 
 use super::kernel::{self, WIDTH};
 use super::pack::DynamicPanels;
@@ -9,14 +9,14 @@ use crate::gemm::post_ops::finish;
 use crate::gemm::problem::{Gemm, Lhs};
 use crate::gemm::tuning::{GRAIN, WIDENED_ROWS};
 
-/// Tasks for each thread where there are few panels.
+/// Tasks for each thread if there are few panels.
 const TASKS_PER_THREAD: usize = 4;
 
 impl Gemm<'_> {
-    /// Computes the product by quantized rows.
+    /// Computes C from quantized rows of A.
     ///
     /// # Panics
-    /// Unless A are rows, and in f32.
+    /// Unless A is rows of f32.
     pub(in crate::gemm) fn run_quantized(
         &self,
         threads: &Threads,

@@ -13,13 +13,13 @@ use crate::base::simd::Portable;
 use crate::base::simd::{Integral, Vector, prefetch};
 use crate::gemm::tuning::DEQUANT_PREFETCH;
 
-/// Most columns of a panel.
+/// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
-/// Most rows of a block on any instruction set.
+/// The most rows of a block on any instruction set.
 pub(super) const MOST_ROWS: usize = 8;
 
-/// Most rows of a block: as many as there are registers for.
+/// The most rows of a block: as many as fit the registers.
 pub(super) fn most_rows() -> usize {
     match isa() {
         #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ pub(super) type Sums = [[f32; WIDTH]; MOST_ROWS];
 /// Multiplies rows, at most [`most_rows`], by a panel.
 ///
 /// # Panics
-/// When there are more rows, or they have other terms than the panel.
+/// When there are more rows, or `k` differs from the panel's.
 pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
     let form = panel.form;
     assert!(a.count() <= most_rows() && a.k == form.terms && form.width <= WIDTH);
@@ -44,7 +44,7 @@ pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Su
     if a.count() == 0 || a.k == 0 {
         return;
     }
-    // SAFETY: `isa` and the features are what the machine has; the operands have been checked.
+    // SAFETY: `isa` and the features are what the CPU has; the operands have been checked.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -120,11 +120,11 @@ unsafe fn plain(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
     }
 }
 
-/// Up to `R` rows times a panel of `P` vectors; rows that are not there are the last one again.
+/// Up to `R` rows times a panel of `P` vectors. Missing rows repeat the last one.
 ///
 /// # Safety
-/// The instruction set of `D` is available; there are from one to `R` rows, and they and the panel
-/// have the same terms, in whole groups.
+/// The instruction set of `D` is available; there are 1 to `R` rows; they and the panel have the
+/// same `k`, a multiple of the group.
 #[inline(always)]
 unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     panel: DynamicPanel<'_>,
@@ -139,8 +139,8 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     debug_assert!(panel.bytes.len() >= form.len() && form.groups() * form.group == a.k);
     debug_assert_eq!(a.factors.len(), 2 * a.count() * (a.k / GROUP));
     let row: [usize; R] = std::array::from_fn(|i| i.min(last));
-    // SAFETY: the caller's promise: panels have factors for each group and column, rows for each of
-    // their groups.
+    // SAFETY: the caller's promise: panels have parameters for each group and column, rows for each
+    // of their groups.
     unsafe {
         let bytes = row.map(|i| a.bytes.as_ptr().add(i * a.k));
         let factors = row.map(|i| a.factors.as_ptr().add(2 * i * (a.k / GROUP)));
@@ -183,7 +183,7 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     }
 }
 
-/// Sums of a group of terms of 8 bits.
+/// Sums of a group of 8-bit elements.
 ///
 /// # Safety
 /// As [`rows`], for this group.
@@ -208,7 +208,7 @@ unsafe fn whole<D: Dot4, const P: usize, const R: usize>(
     }
 }
 
-/// Sums of a group of terms of 4 bits.
+/// Sums of a group of 4-bit elements.
 ///
 /// # Safety
 /// As [`rows`], for this group.
@@ -234,10 +234,10 @@ unsafe fn nibbles<D: Dot4, const P: usize, const R: usize>(
     }
 }
 
-/// Goes to the next row of lanes, and prefetches one that comes later.
+/// Advances to the next row of lanes, and prefetches a later one.
 ///
 /// # Safety
-/// It is within the panel, or its end.
+/// The next row is within the panel, or at its end.
 #[inline(always)]
 unsafe fn next<D: Dot4, const P: usize>(weights: &mut *const u8) {
     let bytes = 4 * P * D::Floats::LANES;

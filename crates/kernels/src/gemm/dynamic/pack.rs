@@ -1,4 +1,4 @@
-//! Weights of 8 or 4 bits as they are multiplied by quantized rows.
+//! Packs weights of 8 or 4 bits for quantized rows of A.
 
 use super::rows::{GROUP, TermOrder};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
@@ -8,14 +8,15 @@ use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::b::each_panel;
 use crate::multiversion;
 
-/// Bytes of a lane: four elements of 8 bits, or eight of 4.
+/// Bytes of a lane: four 8-bit elements, or eight 4-bit ones.
 const LANE: usize = 4;
 
 /// Bytes that are unpacked in one step. Rows of a panel are a multiple of it.
 const STEP: usize = 32;
 
-/// A matrix of integers in panels, for the instruction set in use: scales and zero points as in the
-/// panels that are widened, then rows in which each column has four bytes of consecutive terms.
+/// A matrix of integers in panels, packed for the instruction set in use. Scales and zero points
+/// come first, as in `PackedLayout`; then the elements, in rows of four bytes per column,
+/// consecutive along k.
 #[derive(Debug)]
 pub struct DynamicPanels {
     data: AlignedBuf,
@@ -23,7 +24,7 @@ pub struct DynamicPanels {
     columns: usize,
 }
 
-/// The columns of a panel.
+/// A packed panel.
 #[derive(Clone, Copy)]
 pub(super) struct DynamicPanel<'a> {
     pub(super) form: PackedLayout,
@@ -34,7 +35,7 @@ impl DynamicPanels {
     /// Packs a matrix.
     ///
     /// # Panics
-    /// When a slice of the matrix is too short, or its groups are not whole groups of 32 terms.
+    /// When a slice of the matrix is too short, or its groups are not a multiple of 32 elements.
     pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
@@ -58,7 +59,7 @@ impl DynamicPanels {
         self.form.width
     }
 
-    /// The order that groups of A have to have.
+    /// The order along k that rows of A must have.
     pub(super) fn order(&self) -> TermOrder {
         match self.form.format {
             WeightFormat::U4 | WeightFormat::I4 => TermOrder::Nibbles,
@@ -66,7 +67,7 @@ impl DynamicPanels {
         }
     }
 
-    /// The panel that begins with a column.
+    /// The panel that begins at column `first`.
     pub(super) fn panel(&self, first: usize) -> DynamicPanel<'_> {
         assert_eq!(self.form.width, nr(), "packed for another instruction set");
         let len = self.form.len();
@@ -81,13 +82,13 @@ impl DynamicPanel<'_> {
         matches!(self.form.format, WeightFormat::U4 | WeightFormat::I4)
     }
 
-    /// Bytes of the panel with elements of 8 bits.
+    /// Bytes of the panel if its elements had 8 bits.
     pub(super) fn widened_len(&self) -> usize {
         PackedLayout { format: WeightFormat::U8, ..self.form }.len()
     }
 
-    /// The same panel with elements of 8 bits: of each row of lanes first the low halves, then the
-    /// high, which is the order that rows of A are in for it.
+    /// The same panel with elements of 8 bits. Each row of lanes becomes two, the low nibbles and
+    /// then the high ones, which is the order of rows of A for it.
     ///
     /// # Panics
     /// When `to` is shorter than [`DynamicPanel::widened_len`].
@@ -119,12 +120,13 @@ multiversion! {
 }
 
 impl Compressed<'_> {
-    /// Whether groups of A are parts of groups of the weights, so that a sum is one of integers.
+    /// Whether groups of A divide the groups of the weights, so that the sum of a group is an
+    /// integer.
     pub fn suits_dynamic_quantization(format: WeightFormat, group: usize) -> bool {
         format != WeightFormat::F16 && group > 0 && group.is_multiple_of(GROUP)
     }
 
-    /// Packs the elements of columns `first..`; those beyond the last are 0.
+    /// Packs the elements of columns `first..`; those past the last column are 0.
     fn pack_lanes(&self, first: usize, to: &mut [u8]) {
         let (width, flip) = (self.layout().width, [self.flip(); LANE]);
         let columns = width.min(self.size.1 - first);
@@ -137,7 +139,8 @@ impl Compressed<'_> {
         }
     }
 
-    /// The bytes of lane `row` of a column; without a row of its own the last ones are 0.
+    /// The bytes of lane `row` of a column. In a matrix of an odd number of rows, missing nibbles
+    /// are 0.
     fn lane(&self, row: usize, column: usize) -> [u8; LANE] {
         let (k, n) = self.size;
         let is_packed = matches!(self.format, WeightFormat::U4 | WeightFormat::I4);

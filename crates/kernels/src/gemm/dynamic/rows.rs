@@ -1,21 +1,21 @@
-//! Rows of A, quantized.
+//! Quantizes rows of A.
 
 use crate::base::par::{Slice, Threads};
 use crate::multiversion;
 use std::ops::Range;
 
-/// Terms of A that share a scale.
+/// Elements along k of A that share a scale.
 pub(super) const GROUP: usize = 32;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 14;
 
-/// In which order the terms of a group lie, as those of the weights do.
+/// The order of the elements in a group, the same as in the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TermOrder {
-    /// One after the other.
+    /// Consecutive.
     Plain,
-    /// Of each eight first the even ones, then the odd: the low and the high four bits of bytes.
+    /// In each eight, the even ones first, then the odd: the order of low and high nibbles.
     Nibbles,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct QuantizedRows<'a> {
     order: TermOrder,
 }
 
-/// Quantized rows: for each group of a row its bytes, its scale, and the sum of its bytes times
-/// that.
+/// Quantized rows: for each group of a row its bytes, its scale, and the sum of its bytes times the
+/// scale.
 #[derive(Clone, Copy)]
 pub(super) struct RowGroups<'a> {
     pub(super) bytes: &'a [i8],
-    /// Pairs of the scale and the scaled sum.
+    /// Pairs of scale and scaled sum.
     pub(super) factors: &'a [f32],
     pub(super) k: usize,
 }
@@ -55,7 +55,7 @@ impl<'a> RowGroups<'a> {
 
 impl<'a> QuantizedRows<'a> {
     /// # Panics
-    /// Unless rows of `k` terms are whole groups.
+    /// When `k` is not a multiple of [`GROUP`].
     pub(super) fn new(
         bytes: &'a mut [i8],
         factors: &'a mut [f32],
@@ -84,19 +84,19 @@ impl<'a> QuantizedRows<'a> {
     }
 }
 
-/// Adding it to a number that is not large rounds to an integer, ties to even, whose low bits are
-/// those of the sum.
+/// Magic number: added to an f32 that is not large, it rounds it to an integer, ties to even, in
+/// the low bits of the result.
 const TO_INTEGER: f32 = 12_582_912.0;
 
 multiversion! {
     fn quantize_row(row: &[f32], order: TermOrder, bytes: &mut [i8], factors: &mut [f32]) {
         let groups = row.as_chunks::<GROUP>().0.iter().zip(bytes.as_chunks_mut::<GROUP>().0);
         for ((row, bytes), factors) in groups.zip(factors.as_chunks_mut::<2>().0) {
-            // Of numbers without a sign, bits are in the order of the values, and NaN comes last.
+            // For non-negative floats, the order of the bits is that of the values, with NaN last.
             let bits = row.iter().fold(0, |most, x| x.abs().to_bits().max(most));
             let largest = f32::from_bits(bits);
             let inverse = 127.0 / largest;
-            // Zeros, and numbers so small that their inverse is none.
+            // Zeros, and numbers so small that the inverse is infinite.
             let inverse = if inverse.is_finite() { inverse } else { 0.0 };
             let scale = if largest.is_finite() { largest / 127.0 } else { f32::NAN };
             let quantized = row.map(|x| (x * inverse + TO_INTEGER).to_bits() as i8);

@@ -1,4 +1,4 @@
-//! What a microkernel is called with, and the sizes of its block.
+//! The arguments of a microkernel, and the size of its block.
 
 use crate::base::isa::{Isa, isa};
 use crate::gemm::output::Out;
@@ -6,24 +6,24 @@ use crate::gemm::precision::Precision;
 use crate::gemm::prefetch::Prefetch;
 use crate::gemm::source::Source;
 
-/// Most rows in a block on any instruction set.
+/// The most rows of a block on any instruction set.
 pub(crate) const MAX_ROWS: usize = 14;
 
-/// What a block computes: `c[i][j] = sum over runs and k of a[run][i][k] * b[run][k][j]`, adding
-/// along k in order, from 0; then the post-ops in registers.
+/// What a block computes: `c[i][j] = Σ a[run][i][k] · b[run][k][j]` over runs and k, in that order,
+/// from 0; then the post-ops in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct MicrokernelArgs {
-    /// Where A lies.
+    /// The addresses of A.
     pub(crate) a: Source,
-    /// Number of runs: 1 for a matrix product, the taps of the kernel for a convolution.
+    /// Number of runs: 1 for a plain GEMM, up to the taps of the kernel for a convolution.
     pub(crate) runs: usize,
-    /// Lanes of a run: elements, or pairs of them.
+    /// Lanes of a run: elements, or pairs of bf16.
     pub(crate) k: usize,
-    /// A packed panel: for each run and k, one row of columns.
+    /// A packed panel: a row of columns for each run and k.
     pub(crate) b: *const f32,
-    /// What is prefetched along k: parts of B and of A that are read later.
+    /// What is prefetched, spread evenly along k: parts of B and of A that are read later.
     pub(crate) ahead: Prefetch,
-    /// Where the block goes.
+    /// The destination of the block.
     pub(crate) out: Out,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn nr() -> usize {
     }
 }
 
-/// Rows in a block of so many columns: more where half a panel leaves registers for them.
+/// Rows of a block of this many columns: more if half a panel leaves registers for them.
 pub(crate) fn mr_of(columns: usize) -> usize {
     match isa() {
         Isa::Avx2 if columns <= 8 => 8,
@@ -55,7 +55,7 @@ pub(crate) fn mr_of(columns: usize) -> usize {
     }
 }
 
-/// Rows in a block for operands rounded so.
+/// Rows of a block in this precision.
 pub(crate) fn rows_per_block(precision: Precision) -> usize {
     #[cfg(target_arch = "x86_64")]
     if precision.has_tiles() {

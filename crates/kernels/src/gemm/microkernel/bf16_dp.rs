@@ -1,10 +1,9 @@
-//! Products of operands rounded to bf16, two neighbours along k in the 32 bits of one lane of f32.
+//! The bf16 microkernel: two neighbours along k in the 32 bits of one lane of f32.
 //!
-//! What adds a pair to a sum is what VDPBF16PS does: `fma(a0, b0, fma(a1, b1, sum))`, each of the
-//! two rounded once, to nearest even, with what is below the normal numbers taken for 0 of its
-//! sign. Where the instruction is missing, the same is computed step by step. The bits differ in
-//! two cases alone: which NaN comes out, and a sum below the least normal number that rounds to
-//! it, which the instruction takes for 0.
+//! A pair is added to a sum as VDPBF16PS does it: `fma(a0, b0, fma(a1, b1, sum))`, each of the two
+//! rounded once, to nearest even; subnormals count as 0 of the same sign. Without the instruction
+//! the same is computed step by step. The bits differ in two cases only: which NaN comes out, and a
+//! sum below the least normal number that rounds to it, which the instruction flushes to 0.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
@@ -26,7 +25,7 @@ pub(crate) use x86::Native16;
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
-    // SAFETY: the caller's promise; the machine has the instruction where it is used.
+    // SAFETY: the caller's promise; the CPU has the instruction where it is used.
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -47,7 +46,7 @@ unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     type Lanes = Pairs<crate::base::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
     type Lanes = Pairs<crate::base::simd::Portable, Emulated>;
-    // SAFETY: the caller's promise; what every machine has.
+    // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
         rows!(Lanes, 4 of 4, block, rows; 1 2 3 4 5 6);
@@ -58,24 +57,24 @@ unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
 
 /// How lanes of pairs are multiplied.
 trait Multiply<V>: Copy {
-    /// The sums, and the products of the pairs.
+    /// The sums, plus the products of both elements of each pair.
     ///
     /// # Safety
     /// The instruction set must be available.
     unsafe fn add_pairs(a: V, b: V, sums: V) -> V;
 
-    /// The first `count` sums to memory, at most all, each rounded to bf16.
+    /// Writes the first `count` sums to memory as bf16; `count` is at most the number of lanes.
     ///
     /// # Safety
-    /// The instruction set must be available, and there be room for so many.
+    /// The instruction set must be available, and `to` be valid for `count` elements.
     unsafe fn store_bf16(sums: V, to: *mut u16, count: usize);
 }
 
-/// Lanes that are pairs, or sums of their products.
+/// Lanes that hold pairs of bf16, or f32 sums of their products.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<V, M>(V, PhantomData<M>);
 
-// SAFETY: every method is that of the vector, but for `fma`, which is that of pairs.
+// SAFETY: every method is that of the vector, except `fma` and `store_bf16`, which are `M`'s.
 unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     const LANES: usize = V::LANES;
     const ROUNDS: bool = true;
@@ -153,17 +152,17 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
     }
 }
 
-/// Lane by lane.
+/// Emulates VDPBF16PS lane by lane.
 #[derive(Clone, Copy)]
 struct Emulated;
 
 impl<V: Vector> Multiply<V> for Emulated {
-    // Slow in any case, and not worth the format of all the places that call it.
+    // Not inlined: it is slow in any case, and would only add code at every call.
     #[inline(never)]
     unsafe fn add_pairs(a: V, b: V, sums: V) -> V {
         let [mut x, mut y, mut to] = [[0f32; 16]; 3];
         assert!(V::LANES <= 16);
-        // SAFETY: the caller's promise; there is room for the lanes.
+        // SAFETY: the caller's promise; the arrays hold all lanes.
         unsafe {
             a.store(x.as_mut_ptr());
             b.store(y.as_mut_ptr());
@@ -179,7 +178,7 @@ impl<V: Vector> Multiply<V> for Emulated {
     unsafe fn store_bf16(sums: V, to: *mut u16, count: usize) {
         let mut values = [0f32; 16];
         assert!(count <= V::LANES && V::LANES <= 16);
-        // SAFETY: the caller's promise; there is room for the lanes.
+        // SAFETY: the caller's promise; the array holds all lanes.
         unsafe {
             sums.store(values.as_mut_ptr());
             for (i, value) in values[..count].iter().enumerate() {
@@ -189,7 +188,7 @@ impl<V: Vector> Multiply<V> for Emulated {
     }
 }
 
-/// A sum and the products of two pairs.
+/// A sum plus the products of two pairs.
 #[inline(always)]
 fn add_pair(a: u32, b: u32, sum: f32) -> f32 {
     let second = |x: u32| f32::from_bits(x & 0xffff_0000);
@@ -198,7 +197,7 @@ fn add_pair(a: u32, b: u32, sum: f32) -> f32 {
     flushed(first(a).mul_add(first(b), sum))
 }
 
-/// A number, or 0 of its sign if it is below the normal ones.
+/// The number, or 0 of its sign if it is subnormal.
 #[inline(always)]
 fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
@@ -215,7 +214,7 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
-    /// By the instruction for it.
+    /// By VDPBF16PS.
     #[derive(Clone, Copy)]
     pub(crate) struct Native;
 
@@ -241,7 +240,7 @@ mod x86 {
         }
     }
 
-    /// Lanes whose sums can be stored in bf16.
+    /// AVX-512 lanes with sums that can be stored as bf16.
     pub(crate) type Native16 = Pairs<Avx512, Native>;
 
     /// # Safety
@@ -281,8 +280,7 @@ mod tests {
     use crate::base::simd::Avx512;
     use crate::gemm::source::Strides;
 
-    /// Sixteen lanes and their sums: the instruction on one side, what stands in for it on the
-    /// other.
+    /// Sixteen lanes of pairs added to sums: by the instruction, and by its emulation.
     fn both(a: [u32; 16], b: [u32; 16], sums: [f32; 16]) -> ([f32; 16], [f32; 16]) {
         #[target_feature(enable = "avx512f,avx512bf16")]
         unsafe fn native(a: &[u32; 16], b: &[u32; 16], sums: &mut [f32; 16]) {
@@ -300,7 +298,8 @@ mod tests {
         (found, std::array::from_fn(|i| add_pair(a[i], b[i], sums[i])))
     }
 
-    /// Any bits, and bits around given exponents, where products and sums leave the normal numbers.
+    /// Any bits, and exponents near the ends of the normal range, so that products and sums leave
+    /// it.
     #[test]
     fn the_emulation_gives_the_bits_of_the_instruction() {
         if !has_dp_bf16() {
@@ -356,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Also where products are computed in another way because that is faster.
+    /// Also on the path that computes in f32.
     #[test]
     fn blocks_are_chains_of_pairs() {
         use crate::gemm::output::Out;

@@ -1,8 +1,8 @@
-//! Operands rounded to bf16 and multiplied in f32, where that is faster than pairs of them.
+//! bf16 operands multiplied in f32, for CPUs on which that is faster than VDPBF16PS.
 //!
-//! Neighbours along k have changed places, so that the chain of multiply-adds is that of pairs:
-//! `fma(a0, b0, fma(a1, b1, sum))`. Sums below the normal numbers are 0, as they are there, because
-//! the machine is told to flush them while it computes the chains.
+//! Neighbours along k are swapped, so that the chain of multiply-adds is that of VDPBF16PS:
+//! `fma(a0, b0, fma(a1, b1, sum))`. Subnormal sums become 0, as they do there: MXCSR is set to
+//! flush them while the chains are computed.
 
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Avx2, Avx512};
@@ -13,10 +13,10 @@ use crate::gemm::post_ops::BlockPostOps;
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
-/// Most columns of a panel.
+/// The most columns of a panel.
 const WIDTH: usize = 32;
 
-/// Sums of a block, before they are finished.
+/// Sums of a block, before their post-ops.
 #[repr(C, align(64))]
 struct Sums([f32; MAX_ROWS * WIDTH]);
 
@@ -38,8 +38,8 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
         },
         ..*block
     };
-    // SAFETY: the caller's promise; `isa` is what the machine has. There is room for the sums of
-    // any block, and as many are read as have been written.
+    // SAFETY: the caller's promise; `isa` is what the CPU has. `sums` holds the sums of any block,
+    // and only those that have been written are read.
     unsafe {
         match isa() {
             Isa::Avx512 | Isa::Amx if block.out.columns <= WIDTH / 2 => {
@@ -63,10 +63,10 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     }
 }
 
-/// Calls a function while results below the normal numbers become 0. The blocks are not inlined,
-/// so that nothing else is computed under that setting.
+/// Calls a function while subnormal results are flushed to 0. The blocks are not inlined, so that
+/// nothing else is computed under that setting.
 fn flushing(compute: impl FnOnce()) {
-    /// The bit of MXCSR that says so.
+    /// Flush-to-zero bit of MXCSR.
     const FLUSH: u32 = 1 << 15;
     let mut before = 0u32;
     // SAFETY: a control register of this thread, which has its value back afterwards; `compute`

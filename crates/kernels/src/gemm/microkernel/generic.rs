@@ -1,4 +1,4 @@
-//! The innermost block of a product: some rows of A times a panel of B, in registers.
+//! The f32 microkernel: some rows of A times a panel of B, with all sums in registers.
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
@@ -11,8 +11,8 @@ use crate::gemm::post_ops::BlockPostOps;
 use crate::gemm::prefetch::TERMS;
 use crate::gemm::source::{Source, Strides};
 
-/// The first columns of a block in `P` vectors for each of `R` rows, all in registers; a row of the
-/// panel has `W` vectors.
+/// A block whose rows lie anywhere: `R` rows, and the first `P` of the panel's `W` vectors of
+/// columns, all in registers.
 ///
 /// # Safety
 /// As `microkernel::run`, where the instruction set of `V` is available.
@@ -32,15 +32,14 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
     }
 }
 
-/// Whether [`TERMS`] terms are multiplied at a time: where vectors have eight lanes, a core has
-/// little time for other instructions than products, and half of that while another program has its
-/// other thread. Few rows wait for their sums, and half a panel is often all there is.
+/// Whether the loop along k is unrolled by [`TERMS`]. With vectors of eight lanes the core is bound
+/// by issue slots, more so if its other hyperthread is busy, so fewer loop instructions help. Not
+/// for few rows, which are bound by latency, nor for half panels, which are often all of B.
 const fn by_terms<V: Vector, const R: usize, const P: usize, const W: usize>() -> bool {
     V::LANES == 8 && R >= 4 && P == W
 }
 
-/// Adds the products of one term: the factor of row `i` lies at `a(i)`, those of the columns lie at
-/// `b`.
+/// Adds the products for one k: the element of row `i` is at `a(i)`, those of the columns at `b`.
 ///
 /// # Safety
 /// The pointers are valid, and the instruction set of `V` is available.
@@ -65,7 +64,7 @@ unsafe fn add_term<V: Vector, const R: usize, const P: usize>(
     }
 }
 
-/// The sums of a block whose rows lie anywhere.
+/// Sums of a block whose rows lie anywhere.
 ///
 /// # Safety
 /// As [`indirect`].
@@ -92,7 +91,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
             }
             let mut k = 0;
             if by_terms::<V, R, P, W>() && block.k >= TERMS {
-                // Tested at its end: else the compiler copies all sums in each turn.
+                // Tested at the end: otherwise the compiler copies all sums in each iteration.
                 loop {
                     for t in 0..TERMS {
                         add_term(&mut sums, |i| rows[i].add(k + t), b.add(t * W * V::LANES));
@@ -108,11 +107,12 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                     continue;
                 }
             }
-            // As above.
+            // Tested at the end, as above.
             loop {
                 add_term(&mut sums, |i| rows[i].add(k), b);
                 b = b.add(W * V::LANES);
-                // Half a panel is often all there is, and has as many loads as it can bear.
+                // Not for half panels: they are often all of B, and this loop has as many loads as
+                // it can bear.
                 if P == W {
                     requests.term();
                 }
@@ -126,13 +126,13 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
     }
 }
 
-/// Rows that are reached from one pointer.
+/// Rows that are addressed from one pointer.
 const ROWS_PER_POINTER: usize = 4;
 
-// `each_row!` counts so far, and four pointers reach so far.
+// `each_row!` and four pointers reach this many rows.
 const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * ROWS_PER_POINTER);
 
-/// The same where rows are evenly apart, so that few registers point to all of them.
+/// A block whose rows lie at a fixed stride, so that few registers address all of them.
 ///
 /// # Safety
 /// As [`indirect`].
@@ -157,7 +157,7 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
     }
 }
 
-/// The sums of a block whose rows are evenly apart.
+/// Sums of a block whose rows lie at a fixed stride.
 ///
 /// # Safety
 /// As [`indirect`].
@@ -186,17 +186,17 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             };
             let mut left = block.k;
             if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
-                // As above.
+                // Tested at the end, as above.
                 loop {
-                    // Else the compiler makes one pointer of them, and offsets of the rows that it
-                    // has no registers for.
+                    // Opaque, since the compiler would otherwise use one pointer, and offsets of
+                    // the rows that it has no registers for.
                     rows = rows.map(opaque);
                     for t in 0..TERMS {
                         add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
                     }
                     b = b.add(TERMS * W * V::LANES);
                     requests.terms();
-                    // Not beyond the end, even behind the last.
+                    // Wrapping, since the last step may leave A, where nothing is read.
                     rows = rows.map(|row| row.wrapping_add(TERMS));
                     left -= TERMS;
                     if left < TERMS {
@@ -207,12 +207,13 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                     continue;
                 }
             }
-            // As above.
+            // Tested at the end, as above.
             loop {
                 rows = rows.map(opaque);
                 add_term(&mut sums, |i| row(rows, i), b);
                 b = b.add(W * V::LANES);
-                // Half a panel is often all there is, and has as many loads as it can bear.
+                // Not for half panels: they are often all of B, and this loop has as many loads as
+                // it can bear.
                 if P == W {
                     requests.term();
                 }
@@ -240,7 +241,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     debug_assert!(out.columns <= P * lanes && (V::ROUNDS || !out.is_bf16));
     let BlockPostOps { bias, add: (add, stride), activation } = out.absorbed;
     let is_whole = out.columns == P * lanes;
-    // Only loads and stores are there twice: this is part of every microkernel.
+    // Only loads and stores are compiled twice, since this is part of every microkernel.
     let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
@@ -276,11 +277,11 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     }
 }
 
-/// Finishes sums that lie in rows of `P` vectors, and writes them.
+/// Applies the post-ops to sums in rows of `P` vectors, and writes them.
 ///
 /// # Safety
-/// There are as many rows of sums, room for them, and operands for what is done to them; the
-/// instruction set of `V` is available.
+/// There are `rows` rows of sums, memory for them, and operands for their post-ops; the instruction
+/// set of `V` is available.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn store_rows<V: Vector, const P: usize>(
@@ -324,8 +325,8 @@ unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
     }
 }
 
-/// Chooses the microkernel of so many rows. Each is a function by itself: one for all would have a
-/// frame of megabytes where nothing is optimised.
+/// Calls the microkernel for this many rows. Each is a function of its own: one function for all
+/// would have a stack frame of megabytes in unoptimised builds.
 macro_rules! rows {
     ($(#[$target:meta])? $vector:ty, $part:literal of $panel:literal, $block:expr, $rows:expr;
      $($r:literal)*) => {{

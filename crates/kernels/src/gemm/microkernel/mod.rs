@@ -13,14 +13,13 @@ use generic::portable;
 #[cfg(target_arch = "x86_64")]
 use generic::{avx2, avx2_half, avx512, avx512_half};
 
-/// Computes a block of `rows` rows, at most those of `mr_of` its columns, whose operands are
-/// rounded as `path` has them, if it is there.
+/// Computes a block of `rows` rows, at most `mr_of` its columns, in f32 or on bf16 path `path`.
 ///
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: usize) {
     debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
-    // SAFETY: the caller's promise; `isa` is what the machine has.
+    // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
         match path {
             #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
-//! Blocks whose rows of A compete for the same places of the first cache.
+//! Packs rows of A that map to the same L1 sets.
 //!
-//! Where rows lie whole pages apart, equal places of all of them belong to one set of that cache,
-//! which holds eight lines, or twelve. With more rows in a block, each line would come from the
-//! second cache again for every element of it. So they come through a stage: while one line of each
-//! row is multiplied, the next ones are copied beside it, one for each element. Columns of powers
-//! of two are common.
+//! Rows of A that are a multiple of 4 KB apart map to one L1 set, of 8 or 12 ways. In a block of
+//! more rows each line would be evicted between two elements, and every element would be read from
+//! L2. So while one cache line of each row is multiplied, the next one is copied to a buffer in
+//! which the rows are packed, one line for each element along k. Columns of powers of two are
+//! common.
 
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
@@ -12,25 +12,26 @@ use crate::gemm::microkernel::args::MicrokernelArgs;
 use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
 
-/// Bytes from row to row, or a multiple of it, that make them compete.
+/// Rows whose distance is a multiple of this many bytes share an L1 set.
 const PAGE: usize = 4 << 10;
 
-/// Rows of one cache set that L1 holds in any case.
+/// Rows that fit one L1 set of any CPU.
 const WAYS: usize = 8;
 
-/// A line of each row, as many as a line has elements, and the next ones.
+/// A cache line of each row, for as many rows as a line has elements, twice: the current lines, and
+/// the next ones.
 #[repr(C, align(64))]
 struct Stage([[[f32; LINE]; LINE]; 2]);
 
-/// Whether the rows of a block compete, which are `step` elements apart, and have whole lines.
+/// Whether the rows of a block, `step` elements apart, share an L1 set and are whole cache lines.
 #[inline(always)]
 pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, step: usize) -> bool {
     let are_apart = (step * size_of::<f32>()).is_multiple_of(PAGE) && step > 0;
     V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
 }
 
-/// The same of rows that lie anywhere; `a` has a pointer for each run and row. The run in the
-/// middle is the tap of a window that lies within the input.
+/// The same for rows that lie anywhere; `a` has a pointer for each run and row. The middle run is
+/// looked at: in a convolution it is a tap within the input.
 ///
 /// # Safety
 /// There are pointers for the rows of all runs.
@@ -48,12 +49,12 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
     compete_at::<V, R>(block, step / size_of::<f32>())
 }
 
-/// The sums of a block of `R` rows and `P` vectors; `rows` tells where a run of a row begins, null
-/// for the first where all are 0.
+/// Sums of a block of `R` rows and `P` vectors. `rows` is the address of a run of a row; that of
+/// the first row is null if the run is 0 in all rows.
 ///
 /// # Safety
-/// As [`indirect`](crate::gemm::microkernel::generic::indirect), where the rows have whole lines
-/// and `V` is one.
+/// As [`indirect`](crate::gemm::microkernel::generic::indirect); the rows are whole cache lines,
+/// and `V` is one cache line.
 #[inline(always)]
 pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     block: &MicrokernelArgs,
@@ -62,7 +63,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     debug_assert!(V::LANES == LINE && R <= LINE && block.k > 0 && block.k.is_multiple_of(LINE));
     let mut stage = MaybeUninit::<Stage>::uninit();
     let stage = stage.as_mut_ptr().cast::<f32>();
-    // SAFETY: the caller's promise; what is read of the stage has been written.
+    // SAFETY: the caller's promise; what is read of the buffer has been written.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
         let (mut panel, mut requests) = (block.b, block.ahead);
@@ -72,7 +73,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
             if rows(run, 0).is_null() {
                 continue;
             }
-            // Rows that are not there are the last one again.
+            // Missing rows repeat the last one.
             let mut from = [rows(run, R - 1); LINE];
             for i in 0..R {
                 from[i] = rows(run, i);
@@ -83,7 +84,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
             let (mut this, mut other) = (stage, stage.add(LINE * LINE));
             let mut at = 0;
             loop {
-                // Behind the last line, itself.
+                // Past the last line, the same line again.
                 let soon = if at + LINE < block.k { at + LINE } else { at };
                 let mut row = from.as_ptr();
                 let mut to = other;

@@ -1,4 +1,4 @@
-//! Packs B into panels: the columns of a block, one row of them for each k.
+//! Packs B into panels: the columns of a block, with one row of them for each k.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::num::UnalignedF32;
@@ -8,7 +8,7 @@ use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::bf16::{pair_rows, widen_rows};
 use crate::gemm::precision::{Bf16Path, Precision};
 
-/// Where B lies before it is packed.
+/// The layout of B before it is packed.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// `K` rows of `N` elements, `stride` elements apart.
@@ -21,8 +21,8 @@ pub enum Layout {
         /// Distance between columns.
         stride: usize,
     },
-    /// The weights of a convolution: for each of `N` outputs, for each channel its taps. The rows
-    /// of B are taps of channels, `K = taps * channels`.
+    /// The weights of a convolution: for each of `N` outputs and each channel, its taps. A row of B
+    /// is one tap of one channel, `K = taps * channels`.
     Kernel {
         /// Taps of a kernel.
         taps: usize,
@@ -51,7 +51,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs a matrix of `k` rows and `n` columns, and puts it on a arena.
+    /// Packs a matrix of `k` rows and `n` columns into an arena.
     ///
     /// # Panics
     /// When the slice is too short.
@@ -67,7 +67,7 @@ impl Packed {
         Packed { data, k, n, width: nr(), precision }
     }
 
-    /// A matrix whose panels a function writes: panel `i` is as [`pack_into`] would have it.
+    /// A matrix with panels that `write` fills; panel `i` must be as [`pack_into`] would write it.
     pub(crate) fn from_panels(
         (threads, arena): (&Threads, &WeightArena),
         (k, n): (usize, usize),
@@ -80,12 +80,12 @@ impl Packed {
         Packed { data, k, n, width, precision }
     }
 
-    /// Whether it has `k` rows and `n` columns, rounded so.
+    /// Whether it has `k` rows and `n` columns, in this precision.
     pub(crate) fn is(&self, k: usize, n: usize, precision: Precision) -> bool {
         (self.k, self.n, self.precision) == (k, n, precision)
     }
 
-    /// The panels, one after the other.
+    /// The panels, one behind the other.
     pub(crate) fn panels(&self) -> &[f32] {
         assert_eq!(self.width, nr(), "packed for another instruction set");
         self.data.elements()
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Packed {
     }
 }
 
-/// Lanes that a matrix of `k` rows and `n` columns takes when it is packed.
+/// Lanes that a matrix of `k` rows and `n` columns takes when packed.
 pub fn panels_len(k: usize, n: usize, precision: Precision) -> usize {
     n.next_multiple_of(nr()).saturating_mul(precision.rows(k))
 }
@@ -124,7 +124,7 @@ pub fn pack_into(
     });
 }
 
-/// Has threads write panels of `len` elements each, one behind the other.
+/// Writes consecutive panels of `len` elements each, in parallel.
 pub(crate) fn each_panel<T: Send + Sync>(
     threads: &Threads,
     panels: &mut [T],
@@ -141,12 +141,12 @@ pub(crate) fn each_panel<T: Send + Sync>(
     });
 }
 
-/// Elements of a panel before it is rounded, with the zeros that fill it up.
+/// Elements of a panel before it is converted, with the zeros that pad it.
 pub(crate) fn f32_len(k: usize, width: usize, precision: Precision) -> usize {
     precision.per_lane() * precision.rows(k) * width
 }
 
-/// Rounds the rows of a panel.
+/// Converts the rows of a panel to the precision of the GEMM.
 pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
     match precision.bf16_path() {
         None => to.copy_from_slice(rows),
@@ -155,7 +155,7 @@ pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &
     }
 }
 
-/// Packs columns `first..first + width` of B; columns beyond `n` are 0.
+/// Packs columns `first..first + width` of B; columns past `n` are 0.
 pub(crate) fn pack_panel(
     b: &[UnalignedF32],
     layout: Layout,
@@ -191,7 +191,7 @@ pub(crate) fn pack_panel(
     }
 }
 
-/// Writes `columns` columns of `k` elements as rows of `width`, in square blocks; element `i` of a
+/// Writes `columns` columns of `k` elements as rows of `width`, in square blocks. Element `i` of a
 /// column goes to row `row(i)`.
 fn transpose(
     from: &[UnalignedF32],

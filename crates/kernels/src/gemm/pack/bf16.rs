@@ -1,5 +1,5 @@
-//! Rounding operands to bf16: pairs of neighbours along k in the 32 bits of one lane of f32, or one
-//! by one in f32, as the machine multiplies them.
+//! Converts operands to bf16: to pairs along k in the 32 bits of one lane of f32, or back to f32
+//! one by one, as the bf16 path needs it.
 
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
@@ -12,7 +12,7 @@ use std::cell::Cell;
 #[cfg(target_arch = "x86_64")]
 use std::mem::transmute;
 
-/// The bits of a number as bf16.
+/// The bits of a number as bf16: to nearest, ties to even; subnormals become 0.
 #[inline(always)]
 pub(crate) fn round(value: f32) -> u32 {
     let bits = value.to_bits();
@@ -23,7 +23,7 @@ pub(crate) fn round(value: f32) -> u32 {
 }
 
 multiversion! {
-    /// Makes pairs of rows of `width` elements: one row of pairs for each two.
+    /// Packs rows of `width` elements as pairs: one row of pairs for each two rows.
     pub(crate) fn pair_rows(rows: &[f32], width: usize, pairs: &mut [f32]) {
         for (rows, pairs) in rows.chunks_exact(2 * width).zip(pairs.chunks_exact_mut(width)) {
             let (even, odd) = rows.split_at(width);
@@ -35,7 +35,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Makes rows for products one by one: those of a pair change places.
+    /// Rows for the f32 path: converted to bf16 precision, with the two rows of each pair swapped.
     pub(crate) fn widen_rows(rows: &[f32], width: usize, to: &mut [f32]) {
         for (rows, to) in rows.chunks_exact(2 * width).zip(to.chunks_exact_mut(2 * width)) {
             let ((even, odd), (first, second)) = (rows.split_at(width), to.split_at_mut(width));
@@ -48,7 +48,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// The same for the elements of a row.
+    /// The same along a row: the two elements of each pair swapped.
     fn widen_each(from: &[f32], to: &mut [f32]) {
         for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(2)) {
             (to[0], to[1]) = (widen(from[1]), widen(from[0]));
@@ -56,7 +56,7 @@ multiversion! {
     }
 }
 
-/// A number rounded to bf16.
+/// A number in bf16 precision, as f32.
 #[inline(always)]
 fn widen(value: f32) -> f32 {
     f32::from_bits(round(value) << 16)
@@ -70,7 +70,7 @@ multiversion! {
     }
 }
 
-/// Rounds an even number of elements to as many lanes as they take.
+/// Converts an even number of elements to the lanes of the bf16 path.
 pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
     match bf16_path() {
         Bf16Path::F32 => {
@@ -79,26 +79,26 @@ pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
         }
         Bf16Path::Amx | Bf16Path::DpBf16 => {
             assert_eq!(from.len(), 2 * lanes.len());
-            // SAFETY: there is room for all, two in each lane.
+            // SAFETY: `lanes` holds all elements, two in each.
             unsafe { round_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
         }
     }
 }
 
 thread_local! {
-    /// Scratchpad for the rows of a thread: fresh memory for each tile would take longer than the
+    /// Scratchpad of the thread: fresh memory for each tile would take longer than converting the
     /// rows.
     static SCRATCHPAD: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// Some rows of A in the lanes that are multiplied.
+/// Some rows of A in bf16, in the lanes that the microkernel reads.
 pub(crate) struct Bf16Rows {
     rows: Vec<f32>,
     first: [*const f32; 1],
     k: usize,
     path: Bf16Path,
-    /// Lanes from one row to the next: an odd number of cache lines, so that rows do not compete
-    /// for the same places of a cache.
+    /// Lanes from one row to the next: an odd number of cache lines, so that rows do not map to the
+    /// same cache sets.
     stride: usize,
 }
 
@@ -113,11 +113,11 @@ impl Bf16Rows {
         Bf16Rows { rows: scratchpad, first: [std::ptr::null()], k, path: bf16_path(), stride }
     }
 
-    /// Rounds `rows` rows that consist of `runs` runs; the result is one run, with zeros behind the
-    /// last element.
+    /// Converts `rows` rows of `runs` runs each. In the result each row is one run, padded with
+    /// zeros.
     ///
     /// # Panics
-    /// When neighbours of a run are apart, or there are too many rows.
+    /// When the elements of a run are not contiguous, or there are too many rows.
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements.
@@ -139,10 +139,10 @@ impl Bf16Rows {
         Source::Strided(self.first.as_ptr(), Strides { row: self.stride, inner: 1 })
     }
 
-    /// Rounds elements of a row from element `at` on; they are 0 if there is no pointer to them.
+    /// Converts elements of a row from element `at` on; writes zeros if the pointer is null.
     ///
     /// # Safety
-    /// The pointer is valid for so many elements.
+    /// The pointer is null or valid for `len` elements.
     unsafe fn round_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
         let to = &mut self.rows[row * self.stride..][..self.stride];
         if self.path == Bf16Path::F32 {
@@ -151,7 +151,7 @@ impl Bf16Rows {
             return widen_part(from, len, to, at);
         }
         assert!(at + len <= 2 * to.len());
-        // SAFETY: the caller's promise; there is room for the row, two elements in each lane.
+        // SAFETY: the caller's promise; `to` is the row, two elements in each lane.
         unsafe {
             let to = to.as_mut_ptr().cast::<u16>().add(at);
             if from.is_null() {
@@ -162,7 +162,7 @@ impl Bf16Rows {
         }
     }
 
-    /// Writes the zero behind a row that is not whole pairs.
+    /// Writes the zero that pads a row of an odd number of elements.
     fn fill_up(&mut self, row: usize) {
         if self.k.is_multiple_of(2) {
             return;
@@ -170,7 +170,7 @@ impl Bf16Rows {
         let to = &mut self.rows[row * self.stride..][..self.stride];
         match self.path {
             Bf16Path::F32 => to[self.k - 1] = 0.0,
-            // The second of the last pair is in the upper half of its lane.
+            // The second element of the last pair is in the upper half of its lane.
             Bf16Path::Amx | Bf16Path::DpBf16 => {
                 let last = &mut to[self.k / 2];
                 *last = f32::from_bits(last.to_bits() & 0xffff);
@@ -179,7 +179,7 @@ impl Bf16Rows {
     }
 }
 
-/// Rounds elements from element `at` of a row on, where those of a pair change places.
+/// Converts elements of a row from element `at` on, with those of each pair swapped.
 fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
     let Some(from) = from else {
         return (at..at + len).for_each(|i| to[i ^ 1] = 0.0);
@@ -195,12 +195,12 @@ impl Drop for Bf16Rows {
     }
 }
 
-/// Rounds `len` elements.
+/// Converts `len` elements to bf16.
 ///
 /// # Safety
-/// Both pointers are valid for so many.
+/// Both pointers are valid for `len` elements.
 unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
-    // SAFETY: the caller's promise; what is referred to has been written.
+    // SAFETY: the caller's promise; the slices are of memory that has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if has_dp_bf16() {
@@ -211,10 +211,10 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
     }
 }
 
-/// Rounds `len` elements.
+/// Converts `len` elements to bf16 by the instruction.
 ///
 /// # Safety
-/// The machine has AVX512-BF16; the pointers are valid.
+/// The CPU has AVX512-BF16; the pointers are valid for `len` elements.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
@@ -227,14 +227,14 @@ unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
     }
 }
 
-/// Elements that are rounded at a time.
+/// Elements that are converted at a time.
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 32;
 
-/// Rounds up to [`LANES`] elements, at least one.
+/// Converts up to [`LANES`] elements, at least one.
 ///
 /// # Safety
-/// As [`round_natively`], for so many elements.
+/// As [`round_natively`], for `count` elements.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
@@ -258,15 +258,15 @@ pub(crate) unsafe fn store_bf16(from: *const f32, to: *mut u16, count: usize) {
     }
 }
 
-/// Rounds two rows to pairs.
+/// Converts two rows to pairs of bf16.
 ///
 /// # Safety
-/// As [`round_natively`], with room for all lanes.
+/// As [`round_natively`]; `to` holds all lanes.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) unsafe fn store_pairs(even: __m512, odd: __m512, to: *mut f32) {
-    /// For each pair its halves, in the order that they have where one row is behind the other.
+    /// For each pair, the indices of its halves when one row follows the other.
     static HALVES: [u16; LANES] = {
         let mut halves = [0; LANES];
         let mut i = 0;

@@ -1,6 +1,6 @@
-//! Rounding A before the tiles, where they would round the same elements again and again: those
-//! under the windows of a convolution, and rows that meet columns of B in turn. Windows that have
-//! been rounded get zeros at the ends of lines.
+//! Converts A to bf16 once, before the tiles, if several tiles would convert the same elements:
+//! those under overlapping windows of a convolution, or rows that are multiplied by many tiles of
+//! columns. The lines of a convolution's input are padded with zeros on the way.
 
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
@@ -12,12 +12,12 @@ use crate::gemm::problem::{Gemm, Lhs};
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 15;
 
-/// Positions with the zeros for each of a line, at most: a file may ask for any padding.
+/// Limit of a padded line, as a multiple of the line: a model may ask for any padding.
 const MAX_PADDED: usize = 4;
 
 impl Gemm<'_> {
-    /// Whether rounding A first pays for `across` tiles in a row of tiles. Pairs must not
-    /// reach from one run into the next.
+    /// Whether converting A first pays if `across` tiles read each row. A pair must not span two
+    /// runs.
     pub(crate) fn rounds_first(&self, across: usize) -> bool {
         let (len, run) = match self.a {
             Lhs::Rows { stride, .. } => (self.m * stride, stride),
@@ -33,11 +33,11 @@ impl Gemm<'_> {
         };
         let is_read_again = self.m * self.k * across >= 2 * len;
         let is_even = run.is_multiple_of(2) && self.k.is_multiple_of(2);
-        // Rows that become tiles are read once for each tile of C.
+        // With AMX rows are packed, and so converted once, for each tile of C.
         self.precision == Precision::Bf16 && !self.precision.has_tiles() && is_even && is_read_again
     }
 
-    /// Rounds A and calls `then` with the product of what it has become.
+    /// Converts A and calls `then` with the GEMM of the result.
     pub(crate) fn round_first(
         &self,
         threads: &Threads,
@@ -69,8 +69,8 @@ impl Gemm<'_> {
         then(&Gemm { a: Lhs::Bf16(&a), ..*self });
     }
 
-    /// The same for windows, which may have been rounded, with zeros at the ends of lines: windows
-    /// that reach beyond a line need a pointer for each.
+    /// The same for windows. The input may already be bf16; then it is only padded, since windows
+    /// that reach past a line need a pointer for each tap.
     fn round_windows(
         &self,
         of: &Im2col<'_>,
@@ -114,7 +114,7 @@ impl Gemm<'_> {
     }
 }
 
-/// Windows over lines that hold the zeros at their ends, unless these are far more.
+/// The windows over padded lines, unless the padding is far longer than the line.
 fn padded(width: Window) -> Window {
     let wide = width.with_zeros();
     if wide.input <= width.input.saturating_mul(MAX_PADDED) { wide } else { width }

@@ -1,9 +1,9 @@
-//! Rolling line by line, with AVX-512: whole lines are written where lines begin, each of them
-//! made up by two masked loads.
+//! Roll with AVX-512, by whole cache lines of the output. Each line is put together by two masked
+//! loads.
 //!
-//! The output rows of a [`Batch`] are rotated by the same shift, so a byte comes from one of two
-//! distances: the first bytes of a row are those at the end of its source, the others lie before
-//! them. Which bytes of a line are which is one mask.
+//! The output rows of a [`Batch`] are rotated by the same shift. The first bytes of a row come from
+//! the end of its source row, the others from before them, so a byte has one of two source offsets.
+//! A mask says which bytes of a line have which.
 
 use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
 use crate::base::isa::is_intel;
@@ -11,28 +11,28 @@ use crate::base::strides::gcd;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Bytes ahead of what is read that are asked for.
+/// Prefetch distance of reads, in bytes.
 const READ_AHEAD: usize = 24 * LINE;
 
-/// Bytes ahead of what is written that are asked for, to be written.
+/// Prefetch distance of writes, in bytes.
 const WRITE_AHEAD: usize = 16 * LINE;
 
-/// Lines that are read before the first of them is written. A load at the place of a recent store,
-/// in another page, is taken for one that has to wait for it: so would nearly all be where rows are
-/// rotated by less than a line.
+/// Lines that are loaded before the first is stored. 4K aliasing: a load with the same low 12
+/// address bits as a recent store stalls. If rows rotate by less than a cache line, nearly every
+/// load would.
 const LOADS_BEFORE_STORES: usize = 4;
 
-/// Bytes of a page. The prefetchers of the machine do not look beyond one, and memory answers
-/// four of them sooner than one.
+/// Bytes of a page. Hardware prefetchers stop at page boundaries, and memory delivers four pages at
+/// a time faster than one.
 const PAGE: usize = 4 << 10;
 
-/// Whether this module can roll the rows of a plan on this machine: a line reaches into two at
-/// most.
+/// Whether this module can roll the rows of a plan on this CPU. Rows must not be shorter than a
+/// line, so that a line spans two rows at most.
 pub(super) fn can(plan: &RollPlan) -> bool {
     plan.row >= LINE && crate::base::isa::isa() >= crate::base::isa::Isa::Avx512
 }
 
-/// Writes output bytes `range`; past the cache, if they are to be streamed.
+/// Writes output bytes `range`; with non-temporal stores if `stream`.
 ///
 /// # Safety
 /// [`can`] says so, `from` and `to` are valid for the bytes of the plan and do not overlap, and
@@ -70,7 +70,7 @@ unsafe fn roll_as<const STREAM: bool>(
         // SAFETY: `start` is within the output.
         let to = unsafe { to.add(start) };
         let mut at = Cursor { rows, from: from.wrapping_add(source), to, inside, len };
-        // SAFETY: the batch lies within both, and its lines are written once.
+        // SAFETY: the batch is within both, and its lines are written once.
         unsafe {
             let first = at.to.align_offset(LINE).min(at.len);
             at.part(first);
@@ -84,7 +84,7 @@ unsafe fn roll_as<const STREAM: bool>(
         }
     }
     if STREAM {
-        // Streamed stores come before whatever tells other threads that they are done.
+        // Non-temporal stores must be visible before other threads are told of them.
         _mm_sfence();
     }
 }
@@ -97,29 +97,31 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// Which of the 64 bytes from byte `inside` of a row on come from the end of their row.
+    /// A mask of the 64 bytes from byte `inside` of a row on: those that come from the end of their
+    /// source row.
     fn tails(self, inside: usize) -> u64 {
         let next = self.row - inside;
         let of_next = if next < LINE { low(self.shift) << next } else { 0 };
         low(self.shift.saturating_sub(inside)) | of_next
     }
 
-    /// The byte of a row that is `by` after byte `inside` of one, `by` at most a row.
+    /// The offset in its row of the byte that is `by` bytes after offset `inside`; `by` is at most
+    /// a row.
     fn after(self, inside: usize, by: usize) -> usize {
         let at = inside + by;
         if at >= self.row { at - self.row } else { at }
     }
 }
 
-/// [`Rotation::tails`] of all lines of short rows, which repeat.
+/// [`Rotation::tails`] for all lines of short rows, which repeat.
 struct Pattern {
     tails: Vec<u64>,
-    /// Bytes between one and the next.
+    /// Bytes from one mask to the next.
     unit: usize,
 }
 
 impl Pattern {
-    /// The pattern of the lines from a place on, if there are so many that it pays.
+    /// The pattern of the lines from a position on, if there are enough lines that it pays.
     fn new(at: &Cursor, lines: usize) -> Option<Pattern> {
         let unit = gcd(at.rows.row, LINE);
         let count = at.rows.row / unit;
@@ -132,11 +134,10 @@ impl Pattern {
     }
 }
 
-/// What is still to be written of a batch.
+/// The rest of a batch that is still to be written.
 struct Cursor {
     rows: Rotation,
-    /// Where the next byte would come from if rows were not rotated. What is read lies within a
-    /// row of it.
+    /// The source of the next byte if rows were not rotated. All reads are within a row of it.
     from: *const u8,
     to: *mut u8,
     /// Bytes of the row before the next byte.
@@ -145,13 +146,13 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Where the source of a byte is that comes from the end of its row, and of any other.
+    /// The sources of the next byte: if it comes from the end of its source row, and if not.
     fn sources(&self) -> [*const u8; 2] {
         let Rotation { row, shift } = self.rows;
         [self.from.wrapping_add(row - shift), self.from.wrapping_sub(shift)]
     }
 
-    /// Goes on by `count` bytes, which are at most those up to the end of the row after this.
+    /// Advances by `count` bytes, at most a row.
     fn skip(&mut self, count: usize) {
         self.from = self.from.wrapping_add(count);
         self.to = self.to.wrapping_add(count);
@@ -178,10 +179,10 @@ impl Cursor {
         }
     }
 
-    /// Writes whole lines, by the pattern of all of them.
+    /// Writes whole lines, with the masks of a pattern.
     ///
     /// # Safety
-    /// As [`Cursor::part`], and the next byte to write begins a line.
+    /// As [`Cursor::part`]; the destination is aligned to a line.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_pattern<const STREAM: bool>(&mut self, pattern: &Pattern) {
@@ -210,17 +211,17 @@ impl Cursor {
         let mut at = 0;
         while at + LOADS_BEFORE_STORES * LINE <= whole {
             prefetch.ahead(head.wrapping_add(at), to.wrapping_add(at));
-            // Loops over indices: lines that an iterator reaches lie in memory.
+            // Loops over indices: an iterator would keep the lines in memory.
             let mut lines = [_mm512_setzero_si512(); LOADS_BEFORE_STORES];
             for j in 0..LOADS_BEFORE_STORES {
                 lines[j] = line(at + j * LINE);
             }
-            // SAFETY: there are so many lines to write.
+            // SAFETY: this many lines are left to write.
             unsafe { store_all::<STREAM>(to.add(at), lines) };
             at += LOADS_BEFORE_STORES * LINE;
         }
         for at in (at..whole).step_by(LINE) {
-            // SAFETY: there is a line to write.
+            // SAFETY: one more line is left to write.
             unsafe { store::<STREAM>(to.add(at), line(at)) };
         }
         self.from = self.from.wrapping_add(whole);
@@ -229,7 +230,8 @@ impl Cursor {
         self.len -= whole;
     }
 
-    /// Writes whole lines: those that come from one place run by run, and each that does not.
+    /// Writes whole lines: runs from one source by copying, and each line with two sources by
+    /// masks.
     ///
     /// # Safety
     /// As [`Cursor::by_pattern`].
@@ -246,8 +248,8 @@ impl Cursor {
                 (head, row - self.inside)
             };
             let whole = run.min(self.len) / LINE * LINE;
-            // SAFETY: the run has so many bytes; else there is a line to write, and what the masks
-            // leave out is not read.
+            // SAFETY: the run has this many bytes; otherwise a line is left to write, and what the
+            // masks leave out is not read.
             unsafe {
                 if whole > 0 {
                     copy::<STREAM>(from, self.to, whole);
@@ -261,7 +263,7 @@ impl Cursor {
     }
 }
 
-/// The bytes of two sources, each where its mask says so.
+/// Bytes of two sources, selected by masks.
 ///
 /// # Safety
 /// The bytes of the masks can be read; the others need not.
@@ -275,8 +277,8 @@ unsafe fn join(tails: u64, tail: *const u8, heads: u64, head: *const u8) -> __m5
     }
 }
 
-/// What is asked for before it is needed. Processors of AMD see by themselves what comes, and take
-/// longer when they are told.
+/// What is prefetched by software. AMD's CPUs predict it by themselves, and are slower with
+/// prefetches.
 #[derive(Clone, Copy)]
 struct PrefetchPolicy {
     reads: bool,
@@ -284,12 +286,12 @@ struct PrefetchPolicy {
 }
 
 impl PrefetchPolicy {
-    /// What goes past the cache is asked for by none but its readers.
+    /// With non-temporal stores only the source is prefetched.
     fn new<const STREAM: bool>() -> PrefetchPolicy {
         PrefetchPolicy { reads: STREAM || is_intel(), writes: !STREAM && is_intel() }
     }
 
-    /// Asks for what will be read with some lines, and for where it will be written.
+    /// Prefetches the source of some lines and, if it pays, their destination.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn ahead(self, from: *const u8, to: *mut u8) {
@@ -306,9 +308,9 @@ impl PrefetchPolicy {
     }
 }
 
-/// Asks for a line to be written, so that no other core has it. The compiler's own hint asks for
-/// reading alone, unless the instruction is among those it is told of; where a processor lacks it,
-/// it does nothing.
+/// Prefetches a line for writing, so that no other core owns it. The compiler's intrinsic
+/// prefetches for reading only, unless `prefetchw` is enabled as a target feature. On CPUs that
+/// lack the instruction it does nothing.
 #[inline]
 fn prefetch_for_write(line: *const u8) {
     // SAFETY: a hint, which neither reads nor writes.
@@ -333,7 +335,7 @@ unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
 }
 
 /// # Safety
-/// So many whole lines can be written.
+/// All these lines can be written.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; LOADS_BEFORE_STORES]) {
@@ -344,10 +346,10 @@ unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; LOADS_BEFO
     }
 }
 
-/// Copies a run to whole lines; four pages at a time past the cache.
+/// Copies a run of whole lines; with non-temporal stores, four pages at a time.
 ///
 /// # Safety
-/// `len` bytes, which are whole lines, can be read and written, and `to` begins a line.
+/// `len` bytes, a multiple of a line, can be read and written, and `to` is aligned to a line.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
@@ -357,7 +359,7 @@ unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
         for at in (0..PAGE).step_by(2 * LINE) {
             for page in 0..4 {
                 let at = start + page * PAGE + at;
-                // SAFETY: two lines of one of four whole pages; asking for memory reads nothing.
+                // SAFETY: two lines of one of four whole pages; a prefetch reads nothing.
                 unsafe {
                     let (from, to) = (from.add(at), to.add(at));
                     for line in [2 * LINE, 3 * LINE] {
@@ -373,7 +375,7 @@ unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
     let prefetch = PrefetchPolicy::new::<STREAM>();
     let mut at = pages;
     while at + LOADS_BEFORE_STORES * LINE <= len {
-        // SAFETY: lines of those that the caller has promised.
+        // SAFETY: these lines are within the bytes of the caller's promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
             prefetch.ahead(from, to);

@@ -1,4 +1,4 @@
-//! Roll: every output row is two whole runs of an input row.
+//! Roll: every output row is two contiguous runs of an input row.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -14,21 +14,21 @@ use std::ops::Range;
 
 pub use plan::RollPlan;
 
-/// Outputs beyond this size leave the cache before anyone reads them, so they are written past
-/// it. Measured where a core has 2 MB of cache for itself.
+/// From this many bytes on, an output leaves the cache before it is read, so it is written with
+/// non-temporal stores. Measured on a CPU with 2 MB of L2 per core.
 const STREAM_BYTES: usize = 3 << 20;
 
 /// Bytes that are worth a second thread.
 const GRAIN_BYTES: usize = 64 << 10;
 
-/// Bytes of a piece where there are more than one for each thread.
+/// The most bytes in a piece of work: larger outputs have several pieces per thread.
 const PIECE_BYTES: usize = 160 << 10;
 
 impl RollPlan {
     /// Rolls `from` into `to`.
     ///
     /// # Panics
-    /// When the slices are not of the size the plan is for.
+    /// When the slices do not have the size of the plan.
     pub fn run(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
         assert_eq!(from.len(), to.len());
         if to.is_empty() {
@@ -39,22 +39,22 @@ impl RollPlan {
         #[cfg(target_arch = "x86_64")]
         if !stream && rep_movs::pays(self) {
             return in_lines(threads, to, |to, range| {
-                // SAFETY: the machine has AVX-512, both are of the size of the plan, and the ranges
-                // are disjoint.
+                // SAFETY: the CPU has AVX-512, both slices have the size of the plan, and the
+                // ranges are disjoint.
                 unsafe { rep_movs::roll(self, from.as_ptr(), to.start(), range) };
             });
         }
         #[cfg(target_arch = "x86_64")]
         if avx512::can(self) {
             return in_lines(threads, to, |to, range| {
-                // SAFETY: both are of the size of the plan, and the ranges are disjoint.
+                // SAFETY: both slices have the size of the plan, and the ranges are disjoint.
                 unsafe { avx512::roll(self, from.as_ptr(), to.start(), range, stream) };
             });
         }
         self.run_portable(threads, from, to, stream);
     }
 
-    /// As [`RollPlan::run`], on any machine.
+    /// As [`RollPlan::run`], on any CPU.
     fn run_portable(&self, threads: &Threads, from: &[u8], to: &mut [u8], stream: bool) {
         if !stream && self.row <= SHORT_ROW_BYTES {
             return threads.par_chunks_mut(to, self.row, GRAIN_BYTES, |first, to| {
@@ -69,7 +69,7 @@ impl RollPlan {
     }
 }
 
-/// Calls `f` with ranges of bytes of `to` that begin where cache lines do, but for the first.
+/// Calls `f` with ranges of bytes of `to` that begin at cache lines, except for the first.
 fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>) + Sync) {
     let before = to.as_ptr().align_offset(LINE).min(to.len());
     let (len, out) = (to.len(), Slice::new(to));
@@ -80,8 +80,8 @@ fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>
         let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
         f(out, start..(before + lines.end * LINE).min(len));
     };
-    // Where input and output do not fit the cache of a core, it holds what was written last of
-    // both.
+    // If input and output together do not fit the cores' own caches, these hold the end of both,
+    // which was written last: so rows go from the end.
     if len <= STREAM_BYTES && 2 * len > core_cache() * threads.count() {
         threads.par_ranges_rev(lines, grain, some)
     } else {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition: element by element, index by index.
+    /// The definition, element by element.
     fn reference(sizes: &[usize], shifts: &[i64], from: &[u8], element: usize) -> Vec<u8> {
         let mut to = vec![0; from.len()];
         for i in 0..from.len() / element.max(1) {
@@ -116,7 +116,7 @@ mod tests {
         let from: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
         let expected = reference(sizes, shifts, &from, element);
         let plan = RollPlan::new(sizes, shifts, element);
-        // Outputs begin at a line and beside one.
+        // Outputs that are aligned to a line, and that are not.
         for offset in [0, 24] {
             let mut to = vec![0; len + 2 * LINE];
             let first = to.as_ptr().align_offset(LINE) + offset;
@@ -134,7 +134,7 @@ mod tests {
         if len > 0 && crate::base::isa::isa() >= crate::base::isa::Isa::Avx512 {
             let mut to = vec![0; len];
             for range in [0..len / 3, len / 3..len - len / 5, len - len / 5..len] {
-                // SAFETY: the machine has AVX-512, and both are of the size of the plan.
+                // SAFETY: the CPU has AVX-512, and both slices have the size of the plan.
                 unsafe { rep_movs::roll(&plan, from.as_ptr(), to.as_mut_ptr(), range) };
             }
             assert!(to == expected, "{sizes:?} by {shifts:?}, strings");
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// As many bytes as there are, as far as products wrap.
+    /// The sizes' product wraps around to the bytes that there are.
     #[test]
     #[should_panic(expected = "the roll is of another size")]
     fn sizes_that_cannot_be_counted_are_refused() {

@@ -1,20 +1,20 @@
-//! What a roll comes to: merged axes, and rows that lie one after the other in the source.
+//! The plan of a roll: merged axes, and batches of rows that are consecutive in the source.
 
 use crate::base::strides::gcd;
 use std::ops::Range;
 
-/// Rows of at most so many bytes are copied line by line; longer ones as the system copies best.
+/// Up to this many bytes, rows are copied line by line; longer ones by the fastest copy of the CPU.
 pub(super) const SHORT_ROW_BYTES: usize = 4 << 10;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// A roll whose axes have been merged as far as they move together.
+/// A roll, with axes merged if they move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollPlan {
     /// Outer axes, outermost first: size and shift.
     pub(super) outer: Vec<(usize, usize)>,
-    /// Bytes of a row: the innermost rolled axis with everything inside it.
+    /// Bytes of a row: the innermost rolled axis and all axes inside it.
     pub(super) row: usize,
     /// Bytes by which a row is rotated towards its end.
     pub(super) shift: usize,
@@ -45,25 +45,25 @@ impl RollPlan {
         RollPlan { outer, row: axes[last].0 * inside, shift: axes[last].1 * inside }
     }
 
-    /// Bytes of all rows, if they can be counted.
+    /// Bytes of all rows; `None` on overflow.
     pub(super) fn len(&self) -> Option<usize> {
         self.outer.iter().try_fold(self.row, |bytes, (size, _)| bytes.checked_mul(*size))
     }
 
-    /// The largest number of bytes such that whole, aligned runs of so many are moved.
+    /// The largest run, in bytes, that moves as a whole and stays aligned to its size.
     pub fn granularity(&self) -> usize {
         gcd(self.row, self.shift)
     }
 
-    /// The same roll of elements of `element` bytes in place of runs of `run` bytes, which divides
+    /// The same roll of elements of `element` bytes in place of runs of `run` bytes; `run` divides
     /// [`RollPlan::granularity`].
     pub fn in_runs(&self, run: usize, element: usize) -> RollPlan {
         let scale = |bytes: usize| bytes / run * element;
         RollPlan { outer: self.outer.clone(), row: scale(self.row), shift: scale(self.shift) }
     }
 
-    /// Where output row `row` comes from, and how many rows from there on come one after the
-    /// other.
+    /// The source row of output row `row`, and the number of rows from there on that are
+    /// consecutive.
     fn source(&self, row: usize) -> (usize, usize) {
         let (mut rest, mut stride, mut source, mut count) = (row, 1, 0, usize::MAX);
         for &(size, shift) in self.outer.iter().rev() {
@@ -78,7 +78,7 @@ impl RollPlan {
         (source, count)
     }
 
-    /// Divides output bytes `range` into those that come from neighbouring rows.
+    /// Divides output bytes `range` into batches of consecutive source rows.
     pub(super) fn batches(&self, range: Range<usize>) -> impl Iterator<Item = Batch> {
         let mut start = range.start;
         std::iter::from_fn(move || {
@@ -93,19 +93,19 @@ impl RollPlan {
     }
 }
 
-/// Output bytes whose rows are, one after the other, rotated rows of the source.
+/// Output bytes whose rows are rotated rows of the source, in consecutive order.
 pub(super) struct Batch {
-    /// The first of them.
+    /// The first byte.
     pub(super) start: usize,
-    /// How many they are.
+    /// Number of bytes.
     pub(super) len: usize,
-    /// Where the first one would come from if its row were not rotated.
+    /// The source of the first byte if its row were not rotated.
     pub(super) from: usize,
-    /// Bytes of its row before the first one.
+    /// Bytes of the row before the first byte.
     pub(super) inside: usize,
 }
 
-/// A mask: the lowest `count` bits, all for 64 and more.
+/// A mask of the lowest `count` bits; all 64 if `count` is larger.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn low(count: usize) -> u64 {
     if count < 64 { (1 << count) - 1 } else { u64::MAX }

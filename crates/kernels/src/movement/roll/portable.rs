@@ -1,17 +1,18 @@
-//! Rolling without masked loads: short rows in overlapping steps, long ones as runs.
+//! Roll without masked loads: short rows in overlapping steps, long ones as runs.
 
 use super::plan::{LINE, RollPlan};
 use crate::multiversion;
 use std::ops::Range;
 
-/// Bytes of rows that are copied at a time: whole lines would nearly all reach into a second one.
+/// Bytes that are copied at a time: half a line, since nearly every access of a whole line would
+/// span two.
 const STEP: usize = LINE / 2;
 
-/// Bytes from which on a run is written in steps that begin where steps begin in memory: half of
-/// them would reach into a second line.
+/// From this many bytes on, stores of a run are aligned to steps: unaligned, half of them would
+/// span two lines.
 const ALIGNED: usize = 512;
 
-/// Writes the output rows from row `first` on.
+/// Writes output rows from row `first` on.
 pub(super) fn rotate(plan: &RollPlan, from: &[u8], first: usize, to: &mut [u8]) {
     for batch in plan.batches(first * plan.row..first * plan.row + to.len()) {
         let to = &mut to[batch.start - first * plan.row..][..batch.len];
@@ -19,9 +20,9 @@ pub(super) fn rotate(plan: &RollPlan, from: &[u8], first: usize, to: &mut [u8]) 
     }
 }
 
-/// Writes the output bytes from byte `start` on; past the cache, if they are to be streamed.
+/// Writes output bytes from byte `start` on; with non-temporal stores if `stream`.
 pub(super) fn write(plan: &RollPlan, from: &[u8], start: usize, to: &mut [u8], stream: bool) {
-    // Lines can be streamed only to where lines begin.
+    // Non-temporal stores must be aligned to lines.
     let before = if stream { to.as_ptr().align_offset(LINE).min(to.len()) } else { 0 };
     let (first, lines) = to.split_at_mut(before);
     for (start, part, stream) in [(start, first, false), (start + before, lines, stream)] {
@@ -38,7 +39,7 @@ fn put_rows(plan: &RollPlan, from: &[u8], range: Range<usize>, writer: &mut Writ
     for batch in plan.batches(range) {
         let (mut at, mut left) = (batch.inside, batch.len);
         let mut source = &from[batch.from - at..];
-        // Each row, the first one from `at` on, is the tail of its source and then the head.
+        // Each row, the first one from `at` on, is the tail of its source row, and then the head.
         while left > 0 {
             let (head, tail) = source[..row].split_at(row - shift);
             let last = (at + left).min(row);
@@ -55,15 +56,15 @@ fn put_rows(plan: &RollPlan, from: &[u8], range: Range<usize>, writer: &mut Writ
 }
 
 multiversion! {
-    /// Rotates each row towards its end. Rows are written in order and in whole steps, each of
-    /// which may reach into what is written after it.
+    /// Rotates each row towards its end. Rows are written in order and in whole steps; each step
+    /// may overrun into bytes that are written later.
     fn rotate_rows(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
         assert_eq!(from.len(), to.len());
         if row < ALIGNED { rotate_all::<false>(from, to, row, shift) } else { rotate_all::<true>(from, to, row, shift) }
     }
 }
 
-/// As [`rotate_rows`], where rows are `LONG` or not: code for both is slower for the short ones.
+/// As [`rotate_rows`], for long rows or short ones: one body for both is slower for short rows.
 #[inline(always)]
 fn rotate_all<const LONG: bool>(from: &[u8], to: &mut [u8], row: usize, shift: usize) {
     let len = to.len();
@@ -83,15 +84,15 @@ fn rotate_all<const LONG: bool>(from: &[u8], to: &mut [u8], row: usize, shift: u
     }
 }
 
-/// Copies whole steps until `len` bytes are copied.
+/// Copies in whole steps until at least `len` bytes are copied.
 ///
 /// # Safety
-/// `len` bytes and a step more are valid, and the two do not overlap.
+/// `len` bytes and a step more are valid, and source and destination do not overlap.
 #[inline(always)]
 unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(from.addr().abs_diff(to.addr()) >= len);
     let mut at = if LONG && len >= ALIGNED {
-        // SAFETY: these are among the bytes that are to be copied.
+        // SAFETY: these are among the bytes of the caller's promise.
         unsafe { copy_aligned(from, to, len) }
     } else {
         0
@@ -103,22 +104,23 @@ unsafe fn copy_steps<const LONG: bool>(from: *const u8, to: *mut u8, len: usize)
     }
 }
 
-/// Copies the first of `len` bytes, all but a few, and says how many: what copies memory for
-/// everybody is slow where it writes the place of another page that it reads next, as nearly all of
-/// a roll by little does.
+/// Copies up to `len` bytes in steps aligned to the output; returns how many. The standard memcpy
+/// stalls by 4K aliasing if source and destination differ by little modulo 4 KB, as they do in a
+/// small roll.
 ///
 /// # Safety
-/// `len` bytes, which are a step or more, are valid, and the two do not overlap.
+/// `len` bytes, at least a step, are valid, and source and destination do not overlap.
 #[inline(always)]
 unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) -> usize {
     debug_assert!(len >= STEP && from.addr().abs_diff(to.addr()) >= len);
-    // SAFETY: a step is there, and each step after it is within `len` bytes.
+    // SAFETY: the first step is within `len` bytes, and so is each step after it.
     unsafe {
         to.copy_from_nonoverlapping(from, STEP);
         let mut at = STEP - to.addr() % STEP;
         while at + LOADS_BEFORE_STORES * STEP <= len {
             let (from, to) = (from.add(at), to.add(at));
-            // All are read before the first is written, which need not wait for what it is not.
+            // All are loaded before the first is stored, so that no load stalls on an earlier
+            // store.
             let (from, to) = (from.cast::<Chunk>(), to.cast::<Chunk>());
             let (a, b) = (from.read_unaligned(), from.add(1).read_unaligned());
             let (c, d) = (from.add(2).read_unaligned(), from.add(3).read_unaligned());
@@ -132,7 +134,7 @@ unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) -> usize {
     }
 }
 
-/// Steps that are read before the first of them is written.
+/// Steps that are loaded before the first is stored.
 const LOADS_BEFORE_STORES: usize = 4;
 
 type Chunk = [u8; STEP];
@@ -143,19 +145,19 @@ multiversion! {
         assert_eq!(from.len(), to.len());
         let mut at = 0;
         if to.len() >= ALIGNED {
-            // SAFETY: both have so many bytes.
+            // SAFETY: both slices have this many bytes.
             at = unsafe { copy_aligned(from.as_ptr(), to.as_mut_ptr(), to.len()) };
         }
         to[at..].copy_from_slice(&from[at..]);
     }
 }
 
-/// Writes runs one after the other: through the cache, or past it in whole lines.
+/// Writes runs one after the other: by ordinary stores, or whole lines by non-temporal stores.
 struct Writer<'a> {
     to: &'a mut [u8],
     at: usize,
     stream: bool,
-    /// A line that is not complete yet, when streaming.
+    /// An incomplete line, if `stream`.
     line: Line,
     filled: usize,
 }
@@ -166,7 +168,7 @@ struct Line([u8; 64]);
 
 impl<'a> Writer<'a> {
     fn new(to: &'a mut [u8], stream: bool) -> Writer<'a> {
-        // Whole lines can be streamed only to addresses that are whole lines.
+        // Non-temporal stores must be aligned to lines.
         let stream = stream && (to.as_ptr() as usize).is_multiple_of(64);
         Writer { to, at: 0, stream, line: Line([0; 64]), filled: 0 }
     }
@@ -207,7 +209,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Copies whole lines to an aligned destination without reading it into the cache first.
+/// Copies whole lines to an aligned destination by non-temporal stores, without reading it into the
+/// cache first.
 #[cfg(target_arch = "x86_64")]
 fn stream_lines(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -231,7 +234,7 @@ fn stream_lines(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
 }
 
-/// Orders streamed stores before whatever tells other threads that they are done.
+/// Makes non-temporal stores visible before other threads are told of them.
 fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64.

@@ -1,24 +1,25 @@
-//! Rolling by the instruction that moves a string of bytes, where that is faster than lines.
+//! Roll by `rep movsb`, where that is faster than cache lines.
 //!
-//! Rows that are rotated by less than a line, in either direction, are moved many at a time as if
-//! they were not divided; the few bytes that come from the other end of their row are written after
-//! that.
+//! Rows rotated by less than a cache line, in either direction, are copied many at a time as one
+//! block. The few bytes that wrap to the other end of each row are corrected afterwards, while the
+//! block is in the cache.
 
 use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
 use crate::base::isa::{Isa, isa, moves_strings_fast};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Bytes that are moved before the few among them are written, which then are still in the cache.
+/// Bytes of a block, copied before its wrapped bytes are corrected. They are then still in the
+/// cache.
 const BLOCK_BYTES: usize = 8 << 10;
 
-/// Bytes from which on a run is moved as a string: the instruction takes a while to begin.
+/// From this many bytes on, a run is copied by `rep movsb`, which takes a while to start.
 const STRING: usize = 1 << 10;
 
-/// Rows of fewer bytes have few of theirs in nearly every line.
+/// In rows of fewer bytes, nearly every line has wrapped bytes.
 const MIN_ROW_BYTES: usize = 80;
 
-/// Whether this is the fastest way to roll the rows of a plan within the caches of this machine.
+/// Whether this is the fastest way to roll the rows of a plan within the caches of this CPU.
 pub(super) fn pays(plan: &RollPlan) -> bool {
     let few = plan.shift.min(plan.row - plan.shift) <= LINE;
     (plan.row > SHORT_ROW_BYTES || plan.row >= MIN_ROW_BYTES && few)
@@ -29,8 +30,8 @@ pub(super) fn pays(plan: &RollPlan) -> bool {
 /// Writes output bytes `range`.
 ///
 /// # Safety
-/// The machine has AVX-512, `from` and `to` are valid for the bytes of the plan and do not overlap,
-/// and nobody else uses the bytes of `range`.
+/// The CPU has AVX-512, `from` and `to` are valid for the bytes of the plan and do not overlap, and
+/// nobody else uses the bytes of `range`.
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: Range<usize>) {
     debug_assert!(isa() >= Isa::Avx512 && plan.len().is_some_and(|len| range.end <= len));
@@ -54,15 +55,16 @@ pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: 
     }
 }
 
-/// The rows of a [`Batch`]. Bytes are counted from where its first row begins.
+/// The rows of a [`Batch`]. Offsets count from the start of its first row.
 struct BatchRows {
     row: usize,
     from: *const u8,
     to: *mut u8,
-    /// Which bytes of a row come from the smaller part of their source, and from how far ahead.
+    /// The bytes of a row that come from the shorter part of its source row, and their source
+    /// offset.
     few: Range<usize>,
     few_from: isize,
-    /// From how far ahead the others come.
+    /// The source offset of the other bytes.
     many_from: isize,
 }
 
@@ -77,29 +79,29 @@ impl BatchRows {
         BatchRows { row, from, to, few, few_from, many_from }
     }
 
-    /// Writes the many of whole rows, and where their few are something, and then these, which are
-    /// a line at most.
+    /// Copies whole rows as one block, with wrong bytes where a row wraps; then corrects these, at
+    /// most a line per row.
     ///
     /// # Safety
-    /// The rows are of the batch.
+    /// These are rows of the batch.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn copy_block(&self, rows: Range<usize>) {
         debug_assert!(rows.start.is_multiple_of(self.row) && rows.end.is_multiple_of(self.row));
         debug_assert!(self.few.len() <= LINE);
-        // The few at either end have no neighbour in the source where these come from.
+        // The wrapped bytes at the outer end of the block have no source within it.
         let many = match self.few.start {
             0 => rows.start + self.few.end..rows.end,
             few => rows.start..rows.end - self.row + few,
         };
-        // SAFETY: the first and the last of them come from within the rows, so the others do.
+        // SAFETY: the first and the last source byte are within the rows, so all are.
         unsafe { self.put(many, self.many_from) };
         let mask = low(self.few.len());
         let to = self.to.wrapping_add(self.few.start);
         let from = self.from.wrapping_add(self.few.start).wrapping_offset(self.few_from);
         for row in rows.step_by(self.row) {
-            // SAFETY: these come from within their row, and what the mask leaves out is neither
-            // read nor written.
+            // SAFETY: the source is within the row, and what the mask leaves out is neither read
+            // nor written.
             unsafe {
                 let bytes = _mm512_maskz_loadu_epi8(mask, from.wrapping_add(row).cast());
                 _mm512_mask_storeu_epi8(to.wrapping_add(row).cast(), mask, bytes);
@@ -110,7 +112,7 @@ impl BatchRows {
     /// Writes some bytes, run by run.
     ///
     /// # Safety
-    /// The bytes are of the batch.
+    /// These are bytes of the batch.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_runs(&self, bytes: Range<usize>) {
@@ -129,10 +131,10 @@ impl BatchRows {
         }
     }
 
-    /// Writes bytes that come from so far ahead.
+    /// Copies bytes from source offset `ahead`.
     ///
     /// # Safety
-    /// They are of the batch, and so is where they come from.
+    /// These and their sources are bytes of the batch.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn put(&self, bytes: Range<usize>, ahead: isize) {
@@ -142,16 +144,16 @@ impl BatchRows {
     }
 }
 
-/// Copies a run: a long one as a string, a short one by vectors, the last under a mask.
+/// Copies a run: a long one by `rep movsb`, a short one by vectors with a mask for the last.
 ///
 /// # Safety
-/// `len` bytes can be read and written, and the two do not overlap.
+/// `len` bytes can be read and written, and source and destination do not overlap.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(from.addr().abs_diff(to.addr()) >= len);
     if len >= STRING {
-        // SAFETY: the caller's promise; the direction is forwards wherever Rust runs.
+        // SAFETY: the caller's promise; the direction flag is clear in Rust code.
         unsafe {
             std::arch::asm!("rep movsb", inout("rdi") to => _, inout("rsi") from => _, inout("rcx") len => _,
                 options(nostack, preserves_flags));

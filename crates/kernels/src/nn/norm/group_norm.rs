@@ -1,8 +1,8 @@
-//! Normalisation of maps whose channels lie last: groups of neighbouring channels over all
-//! positions of a map, as GroupNormalization and instance normalisation do.
+//! Normalisation of NHWC feature maps: groups of neighbouring channels over all positions of a map,
+//! as in GroupNormalization and instance normalisation.
 //!
-//! Each channel is added up position after position, in eight parts of a map; the sums of these are
-//! added in order, then those of the channels of a group.
+//! Each channel is summed over the positions, in order, in eight parts of a map. The sums of the
+//! parts are added in order, then those of the channels of a group.
 
 use crate::base::par::Threads;
 use crate::base::scratch::{InOut, ScratchPool};
@@ -10,7 +10,7 @@ use crate::gemm::{PostOp, apply_to_rows};
 use crate::multiversion;
 use crate::nn::norm::layer_norm::{Divisor, Normalization};
 
-/// Parts of a map: how many there are does not depend on the threads, so that sums do not.
+/// Parts of a map. Their number does not depend on the threads, so the sums do not either.
 const PARTS: usize = 8;
 
 /// Rows that are written together.
@@ -19,7 +19,7 @@ const POSITIONS_AT_ONCE: usize = 16;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Maps that are normalised: `batch` times `positions` rows of `channels` elements.
+/// Feature maps to normalise: `batch` times `positions` rows of `channels` elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Maps {
     /// Number of maps.
@@ -28,18 +28,18 @@ pub struct Maps {
     pub positions: usize,
     /// Number of channels.
     pub channels: usize,
-    /// Number of groups of as many channels each.
+    /// Number of groups, with equally many channels each.
     pub groups: usize,
-    /// What is done to a group.
+    /// How a group is normalised.
     pub normalization: Normalization,
 }
 
 impl Maps {
-    /// Normalises the groups of every map. Each channel is then scaled and shifted, if there are a
-    /// factor and a shift for each, and `post_ops` are applied.
+    /// Normalises the groups of every map. Then each channel is scaled and shifted, if factors and
+    /// shifts are given, and `post_ops` are applied.
     ///
     /// # Panics
-    /// When a group is not whole, or lengths differ.
+    /// When the groups do not divide the channels, or lengths differ.
     pub fn run(
         &self,
         threads: &Threads,
@@ -85,7 +85,7 @@ impl Maps {
         });
     }
 
-    /// Gives each part of each map the sums of its channels, as `add` adds up some rows.
+    /// Computes the sums of the channels in each part of each map; `add` adds up some rows.
     fn add(
         &self,
         threads: &Threads,
@@ -102,7 +102,7 @@ impl Maps {
                 let rows = (part * rows).min(positions)..((part + 1) * rows).min(positions);
                 let start = map * positions;
                 let run = (start + rows.start) * channels..(start + rows.end) * channels;
-                // SAFETY: nobody writes before all sums are there.
+                // SAFETY: nobody writes before all sums are complete.
                 let mut io = unsafe { io.part(run) };
                 sums.fill(0.0);
                 let from: &[f32] = match io.slices() {
@@ -114,7 +114,7 @@ impl Maps {
         });
     }
 
-    /// Gives each channel what `finish` makes of the sum of its group.
+    /// Sums each group over parts and channels, and sets all its channels to `finish` of the sum.
     fn met(&self, sums: &[f32], to: &mut [f32], finish: impl Fn(f32) -> f32) {
         let Maps { channels, groups, .. } = *self;
         let size = channels / groups;
@@ -144,7 +144,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Adds the squares of rows less the means of their columns.
+    /// Adds the squares of rows minus the means of their columns.
     fn add_squares(rows: &[f32], means: &[f32], sums: &mut [f32]) {
         for row in rows.chunks_exact(means.len()) {
             for ((sum, x), mean) in sums.iter_mut().zip(row).zip(means) {
@@ -156,7 +156,7 @@ multiversion! {
 }
 
 multiversion! {
-    /// Writes rows less the means of their columns, times factors, and shifted if there are shifts.
+    /// Writes rows minus the means of their columns, times factors, plus shifts if there are any.
     fn write_rows(io: &mut InOut<'_, f32>, means: &[f32], factors: &[f32], shift: &[f32]) {
         let columns = means.len();
         let terms = means.iter().zip(factors);
@@ -211,7 +211,7 @@ mod tests {
         (0..from.len()).map(of).collect()
     }
 
-    /// Positions that are few, odd and many; in place and not; one thread and more.
+    /// Few, odd and many positions; in place and not; one thread and several.
     #[test]
     fn agrees_with_the_definition() {
         let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(1e-3) };
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Means alone, without a divisor or a scale.
+    /// Only the mean is subtracted, without a divisor or a scale.
     #[test]
     fn channels_are_centred() {
         let normalization = Normalization { center: true, divisor: Divisor::One };

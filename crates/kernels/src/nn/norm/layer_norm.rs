@@ -1,5 +1,5 @@
-//! Normalisations: elements of a slice less their mean, over a measure of their size. Means
-//! first, then squares of what is left of the elements, in f32 or f64.
+//! Normalisation: elements minus their mean, divided by a measure of their size. Means are computed
+//! first, then the squares of the differences, in f32 or f64.
 
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
@@ -46,7 +46,7 @@ impl Divisor {
 pub struct Normalization {
     /// Whether the mean is subtracted.
     pub center: bool,
-    /// What is divided by after that.
+    /// The divisor.
     pub divisor: Divisor,
 }
 
@@ -60,10 +60,10 @@ pub fn normalize<T: StoredReal>(
     slices.blocks(threads, io, |block| normalize_block(block, normalization, slices.len()));
 }
 
-/// Normalises rows of `columns` elements; `post_ops` are then applied to each.
+/// Normalises rows of `columns` elements, then applies `post_ops` to each.
 ///
 /// # Panics
-/// When the length is not that of whole rows.
+/// When the slice does not hold whole rows.
 pub fn normalize_rows(
     threads: &Threads,
     columns: usize,
@@ -96,18 +96,18 @@ pub fn normalize_rows(
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Rows that are normalised side by side: each alone would wait for its sums. Their lanes meet in
-/// one go for all of them.
+/// Rows that are normalised together, since the sums of one alone are bound by latency. Their lanes
+/// are added for all rows at once.
 const ROWS_AT_ONCE: usize = TRANSPOSE_DIM;
 
-/// As many of longer rows, which fill the first cache.
+/// Rows longer than [`SHORT_ROW`] that are normalised together: they fit L1.
 const LONG_ROWS_AT_ONCE: usize = 4;
 
-/// Elements of a row that is short.
+/// The most elements of a short row.
 const SHORT_ROW: usize = 256;
 
 multiversion! {
-    /// Up to [`ROWS_AT_ONCE`] rows of whole groups of [`LANES`], with the bits of
+    /// Normalises up to [`ROWS_AT_ONCE`] rows of whole groups of [`LANES`], with the bits of
     /// [`normalize_block`].
     fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, normalization: Normalization) {
         let rows = io.len() / columns;
@@ -138,7 +138,7 @@ multiversion! {
     }
 }
 
-/// What to subtract from the elements of each of `R` rows, and what to multiply them by.
+/// For each of `R` rows, what to subtract from its elements, and the factor of the differences.
 #[inline(always)]
 fn row_moments<const R: usize>(
     from: &[f32],
@@ -183,7 +183,7 @@ fn row_moments<const R: usize>(
     moments
 }
 
-/// What the lanes of each row have together, as [`met`] adds them.
+/// The sum of each row's lanes, added as [`met`] does.
 #[inline(always)]
 fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
     let mut totals = [0f32; R];
@@ -217,7 +217,7 @@ multiversion! {
     }
 }
 
-/// What to subtract from the elements, and what to multiply them by.
+/// What to subtract from the elements, and the factor of the differences.
 #[inline(always)]
 fn moments<T: StoredReal>(
     block: &mut Block<'_, T>,
@@ -240,7 +240,7 @@ fn moments<T: StoredReal>(
     (mean, each(squares, |sum| one / normalization.divisor.of(sum, count)))
 }
 
-/// Divides each element by itself: 1 for all but 0.
+/// Divides each element by itself: 1, except for 0.
 pub fn divide_by_itself<T: StoredReal>(io: &mut InOut<'_, T>) {
     for i in 0..io.len() {
         let [x]: [T; 1] = io.load(i);
@@ -263,7 +263,7 @@ pub struct Channels {
 /// Normalises groups of neighbouring channels, then scales and shifts each channel.
 ///
 /// # Panics
-/// When there is not one scale and one shift for each channel, or a group is not whole.
+/// When there is not one scale and one shift per channel, or a group is not whole.
 pub fn normalize_groups<T: StoredReal>(
     threads: &Threads,
     Channels { outer, channels, inner }: Channels,
@@ -298,12 +298,12 @@ multiversion! {
     }
 }
 
-/// What is known of each channel of a batch.
+/// Statistics and parameters of each channel, for batch normalisation.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a, T> {
     /// Factors of the normalised elements.
     pub gamma: &'a [T],
-    /// What is added after that.
+    /// Added after the scaling.
     pub beta: &'a [T],
     /// Means.
     pub mean: &'a [T],
@@ -311,10 +311,10 @@ pub struct Batch<'a, T> {
     pub variance: &'a [T],
 }
 
-/// Normalises every channel by a mean and a variance that are known.
+/// Normalises every channel by a known mean and variance.
 ///
 /// # Panics
-/// When there is not one of each number for each channel.
+/// When there is not one of each number per channel.
 pub fn normalize_batch<T: StoredReal>(
     threads: &Threads,
     Channels { outer, channels, inner }: Channels,
@@ -368,7 +368,7 @@ mod tests {
         (0..count).map(|i| (i * 37 % 101) as f32 * 0.25 + 1000.0).collect()
     }
 
-    /// Mean 0 and variance 1, with every slice the same affine function of its elements.
+    /// Mean 0 and variance 1; every slice is an affine function of its elements.
     #[test]
     fn slices_become_standard() {
         let sizes = [3, 19, 5, 4];
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn groups_and_batches() {
         let threads = Threads::new(2);
-        // Two groups of two channels of two elements.
+        // Two groups of two channels with two elements each.
         let from = [1.0, 3.0, 5.0, 7.0, -2.0, -2.0, 2.0, 2.0f64];
         let mut to = [0.0; 8];
         let shape = Channels { outer: 1, channels: 4, inner: 2 };
@@ -447,7 +447,7 @@ mod tests {
         let expected = [-1.0, -third, 2.0 * third, 2.0, low, low, root, root];
         assert!(to.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{to:?}");
 
-        // Groups of one element are 0, as far from their mean.
+        // Groups of one element become 0, the distance from their mean.
         let mut to = [f64::NAN; 8];
         let shape = Channels { outer: 2, channels: 4, inner: 1 };
         normalize_groups(

@@ -1,5 +1,5 @@
-//! Local response normalisation: elements over a power of the squares around them. f16 and bf16
-//! are computed in f32.
+//! Local response normalisation: elements divided by a power of the sum of squares around them. f16
+//! and bf16 are computed in f32.
 
 use crate::base::num::Wide;
 use crate::base::par::Threads;
@@ -9,28 +9,28 @@ use crate::multiversion;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Elements are divided by `(bias + alpha * sum of squares)^beta`.
+/// Divides elements by `(bias + alpha * sum of squares)^beta`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lrn {
     /// Sizes of the tensor.
     pub sizes: Vec<usize>,
     /// Axes along which squares are summed, each once.
     pub axes: Vec<usize>,
-    /// Elements to each side that count.
+    /// Elements on each side that are summed.
     pub reach: usize,
     /// Factor of the sum.
     pub alpha: f64,
     /// The power.
     pub beta: f64,
-    /// What is added to the sum.
+    /// Added to the sum.
     pub bias: f64,
 }
 
 impl Lrn {
-    /// Normalises `from` into `to`, with space for two numbers for each element.
+    /// Normalises `from` into `to`, with scratch for two numbers per element.
     ///
     /// # Panics
-    /// When a slice is not of the sizes given.
+    /// When a slice does not have these sizes.
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -90,7 +90,7 @@ multiversion! {
         let (alpha, beta, bias) = (T::Wide::of(params.0), T::Wide::of(params.1), T::Wide::of(params.2));
         for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
             let base = bias + alpha * *sum;
-            // Only whole powers exist of what is negative.
+            // Only integer powers of negative numbers exist.
             let power = if params.1.fract() == 0.0 { base.via_f64(|base| libm::pow(base, params.1)) } else { (base.ln() * beta).exp() };
             *to = (x.widen() / power).narrow();
         }

@@ -1,4 +1,4 @@
-//! Normalisations: elements less their mean, over a measure of their size.
+//! Normalisation: elements minus their mean, divided by a measure of their size.
 
 pub mod group_norm;
 pub mod layer_norm;

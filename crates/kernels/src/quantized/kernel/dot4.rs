@@ -4,20 +4,21 @@ use super::rows::{TileRows, in_blocks};
 use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use std::arch::x86_64::*;
 
-/// Four terms of a row.
+/// Four elements of a row.
 ///
 /// # Safety
-/// There are four bytes.
+/// Four bytes are valid.
 #[inline(always)]
 unsafe fn four(bytes: *const u8) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
-/// The sums of the first columns; those of others are unspecified.
+/// Sums of the first columns; the others are unspecified.
 ///
 /// # Safety
-/// AVX512-VNNI; the rows are within the bytes, the panel is for them, and there are sums of each.
+/// The CPU has AVX512-VNNI; the rows are within `bytes`, the panel has their `k`, and `sums` has a
+/// row for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn dot4_avx512(
     tile: &TileRows<'_>,
@@ -40,7 +41,7 @@ pub(super) unsafe fn dot4_avx512(
 }
 
 /// # Safety
-/// As [`dot4_avx512`], for `R` rows from one on and `P` vectors of columns.
+/// As [`dot4_avx512`], for `R` rows from `row` on and `P` vectors of columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
     tile: &TileRows<'_>,
@@ -79,7 +80,7 @@ unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
 /// As [`dot4_avx512`].
 ///
 /// # Safety
-/// AVX-VNNI; otherwise as [`dot4_avx512`].
+/// The CPU has AVX-VNNI; otherwise as [`dot4_avx512`].
 #[target_feature(enable = "avx2,avxvnni")]
 pub(super) unsafe fn dot4_avx2(
     tile: &TileRows<'_>,
@@ -102,7 +103,7 @@ pub(super) unsafe fn dot4_avx2(
 }
 
 /// # Safety
-/// As [`dot4_avx2`], for `R` rows from one on and `P` vectors of columns.
+/// As [`dot4_avx2`], for `R` rows from `row` on and `P` vectors of columns.
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
     tile: &TileRows<'_>,
@@ -127,14 +128,14 @@ unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
             b = b.wrapping_add(DOT4_BYTES);
         });
     }
-    // SAFETY: there are sums of all columns.
+    // SAFETY: the rows of sums have all columns.
     unsafe { store(&own, &mut sums[row * WIDTH..]) }
 }
 
 /// Writes rows of sums.
 ///
 /// # Safety
-/// AVX2.
+/// The CPU has AVX2; `sums` has the rows.
 #[target_feature(enable = "avx2")]
 unsafe fn store<const R: usize, const P: usize>(own: &[[__m256i; P]; R], sums: &mut [i32]) {
     let sums = &mut sums[..R * WIDTH];

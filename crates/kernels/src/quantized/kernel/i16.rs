@@ -1,4 +1,4 @@
-//! Products in i16 (`pmaddwd`), for CPUs without dot products of bytes.
+//! Quantized GEMM in i16 (`pmaddwd`), for CPUs without dot products of bytes.
 
 use super::rows::TileRows;
 use crate::base::isa::{Isa, isa};
@@ -6,19 +6,19 @@ use crate::multiversion;
 use crate::quantized::input::WindowLayout;
 use crate::quantized::tile::{BLOCK_ROWS, DOT4_BYTES, TILE_ROWS, WIDTH};
 
-/// Rows and a panel widened to i16, in pairs along k.
+/// Rows and a panel, widened to i16 pairs along k.
 #[derive(Default)]
 pub(super) struct I16Kernel {
     rows: Vec<i16>,
-    /// Each pair in 32 bits, the first of it in the lower half.
+    /// Each pair in 32 bits, the first element in the low half.
     panel: Vec<u32>,
-    /// The address of the panel in bytes.
+    /// The address of the panel that is widened.
     of: usize,
 }
 
 impl I16Kernel {
     /// Computes the sums of both tiles. All rows are multiplied by one chunk of the panel, which
-    /// stays in L1, before the next.
+    /// stays in L1, before the next chunk.
     pub(super) fn multiply(
         &mut self,
         tiles: &[TileRows<'_>; 2],
@@ -47,9 +47,9 @@ impl I16Kernel {
     }
 }
 
-/// Multiplies rows of an even number of terms by a panel, which holds a pair of i16 for each two
-/// terms of each column, the first in the lower half. Sums of columns behind the first `columns`
-/// are unspecified.
+/// Multiplies rows of even length by a panel of i16 pairs: for every two elements along k, one pair
+/// per column, the first element in the low half. Sums of columns past the first `columns` are
+/// unspecified.
 #[inline(never)]
 pub(in crate::quantized) fn multiply_i16(
     rows: &[i16],
@@ -78,7 +78,8 @@ multiversion! {
 }
 
 multiversion! {
-    /// Widens a panel: of each four terms, the first two of all columns, then the others.
+    /// Widens a panel: of every four elements along k, the first two of all columns, then the other
+    /// two.
     fn widen_panel(from: &[i8], to: &mut [u32]) {
         let (from, _) = from.as_chunks::<DOT4_BYTES>();
         let (to, _) = to.as_chunks_mut::<{ 2 * WIDTH }>();
@@ -94,10 +95,10 @@ multiversion! {
     }
 }
 
-/// The byte of `x` with `left` bits above it, sign-extended.
+/// Sign-extends the byte of `x` that has `left` bits above it.
 #[inline(always)]
 fn signed(x: u32, left: u32) -> u32 {
-    // Shifts of signed numbers to the right keep the sign.
+    // Right shifts of signed numbers are arithmetic.
     ((x << left) as i32 >> 24) as u32
 }
 
@@ -138,7 +139,7 @@ mod x86 {
         assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
         sums[..count * WIDTH].fill(0);
         for (chunk, panel) in panel.chunks(I16_CHUNK * WIDTH).enumerate() {
-            // Behind all of them where there are none.
+            // Wrapping, since without rows this is past the end.
             let rows = rows.as_ptr().wrapping_add(2 * I16_CHUNK * chunk);
             for half in (0..columns).step_by(HALF) {
                 // SAFETY: the caller's promise; the lengths have been checked.
@@ -153,10 +154,10 @@ mod x86 {
         }
     }
 
-    /// Adds the products of `R` rows, `terms` apart, by [`HALF`] columns of a panel, to sums.
+    /// Adds `R` rows, `terms` elements apart, times [`HALF`] columns of a panel to `sums`.
     ///
     /// # Safety
-    /// As [`i16_avx2`], for rows and sums from one on, and a panel from a column on.
+    /// As [`i16_avx2`], for `R` rows and their sums, and for a panel from a column on.
     #[target_feature(enable = "avx2")]
     unsafe fn i16_rows_avx2<const R: usize>(
         (rows, terms): (*const i16, usize),
@@ -164,7 +165,7 @@ mod x86 {
         sums: *mut i32,
     ) {
         debug_assert!(panel.len().is_multiple_of(HALF) && 2 * panel.len().div_ceil(WIDTH) <= terms);
-        // SAFETY: the caller's promise: a pair of each row, and of all columns.
+        // SAFETY: the caller's promise: rows have the pairs, and the panel has the columns.
         unsafe {
             let sum = |i: usize, p: usize| sums.add(i * WIDTH + 8 * p).cast::<__m256i>();
             let mut own = [[_mm256_setzero_si256(); 2]; R];
@@ -197,13 +198,13 @@ mod x86 {
 mod tests {
     use super::*;
 
-    /// Where the machine has better, `IRRUN_ISA` leaves these out.
+    /// On CPUs with better instructions, `IRRUN_ISA` excludes these.
     #[test]
     fn pairs_of_avx2_are_those_of_plain_rust() {
         if !Isa::Avx2.is_available() {
             return;
         }
-        // More terms than are multiplied at a time.
+        // More elements along k than one chunk.
         let (count, terms) = (13, 1036);
         let rows: Vec<i16> = (0..count * terms).map(|i| (i * 37 % 256) as i16).collect();
         let panel: Vec<i8> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
@@ -212,13 +213,13 @@ mod tests {
         let panel = words;
         let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
         i16_portable(&rows, terms, &panel, &mut plain);
-        // SAFETY: the machine has AVX2.
+        // SAFETY: the CPU has AVX2.
         unsafe {
             x86::i16_avx2(&rows, terms, (&panel, WIDTH), &mut pairs);
             x86::i16_avx2(&[], terms, (&panel, WIDTH), &mut []);
         }
         assert_eq!(pairs, plain);
-        // SAFETY: the machine has AVX2.
+        // SAFETY: the CPU has AVX2.
         unsafe { x86::i16_avx2(&rows, terms, (&panel, 9), &mut pairs) };
         for (pairs, plain) in pairs.chunks(WIDTH).zip(plain.chunks(WIDTH)) {
             assert_eq!(pairs[..9], plain[..9]);

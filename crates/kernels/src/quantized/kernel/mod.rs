@@ -1,5 +1,5 @@
-//! Microkernels of quantized products: a block of 32 rows times a panel of 32 columns, by AMX, by
-//! dot products of four bytes (VNNI), or widened to i16.
+//! Microkernels of quantized GEMM: a block of 32 rows times a panel of 32 columns, by AMX, by dot
+//! products of four bytes (VNNI), or widened to i16.
 
 #[cfg(target_arch = "x86_64")]
 mod dot4;
@@ -19,7 +19,7 @@ use crate::gemm::amx::kernel::multiply_bytes;
 use i16::I16Kernel;
 use rows::TileRows;
 
-/// Sums of a block; those of the second tile begin at row [`TILE_ROWS`].
+/// Sums of a block; those of the second tile start at row [`TILE_ROWS`].
 #[repr(C, align(64))]
 pub(super) struct Sums([i32; BLOCK_ROWS * WIDTH]);
 
@@ -49,7 +49,7 @@ impl Microkernel {
     /// unspecified.
     ///
     /// # Panics
-    /// When the block is not within the image, or the panel is not for it.
+    /// When the block is not within the image, or the panel has another `k`.
     pub(super) fn multiply(
         &mut self,
         image: &Image<'_>,
@@ -78,7 +78,7 @@ impl Microkernel {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
                 for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
-                    // SAFETY: the CPU has the instructions; all has been checked.
+                    // SAFETY: the CPU has the instructions; block and panel have been checked.
                     unsafe { dot4::dot4_avx512(rows, panel, columns, sums) }
                 }
             }
@@ -96,7 +96,7 @@ impl Microkernel {
     /// Multiplies with AMX.
     ///
     /// # Safety
-    /// AMX multiplies bytes; the block is within the image, and the panel is for it.
+    /// AMX multiplies bytes; the block is within the image, and the panel has its `k`.
     #[cfg(target_arch = "x86_64")]
     unsafe fn multiply_amx(
         &mut self,

@@ -1,4 +1,4 @@
-//! The rows of A that a microkernel multiplies.
+//! The rows of A for the microkernels.
 
 use crate::quantized::input::WindowLayout;
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +14,7 @@ pub(super) struct TileRows<'a> {
 
 #[cfg(target_arch = "x86_64")]
 impl TileRows<'_> {
-    /// Whether the rows are within the bytes, the panel is for them, and there are sums of each.
+    /// Whether the rows are within `bytes`, the panel has their `k`, and `sums` has a row for each.
     pub(super) fn suit(&self, panel: &[i8], sums: &[i32]) -> bool {
         let WindowLayout { row, step, steps, run, runs } = self.layout;
         let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
@@ -23,7 +23,7 @@ impl TileRows<'_> {
             && sums.len() >= self.rows * WIDTH
     }
 
-    /// Calls `f` for each four terms along k, in order, with their offset in the first row.
+    /// Calls `f` for every four elements along k, in order, with their offset in the first row.
     #[inline(always)]
     pub(super) fn each_dot4(&self, mut f: impl FnMut(usize)) {
         let WindowLayout { step, steps, run, runs, .. } = self.layout;
@@ -35,8 +35,8 @@ impl TileRows<'_> {
     }
 }
 
-/// Divides rows into blocks of at most `$most`, as few and as even as can be, and evaluates `$call`
-/// for each, with the number of rows as the constant `$n`.
+/// Divides rows into blocks of at most `$most`, as few and as equal as possible, and evaluates
+/// `$call` for each block, with its number of rows as the constant `$n`.
 #[cfg(target_arch = "x86_64")]
 macro_rules! in_blocks {
     ($most:literal: $($count:literal)*; $rows:expr, ($row:ident, $n:ident) => $call:expr) => {{

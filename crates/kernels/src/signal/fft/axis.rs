@@ -1,4 +1,4 @@
-//! Transforms along an axis, of some lines side by side.
+//! Transforms along an axis, of several lines together as lanes.
 
 use super::number::{Complex, LaneComplex, Number};
 use super::{Fft, Work};
@@ -9,11 +9,11 @@ use std::ops::{Deref, Range};
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Elements of a line from which on lines are transformed one by one: side by side they are more
-/// than caches hold.
+/// From this many elements on, lines are transformed one by one: several together exceed the
+/// caches.
 const LONG: usize = 1 << 15;
 
-/// What is done with the lines of an axis.
+/// The transform of the lines of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// [`Fft::forward`].
@@ -24,31 +24,31 @@ pub enum Direction {
     Hermitian,
 }
 
-/// A transform along one axis: `outer` times `input` runs of `inner` elements become as many of
-/// `output`. Lines are cut or filled with zeros to the length of the transform.
+/// A transform along one axis: `outer` times `input` runs of `inner` elements become `outer` times
+/// `output` runs. Lines are cut or padded with zeros to the length of the transform.
 pub struct AxisTransform {
     /// Size of the axes before.
     pub outer: usize,
     /// Size of the axis.
     pub input: usize,
-    /// Size of the axis afterwards, at most the length of the transform.
+    /// Size of the axis in the result, at most the length of the transform.
     pub output: usize,
     /// Size of the axes after.
     pub inner: usize,
     /// The transform.
     pub fft: Fft,
-    /// What is done with each line.
+    /// The transform of each line.
     pub direction: Direction,
 }
 
-/// Where complex numbers lie: as they are computed, or as a tensor holds them.
+/// Complex numbers in memory, as computed or as in a tensor.
 #[derive(Clone, Copy)]
 pub enum Elements<C, T> {
     /// In f64.
     Complex(C),
     /// Pairs of real and imaginary part.
     Pairs(T),
-    /// Real parts alone.
+    /// Real parts only.
     Reals(T),
 }
 
@@ -62,10 +62,10 @@ impl<S, C: Deref<Target = [Complex]>, T: Deref<Target = [S]>> Elements<C, T> {
     }
 }
 
-/// What is read.
+/// The input.
 type Given<'a, T> = Elements<&'a [Complex], &'a [T]>;
 
-/// What is written, by several threads, each its own elements.
+/// The output; each thread writes its own elements.
 type Shared<T> = Elements<Slice<Complex>, Slice<T>>;
 
 impl<T: StoredReal> Given<'_, T> {
@@ -85,7 +85,7 @@ impl<T: StoredReal> Given<'_, T> {
     }
 }
 
-/// Sets what some lines have at each place.
+/// Sets each element of some lines.
 #[inline(always)]
 fn each<N: Number>(
     starts: &[usize],
@@ -114,7 +114,7 @@ impl<T: StoredReal> Shared<T> {
     /// Writes every `step`th element of some lines, which begin at `starts`.
     ///
     /// # Safety
-    /// There are such elements, and no other thread uses them.
+    /// The output has these elements, and no other thread uses them.
     unsafe fn write<N: Number>(self, starts: &[usize], step: usize, from: &[N]) {
         for (i, from) in from.iter().enumerate() {
             for (lane, start) in starts.iter().enumerate().take(N::LANES) {
@@ -136,7 +136,7 @@ impl<T: StoredReal> Shared<T> {
 }
 
 impl AxisTransform {
-    /// Number of elements afterwards.
+    /// Number of elements of the result.
     pub fn count(&self) -> usize {
         self.outer * self.output * self.inner
     }
@@ -144,7 +144,7 @@ impl AxisTransform {
     /// Transforms every line.
     ///
     /// # Panics
-    /// When a slice is of another size.
+    /// When a slice has another size.
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -167,7 +167,7 @@ impl AxisTransform {
                 let last = lines.min(first + at_once);
                 // SAFETY: lines are disjoint, and these are within the axes.
                 unsafe {
-                    // A single one would take as long as all of them.
+                    // Lanes for a single line would take as long as for all of them.
                     match last - first {
                         1 => self.lines::<T, Complex>(first..last, (from, to), &mut one),
                         _ => self.lines::<T, LaneComplex>(first..last, (from, to), &mut some),
@@ -177,10 +177,10 @@ impl AxisTransform {
         });
     }
 
-    /// Transforms some lines, at most as many as lie side by side.
+    /// Transforms some lines, at most as many as there are lanes.
     ///
     /// # Safety
-    /// They are lines of the transform, and no other thread uses these of the result.
+    /// They are lines of the transform, and no other thread uses these lines of the result.
     unsafe fn lines<T: StoredReal, N: Number>(
         &self,
         lines: Range<usize>,

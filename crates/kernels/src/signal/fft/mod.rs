@@ -1,7 +1,7 @@
 //! Discrete Fourier transforms of any length, in f64.
 //!
-//! Lengths whose prime factors are small are divided by them; others go through a convolution
-//! with a chirp (Bluestein), whose length is a power of two. Both take O(n log n).
+//! Lengths with small prime factors use mixed radices; others use a convolution with a chirp
+//! (Bluestein), with a power of two as length. Both take O(n log n).
 
 mod axis;
 mod number;
@@ -11,19 +11,19 @@ pub use number::{Complex, Number};
 
 use crate::multiversion;
 
-/// The largest prime factor that is divided by.
+/// The largest prime factor that is used as a radix.
 const MOST: usize = 31;
 
-/// The transform of one length.
+/// The transform for one length.
 pub struct Fft {
     len: usize,
     method: Method,
 }
 
 enum Method {
-    /// The factors of the length, the order in which elements are combined, and the roots of unity.
+    /// Mixed radix: the factors, the order in which elements are combined, and the roots of unity.
     Divided { factors: Vec<usize>, order: Vec<usize>, roots: Vec<Complex> },
-    /// The chirp, and the transform of its conjugate over the length of `inner`.
+    /// Bluestein: the chirp, and the transform of its conjugate over the length of `inner`.
     Chirp { chirp: Vec<Complex>, spectrum: Vec<Complex>, inner: Box<Fft> },
 }
 
@@ -43,7 +43,7 @@ impl Fft {
             let order = order(&factors);
             return Fft { len, method: Method::Divided { factors, order, roots } };
         }
-        // Angles are those of i² modulo 2 len.
+        // The angles are those of i² modulo 2 len.
         let square = |i: usize| ((i as u128 * i as u128) % (2 * len as u128)) as usize;
         let chirp: Vec<Complex> = (0..len).map(|i| Complex::root(square(i), 2 * len)).collect();
         let inner = Fft::new((2 * len - 1).next_power_of_two());
@@ -66,7 +66,7 @@ impl Fft {
     /// The sum over `x[j] exp(-2πi jk / n)` for every `k`.
     ///
     /// # Panics
-    /// When a slice is of another length.
+    /// When a slice has another length.
     pub fn forward<N: Number>(&self, from: &[N], to: &mut [N]) {
         assert!(from.len() == self.len && to.len() == self.len);
         match &self.method {
@@ -96,7 +96,7 @@ impl Fft {
         }
     }
 
-    /// What [`Fft::forward`] came from. Overwrites its input.
+    /// The inverse of [`Fft::forward`]. Overwrites its input.
     ///
     /// # Panics
     /// As [`Fft::forward`].
@@ -107,18 +107,19 @@ impl Fft {
         to.iter_mut().for_each(|x| *x = x.swapped().scaled(scale));
     }
 
-    /// Transforms a real line; the result has `len / 2 + 1` elements that tell the others.
+    /// Transforms a real line. The result is the first `len / 2 + 1` elements; the others follow by
+    /// symmetry.
     pub fn real(&self, from: impl Iterator<Item = f64>, work: &mut Work<Complex>) {
         work.resize(self.len);
         work.from.iter_mut().zip(from).for_each(|(to, re)| *to = Complex { re, im: 0.0 });
         self.forward(&work.from, &mut work.to);
     }
 
-    /// The line whose transform begins with `len / 2 + 1` elements, and goes on as that of a real
-    /// line does.
+    /// The inverse transform from the first `len / 2 + 1` elements of a spectrum; the others are
+    /// set as those of a real line.
     ///
     /// # Panics
-    /// When the work is of another length.
+    /// When the work has another length.
     pub fn hermitian<N: Number>(&self, work: &mut Work<N>) {
         for i in (1..self.len / 2 + 1).filter(|i| 2 * i < self.len) {
             work.from[self.len - i] = work.from[i].conjugate();
@@ -126,23 +127,23 @@ impl Fft {
         self.inverse(&mut work.from, &mut work.to);
     }
 
-    /// Multiplications of a transform, roughly.
+    /// Multiplications of a transform, approximately.
     fn cost(&self) -> usize {
         8 * self.len * (self.len.ilog2() as usize + 1)
     }
 }
 
-/// Lines before and after their transform.
+/// The input and output buffers of a transform.
 #[derive(Default)]
 pub struct Work<N> {
-    /// The lines, zeros to begin with.
+    /// The input; zeros at first.
     pub from: Vec<N>,
-    /// What the last transform gave.
+    /// The output of the last transform.
     pub to: Vec<N>,
 }
 
 impl<N: Number> Work<N> {
-    /// Makes room for so many elements of each line, and zeros them.
+    /// Resizes to `len` elements per line, and sets them to zero.
     pub fn resize(&mut self, len: usize) {
         self.from.clear();
         self.from.resize(len, N::default());
@@ -150,7 +151,7 @@ impl<N: Number> Work<N> {
     }
 }
 
-/// Which element is where when the parts of a line are combined, the last factor first.
+/// The order of the elements when parts are combined, the last factor first.
 fn order(factors: &[usize]) -> Vec<usize> {
     let within = |inner: Vec<usize>, radix: &usize| {
         (0..*radix).flat_map(|q| inner.iter().map(move |i| q + radix * i)).collect()
@@ -159,7 +160,7 @@ fn order(factors: &[usize]) -> Vec<usize> {
 }
 
 multiversion! {
-    /// Makes one transform of `radix` ones of `part` elements, in each run of as many.
+    /// Combines `radix` transforms of `part` elements to one, in each run of `radix * part`.
     fn combine<N: Number>(line: &mut [N], radix: usize, part: usize, roots: &[Complex]) {
         let (stride, quarter) = (roots.len() / (radix * part), roots.len() / radix);
         for to in line.chunks_exact_mut(radix * part) {

@@ -1,5 +1,5 @@
-//! What a transform is computed with: a complex number, or one of each of several lines, side by
-//! side. Each line is computed alike, so that it does not matter which lie beside it.
+//! The numbers of a transform: a complex number, or one of each of several lines as lanes. Each
+//! lane is computed alike, so the result of a line does not depend on the others.
 
 /// A complex number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -21,25 +21,25 @@ impl Complex {
 
 /// Complex numbers of [`Number::LANES`] lines.
 pub trait Number: Copy + Default {
-    /// Lines.
+    /// Number of lines.
     const LANES: usize;
-    /// That of a line.
+    /// The number of a line.
     fn get(&self, lane: usize) -> Complex;
-    /// Sets that of a line.
+    /// Sets the number of a line.
     fn set(&mut self, lane: usize, value: Complex);
     /// Sums.
     fn add(self, b: Self) -> Self;
     /// Differences.
     fn sub(self, b: Self) -> Self;
-    /// Products with a number.
+    /// Products with one complex number.
     fn mul(self, b: Complex) -> Self;
-    /// Products with a real number.
+    /// Products with one real number.
     fn scaled(self, factor: f64) -> Self;
     /// Products with `-i`.
     fn quarter_turned(self) -> Self;
     /// Complex conjugates.
     fn conjugate(self) -> Self;
-    /// Real and imaginary parts exchanged, which turns a transform into its inverse.
+    /// Real and imaginary parts swapped, which turns a transform into its inverse.
     fn swapped(self) -> Self;
 }
 
@@ -92,10 +92,10 @@ impl Number for Complex {
     }
 }
 
-/// Lines side by side.
+/// Lines that are transformed together.
 const FFT_LANES: usize = 8;
 
-/// A complex number of each of some lines.
+/// Complex numbers of several lines.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct LaneComplex {
@@ -104,7 +104,7 @@ pub(super) struct LaneComplex {
 }
 
 impl LaneComplex {
-    /// What `f` gives for the parts of each line.
+    /// The lanes from `f` of each.
     #[inline(always)]
     fn of(f: impl Fn(usize) -> (f64, f64)) -> LaneComplex {
         let mut all = LaneComplex::default();

@@ -36,7 +36,7 @@ impl Rect {
         values.chunks_exact(4).map(Rect::read)
     }
 
-    /// The box around (x, y).
+    /// The box with centre (x, y).
     pub fn centred(x: f32, y: f32, width: f32, height: f32) -> Rect {
         let (w, h) = (width / 2.0, height / 2.0);
         Rect::new(x - w, y - h, x + w, y + h)
@@ -53,12 +53,12 @@ impl Rect {
         [self.x0, self.y0, self.x1, self.y1]
     }
 
-    /// Each corner by a function.
+    /// Applies a function to each coordinate.
     pub fn map(self, f: impl Fn(f32) -> f32) -> Rect {
         Rect::new(f(self.x0), f(self.y0), f(self.x1), f(self.y1))
     }
 
-    /// Width, with `edge` 1 where the last pixel belongs to the box and 0 where it does not.
+    /// Width; `edge` is 1 if the last pixel belongs to the box, else 0.
     #[inline(always)]
     pub fn width(self, edge: f32) -> f32 {
         self.x1 - self.x0 + edge
@@ -70,7 +70,7 @@ impl Rect {
         self.y1 - self.y0 + edge
     }
 
-    /// Area, with `edge` as for [`Rect::width`]; 0 if the corners are the wrong way round.
+    /// Area, with `edge` as for [`Rect::width`]; 0 if the corners are swapped.
     #[inline(always)]
     pub fn area(self, edge: f32) -> f32 {
         let area = self.width(edge) * self.height(edge);
@@ -93,12 +93,12 @@ impl Rect {
         if (a <= 0.0) | (b <= 0.0) | apart { 0.0 } else { iou }
     }
 
-    /// The same with the last pixel inside: right and bottom are `edge` less.
+    /// The same box with its last pixel inside: right and bottom are `edge` less.
     pub fn inclusive(self, edge: f32) -> Rect {
         Rect { x1: self.x1 - edge, y1: self.y1 - edge, ..self }
     }
 
-    /// The part within `0..=width` and `0..=height`.
+    /// The intersection with `0..=width` and `0..=height`.
     pub fn clipped(self, width: f32, height: f32) -> Rect {
         let (x, y) = (|v: f32| v.min(width).max(0.0), |v: f32| v.min(height).max(0.0));
         Rect::new(x(self.x0), y(self.y0), x(self.x1), y(self.y1))
@@ -109,26 +109,26 @@ fn order(a: f32, b: f32) -> (f32, f32) {
     (a.min(b), a.max(b))
 }
 
-/// Shapes that may lie over each other.
+/// Shapes that may overlap.
 pub trait Overlap: Copy + Send + Sync {
-    /// Many of them, laid out to be compared with one.
+    /// Many of these shapes, in a layout for comparing them with one.
     type Many: Many<Self>;
 
     /// Intersection over union.
     fn overlap(self, other: Self) -> f32;
 
-    /// Its left and right end, if it is known to overlap nothing that lies beyond them.
+    /// Its left and right end, if it overlaps nothing outside of them.
     fn span(self) -> Option<(f32, f32)> {
         None
     }
 }
 
-/// Shapes that are compared with one at a time.
+/// A set of shapes that are compared with one.
 pub trait Many<B>: Default {
-    /// Adds one.
+    /// Adds a shape.
     fn push(&mut self, one: B);
 
-    /// Whether the overlap of `one` with any of them is greater than `limit`.
+    /// Whether the overlap of `one` with any of them exceeds `limit`.
     fn any_over(&self, one: B, limit: f32) -> bool;
 }
 
@@ -157,7 +157,7 @@ impl Overlap for Rect {
 /// Boxes compared at a time.
 const LANES: usize = 32;
 
-/// Boxes in blocks: all of one side, then all of the next.
+/// Boxes in blocks: the left sides of all, then the top sides, and so on.
 #[derive(Debug, Default)]
 pub struct Rects {
     blocks: Vec<[[f32; LANES]; 4]>,
@@ -201,7 +201,7 @@ multiversion! {
     }
 }
 
-/// How a prediction moves a box.
+/// A predicted transform of a box.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Move {
     /// Shift of the centre, in widths and heights.
@@ -211,8 +211,8 @@ pub struct Move {
 }
 
 impl Move {
-    /// The box that the prediction makes of `rect`, with `edge` as for [`Rect::width`]. The
-    /// corners are half a width and half a height from the centre.
+    /// The box predicted from `rect`, with `edge` as for [`Rect::width`]. The corners are half a
+    /// width and half a height from the centre.
     pub fn apply(self, rect: Rect, edge: f32) -> Rect {
         let (w, h) = (rect.width(edge), rect.height(edge));
         let (x, y) = (rect.x0 + 0.5 * w, rect.y0 + 0.5 * h);
@@ -220,7 +220,7 @@ impl Move {
         Rect::centred(x, y, Real::exp(self.log.0) * w, Real::exp(self.log.1) * h)
     }
 
-    /// With logarithms of at most `limit`.
+    /// The same with logarithms of at most `limit`.
     pub fn limited(self, limit: f32) -> Move {
         Move { log: (self.log.0.min(limit), self.log.1.min(limit)), ..self }
     }
@@ -231,8 +231,8 @@ pub fn descending(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or(Ordering::Equal)
 }
 
-/// The positions of the scores that are wanted, from high to low, equal ones by position. NaN is
-/// never wanted.
+/// The positions of the wanted scores, from high to low; equal ones by position. NaN is never
+/// wanted.
 pub fn ranked(scores: &[f32], wanted: impl Fn(f32) -> bool) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..scores.len()).filter(|i| !scores[*i].is_nan() && wanted(scores[*i])).collect();

@@ -1,4 +1,4 @@
-//! Suppression class by class, and what is kept of an image over all its classes.
+//! NMS class by class, and the selection from all classes of an image.
 
 use super::boxes::{Rect, descending, ranked};
 use super::greedy::Greedy;
@@ -13,27 +13,27 @@ pub type Image<'a> = Vec<(&'a [Rect], &'a [f32])>;
 /// How the boxes of a class are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Choice {
-    /// What is not suppressed, of the scores of at least `score`.
+    /// The boxes that are not suppressed, among those with a score of at least `score`.
     Greedy {
-        /// Which overlaps suppress.
+        /// The threshold of suppression.
         greedy: Greedy,
-        /// Lower scores are not considered.
+        /// Boxes with a lower score are ignored.
         score: f32,
     },
-    /// Scores are lowered all at once by the overlaps with better boxes.
+    /// Matrix NMS: scores are lowered by the overlaps with better boxes, all at once.
     Matrix(Matrix),
 }
 
-/// Matrix NMS.
+/// The parameters of matrix NMS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matrix {
     /// Only higher scores are considered.
     pub score: f32,
-    /// Only higher scores remain after they are lowered.
+    /// Only scores that are higher after they were lowered are kept.
     pub after: f32,
-    /// The factor of a Gaussian; without it scores fall linearly.
+    /// The factor of a Gaussian; without it, scores are lowered linearly.
     pub sigma: Option<f32>,
-    /// 1 where the last pixel belongs to the box, else 0.
+    /// 1 if the last pixel belongs to the box, else 0.
     pub edge: f32,
 }
 
@@ -41,7 +41,7 @@ impl Matrix {
     fn select(&self, boxes: &[Rect], scores: &[f32], candidates: usize) -> Vec<(usize, f32)> {
         let mut order = ranked(scores, |s| s > self.score);
         order.truncate(candidates);
-        // The greatest overlap of each candidate with a better one.
+        // The largest overlap of each candidate with a better one.
         let mut greatest: Vec<f32> = Vec::with_capacity(order.len());
         let mut kept = Vec::new();
         for (n, &i) in order.iter().enumerate() {
@@ -67,36 +67,36 @@ impl Matrix {
     }
 }
 
-/// The order of what is kept.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By class, then by score.
     Class,
     /// By score.
     Score,
-    /// As it comes.
+    /// Unspecified.
     Any,
 }
 
-/// What is kept of a batch.
+/// Selects from a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ByClass {
     /// How the boxes of a class are chosen.
     pub choice: Choice,
-    /// At most so many candidates of a class.
+    /// The most candidates of a class.
     pub candidates: usize,
-    /// At most so many boxes of an image.
+    /// The most results of an image.
     pub results: usize,
-    /// The class that is left out.
+    /// The class that is ignored.
     pub background: Option<usize>,
     /// The order.
     pub order: Order,
-    /// Whether images are mixed.
+    /// Whether results of all images are sorted together.
     pub across: bool,
 }
 
 impl ByClass {
-    /// The boxes that are kept, and how many of each image.
+    /// The results, and their number for each image.
     ///
     /// # Panics
     /// When a class has fewer boxes than scores.
@@ -143,7 +143,7 @@ impl ByClass {
     }
 }
 
-/// Sorts; what is equal stays in order: images, scores, classes, boxes.
+/// A stable sort: equal ones stay in the order of images, scores, classes, boxes.
 fn sort(all: &mut [Kept], order: &dyn Fn(&Kept, &Kept) -> Ordering) {
     all.sort_by(order);
 }

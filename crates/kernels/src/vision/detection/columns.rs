@@ -1,10 +1,10 @@
-//! Boxes told apart by where they lie, so that few of them are compared.
+//! Partitions boxes by position, so that few of them are compared.
 
 use super::boxes::{Many, Overlap};
 use crate::search::order::{Order, sorted};
 
-/// Boxes that stay, in columns as wide as the widest, so that a box can overlap those of its own
-/// column and of the two beside it only.
+/// Kept boxes, in columns that are as wide as the widest box. So a box can only overlap those of
+/// its own column and of the two neighbouring ones.
 pub(super) struct Columns<B: Overlap> {
     columns: Vec<B::Many>,
     left: f32,
@@ -12,10 +12,10 @@ pub(super) struct Columns<B: Overlap> {
 }
 
 impl<B: Overlap> Columns<B> {
-    /// Most columns.
+    /// The most columns.
     const MOST: f32 = 1024.0;
 
-    /// Columns for boxes of these spans; one alone where any box may overlap any other.
+    /// Columns for boxes of these spans; a single column if any box may overlap any other.
     pub(super) fn new(spans: impl Iterator<Item = Option<(f32, f32)>>, limit: f32) -> Columns<B> {
         let start = Some((f32::INFINITY, f32::NEG_INFINITY, 0f32));
         let found = spans.fold(start, |all, span| {
@@ -34,7 +34,7 @@ impl<B: Overlap> Columns<B> {
         }
     }
 
-    /// Adds a box, unless it overlaps one that is there by more than `limit`; tells whether it did.
+    /// Adds a box unless it overlaps an earlier one by more than `limit`; returns whether it did.
     pub(super) fn add(&mut self, own: B, limit: f32) -> bool {
         let left = own.span().map_or(0.0, |(left, _)| left - self.left);
         let column = ((left / self.width) as usize).min(self.columns.len() - 1);
@@ -47,8 +47,8 @@ impl<B: Overlap> Columns<B> {
     }
 }
 
-/// The boxes, divided where a vertical line passes between them, each part in their order: no box
-/// overlaps one of another part. Classes that are told apart by shifting their boxes come apart so.
+/// Groups of boxes that are separated by a vertical line, each in its order: no box overlaps one of
+/// another group. Classes that are separated by shifting their boxes become groups.
 pub(super) fn groups<B: Overlap>(boxes: &[B], limit: f32) -> Vec<Vec<usize>> {
     let finite = |span: &(f32, f32)| span.0.is_finite() && span.1.is_finite();
     let spans: Option<Vec<_>> = boxes.iter().map(|b| b.span().filter(finite)).collect();

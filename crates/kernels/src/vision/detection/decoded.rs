@@ -1,22 +1,22 @@
-//! Boxes and scores of a single-shot detector: decoding, suppression and the best of an image.
+//! Single-shot detector output: decoding of boxes, NMS, and the best of an image.
 
 use super::boxes::{Rect, descending, ranked};
 use crate::math::real::Real;
 use std::collections::BTreeMap;
 
-/// How predictions become boxes.
+/// How predictions are decoded to boxes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decoding {
-    /// Predictions are of centre and size, not of corners.
+    /// Whether predictions are of centre and size; else of corners.
     pub by_centre: bool,
     /// Width and height that prior boxes are divided by.
     pub image: (f32, f32),
-    /// Boxes end at the edges of the image.
+    /// Whether boxes are clipped to the image.
     pub clip: bool,
 }
 
 impl Decoding {
-    /// The box that a prediction makes of a prior box.
+    /// Decodes a prediction relative to a prior box.
     pub fn decode(&self, prior: Rect, variance: [f32; 4], by: Rect) -> Rect {
         let (width, height) = self.image;
         let prior =
@@ -38,29 +38,29 @@ impl Decoding {
     }
 }
 
-/// What is kept of an image.
+/// Selects from an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
-    /// The class that is never listed.
+    /// The class that is never a result.
     pub background: Option<usize>,
-    /// At most so many candidates of a class, or of all classes together if each box has one.
+    /// The most candidates of a class, or of all classes together if `one_class`.
     pub candidates: Option<usize>,
-    /// At most so many results.
+    /// The most results.
     pub results: Option<usize>,
-    /// Greater overlaps suppress.
+    /// Boxes with a larger overlap are suppressed.
     pub overlap: f32,
-    /// Lower scores are not considered.
+    /// Boxes with a lower score are ignored.
     pub confidence: f32,
-    /// Each box has only the class, other than 0, of the greatest score.
+    /// Whether each box has only its best class other than 0.
     pub one_class: bool,
 }
 
-/// The priors that are kept, with their boxes, by class.
+/// The selected priors with their boxes, by class.
 pub type Chosen = BTreeMap<usize, Vec<(usize, Rect)>>;
 
 impl Selection {
-    /// Chooses from the scores of an image, `[prior][class]`; `decode` gives the box of a prior and
-    /// a class, of candidates alone.
+    /// Selects by the scores of an image, `[prior][class]`. `decode` is called for the prior and
+    /// class of candidates only.
     pub fn select(
         &self,
         classes: usize,
@@ -77,7 +77,7 @@ impl Selection {
         self.best(classes, scores, kept)
     }
 
-    /// Class and prior of the candidates, in the order in which they are considered.
+    /// Class and prior of the candidates, in the order of their selection.
     fn in_turn(&self, classes: usize, scores: &[f32]) -> Vec<(usize, usize)> {
         let wanted = |class: &usize| Some(*class) != self.background;
         let limit = self.candidates.unwrap_or(usize::MAX);
@@ -102,7 +102,7 @@ impl Selection {
         order.map(|prior| (best[prior].0, prior)).collect()
     }
 
-    /// The best of all classes, in each class by score.
+    /// The best of all classes; within each class by score.
     fn best(&self, classes: usize, scores: &[f32], kept: Chosen) -> Chosen {
         let count: usize = kept.values().map(Vec::len).sum();
         let Some(limit) = self.results.filter(|limit| count > *limit) else { return kept };

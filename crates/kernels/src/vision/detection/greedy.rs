@@ -1,15 +1,16 @@
-//! Suppression in a given order: a box stays unless one before it overlaps it too much.
+//! Greedy suppression: in the given order, a box is kept unless an earlier one overlaps it too
+//! much.
 
 use super::boxes::{Rect, ranked};
 
-/// Which overlaps suppress.
+/// The threshold of suppression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Greedy {
-    /// A greater overlap suppresses.
+    /// Boxes with a larger overlap are suppressed.
     pub overlap: f32,
-    /// Where it is below 1, each box that stays lowers an overlap above a half by this factor.
+    /// If below 1, each kept box multiplies a threshold above 0.5 by this factor.
     pub eta: f32,
-    /// 1 where the last pixel belongs to the box, else 0.
+    /// 1 if the last pixel belongs to the box, else 0.
     pub edge: f32,
 }
 
@@ -19,7 +20,7 @@ impl Greedy {
         Greedy { overlap, eta: 1.0, edge }
     }
 
-    /// The positions that stay, in order, at most `limit`.
+    /// The positions that are kept, in order, at most `limit`.
     ///
     /// # Panics
     /// When a position is not that of a box.
@@ -29,7 +30,7 @@ impl Greedy {
         order: impl IntoIterator<Item = usize>,
         limit: usize,
     ) -> Vec<usize> {
-        // A box suppresses with the threshold that it left behind.
+        // Each kept box suppresses with the threshold after it was kept.
         let mut kept: Vec<(usize, f32)> = Vec::new();
         let mut threshold = self.overlap;
         for i in order {
@@ -49,20 +50,20 @@ impl Greedy {
     }
 }
 
-/// Chooses from the proposals of an image.
+/// Selects from the proposals of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proposals {
-    /// At most so many are looked at, best first.
+    /// The most proposals that are considered, best first.
     pub before: usize,
-    /// At most so many are kept.
+    /// The most proposals that are kept.
     pub after: usize,
-    /// Which overlaps suppress.
+    /// The threshold of suppression.
     pub greedy: Greedy,
-    /// Least width and height.
+    /// The least width and height.
     pub least: (f32, f32),
-    /// 1 where the last pixel belongs to the box when its size is looked at, else 0.
+    /// 1 if the last pixel belongs to the box when its size is measured, else 0.
     pub edge: f32,
-    /// Whether boxes that are too small do not count among those looked at.
+    /// Whether boxes that are too small are removed before `before` is applied.
     pub small_first: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Object detection: prior boxes, decoding, and suppression of boxes that overlap. All of it is
-//! computed in f32.
+//! Object detection: prior boxes, decoding, and non-maximum suppression. All of it in f32.
 
 pub mod boxes;
 pub mod classes;

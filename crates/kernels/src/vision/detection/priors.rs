@@ -1,15 +1,15 @@
-//! Boxes around every cell of a grid.
+//! Prior boxes: boxes around every cell of a grid.
 
 use super::boxes::Rect;
 
 /// One of the boxes of a cell, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prior {
-    /// Where its centre lies, right of and below that of the cell.
+    /// Offset of its centre from that of the cell.
     pub shift: (f32, f32),
     /// Half its width and half its height.
     pub half: (f32, f32),
-    /// Whether it ends at the edges of the image.
+    /// Whether it is clipped to the image.
     pub inside: bool,
 }
 
@@ -22,13 +22,13 @@ pub struct Grid {
     pub image: (f32, f32),
     /// Horizontal and vertical distance of the centres.
     pub step: (f32, f32),
-    /// Where the first centre lies, in steps.
+    /// Position of the first centre, in steps.
     pub offset: f32,
 }
 
 impl Grid {
-    /// Fills `out` with the boxes of all cells, relative to the image, row by row; zeros where
-    /// there are too few.
+    /// Fills `out` with the boxes of all cells, relative to the image, row by row; the rest with
+    /// zeros.
     pub fn run(&self, priors: &[Prior], clip: bool, out: &mut [f32]) {
         let (rows, columns) = self.cells;
         let centre = |i: usize, step: f32| (i as f32 + self.offset) * step;
@@ -54,7 +54,7 @@ impl Grid {
     }
 }
 
-/// Repeats one or four variances.
+/// Repeats one or four variances to fill `out`.
 pub fn repeat(variances: &[f32], out: &mut [f32]) {
     for (to, variance) in out.iter_mut().zip(variances.iter().cycle()) {
         *to = *variance;

@@ -1,4 +1,4 @@
-//! Features of regions, averaged from a feature map.
+//! Features of regions, averaged from the feature maps of a pyramid.
 
 use super::boxes::Rect;
 
@@ -7,13 +7,13 @@ use super::boxes::Rect;
 pub struct Sampling {
     /// Rows and columns of the result.
     pub side: usize,
-    /// Samples of each result along an axis; 0 if it follows from the size of the region.
+    /// Samples of each result along an axis; 0 to derive it from the size of the region.
     pub ratio: usize,
-    /// How far the centre of the first element lies from the corner of the map.
+    /// Offset of the centre of the first element from the corner of the map.
     pub offset: f32,
 }
 
-/// A feature map: rows, columns, and how much smaller than the image it is.
+/// A feature map: rows, columns, and its scale to the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Map<'a> {
     /// Rows and columns.
@@ -24,18 +24,18 @@ pub struct Map<'a> {
     pub data: &'a [f32],
 }
 
-/// More samples along an axis than any region within an image has.
+/// The most samples along an axis; no region within an image has as many.
 const MOST: usize = 1 << 14;
 
-/// Neighbours of a sample along an axis, and the weight of the second.
+/// The neighbours of a sample along an axis, and the weight of the second.
 type Pair = (usize, usize, f32);
 
 impl Sampling {
-    /// Fills `out`, `[channels][side][side]`, with the features of a region of the image; false
-    /// for a region that is too large to be sampled.
+    /// Fills `out`, `[channels][side][side]`, with the features of a region of the image. Returns
+    /// `false` if the region is too large to be sampled.
     ///
     /// # Panics
-    /// When the slices are not of these sizes.
+    /// When the slices do not have these sizes.
     pub fn run(&self, map: &Map<'_>, region: Rect, out: &mut [f32]) -> bool {
         let (rows, columns) = map.area;
         let region = region.map(|v| v * map.scale - self.offset);
@@ -63,7 +63,7 @@ impl Sampling {
         true
     }
 
-    /// The samples of an axis of `size` elements, nothing for those off the map.
+    /// The samples of an axis of `size` elements; `None` for those off the map.
     fn axis(&self, start: f32, end: f32, size: usize) -> Option<Vec<Option<Pair>>> {
         // A region is at least one element wide.
         let bin = (end - start).max(1.0) / self.side as f32;
@@ -92,7 +92,7 @@ fn neighbours(position: f32, size: usize) -> Option<Pair> {
     })
 }
 
-/// The level of a pyramid for a region, by its area; `None` without one.
+/// The pyramid level for a region, by its area; `None` if it has no area.
 pub fn level(region: Rect, levels: usize) -> Option<usize> {
     let area = region.width(0.0) * region.height(0.0);
     if area.is_nan() || area <= 0.0 {

@@ -1,8 +1,8 @@
-//! Boxes that are turned around their centre.
+//! Rotated boxes.
 
 use super::boxes::Overlap;
 
-/// A box with an angle.
+/// A box with a rotation angle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rotated {
     corners: [(f64, f64); 4],
@@ -10,8 +10,8 @@ pub struct Rotated {
 }
 
 impl Rotated {
-    /// The box of five elements, `[x, y, width, height, angle]` with x and y of the centre,
-    /// turned from the x axis to the y axis by the angle in radians.
+    /// The box of five elements, `[x, y, width, height, angle]`: the centre, the size, and the
+    /// angle in radians from the x axis to the y axis.
     ///
     /// # Panics
     /// When there are fewer elements.
@@ -26,7 +26,7 @@ impl Rotated {
         Rotated { corners, area: values[2] * values[3] }
     }
 
-    /// The area that lies in both.
+    /// The area of the intersection.
     fn intersection(self, other: Rotated) -> f64 {
         let mut polygon = self.corners.to_vec();
         for i in 0..4 {
@@ -88,7 +88,7 @@ mod tests {
         let out = 4.0 * (2f32.sqrt() - 1.0).powi(2);
         close([0.0, 0.0, 2.0, 2.0, FRAC_PI_4], (4.0 - out) / (4.0 + out));
         close([0.0, 0.0, 0.0, 2.0, 0.0], 0.0);
-        // Turned from x to y, the long box reaches the corner at (1, 1).
+        // Rotated from x to y, the long box reaches the corner at (1, 1).
         let long = Rotated::new(&[0.0, 0.0, 4.0, 0.1, FRAC_PI_4]);
         let corner = Rotated::new(&[1.0, 1.0, 0.2, 0.2, 0.0]);
         assert!(long.overlap(corner) > 0.0);

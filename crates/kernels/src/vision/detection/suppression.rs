@@ -1,4 +1,4 @@
-//! Non-maximum suppression: of boxes that overlap, the one with the best score stays.
+//! Non-maximum suppression (NMS): of boxes that overlap, the one with the best score is kept.
 
 use super::boxes::{Overlap, descending};
 use super::columns::{Columns, groups};
@@ -8,38 +8,39 @@ use crate::search::order::{Order, sorted};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What is kept.
+/// The parameters of NMS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Suppression {
-    /// At most so many boxes of a class.
+    /// The most boxes of a class.
     pub limit: usize,
-    /// A greater overlap suppresses.
+    /// Boxes with a larger overlap are suppressed.
     pub overlap: f32,
-    /// A lower score is not considered.
+    /// Boxes with a lower score are ignored.
     pub score: f32,
-    /// Above 0, an overlap lowers the score by a Gaussian of this width instead of suppressing.
+    /// If above 0, soft NMS: an overlap lowers the score by a Gaussian of this width instead of
+    /// suppressing the box.
     pub sigma: f32,
 }
 
 /// A box that is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kept {
-    /// The item of the batch.
+    /// The image in the batch.
     pub batch: usize,
     /// The class.
     pub class: usize,
     /// The box.
     pub index: usize,
-    /// Its score, lowered by the overlaps.
+    /// Its score after it was lowered.
     pub score: f32,
 }
 
-/// A box that may be kept; the best is the greatest.
+/// A box that may be kept; the best compares greatest.
 #[derive(PartialEq)]
 struct Candidate {
     score: f32,
     index: usize,
-    /// How many of those kept have lowered its score.
+    /// Number of kept boxes that have lowered its score.
     seen: usize,
 }
 
@@ -78,7 +79,7 @@ impl Suppression {
         let mut kept: Vec<(usize, f32)> = Vec::new();
         while kept.len() < self.limit {
             let Some(best) = heap.pop() else { break };
-            // Scores are lowered only when a box comes to the top, which gives the same result.
+            // Scores are lowered only when a box reaches the top, which gives the same result.
             let others = kept[best.seen..].iter();
             let weight = others.map(|(i, _)| self.weight(boxes[best.index].overlap(boxes[*i])));
             let lowered = weight.fold(best.score, |score, w| score * w);
@@ -91,7 +92,7 @@ impl Suppression {
         kept
     }
 
-    /// The same where an overlap suppresses, whatever the scores; of the boxes `wanted`.
+    /// The same for plain NMS, which ignores scores apart from their order; of the boxes `wanted`.
     fn select_hard<B: Overlap>(
         &self,
         threads: &Threads,
@@ -114,7 +115,7 @@ impl Suppression {
         all.map(|(i, _)| (i, scores[i])).take(self.limit).collect()
     }
 
-    /// Those of a group that do not overlap one before them that stays.
+    /// The boxes of a group that do not overlap an earlier one that is kept.
     fn select_of_group<B: Overlap>(&self, boxes: &[B], group: &[usize]) -> Vec<usize> {
         let mut stay = Columns::new(group.iter().map(|i| boxes[*i].span()), self.overlap);
         let mut kept = Vec::new();
@@ -129,16 +130,16 @@ impl Suppression {
         kept
     }
 
-    /// What remains of a score beside a kept box.
+    /// The factor that remains of a score next to a kept box.
     fn weight(&self, iou: f32) -> f32 {
         Real::exp(-0.5 * iou * iou / self.sigma)
     }
 
-    /// The boxes that are kept in a batch of `[batch, boxes]` boxes with `[batch, class, boxes]`
-    /// scores, by batch and class, best first.
+    /// The boxes that are kept of `[batch, boxes]` boxes with `[batch, class, boxes]` scores, by
+    /// image and class, best first.
     ///
     /// # Panics
-    /// When the slices are not of these sizes.
+    /// When the slices do not have these sizes.
     pub fn run<B: Overlap>(
         &self,
         threads: &Threads,
@@ -177,7 +178,7 @@ mod tests {
     fn hard() {
         let all = Suppression { limit: 9, overlap: 0.5, score: 0.2, sigma: 0.0 };
         let scores = [0.9, 0.8, 0.2, 0.85];
-        // An overlap of exactly the threshold and a score of exactly the threshold stay.
+        // An overlap or a score of exactly the threshold is kept.
         assert_eq!(all.select(Threads::single(), &BOXES, &scores), [(0, 0.9), (1, 0.8), (2, 0.2)]);
         let one = Suppression { limit: 1, ..all };
         assert_eq!(one.select(Threads::single(), &BOXES, &scores), [(0, 0.9)]);
@@ -187,8 +188,8 @@ mod tests {
         );
     }
 
-    /// Against the definition: boxes of all widths, some without area, in no order, some of them
-    /// far from the others.
+    /// Against the definition: boxes of all widths, some without area, unordered, some far from the
+    /// others.
     #[test]
     fn columns_and_groups_change_nothing() {
         let threads = Threads::new(2);

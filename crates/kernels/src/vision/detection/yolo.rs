@@ -6,14 +6,14 @@ use crate::base::slices::Slices;
 use crate::math::real::Real;
 use crate::nn::softmax::softmax;
 
-/// Channels of a region: coordinates, objectness, classes.
+/// The channels of a region: coordinates, objectness, classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Number of coordinates.
     pub coords: usize,
     /// Number of classes.
     pub classes: usize,
-    /// Whether the classes exclude each other.
+    /// Whether the classes are exclusive, and get a softmax.
     pub softmax: bool,
 }
 
@@ -23,11 +23,11 @@ impl Region {
         self.coords + 1 + self.classes
     }
 
-    /// Squashes whole regions of `area` positions: the sigmoid of the first two coordinates, of
-    /// objectness and of classes, or the softmax of classes.
+    /// Activates whole regions of `area` positions: sigmoid of the first two coordinates, of
+    /// objectness and of the classes, or softmax of the classes.
     ///
     /// # Panics
-    /// When the data is not whole regions.
+    /// When the data does not hold whole regions.
     pub fn run(&self, threads: &Threads, area: usize, data: &mut [f32]) {
         let channels = self.channels();
         if area == 0 {

@@ -1,4 +1,4 @@
-//! Bins whose samples are interpolated: the largest or the mean of each.
+//! RoIAlign: bins of interpolated samples, reduced to their maximum or mean.
 
 use super::channels_last::ChannelsLast;
 use super::{Maps, Sample, each_box};
@@ -6,42 +6,41 @@ use crate::base::num::Wide as _;
 use crate::base::par::Threads;
 use crate::math::real::{Real, StoredReal};
 
-/// How coordinates of boxes become those of maps, whose elements are centred at whole numbers.
+/// How box coordinates become map coordinates. The centres of map elements are at integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// Scaled; boxes are at least 1 wide and high.
     Asymmetric,
-    /// Scaled, and moved by half an element.
+    /// Scaled, then shifted by half an element.
     HalfPixelForNn,
-    /// Moved by half a pixel, scaled and moved back by half an element.
+    /// Shifted by half a pixel, scaled, and shifted back by half an element.
     HalfPixel,
-    /// As [`Alignment::HalfPixelForNn`]; boxes are centre, size and an angle, by which they are
-    /// turned.
+    /// As [`Alignment::HalfPixelForNn`]. Boxes are centre, size and rotation angle.
     Rotated {
-        /// Whether the angle is one against the axes.
+        /// Whether the angle is clockwise.
         clockwise: bool,
     },
 }
 
-/// The pooling of boxes by samples.
+/// Pooling of boxes by samples.
 #[derive(Clone, Debug)]
 pub struct Align {
     /// Bins along the height and the width.
     pub bins: (usize, usize),
-    /// Samples of a bin along each axis; 0 for as many as the bin has elements.
+    /// Samples of a bin along each axis; 0 for one per element of the bin.
     pub samples: usize,
-    /// From coordinates of boxes to those of the maps.
+    /// Factor from box coordinates to map coordinates.
     pub scale: f64,
-    /// How they are aligned.
+    /// The alignment.
     pub alignment: Alignment,
-    /// Whether the largest sample is taken, if it is above 0, and not the mean.
+    /// Whether a bin is the maximum of its samples, or 0 if they are negative; else their mean.
     pub max: bool,
 }
 
-/// Channels from which on maps are turned, if there are enough samples.
+/// From this many channels on, maps are transposed to NHWC if there are enough samples.
 const TURNED: usize = 8;
 
-/// No bin has more samples, so that memory for them is bounded.
+/// The most samples per bin, so that memory for them is bounded.
 pub const MOST_SAMPLES: usize = 1 << 20;
 
 /// A box with more samples than [`MOST_SAMPLES`] in a bin.
@@ -51,15 +50,15 @@ pub struct TooManySamples {
     pub index: usize,
 }
 
-/// A box in the coordinates of the maps.
+/// A box in map coordinates.
 struct Region<W> {
-    /// Where it begins, before it is turned: x and y.
+    /// The corner before rotation: x and y.
     start: (W, W),
     /// Size of a bin.
     bin: (W, W),
     /// Samples of a bin along x and y.
     samples: (usize, usize),
-    /// What turns around what, and by what.
+    /// Centre and angle of the rotation, if any.
     rotation: Option<RotationOf<W>>,
 }
 
@@ -71,7 +70,7 @@ struct RotationOf<W> {
 }
 
 impl<W: Real> Region<W> {
-    /// Sample `i` of bin `bin`, by x and y.
+    /// The position of sample `i` of a bin, by x and y.
     fn point(&self, bin: (usize, usize), i: (usize, usize)) -> (W, W) {
         let along = |start: W, size: W, samples: usize, bin: usize, i: usize| {
             let step = size / W::of(samples as f64);
@@ -85,7 +84,7 @@ impl<W: Real> Region<W> {
         (right + rotation.centre.0, down + rotation.centre.1)
     }
 
-    /// The samples of a bin, but for those outside the maps.
+    /// The samples of a bin, except those outside the maps.
     fn sample<T>(&self, maps: &Maps<'_, T>, bin: (usize, usize), samples: &mut Vec<Sample<W>>) {
         samples.clear();
         for i in 0..self.samples.0 * self.samples.1 {
@@ -96,18 +95,18 @@ impl<W: Real> Region<W> {
 }
 
 impl Align {
-    /// How many numbers describe a box.
+    /// Number of elements that describe a box.
     pub fn box_size(&self) -> usize {
         if matches!(self.alignment, Alignment::Rotated { .. }) { 5 } else { 4 }
     }
 
-    /// Pools boxes of the maps, one for each element of `batches`; further boxes give zeros.
+    /// Pools boxes, one for each element of `batches`; further boxes give zeros.
     ///
     /// # Errors
-    /// When a box is too large to be sampled. Nothing is written then.
+    /// When a box is too large to be sampled; then nothing is written.
     ///
     /// # Panics
-    /// When the slices are not of the sizes that belong together.
+    /// When the sizes of the slices do not match.
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -133,7 +132,7 @@ impl Align {
                         *pooled = self.pooled(&samples, maps.plane(batch, channel));
                     }),
                 }
-                // What a mean is divided by.
+                // The divisor of a mean.
                 let count = if self.max { 1 } else { region.samples.0 * region.samples.1 };
                 let count = <T::Wide as Real>::of(count.max(1) as f64);
                 for (to, pooled) in to.iter_mut().skip(bin).step_by(bins).zip(&pooled) {
@@ -144,8 +143,8 @@ impl Align {
         Ok(())
     }
 
-    /// The maps with channels as the last axis, if there are enough samples to make up for it:
-    /// turning them costs about as much as reading each of their elements twice.
+    /// The maps as NHWC, if there are enough samples for it to pay: the transpose costs about as
+    /// much as reading each element twice.
     fn channels_last<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -162,7 +161,7 @@ impl Align {
         pays.then(|| ChannelsLast::new(threads, maps))
     }
 
-    /// The largest or the sum of the samples of a bin. Those outside the maps are 0.
+    /// The maximum or the sum of the samples of a bin. Those outside the maps are 0.
     fn pooled<T: StoredReal>(&self, samples: &[Sample<T::Wide>], plane: &[T]) -> T::Wide {
         let zero = <T::Wide as Real>::of(0.0);
         let values = samples.iter().map(|sample| sample.value(plane));
@@ -173,7 +172,7 @@ impl Align {
         }
     }
 
-    /// A box in the coordinates of the maps, unless it has too many samples.
+    /// A box in map coordinates; `None` if it has too many samples.
     fn region<T: StoredReal>(&self, roi: &[T]) -> Option<Region<T::Wide>> {
         let of = <T::Wide as Real>::of;
         let roi: Vec<T::Wide> = roi.iter().map(|v| v.widen()).collect();
@@ -216,7 +215,7 @@ impl Align {
 mod tests {
     use super::*;
 
-    /// A plane with the value `x + 10 y` at every point, which interpolation keeps.
+    /// A plane with the value `x + 10 y` at every point, which interpolation preserves.
     fn slope() -> Vec<f64> {
         (0..48).map(|i| f64::from(i % 8 + i / 8 * 10)).collect()
     }
@@ -237,7 +236,8 @@ mod tests {
             max: false,
         };
         let mut to = [7.0; 4];
-        // From (1, 2) to (5, 4): bins are centred at (2, 3) and (4, 3). The second box is unused.
+        // From (1, 2) to (5, 4): the centres of the bins are (2, 3) and (4, 3). The second box is
+        // unused.
         run(&align, &[2., 4., 10., 8., 0., 0., 0., 0.], &mut to).unwrap();
         assert_eq!(to, [32., 34., 0., 0.]);
         align.alignment = Alignment::HalfPixelForNn;
@@ -262,7 +262,7 @@ mod tests {
         assert!((to[0] - 44.).abs() < 1e-9 && (to[1] - 24.).abs() < 1e-9, "{to:?}");
     }
 
-    /// Maps of many channels, which are turned, have the bits of those channels alone.
+    /// Maps of many channels, which are transposed, give the same bits as each channel alone.
     #[test]
     fn channels_have_the_bits_of_one() {
         let (channels, plane) = (37, 9 * 11);

@@ -1,4 +1,4 @@
-//! Bins whose elements are compared, or one sample for each bin.
+//! Pooling of boxes by the maximum of each bin, or by one sample per bin.
 
 use super::{Maps, Sample, corners, each_box};
 use crate::base::num::Wide as _;
@@ -6,21 +6,21 @@ use crate::base::par::Threads;
 use crate::math::real::{Real, StoredReal};
 use std::ops::Range;
 
-/// The pooling of boxes, which are `[batch, x1, y1, x2, y2]`.
+/// Pooling of boxes, which are `[batch, x1, y1, x2, y2]`.
 #[derive(Clone, Debug)]
 pub struct BoxPool {
     /// Bins along the height and the width.
     pub bins: (usize, usize),
-    /// From coordinates of boxes to those of the maps; `None` where a box is given in parts of the
-    /// maps, and each bin is one sample, from corner to corner.
+    /// Factor from box coordinates to map coordinates. `None`: boxes are relative to the size of
+    /// the maps, and each bin is one sample, from corner to corner.
     pub scale: Option<f64>,
 }
 
 impl BoxPool {
-    /// Pools boxes of the maps, one for each element of `batches`; further boxes give zeros.
+    /// Pools boxes, one for each element of `batches`; further boxes give zeros.
     ///
     /// # Panics
-    /// When the slices are not of the sizes that belong together.
+    /// When the sizes of the slices do not match.
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -60,7 +60,7 @@ impl BoxPool {
         roi: [W; 4],
         bin: (usize, usize),
     ) -> (Range<usize>, Range<usize>) {
-        // Beyond 32 bits nothing is within the maps.
+        // Coordinates beyond 32 bits are outside of any map.
         let whole = |v: W| i64::from(v.round_away().to_f64() as i32);
         let axis = |start: W, end: W, bins: usize, bin: usize, size: usize| {
             let (start, end) = (whole(start), whole(end));
@@ -75,7 +75,7 @@ impl BoxPool {
         )
     }
 
-    /// The one sample of a bin.
+    /// The sample of a bin.
     fn point<T, W: Real>(&self, maps: &Maps<'_, T>, roi: [W; 4], bin: (usize, usize)) -> (W, W) {
         let axis = |start: W, end: W, bins: usize, bin: usize, size: usize| {
             let last = W::of(size as f64 - 1.0);
@@ -97,7 +97,7 @@ impl BoxPool {
     }
 }
 
-/// The largest element of a window, 0 if there is none.
+/// The maximum of a window; 0 if it is empty.
 fn largest<T: StoredReal>(
     maps: &Maps<'_, T>,
     plane: &[T],
@@ -130,7 +130,7 @@ mod tests {
             to.map(f32::from)
         };
         let pool = BoxPool { bins: (2, 2), scale: Some(0.5) };
-        // Columns 1 to 4 and rows 1 to 3, of which one is outside: bins overlap in row 2.
+        // Columns 1 to 4 and rows 1 to 3, one of them outside: bins overlap in row 2.
         let found = run(&pool, [0., 2., 2., 8., 6.]);
         assert_eq!(found, [-8., -6., -18., -16., -38., -36., -48., -46.]);
         assert_eq!(run(&pool, [0., 90., 2., 98., 6.]), [0.; 8]);

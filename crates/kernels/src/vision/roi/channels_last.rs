@@ -1,11 +1,11 @@
-//! Maps with channels as the last axis: what a sample reads of all channels lies side by side.
+//! Feature maps in NHWC, so that the channels of a sample are contiguous.
 
 use super::{Maps, Sample};
 use crate::base::par::Threads;
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 
-/// Maps with channels as the last axis, as sums are computed.
+/// Feature maps in NHWC, in the type of the sums.
 pub(super) struct ChannelsLast<W> {
     data: Vec<W>,
     channels: usize,
@@ -15,11 +15,11 @@ pub(super) struct ChannelsLast<W> {
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// Positions that are written at a time: what they read of a channel is in a cache line.
+/// Positions that are written at a time: those of a channel are one cache line.
 const POSITIONS: usize = 16;
 
 impl<W: Real> ChannelsLast<W> {
-    /// Turns maps of at least one channel and one element.
+    /// Transposes maps of at least one channel and one element.
     pub(super) fn new<T: StoredReal<Wide = W>>(threads: &Threads, maps: &Maps<'_, T>) -> Self {
         let (channels, plane) = (maps.channels, maps.height * maps.width);
         let mut data = vec![W::default(); maps.data.len()];
@@ -40,7 +40,7 @@ impl<W: Real> ChannelsLast<W> {
         ChannelsLast { data, channels, plane }
     }
 
-    /// The sums of samples of all channels, or the largest that are above 0.
+    /// The sums of samples for all channels, or their maxima above 0.
     pub(super) fn pool(&self, batch: usize, samples: &[Sample<W>], max: bool, to: &mut [W]) {
         let size = self.plane * self.channels;
         let map = &self.data[batch * size..][..size];
@@ -50,20 +50,20 @@ impl<W: Real> ChannelsLast<W> {
 }
 
 multiversion! {
-    /// Adds samples to one sum for each channel.
+    /// Adds samples to one sum per channel.
     fn sums<W: Real>(map: &[W], samples: &[Sample<W>], to: &mut [W]) {
         each(map, samples, to, |sum, x| sum + x);
     }
 }
 
 multiversion! {
-    /// The larger of what is there and the samples, for each channel.
+    /// The maximum of `to` and the samples, for each channel.
     fn largest<W: Real>(map: &[W], samples: &[Sample<W>], to: &mut [W]) {
         each(map, samples, to, |max, x| if x > max { x } else { max });
     }
 }
 
-/// Folds samples of all channels, in their order.
+/// Folds samples of all channels, in order.
 #[inline(always)]
 fn each<W: Real>(map: &[W], samples: &[Sample<W>], to: &mut [W], f: impl Fn(W, W) -> W) {
     let channels = to.len();

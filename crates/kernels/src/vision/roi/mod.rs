@@ -1,8 +1,8 @@
-//! Pooling of boxes of feature maps, whatever their size, into as many bins each: by samples
-//! between the elements ([`Align`]), by the elements themselves ([`BoxPool`]), and from channels
-//! that stand for the bins ([`PositionPool`]).
+//! Pooling of boxes (regions of interest) of feature maps, of any size, to a fixed number of bins:
+//! by samples between the elements ([`Align`]), by the elements ([`BoxPool`]), and with channels
+//! for each bin ([`PositionPool`]).
 //!
-//! Boxes are divided among threads. f16 and bf16 are computed in f32, positions included.
+//! Boxes are divided among threads. f16 and bf16 are computed in f32, coordinates included.
 
 mod align;
 mod box_pool;
@@ -22,7 +22,7 @@ use crate::math::real::{Real, StoredReal};
 pub struct Maps<'a, T> {
     /// The elements.
     pub data: &'a [T],
-    /// Channels of an element of the batch.
+    /// Channels of an image.
     pub channels: usize,
     /// Rows of a plane.
     pub height: usize,
@@ -37,7 +37,7 @@ impl<'a, T> Maps<'a, T> {
     }
 }
 
-/// A point between four elements of a plane: their positions and weights.
+/// A point between four elements of a plane: their indices and weights.
 #[derive(Clone, Copy, Debug)]
 struct Sample<W> {
     at: [usize; 4],
@@ -45,8 +45,8 @@ struct Sample<W> {
 }
 
 impl<W: Real> Sample<W> {
-    /// A point of the maps, which may lie up to `margin` outside the centres of the outermost
-    /// elements and is then moved there.
+    /// A point of the maps. It may be up to `margin` outside the centres of the outermost elements,
+    /// and is moved there; `None` if it is further outside.
     fn new<T>(maps: &Maps<'_, T>, (x, y): (W, W), margin: f64) -> Option<Sample<W>> {
         let axis = |v: W, size: usize| {
             let last = W::of(size.checked_sub(1)? as f64);
@@ -79,8 +79,8 @@ impl<W: Real> Sample<W> {
 /// Elements read that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
-/// Calls `f(box, element of the batch, its part of the output)` for every box with an element of
-/// the batch; the others give zeros. Each element of the output reads some of the input.
+/// Calls `f(box, image, its part of the output)` for every box with an image; the others give
+/// zeros. Each element of the output reads `reads` elements.
 fn each_box<T: Stored>(
     threads: &Threads,
     (batches, size, reads): (&[usize], usize, usize),

@@ -1,4 +1,4 @@
-//! Boxes whose bins are pooled from channels of their own.
+//! Position-sensitive pooling: each bin of a box has its own channels.
 
 use super::{Maps, Sample, corners, each_box};
 use crate::base::num::Wide as _;
@@ -8,35 +8,35 @@ use crate::math::real::{Real, StoredReal};
 /// How a bin is pooled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PositionMode {
-    /// The mean of the elements of a bin, which each have a channel.
+    /// The mean of the elements of a bin; each bin has its own channel.
     Average,
-    /// The mean of one sample for each of some parts of a box, which each have a channel: along x
-    /// and y. Boxes are given in parts of the maps; samples outside are 0.
+    /// The mean of one sample for each of several parts of a box, along x and y; each part has its
+    /// own channel. Boxes are relative to the size of the maps; samples outside are 0.
     Bilinear(usize, usize),
-    /// The mean of the samples of a bin, which each have a channel: along x and y. Bins are moved
-    /// by so many sizes of the box for each unit of the offsets.
+    /// The mean of the samples of a bin, along x and y; each bin has its own channel. The third
+    /// number is the shift of a bin per unit of offset, in sizes of the box.
     Deformable(usize, usize, f64),
 }
 
-/// How bins are moved: `[boxes, 2 * classes, parts, parts]`.
+/// Shifts of the bins: `[boxes, 2 * classes, parts, parts]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Offsets<'a, T> {
     /// The elements.
     pub data: &'a [T],
-    /// Neighbouring channels of the output that are moved alike are a class.
+    /// Number of classes: runs of neighbouring output channels with the same shifts.
     pub classes: usize,
     /// Parts of a box along each axis.
     pub parts: usize,
 }
 
-/// The pooling of boxes, which are `[batch, x1, y1, x2, y2]`.
+/// Pooling of boxes, which are `[batch, x1, y1, x2, y2]`.
 #[derive(Clone, Debug)]
 pub struct PositionPool {
     /// Channels of the output.
     pub outputs: usize,
     /// Bins along each axis.
     pub group: usize,
-    /// From coordinates of boxes to those of the maps.
+    /// Factor from box coordinates to map coordinates.
     pub scale: f64,
     /// How a bin is pooled.
     pub mode: PositionMode,
@@ -52,10 +52,10 @@ struct Bin {
 }
 
 impl PositionPool {
-    /// Pools boxes of the maps, one for each element of `batches`; further boxes give zeros.
+    /// Pools boxes, one for each element of `batches`; further boxes give zeros.
     ///
     /// # Panics
-    /// When the slices are not of the sizes that belong together.
+    /// When the sizes of the slices do not match.
     pub fn run<T: StoredReal>(
         &self,
         threads: &Threads,
@@ -91,7 +91,7 @@ impl PositionPool {
         });
     }
 
-    /// Where a box of whole numbers begins, and its size, which is at least a tenth.
+    /// Start and size of a box with rounded coordinates; the size is at least 0.1.
     fn bounds<T: StoredReal>(&self, roi: &[T]) -> [(T::Wide, T::Wide); 2] {
         let of = <T::Wide as Real>::of;
         let [x1, y1, x2, y2] = [0, 1, 2, 3].map(|i| roi[i].widen().round_away());
@@ -158,7 +158,7 @@ impl PositionPool {
         sum / of((parts.0 * parts.1).max(1) as f64)
     }
 
-    /// By how many sizes of the box a bin is moved, along x and y.
+    /// The shift of a bin along x and y, in sizes of the box.
     fn offset<T: StoredReal>(
         &self,
         offsets: Option<&Offsets<'_, T>>,
@@ -233,7 +233,7 @@ mod tests {
         let found = run(&pool, 8, [1., 1., 4., 4.], &[]);
         assert_eq!(found, [16.5, 118.5, 236.5, 338.5, 416.5, 518.5, 636.5, 738.5]);
         assert_eq!(run(&pool, 8, [9., 1., 12., 4.], &[]), [0.0; 8]);
-        // A box without extent is a point.
+        // A box of size 0 is a point.
         assert_eq!(run(&pool, 8, [3., 2., 1., 1.], &[])[0], 23.0);
         pool.mode = PositionMode::Deformable(2, 1, 0.5);
         let found = run(&pool, 8, [1., 1., 4., 4.], &[]);

@@ -12,7 +12,7 @@ fn numbers(len: usize, modulus: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7919 + 13) % modulus) as f32 / 16.0 - 2.0).collect()
 }
 
-/// A matrix as it is stored, and what its elements are.
+/// A matrix as it is stored, and its dequantized elements.
 struct Matrix {
     bytes: Vec<u8>,
     scales: Vec<f32>,
@@ -25,7 +25,7 @@ const FORMATS: [WeightFormat; 5] =
 
 fn matrix(format: WeightFormat, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
     let groups = k / group;
-    // Products with those in f32 are rounded, with those in f16 not.
+    // Products with scales of f32 are rounded, those with scales of f16 are exact.
     let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
     let to_f16 = |x: f32| if by_rows { f16::from_f32(x).to_f32() } else { x };
     let scales: Vec<f32> = (0..n * groups).map(|i| to_f16(scale(i))).collect();
@@ -70,8 +70,7 @@ impl Matrix {
     }
 }
 
-/// Bit for bit the products with what the elements stand for, for few rows and many, laid out
-/// before or not.
+/// Bit for bit the GEMM of the dequantized elements, for few rows and many, packed or not.
 #[test]
 fn compressed_sums_are_chains_along_k() {
     let threads = Threads::new(2);
@@ -114,7 +113,7 @@ fn compressed_sums_are_chains_along_k() {
     }
 }
 
-/// Rounded to bf16 they give the bits of what they stand for, rounded.
+/// In bf16, bit for bit the GEMM of the dequantized elements converted to bf16.
 #[test]
 fn compressed_gemms_can_be_bf16() {
     let cases = [(1, 70, 128, 32), (9, 34, 66, 66), (40, 70, 128, 32), (2000, 70, 320, 64)];
@@ -145,7 +144,7 @@ fn compressed_gemms_can_be_bf16() {
     }
 }
 
-/// An odd number of terms, of which the last has none beside it.
+/// With odd k, the last row of 4-bit elements has no partner.
 #[test]
 fn rows_of_nibbles_can_be_odd() {
     let (n, k) = (34, 7);

@@ -5,7 +5,7 @@ use crate::gemm::{Compressed, GroupParams, Operand, PostOp, Precision, Rhs, Weig
 const FORMATS: [WeightFormat; 4] =
     [WeightFormat::U8, WeightFormat::I8, WeightFormat::U4, WeightFormat::I4];
 
-/// Whole numbers as a format has them.
+/// Integers in the range of a format.
 fn integers(format: WeightFormat, count: usize, seed: u64) -> Vec<i32> {
     let mut state = seed;
     let mut next = || {
@@ -21,7 +21,7 @@ fn integers(format: WeightFormat, count: usize, seed: u64) -> Vec<i32> {
     (0..count).map(|_| low + next().rem_euclid(count_of)).collect()
 }
 
-/// What `integers` are in memory.
+/// `integers` as they are stored.
 fn stored(format: WeightFormat, values: &[i32]) -> Vec<u8> {
     match format {
         WeightFormat::U4 | WeightFormat::I4 => {
@@ -36,7 +36,7 @@ fn reals(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 13) % 101) as f32 / 16.0 - 3.0).collect()
 }
 
-/// A group as the module says it is quantized: its integers, and their scale.
+/// A group as the module documentation quantizes it: its integers, and their scale.
 fn quantized(group: &[f32]) -> (Vec<i32>, f32) {
     let largest = group.iter().fold(0f32, |most, x| most.max(x.abs()));
     let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
@@ -44,7 +44,7 @@ fn quantized(group: &[f32]) -> (Vec<i32>, f32) {
     (group.iter().map(integer).collect(), largest / 127.0)
 }
 
-/// A product by the definition, as bits: integers within groups, then f32 in order.
+/// A GEMM by the definition, bit for bit: integers within groups, then f32 in order.
 struct Case {
     m: usize,
     n: usize,
@@ -71,8 +71,8 @@ impl Case {
         }
     }
 
-    /// The element of a row and a column. Weights with a sign are moved up by `base`, and their
-    /// zero points too.
+    /// The element of a row and a column. Signed weights and their zero points are moved up by
+    /// `base`.
     fn element(&self, i: usize, j: usize, base: i32) -> f32 {
         let (groups, mut sum) = (self.k / self.group, 0f32);
         for group in 0..groups {
@@ -91,7 +91,7 @@ impl Case {
         sum
     }
 
-    /// The same without quantization of A, and how far that may be from it.
+    /// The element without quantization of A, and the bound of the error.
     fn exact(&self, i: usize, j: usize) -> (f64, f64) {
         let (groups, mut sum, mut error) = (self.k / self.group, 0f64, 0f64);
         for first in (0..self.k).step_by(GROUP) {
@@ -133,9 +133,9 @@ impl Case {
     }
 }
 
-/// Every format in both orders, few rows and so many that 4 bits are widened, columns that fill no
-/// panel, a group that is the whole column. The bias is added and taken away, so the bits of small
-/// sums may differ by its own.
+/// Every format in both orders; few rows, and enough that 4 bits are widened; columns that do not
+/// fill a panel; a group as long as the column. The bias is added and subtracted again, so the bits
+/// of small sums may differ by its own.
 #[test]
 fn gemms_follow_the_definition() {
     let sizes = [

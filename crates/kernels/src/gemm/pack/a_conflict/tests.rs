@@ -4,8 +4,8 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::*;
 
-/// What a product gives whose element `i` of row `row` is `of(row, i)`, against one chain of
-/// multiply-adds for each element.
+/// Compares a GEMM, with element `i` of row `row` of A equal to `of(row, i)`, with one chain of
+/// fused multiply-adds per element.
 fn is_chains(
     (m, n, k): (usize, usize, usize),
     a: Lhs<'_>,
@@ -32,7 +32,7 @@ fn values(len: usize) -> Vec<f32> {
     (0..len).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect()
 }
 
-/// Any number of rows, pages apart; also where they are not whole lines.
+/// Any number of rows, pages apart; also rows that are not whole cache lines.
 #[test]
 fn rows_that_lie_pages_apart_are_chains() {
     let all = values(30 * 2048);
@@ -44,7 +44,7 @@ fn rows_that_lie_pages_apart_are_chains() {
     }
 }
 
-/// Runs in any order, which are rows of whole pages.
+/// Runs in any order, of rows that are whole pages.
 #[test]
 fn runs_that_lie_pages_apart_are_chains() {
     let (m, run) = (25, 1024);
@@ -54,7 +54,7 @@ fn runs_that_lie_pages_apart_are_chains() {
     is_chains((m, 33, 2 * run), Lhs::Runs { values: &all, runs: &runs, run }, of, "runs");
 }
 
-/// Windows whose positions are pages apart, with taps outside the input.
+/// Windows with positions that are pages apart, and taps outside the input.
 #[test]
 fn windows_that_lie_pages_apart_are_chains() {
     let (channels, width) = (512, 21);
