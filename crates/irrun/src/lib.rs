@@ -51,6 +51,7 @@ mod semantics;
 mod shell;
 mod state;
 mod statistics;
+mod stream;
 pub mod suite;
 mod summary;
 mod surgery;
