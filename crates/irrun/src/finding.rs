@@ -1,9 +1,11 @@
 //! What is wrong with a model, for people and for programs.
 
 use crate::text::plural;
-use ir::{Diagnostic, Severity, SourceFile};
+use infer::{Facts, Inputs};
+use ir::{Diagnostic, Diagnostics, Graph, Severity, SourceFile};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A finding as JSON has it.
 #[derive(Serialize, JsonSchema)]
@@ -53,6 +55,34 @@ impl Finding {
             message: problem.full_message(),
             alike: problem.alike,
             behind: problem.behind,
+        }
+    }
+}
+
+/// What is wrong with a graph, with the types and shapes that layers were given, where that is
+/// known.
+pub(crate) fn with_inputs(problems: Diagnostics, graph: &Graph, given: &Inputs) -> Diagnostics {
+    let facts = infer::analyse(graph, given).facts;
+    let mut list = problems.list().to_vec();
+    tell_inputs(&mut list, graph, &facts);
+    Diagnostics::new(Arc::clone(graph.source()), list)
+}
+
+/// Adds to each error of a layer what that was given, unless it has it already.
+pub(crate) fn tell_inputs(problems: &mut [Diagnostic], graph: &Graph, facts: &Facts) {
+    let is_open = |p: &&mut Diagnostic| p.severity == Severity::Error && p.context.is_none();
+    for problem in problems.iter_mut().filter(is_open) {
+        let Some(position) = problem.layer.and_then(|id| graph.find(id)) else { continue };
+        // Layers of bodies have ids of their own.
+        let layer = graph.layers().get(position);
+        if layer.map(|l| (l.name.clone(), l.op_type.clone())) != problem.name_and_type {
+            continue;
+        }
+        let sources = graph.inputs_of(position).iter();
+        let inputs: Vec<String> =
+            sources.filter_map(|&source| Some(facts.output(source)?.to_string())).collect();
+        if !inputs.is_empty() {
+            problem.context = Some(format!("inputs: {}", inputs.join("  ")));
         }
     }
 }
