@@ -11,7 +11,7 @@ use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Runs, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{hint, json, lint, out, print, ranges, sarif, surgery};
+use crate::{attribute, hint, json, lint, out, print, ranges, sarif, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -107,6 +107,7 @@ fn findings(
     let mut all: Vec<Diagnostic> = graph.warnings().to_vec();
     all.extend(findings);
     finding::tell_inputs(&mut all, graph, &facts);
+    attribute::suggest(&mut all, graph);
     if !declared.overridden.is_empty() {
         // What a file declares is for the shapes it declares.
         all.retain(|p| p.code != Code::Declared);

@@ -72,12 +72,7 @@ pub(crate) fn with_inputs(problems: Diagnostics, graph: &Graph, given: &Inputs) 
 pub(crate) fn tell_inputs(problems: &mut [Diagnostic], graph: &Graph, facts: &Facts) {
     let is_open = |p: &&mut Diagnostic| p.severity == Severity::Error && p.context.is_none();
     for problem in problems.iter_mut().filter(is_open) {
-        let Some(position) = problem.layer.and_then(|id| graph.find(id)) else { continue };
-        // Layers of bodies have ids of their own.
-        let layer = graph.layers().get(position);
-        if layer.map(|l| (l.name.clone(), l.op_type.clone())) != problem.name_and_type {
-            continue;
-        }
+        let Some(position) = layer_of(problem, graph) else { continue };
         let sources = graph.inputs_of(position).iter();
         let inputs: Vec<String> =
             sources.filter_map(|&source| Some(facts.output(source)?.to_string())).collect();
@@ -85,6 +80,14 @@ pub(crate) fn tell_inputs(problems: &mut [Diagnostic], graph: &Graph, facts: &Fa
             problem.context = Some(format!("inputs: {}", inputs.join("  ")));
         }
     }
+}
+
+/// The layer that a finding is about, unless it is in a body: ids are counted anew there.
+pub(crate) fn layer_of(problem: &Diagnostic, graph: &Graph) -> Option<usize> {
+    let position = graph.find(problem.layer?)?;
+    let layer = graph.layers().get(position)?;
+    let (name, op_type) = problem.name_and_type.as_ref()?;
+    (layer.name == *name && layer.op_type == *op_type).then_some(position)
 }
 
 /// The types and shapes that a layer was given, as its finding names them.

@@ -5,6 +5,7 @@
 
 pub mod args;
 mod arrays;
+mod attribute;
 mod batch;
 mod bench;
 pub mod bind;
