@@ -1,5 +1,5 @@
-//! What a misspelt attribute was probably meant to be. Rules keep no lists of their attributes: they
-//! are asked whether they read a name that is like it.
+//! What a misspelt attribute was probably meant to be. Rules keep no lists of their attributes:
+//! they are asked whether they read a name that is like it.
 
 use crate::finding;
 use infer::Attrs;
