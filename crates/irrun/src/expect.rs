@@ -166,9 +166,11 @@ impl Expected {
 /// Says so when real numbers differ by little that were compared without any tolerance.
 pub(crate) fn tell_of_exactness(compared: &[Comparison]) {
     let is_exact = |c: &&Comparison| c.tolerance == Tolerance::default() && c.mismatch.is_none();
+    let near_one = |part: Option<f64>| part.is_some_and(|part| (part - 1.0).abs() < LITTLE);
+    // As a whole: of values near 0, small differences are large parts.
     let is_little = |c: &Comparison| {
         let known = c.difference.as_ref().filter(|d| d.incomparable == 0 && d.max_ulp.is_some());
-        known.is_some_and(|d| d.max_abs > 0.0 && d.max_rel < LITTLE)
+        known.is_some_and(|d| near_one(d.cosine) && near_one(d.magnitude_ratio))
     };
     if compared.iter().filter(|c| !c.ok).filter(is_exact).any(is_little) {
         print::note(
@@ -178,8 +180,8 @@ pub(crate) fn tell_of_exactness(compared: &[Comparison]) {
     }
 }
 
-/// Relative differences that another order of sums may make.
-const LITTLE: f64 = 1e-2;
+/// How far direction and length of all values may be from the same by rounding.
+const LITTLE: f64 = 1e-3;
 
 /// Says what a tolerance follows from.
 fn told(tolerance: Tolerance, expected: &Tensor, sums: u64, port: &Port) -> Tolerance {

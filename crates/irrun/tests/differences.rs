@@ -241,6 +241,10 @@ fn an_exact_comparison_is_told() {
     let little = of(5.000_001, "");
     assert!(little.code == 1 && little.stderr.contains(exact), "{}", little.report());
     assert!(!of(7.0, "").stderr.contains(exact), "that is no rounding");
+    let near_zero = npy("<f4", false, "(3, 2)", &f32s(&[1e-9, 1., 2., 3., 4., 5.]));
+    room.write("golden.npy", &near_zero);
+    let said = room.irrun("model.xml -i x.npy --expect golden.npy").stderr;
+    assert!(said.contains(exact), "{said}");
     assert!(!of(5.001, "--rtol 1e-6").stderr.contains(exact), "a tolerance is given");
     of(5.000_001, "--tol auto").good();
     let alone = room.irrun("model.xml -i x.npy --tol auto");
