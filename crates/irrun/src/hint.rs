@@ -106,8 +106,8 @@ pub(crate) fn operations(problems: &[Diagnostic]) -> String {
     lines.join("\n")
 }
 
-/// What is said of a file that is no IR but something else that is known, in place of what makes no
-/// sense to its owner: where its first byte is no XML.
+/// What is said of a file that is no IR but something else that is known, in place of where it stops
+/// being XML, which makes no sense to its owner.
 pub(crate) fn other_format(problems: &Diagnostics) -> Option<Diagnostics> {
     let path = problems.source_file().path();
     let has = |codes: &[Code]| problems.list().iter().any(|problem| codes.contains(&problem.code));
@@ -163,9 +163,12 @@ fn what_it_is(path: &Path) -> Option<String> {
 /// Bytes that are looked at of a file of another format.
 const LOOKED_AT: u64 = 4096;
 
-/// The first bytes of a file.
+/// The first bytes of a file; none of a pipe, which is read once.
 fn start(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    if !path.is_file() {
+        return Ok(bytes);
+    }
     File::open(path)?.take(LOOKED_AT).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
