@@ -106,8 +106,8 @@ pub(crate) fn operations(problems: &[Diagnostic]) -> String {
     lines.join("\n")
 }
 
-/// What is said of a file that is no IR but something else that is known, in place of where it stops
-/// being XML, which makes no sense to its owner.
+/// What is said of a file that is no IR but something else that is known, in place of where it is
+/// no XML, which makes no sense to its owner.
 pub(crate) fn other_format(problems: &Diagnostics) -> Option<Diagnostics> {
     let path = problems.source_file().path();
     let has = |codes: &[Code]| problems.list().iter().any(|problem| codes.contains(&problem.code));
