@@ -1,14 +1,17 @@
-//! Named arrays: an `.npz` or `.safetensors`, a directory of `.npy` files, or one `.npy`.
+//! Named arrays: an `.npz` or `.safetensors`, a directory of `.npy` files, or one `.npy`; archives
+//! and arrays from standard input too.
 
 use crate::bind::in_file_name;
 use crate::hint;
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
+use crate::stream;
 use crate::text::nearest;
 use anyhow::{Context, Result, ensure};
-use ir::ElementType;
+use ir::{ElementType, Weights, WeightsSlice};
 use runtime::Tensor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arrays that are read one by one.
 pub(crate) struct Arrays {
@@ -21,6 +24,8 @@ enum Source {
     Archive(Npz),
     /// The file of each.
     Files(Vec<PathBuf>),
+    /// One `.npy` that came through a pipe.
+    Piped(WeightsSlice),
 }
 
 impl Arrays {
@@ -30,7 +35,9 @@ impl Arrays {
     /// When there is nothing of that kind, or no array in it.
     pub(crate) fn open(path: &Path) -> Result<Arrays> {
         let shown = path.display();
-        let (names, source) = if path.is_dir() {
+        let (names, source) = if let Some(bytes) = stream::read(path)? {
+            piped(bytes).with_context(|| shown.to_string())?
+        } else if path.is_dir() {
             let files = files(path)?;
             ensure!(!files.is_empty(), "the directory {shown} holds no .npy");
             let names = files.iter().map(|file| stem(file)).collect();
@@ -62,7 +69,11 @@ impl Arrays {
 
     /// Whether it is one array, whose name says nothing.
     pub(crate) fn is_one_file(&self) -> bool {
-        self.names.len() == 1 && self.path.is_file() && !npz::is_named(&self.path)
+        match &self.source {
+            Source::Archive(_) => false,
+            Source::Files(_) => self.names.len() == 1 && self.path.is_file(),
+            Source::Piped(_) => true,
+        }
     }
 
     /// The array of a name, or of the file name that was made of it.
@@ -92,8 +103,23 @@ impl Arrays {
                 read.with_context(|| self.path.display().to_string())
             }
             Source::Files(files) => npy::read(&files[index], wanted, Cast::Keep),
+            Source::Piped(file) => {
+                let read = npy::from_bytes(file, wanted, Cast::Keep);
+                read.with_context(|| self.path.display().to_string())
+            }
         }
     }
+}
+
+/// What came through a pipe, with the names of its arrays: it tells itself what it is.
+fn piped(bytes: Vec<u8>) -> Result<(Vec<String>, Source)> {
+    if bytes.starts_with(b"PK") {
+        let archive = Npz::from_stream(bytes)?;
+        return Ok((archive.names(), Source::Archive(archive)));
+    }
+    let len = u64::try_from(bytes.len())?;
+    let file = WeightsSlice::new(&Arc::new(Weights::from_bytes(bytes)), 0, len)?;
+    Ok((vec!["-".to_owned()], Source::Piped(file)))
 }
 
 fn stem(file: &Path) -> String {

@@ -180,7 +180,7 @@ impl<'a> Batch<'a> {
     fn new(args: &'a RunArgs) -> Result<Batch<'a>, Failure> {
         let model = args.model.as_ref().context("give a MODEL.xml").or_exit(Exit::Usage)?;
         let model = locate::model_file(model);
-        let graph = ir::read(&model).or_exit(Exit::Model)?;
+        let graph = locate::read(&model).or_exit(Exit::Model)?;
         let declared = Declared::new(&graph, &args.common.shape)?;
         let count = declared.ports.len();
         if count != 1 {

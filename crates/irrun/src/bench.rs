@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let given = !args.input.is_empty() || !args.common.shape.is_empty();
     let is_case = !given && args.model.join("case.json").is_file();
+    files_are_fit(args)?;
     let model = locate::model_file(&args.model);
-    let (graph, load) = timed(|| ir::read(&model).or_exit(Exit::Model));
+    let (graph, load) = timed(|| locate::read(&model).or_exit(Exit::Model));
     let graph = graph?;
     files_are_apart(&model, args, &graph)?;
     let steps = if is_case {
@@ -69,6 +70,19 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         out::write_whole(path, |file| Ok(file.write_all(page.as_bytes())?)).or_exit(Exit::Input)?;
     }
     Ok(Exit::Good)
+}
+
+/// Refuses a page that is called like something else, and files on standard output beside a report
+/// for programs.
+fn files_are_fit(args: &BenchArgs) -> Result<(), Failure> {
+    let written = args.trace.iter().chain(&args.html).map(PathBuf::as_path);
+    out::leave_room_for_report(args.common.json, written)?;
+    let Some(page) = &args.html else { return Ok(()) };
+    let ending = page.extension().unwrap_or_default().to_ascii_lowercase();
+    if ending == "html" || ending == "htm" || out::is_stream(page) {
+        return Ok(());
+    }
+    Err(usage(&format!("--html {}: it writes a page; call it .html", page.display())))
 }
 
 /// Refuses to write over a file that is read.

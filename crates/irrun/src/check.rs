@@ -4,14 +4,14 @@
 use crate::args::CheckArgs;
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::finding::{Finding, counts, is_note, told};
+use crate::finding::{self, Finding, counts, is_note, told};
 use crate::locate;
 use crate::memory::{self, Needed};
 use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Runs, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{hint, json, lint, print, ranges, sarif, surgery};
+use crate::{attribute, hint, json, lint, out, print, ranges, sarif, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
 
 /// More bytes than what is known of most models. Those that are not used are never touched.
 const HEAP: usize = 8 << 20;
@@ -29,8 +30,9 @@ const HEAP: usize = 8 << 20;
 /// When there is no such file, or a flag is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     runtime::prefer_large_heap(HEAP);
+    out::leave_room_for_report(args.json, args.sarif.iter().map(PathBuf::as_path))?;
     let model = locate::model_file(&args.model);
-    let graph = match ir::read(&model) {
+    let graph = match locate::read(&model) {
         Ok(graph) => graph,
         Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {
             return Err(problems).or_exit(Exit::Model);
@@ -56,35 +58,16 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     if args.symbolic {
         return symbolic(args, &graph);
     }
-    let shapes = [&args.shape[..], &args.range].concat();
-    let shapes = symbolic::substituted(&shapes, &args.set).or_exit(Exit::Usage)?;
-    let declared = Declared::new(&graph, &shapes)?;
+    let declared = declared(args, &graph)?;
     // First of all, as a run begins: what else is done takes memory too.
     let needed = args.memory.then(|| memory::needed(&graph, &declared.given()));
-    let Analysis { facts, findings } =
-        infer::analyse(&graph, &Inputs { nominal: true, ..declared.given() });
+    let (facts, all) = findings(args, &graph, &declared)?;
     let facts = ManuallyDrop::new(facts);
-    let mut all: Vec<Diagnostic> = graph.warnings().to_vec();
-    all.extend(findings);
-    if !shapes.is_empty() {
-        // What a file declares is for the shapes it declares.
-        all.retain(|p| p.code != Code::Declared);
-    }
-    if !all.iter().any(|p| p.severity == Severity::Error) {
-        all.extend(ranges::prove(&graph, &declared, !args.range.is_empty())?);
-    }
-    if args.lint {
-        all.extend(lint::findings(&graph));
-    }
-    if args.weights {
-        all.extend(lint::weights(&graph));
-    }
-    Diagnostic::sort(&mut all);
     write_sarif(args, &all, graph.source())?;
-    if let Some(path) = &args.output {
-        let fixed = lint::fixed(&graph, &facts).or_exit(Exit::Model)?;
-        surgery::write(&fixed, &model, path)?;
-    }
+    let ok = match &args.output {
+        Some(path) => mend(args, (&graph, &facts), &model, path)?,
+        None => all.iter().all(is_note),
+    };
     let can_run = all.iter().all(|p| p.severity != Severity::Error);
     let needed = needed.filter(|_| can_run).transpose()?;
     let is_asked = args.semantics == Semantics::OpenvinoCpu;
@@ -92,13 +75,72 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     if args.json {
         let report = Report::new(layers(&graph, &facts), &all, graph.source());
         let deviations = deviations.unwrap_or_default();
-        json::print(&Report { deviations, memory: needed, ..report })?;
+        json::print(&Report { ok, deviations, memory: needed, ..report })?;
     } else {
         let told = deviations.as_deref().map_or(String::new(), semantics::text);
         let needed = needed.as_ref().map(memory::text).unwrap_or_default();
         print::text(text(args, &graph, &facts, &all) + &told + &needed)?;
+        let hint = hint::operations(&all);
+        if !hint.is_empty() {
+            print::note(hint);
+        }
     }
-    Ok(if all.iter().all(is_note) { Exit::Good } else { Exit::Failed })
+    Ok(if ok { Exit::Good } else { Exit::Failed })
+}
+
+/// What the inputs are by `--shape` and `--range`.
+fn declared(args: &CheckArgs, graph: &Graph) -> Result<Declared, Failure> {
+    let shapes = [&args.shape[..], &args.range].concat();
+    let shapes = symbolic::substituted(&shapes, &args.set).or_exit(Exit::Usage)?;
+    let (shapes, ranges) = shapes.split_at(args.shape.len().min(shapes.len()));
+    Declared::by_flags(graph, &[("--shape", shapes), ("--range", ranges)])
+}
+
+/// What is known of a model, and all that the flags want said of it.
+fn findings(
+    args: &CheckArgs,
+    graph: &Graph,
+    declared: &Declared,
+) -> Result<(Facts, Vec<Diagnostic>), Failure> {
+    let Analysis { facts, findings } =
+        infer::analyse(graph, &Inputs { nominal: true, ..declared.given() });
+    let mut all: Vec<Diagnostic> = graph.warnings().to_vec();
+    all.extend(findings);
+    finding::tell_inputs(&mut all, graph, &facts);
+    attribute::suggest(&mut all, graph);
+    if !declared.overridden.is_empty() {
+        // What a file declares is for the shapes it declares.
+        all.retain(|p| p.code != Code::Declared);
+    }
+    if !all.iter().any(|p| p.severity == Severity::Error) {
+        all.extend(ranges::prove(graph, declared, !args.range.is_empty())?);
+    }
+    if args.lint {
+        all.extend(lint::findings(graph));
+    }
+    if args.weights {
+        all.extend(lint::weights(graph));
+    }
+    Diagnostic::sort(&mut all);
+    Ok((facts, all))
+}
+
+/// Writes the mended model, tells what was mended, and checks what is written: whether nothing is
+/// wrong with it.
+fn mend(
+    args: &CheckArgs,
+    (graph, facts): (&Graph, &Facts),
+    model: &Path,
+    path: &Path,
+) -> Result<bool, Failure> {
+    let fixed = lint::fixed(graph, facts).or_exit(Exit::Model)?;
+    surgery::write(&fixed, model, path)?;
+    let written = ir::read(path).or_exit(Exit::Model)?;
+    let done = lint::mended(graph, &written);
+    let done = if done.is_empty() { "nothing was to be mended".to_owned() } else { done };
+    print::note(format_args!("{}: {done}", path.display()));
+    let (_, left) = findings(args, &written, &declared(args, &written)?)?;
+    Ok(left.iter().all(is_note))
 }
 
 /// Lists layers with their shapes as expressions of the sizes of the inputs.
@@ -199,7 +241,7 @@ fn live(graph: &Graph) -> Vec<usize> {
 /// What `irrun check --json` prints.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Report {
-    /// Whether there are no errors and no warnings.
+    /// Whether there are no errors and no warnings; with `--fix`, in what was written.
     ok: bool,
     /// The layers that are needed, in the order of the file.
     layers: Vec<LayerReport>,

@@ -6,8 +6,8 @@ use crate::compare::show;
 use crate::compare::tolerance::ToleranceArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::text::{Glob, plural};
-use crate::{json, print};
-use anyhow::{Result, bail, ensure};
+use crate::{json, print, stream};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
 use ir::ElementType;
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
   irrun diff ours.npz theirs.npz --rtol 1e-4 --atol 1e-5,logits:1e-3
   irrun diff ours/ theirs/ --only 'layer4*' --json")]
 pub struct DiffArgs {
-    /// What is judged: an .npy, an .npz or a directory of .npy files.
+    /// What is judged: an .npy, an .npz, a directory of .npy files, or - for standard input.
     #[arg(value_name = "A")]
     pub a: PathBuf,
     /// What it is judged by.
@@ -73,6 +73,10 @@ struct Pairs {
 /// # Errors
 /// When something cannot be read, or there is nothing to compare.
 pub(crate) fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
+    if stream::is_standard_input(&args.a) && stream::is_standard_input(&args.b) {
+        let error = anyhow!("- and -: standard input is read once; name a file for one of them");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     let mut a = Arrays::open(&args.a).or_exit(Exit::Input)?;
     let mut b = Arrays::open(&args.b).or_exit(Exit::Input)?;
     let pairs = pairs(&a, &b, args.only.as_ref()).or_exit(Exit::Usage)?;

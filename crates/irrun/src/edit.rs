@@ -2,9 +2,7 @@
 
 use crate::bind::{self, Port};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::json;
 use crate::locate;
-use crate::print;
 use crate::surgery::compress::{Compressed, compressed, weight_bytes};
 use crate::surgery::written::Report;
 use crate::surgery::{self, declare};
@@ -57,7 +55,7 @@ pub enum WeightType {
 /// When the file is no graph, a flag is wrong, or nothing can be written.
 pub(crate) fn edit(args: &EditArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let flags = [&args.rename, &args.shape, &args.drop_output];
     if flags.iter().all(|flag| flag.is_empty()) && args.weights.is_none() {
         let error =
@@ -66,8 +64,10 @@ pub(crate) fn edit(args: &EditArgs) -> Result<Exit, Failure> {
     }
     let (inputs, outputs) = (bind::inputs(&graph), bind::outputs(&graph));
     let mut parts = graph.parts().clone();
+    // What was done, to be told when it is written.
+    let mut done = Vec::new();
     for text in &args.rename {
-        rename(&graph, &mut parts, (&inputs, &outputs), text).or_exit(Exit::Usage)?;
+        done.push(rename(&graph, &mut parts, (&inputs, &outputs), text).or_exit(Exit::Usage)?);
     }
     let declared = bind::Declared::new(&graph, &args.shape)?;
     for &input in &declared.overridden {
@@ -75,17 +75,19 @@ pub(crate) fn edit(args: &EditArgs) -> Result<Exit, Failure> {
         let text = declare::shape_text(&declared.shapes[input]);
         let data = layer.into_iter().flat_map(|l| &mut l.data).filter(|(key, _)| key == "shape");
         data.for_each(|(_, value)| value.clone_from(&text));
+        done.push(format!("\"{}\" is {} now", inputs[input].shown(), declared.shapes[input]));
     }
-    drop_outputs(&graph, &mut parts, &outputs, &args.drop_output).or_exit(Exit::Usage)?;
+    let dropped = drop_outputs(&graph, &mut parts, &outputs, &args.drop_output);
+    done.extend(dropped.or_exit(Exit::Usage)?);
     let mut changed = surgery::assemble(&graph, parts).or_exit(Exit::Model)?;
     if args.weights == Some(WeightType::F16) {
-        changed = halved(&changed)?;
+        changed = halved(&changed, &mut done)?;
     }
     let changed = declared_anew(&changed)?;
     surgery::write(&changed, &model, &args.output)?;
-    if args.json {
-        json::print(&Report::new(&args.output, &changed, &graph))?;
-    }
+    let report = Report::new(&args.output, &changed, &graph);
+    done.push(report.text());
+    report.tell(args.json, &done.join("\n"))?;
     Ok(Exit::Good)
 }
 
@@ -106,28 +108,31 @@ fn declared_anew(graph: &Graph) -> Result<Graph, Failure> {
     surgery::assemble(graph, parts).or_exit(Exit::Model)
 }
 
-fn halved(graph: &Graph) -> Result<Graph, Failure> {
+/// With weights of half the size, and what was done.
+fn halved(graph: &Graph, told: &mut Vec<String>) -> Result<Graph, Failure> {
     let mut done = Compressed::default();
     let halved = compressed(graph, &mut done).or_exit(Exit::Model)?;
-    for name in &done.beyond {
-        print::note(format_args!("note: \"{name}\" stays f32: f16 ends at 65504"));
-    }
-    print::note(format_args!(
-        "{} constants are f16 now: {} bytes of weights in place of {}",
-        done.constants,
+    let stays = |name: &String| format!("note: \"{name}\" stays f32: f16 ends at 65504");
+    told.extend(done.beyond.iter().map(stays));
+    let constants = match done.constants {
+        1 => "1 constant is".to_owned(),
+        n => format!("{n} constants are"),
+    };
+    told.push(format!(
+        "{constants} f16 now: {} bytes of weights in place of {}",
         weight_bytes(&halved),
         weight_bytes(graph),
     ));
     Ok(halved)
 }
 
-/// Gives an input or output another tensor name; an input's layer takes it too.
+/// Gives an input or output another tensor name; an input's layer takes it too. Tells what it did.
 fn rename(
     graph: &Graph,
     parts: &mut Parts,
     (inputs, outputs): (&[Port], &[Port]),
     text: &str,
-) -> Result<()> {
+) -> Result<String> {
     let known =
         |old: &str| bind::find(inputs, old, "input").or(bind::find(outputs, old, "output")).is_ok();
     let splits = text.match_indices('=').map(|(i, _)| (&text[..i], &text[i + 1..]));
@@ -145,40 +150,50 @@ fn rename(
             layer.name = new.to_owned();
             layer.outputs.iter_mut().take(1).for_each(|port| port.names = vec![new.to_owned()]);
         }
-        return Ok(());
+        return Ok(format!("input \"{old}\" is called \"{new}\" now"));
     }
-    let output = bind::find(outputs, old, "output").map_err(|error| {
-        let names = inputs.iter().chain(outputs).map(Port::shown).collect::<Vec<_>>();
-        match crate::text::nearest(old, names.iter().copied()) {
-            Some(near) => {
-                anyhow!("there is no input or output \"{old}\"; did you mean \"{near}\"?")
-            }
-            None => error,
-        }
-    })?;
+    let output = bind::find(outputs, old, "output");
+    let output = output.map_err(|_| no_such_port((inputs, outputs), old))?;
     let source = graph.results().get(output).and_then(|&p| graph.inputs_of(p).first());
     let port = source.and_then(|s| parts.layers.get_mut(s.layer)?.outputs.get_mut(s.port));
     if let Some(port) = port {
         port.names = vec![new.to_owned()];
     }
-    Ok(())
+    Ok(format!("output \"{old}\" is called \"{new}\" now"))
 }
 
+/// Names the inputs and outputs that there are, or the one that was probably meant.
+fn no_such_port((inputs, outputs): (&[Port], &[Port]), name: &str) -> anyhow::Error {
+    let names = |ports: &[Port]| ports.iter().map(|p| p.shown().to_owned()).collect::<Vec<_>>();
+    let (inputs, outputs) = (names(inputs), names(outputs));
+    let all = inputs.iter().chain(&outputs).map(String::as_str);
+    match crate::text::nearest(name, all) {
+        Some(near) => anyhow!("there is no input or output \"{name}\"; did you mean \"{near}\"?"),
+        None => anyhow!(
+            "there is no input or output \"{name}\"; the inputs are {}, the outputs {}",
+            inputs.join(", "),
+            outputs.join(", ")
+        ),
+    }
+}
+
+/// Leaves out outputs, and tells which.
 fn drop_outputs(
     graph: &Graph,
     parts: &mut Parts,
     outputs: &[Port],
     names: &[String],
-) -> Result<()> {
-    let mut dropped = Vec::new();
+) -> Result<Vec<String>> {
+    let (mut dropped, mut told) = (Vec::new(), Vec::new());
     for name in names {
         let output = bind::find(outputs, name, "output").context("--drop-output")?;
         let layer = graph.results().get(output).and_then(|&p| graph.layers().get(p));
         dropped.extend(layer.map(|l| l.id));
+        told.push(format!("output \"{}\" is left out", outputs[output].shown()));
     }
     let left = graph.results().len().saturating_sub(dropped.len());
     ensure!(left > 0 || dropped.is_empty(), "--drop-output: no output would be left");
     parts.layers.retain(|layer| !dropped.contains(&layer.id));
     parts.edges.retain(|edge| !dropped.contains(&edge.to_layer));
-    Ok(())
+    Ok(told)
 }

@@ -26,8 +26,8 @@ pub struct ExpectArgs {
     #[command(flatten)]
     pub tolerance: ToleranceArgs,
     /// A tolerance from the element type of an output and the terms that are added up on the way to
-    /// it, which is told.
-    #[arg(long, value_name = "auto", conflicts_with_all = ["rtol", "atol"], requires = "expect")]
+    /// it, which is told. --compare-steps has one from the element type alone, with and without it.
+    #[arg(long, value_name = "auto", conflicts_with_all = ["rtol", "atol"])]
     pub tol: Option<Tol>,
     /// Elements listed of each output that differs.
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -55,9 +55,11 @@ impl Expected {
         if !compares_steps {
             args.tolerance.all_name_one_of(known.map(String::as_str)).or_exit(Exit::Usage)?;
         }
-        if args.expect.is_empty() && !args.tolerance.is_empty() && !compares_steps {
+        let has_tolerance = !args.tolerance.is_empty() || args.tol.is_some();
+        if args.expect.is_empty() && has_tolerance && !compares_steps {
             let error = anyhow!(
-                "--rtol and --atol say how values are compared; give --expect or --compare-steps too"
+                "--rtol, --atol and --tol say how values are compared; give --expect or \
+                 --compare-steps too"
             );
             return Err(Failure { exit: Exit::Usage, error });
         }
@@ -160,6 +162,26 @@ impl Expected {
         Ok(comparisons)
     }
 }
+
+/// Says so when real numbers differ by little that were compared without any tolerance.
+pub(crate) fn tell_of_exactness(compared: &[Comparison]) {
+    let is_exact = |c: &&Comparison| c.tolerance == Tolerance::default() && c.mismatch.is_none();
+    let near_one = |part: Option<f64>| part.is_some_and(|part| (part - 1.0).abs() < LITTLE);
+    // As a whole: of values near 0, small differences are large parts.
+    let is_little = |c: &Comparison| {
+        let known = c.difference.as_ref().filter(|d| d.incomparable == 0 && d.max_ulp.is_some());
+        known.is_some_and(|d| near_one(d.cosine) && near_one(d.magnitude_ratio))
+    };
+    if compared.iter().filter(|c| !c.ok).filter(is_exact).any(is_little) {
+        print::note(
+            "note: compared exactly, as no tolerance is given; --tol auto allows what another order \
+             of sums makes",
+        );
+    }
+}
+
+/// How far direction and length of all values may be from the same by rounding.
+const LITTLE: f64 = 1e-3;
 
 /// Says what a tolerance follows from.
 fn told(tolerance: Tolerance, expected: &Tensor, sums: u64, port: &Port) -> Tolerance {

@@ -113,7 +113,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Good);
     };
-    let graph = ir::read(locate::model_file(Path::new(&args.subject))).or_exit(Exit::Model)?;
+    let model = locate::model_file(Path::new(&args.subject));
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let shapes = crate::symbolic::substituted(&args.shape, &args.set).or_exit(Exit::Usage)?;
     let declared = Declared::new(&graph, &shapes)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
@@ -153,8 +154,10 @@ fn page(code: &str) -> anyhow::Result<String> {
             !Path::new(code).exists() && !code.ends_with(".xml"),
             "{code}: which layer? Write LAYER[:PORT[:DIM]] behind the model"
         );
-        match nearest(&wanted, known.iter().map(String::as_str)) {
-            Some(near) => bail!("there is no code {code}; did you mean {near}?"),
+        // The digits alone: all codes begin alike.
+        let near = nearest(digits, known.iter().filter_map(|code| code.get(2..)));
+        match near {
+            Some(near) => bail!("there is no code {code}; did you mean IR{near}?"),
             None => bail!("there is no code {code}; there are {}", known.join(", ")),
         }
     }

@@ -49,7 +49,7 @@ pub struct ExtractArgs {
 /// written.
 pub(crate) fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let find = |names: &[String]| -> Result<HashSet<usize>, Failure> {
         names
             .iter()

@@ -1,9 +1,11 @@
 //! What is wrong with a model, for people and for programs.
 
 use crate::text::plural;
-use ir::{Diagnostic, Severity, SourceFile};
+use infer::{Facts, Inputs};
+use ir::{Diagnostic, Diagnostics, Graph, Severity, SourceFile};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A finding as JSON has it.
 #[derive(Serialize, JsonSchema)]
@@ -55,6 +57,37 @@ impl Finding {
             behind: problem.behind,
         }
     }
+}
+
+/// What is wrong with a graph, with the types and shapes that layers were given, where that is
+/// known.
+pub(crate) fn with_inputs(problems: Diagnostics, graph: &Graph, given: &Inputs) -> Diagnostics {
+    let facts = infer::analyse(graph, given).facts;
+    let mut list = problems.list().to_vec();
+    tell_inputs(&mut list, graph, &facts);
+    Diagnostics::new(Arc::clone(graph.source()), list)
+}
+
+/// Adds to each error of a layer what that was given, unless it has it already.
+pub(crate) fn tell_inputs(problems: &mut [Diagnostic], graph: &Graph, facts: &Facts) {
+    let is_open = |p: &&mut Diagnostic| p.severity == Severity::Error && p.context.is_none();
+    for problem in problems.iter_mut().filter(is_open) {
+        let Some(position) = layer_of(problem, graph) else { continue };
+        let sources = graph.inputs_of(position).iter();
+        let inputs: Vec<String> =
+            sources.filter_map(|&source| Some(facts.output(source)?.to_string())).collect();
+        if !inputs.is_empty() {
+            problem.context = Some(format!("inputs: {}", inputs.join("  ")));
+        }
+    }
+}
+
+/// The layer that a finding is about, unless it is in a body: ids are counted anew there.
+pub(crate) fn layer_of(problem: &Diagnostic, graph: &Graph) -> Option<usize> {
+    let position = graph.find(problem.layer?)?;
+    let layer = graph.layers().get(position)?;
+    let (name, op_type) = problem.name_and_type.as_ref()?;
+    (layer.name == *name && layer.op_type == *op_type).then_some(position)
 }
 
 /// The types and shapes that a layer was given, as its finding names them.

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// When the file is no graph, or a flag is wrong. A model that `irrun check` finds fault with is
 /// described as far as it is understood.
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
-    let graph = ir::read(locate::model_file(&args.model)).or_exit(Exit::Model)?;
+    let graph = locate::read(&locate::model_file(&args.model)).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &args.shape)?;
     let facts = infer::analyse(&graph, &declared.given()).facts;
     let report = Inspection::new(&graph, &facts);
@@ -236,12 +236,15 @@ impl Cost {
     }
 
     fn text(&self) -> Vec<Vec<String>> {
-        let parameters = row(["parameters", &self.parameters.to_string()]);
+        let parameters = row(["parameters", &scaled(self.parameters, "")]);
         match self.peak.filter(|_| self.unknown == 0) {
             Some(peak) => vec![
                 parameters,
-                row(["operations", &format!("{} a run", self.operations)]),
-                row(["memory", &format!("{peak} bytes of tensors at most, without weights")]),
+                row(["operations", &format!("{} a run", scaled(self.operations, "FLOP"))]),
+                row([
+                    "memory",
+                    &format!("{} of tensors at most, without weights", scaled(peak, "B")),
+                ]),
             ],
             None => {
                 let open = plural(self.unknown, "layer");
@@ -254,9 +257,9 @@ impl Cost {
     fn blocks(&self) -> Vec<Vec<String>> {
         let block = |(name, (layers, parameters, operations)): (&String, &(usize, u64, u64))| {
             let mut cells = row(["block", name, &plural(*layers, "layer")]);
-            cells.push(format!("{parameters} parameters"));
+            cells.push(format!("{} parameters", scaled(*parameters, "")));
             if self.unknown == 0 {
-                cells.push(format!("{operations} operations"));
+                cells.push(scaled(*operations, "FLOP"));
             }
             cells
         };
@@ -367,6 +370,15 @@ impl<'a> Inspection<'a> {
         element.children.iter().for_each(|child| self.note(&path, child));
     }
 
+    /// The version of OpenVINO that has made the file, where it says so.
+    fn made_by(&self) -> Option<&'a str> {
+        let value_of = |key: &&str| {
+            let is_it = |path: &str| path.rsplit('/').next().is_some_and(|own| own == *key);
+            self.notes.iter().find(|(path, value)| is_it(path) && !value.is_empty())
+        };
+        MADE_BY.iter().find_map(value_of).map(|(_, value)| *value)
+    }
+
     fn layers(&self) -> usize {
         self.operations.values().sum()
     }
@@ -385,10 +397,11 @@ impl<'a> Inspection<'a> {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "{}: IR version {}, {}\n",
+            "{}: IR version {}, {}{}\n",
             self.graph.name(),
             self.version(),
-            plural(self.layers(), "layer")
+            plural(self.layers(), "layer"),
+            self.made_by().map(|by| format!(", by OpenVINO {by}")).unwrap_or_default()
         );
         let ports = |title: &str, ports: &[Interface]| {
             let row = |(i, each): (usize, &Interface)| {
@@ -414,7 +427,7 @@ impl<'a> Inspection<'a> {
         section(&mut text, &self.by_count().into_iter().map(operation).collect::<Vec<_>>());
         let weights = |(element_type, w): (&&str, &Weights)| {
             let constants = plural(w.constants, "constant");
-            row(["weights", element_type, &constants, &format!("{} bytes", w.bytes)])
+            row(["weights", element_type, &constants, &scaled(w.bytes, "B")])
         };
         section(&mut text, &self.weights.iter().map(weights).collect::<Vec<_>>());
         section(&mut text, &self.cost.text());
@@ -445,6 +458,31 @@ impl<'a> Inspection<'a> {
     }
 }
 
+/// Where files say which OpenVINO has made them: as they run, and as they were converted.
+const MADE_BY: [&str; 3] = ["Runtime_version", "openvino_version", "MO_version"];
+
+/// A number with three digits and a prefix for the power of a thousand: `9.03 GFLOP`, `812 B`.
+fn scaled(number: u64, unit: &str) -> String {
+    const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    let plain = number as f64;
+    let mut scaled = (plain, "");
+    for prefix in PREFIXES {
+        // What would be rounded to a thousand is one of the next.
+        if scaled.0 < 999.5 {
+            break;
+        }
+        scaled = (scaled.0 / 1000.0, prefix);
+    }
+    let (value, prefix) = scaled;
+    let digits = match value {
+        _ if prefix.is_empty() => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {prefix}{unit}").trim_end().to_owned()
+}
+
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -453,5 +491,27 @@ fn section(text: &mut String, rows: &[Vec<String>]) {
     if !rows.is_empty() {
         text.push('\n');
         text.push_str(&table(rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (number, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (99_960, "100 kB"),
+            (999_600, "1.00 MB"),
+            (115_192_224, "115 MB"),
+            (9_034_184_974, "9.03 GB"),
+            (u64::MAX, "18.4 EB"),
+        ] {
+            assert_eq!(scaled(number, "B"), text);
+        }
+        assert_eq!(scaled(28_288_354, ""), "28.3 M");
     }
 }

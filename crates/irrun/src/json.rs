@@ -22,12 +22,15 @@ struct Versioned<T> {
     report: T,
 }
 
+/// The version of the form: 2 since the first values of outputs are numbers.
+const VERSION: u32 = 2;
+
 /// Prints a report on a line, `schema` first.
 ///
 /// # Errors
 /// When it cannot be written, as on a full disk.
 pub fn print(report: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(&Versioned { schema: 1, report });
+    let text = serde_json::to_string(&Versioned { schema: VERSION, report });
     print::raw(format_args!("{}\n", text.unwrap_or_default()))
 }
 

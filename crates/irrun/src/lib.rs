@@ -5,6 +5,7 @@
 
 pub mod args;
 mod arrays;
+mod attribute;
 mod batch;
 mod bench;
 pub mod bind;
@@ -51,6 +52,7 @@ mod semantics;
 mod shell;
 mod state;
 mod statistics;
+mod stream;
 pub mod suite;
 mod summary;
 mod surgery;

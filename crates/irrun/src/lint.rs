@@ -5,7 +5,7 @@ use crate::statistics::Constant;
 use crate::surgery::{self, declare, pack};
 use crate::text::plural;
 use infer::Facts;
-use ir::{ByteOffset, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer};
+use ir::{ByteOffset, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, Port};
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes between two constants that need no explanation: writers align them.
@@ -211,6 +211,29 @@ fn smallest_normal(element_type: ElementType) -> f64 {
         ElementType::F64 => f64::MIN_POSITIVE,
         _ => 0.0,
     }
+}
+
+/// What is other in a mended model, for people; nothing if nothing is.
+pub(crate) fn mended(before: &Graph, after: &Graph) -> String {
+    let left_out = before.layers().len().saturating_sub(after.layers().len());
+    let bytes = |graph: &Graph| graph.weights().bytes().len();
+    let saved = bytes(before).saturating_sub(bytes(after));
+    let declared = after.layers().iter().map(|layer| declared_anew(before, layer)).sum();
+    let parts = [
+        (left_out, format!("{} left out", plural(left_out, "layer"))),
+        (declared, format!("{} declared anew", plural(declared, "output"))),
+        (saved, format!("{} of weights saved", plural(saved, "byte"))),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// How many outputs of a layer have another type or other dims than they had.
+fn declared_anew(before: &Graph, layer: &Layer) -> usize {
+    let old = before.find(layer.id).and_then(|position| before.layers().get(position));
+    let pairs = old.into_iter().flat_map(|old| old.outputs.iter().zip(&layer.outputs));
+    let differs = |old: &Port, new: &Port| (old.precision, &old.dims) != (new.precision, &new.dims);
+    pairs.filter(|(old, new)| differs(old, new)).count()
 }
 
 /// The model without dead layers, with types and dims as they are inferred.

@@ -1,8 +1,9 @@
 //! Finds the file of a model, and the layer that a name means.
 
+use crate::hint;
 use crate::text::nearest;
 use anyhow::{Context, Result};
-use ir::{Graph, Layer};
+use ir::{Diagnostics, Graph, Layer};
 use std::path::{Path, PathBuf};
 
 /// What exporters of optimum-intel write beside the model of text.
@@ -21,6 +22,14 @@ pub(crate) fn model_file(path: &Path) -> PathBuf {
         (Some(only), None) => only,
         _ => named,
     }
+}
+
+/// Reads a model; of a file that is none, it says what it is instead.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn read(path: &Path) -> Result<Graph, Diagnostics> {
+    ir::read(path).map_err(|problems| hint::other_format(&problems).unwrap_or(problems))
 }
 
 /// The `.xml` files of a directory in the order of their names; none if it cannot be read.

@@ -28,6 +28,12 @@ pub(crate) struct Needed {
     is_open: bool,
 }
 
+/// Where an output of a step lives, without the number of a value, which nobody knows: `value 379
+/// at byte 0` is a part of another value.
+pub(crate) fn place(storage: &str) -> &str {
+    if storage.starts_with("value ") { "memory of another value" } else { storage }
+}
+
 /// Plans a run with inputs as they are declared.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use crate::args::OpsArgs;
 use crate::exit::{Exit, Failure};
 use crate::table::table;
-use crate::text::nearest;
+use crate::text::{Glob, nearest};
 use crate::{json, print};
 use anyhow::anyhow;
 use infer::{ROWS, Row, Versions};
@@ -16,11 +16,16 @@ use std::collections::BTreeSet;
 /// # Errors
 /// When no operation is called as asked, or the list cannot be written.
 pub(crate) fn ops(args: &OpsArgs) -> Result<Exit, Failure> {
-    let chosen = |row: &&Row| args.only.as_ref().is_none_or(|pattern| pattern.matches(row.op_type));
+    // As in files, an operation may be written in any letter case.
+    let only = args.only.as_ref().map(Glob::in_any_case);
+    let chosen = |row: &&Row| only.as_ref().is_none_or(|pattern| pattern.matches(row.op_type));
     let rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
     if let (Some(pattern), true) = (&args.only, rows.is_empty()) {
         let near = nearest(pattern.as_str(), ROWS.iter().map(|row| row.op_type));
-        let hint = near.map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
+        let hint = match near {
+            Some(kind) => format!("; did you mean {kind}?"),
+            None => "; `irrun ops` lists those there are".to_owned(),
+        };
         let error = anyhow!("there is no operation {pattern}{hint}");
         return Err(Failure { exit: Exit::Usage, error });
     }

@@ -1,11 +1,12 @@
 //! Files that are written: whole or not at all, none of them twice, and none that is read.
 
+use crate::exit::{Exit, Failure};
 use crate::limits::Unfinished;
 use crate::print;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Component, Path, PathBuf};
 
 /// Writes a file whole or not at all: a temporary file beside it, then a rename. Where a device, a
@@ -19,16 +20,15 @@ pub(crate) fn write_whole(
 ) -> Result<()> {
     ensure!(!path.is_dir(), "{} is a directory; give the name of a file", path.display());
     let failed = || format!("{} cannot be written", path.display());
+    if path == Path::new(DASH) {
+        return fill_and_flush(&mut io::stdout().lock(), fill).context("standard output");
+    }
     if is_stream(path) {
         return write_to(path, fill).with_context(failed);
     }
     let path = &behind_link(path);
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !dir.exists() {
-        let made = fs::create_dir_all(dir);
-        made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
-        print::note(format_args!("note: made the directory {}", dir.display()));
-    }
+    let dir = dir_of(path);
+    make_dir(dir)?;
     // Opened here: the errors of `tempfile_in` name the temporary file, which nobody asked for.
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let mut file =
@@ -39,12 +39,34 @@ pub(crate) fn write_whole(
     Ok(())
 }
 
+/// The directory that a file lies in.
+pub(crate) fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a directory and those around it, and says so; nothing if it is there.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn make_dir(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        return Ok(());
+    }
+    let made = fs::create_dir_all(dir);
+    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    print::note(format_args!("note: made the directory {}", dir.display()));
+    Ok(())
+}
+
 /// Appends, as to standard output: what is in a file that it leads to stays.
 fn write_to(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     fill_and_flush(&mut File::options().append(true).open(path)?, fill)
 }
 
-fn fill_and_flush(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+fn fill_and_flush(
+    file: &mut impl Write,
+    fill: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
     let mut out = BufWriter::new(file);
     fill(&mut out)?;
     Ok(out.flush()?)
@@ -72,9 +94,27 @@ fn behind_link(path: &Path) -> PathBuf {
     target.unwrap_or_else(|| path.to_owned())
 }
 
-/// Whether a path leads to standard output, where a report would come between.
+/// What stands for standard output.
+pub(crate) const DASH: &str = "-";
+
+/// Whether a path leads to standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
-    ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+    [DASH, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+}
+
+/// Refuses a file that would come between the lines of a report for programs.
+///
+/// # Errors
+/// When one of some files is standard output, and so is the report.
+pub(crate) fn leave_room_for_report<'a>(
+    json: bool,
+    mut written: impl Iterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    if !json || !written.any(is_standard_output) {
+        return Ok(());
+    }
+    let error = anyhow!("--json prints on standard output; write the output to a file");
+    Err(Failure { exit: Exit::Usage, error })
 }
 
 /// A file that is read, and what it is, for messages.

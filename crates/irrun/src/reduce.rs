@@ -53,9 +53,10 @@ pub(crate) fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
         return Err(Failure { exit: Exit::Usage, error });
     }
     let model = locate::model_file(&args.model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let room = tempfile::tempdir().context("no temporary directory").or_exit(Exit::Input)?;
     let code = run(&args.test, &model).or_exit(Exit::Input)?;
+    can_be_run(args, code)?;
     if code.success() {
         let error = anyhow!("--test {}: it does not fail on the whole model", args.test);
         return Err(Failure { exit: Exit::Usage, error });
@@ -74,6 +75,21 @@ pub(crate) fn reduce(args: &ReduceArgs) -> Result<Exit, Failure> {
     );
     Report::new(&args.output, &smallest, &graph).after(test.tries).tell(args.json, &text)?;
     Ok(Exit::Good)
+}
+
+/// Refuses a command that the shell has not found or may not run: it would fail for any model.
+fn can_be_run(args: &ReduceArgs, code: ExitStatus) -> Result<(), Failure> {
+    let why = match code.code() {
+        Some(126) => "may not be run",
+        Some(127) => "is not found",
+        _ => return Ok(()),
+    };
+    let error = anyhow!(
+        "--test {}: the command, or one that it runs, {why} (exit code {}); try it in a shell",
+        args.test,
+        code.code().unwrap_or_default()
+    );
+    Err(Failure { exit: Exit::Usage, error })
 }
 
 /// The test that a smaller model has to fail as the whole does.

@@ -5,7 +5,7 @@ use crate::compare::comparison::Comparison;
 use crate::look::steps;
 use crate::media::boxes;
 use crate::profile::LayerTime;
-use crate::summary::{self, Statistics, finite, own_digits};
+use crate::summary::{self, Statistics, Value, finite, first_values, own_digits};
 use crate::top::{Top, TopRow};
 use runtime::Tensor;
 use schemars::JsonSchema;
@@ -84,8 +84,8 @@ pub(crate) struct OutputReport {
     mean: Option<f64>,
     /// How many values are NaN.
     nan: usize,
-    /// The first values as text.
-    first: Vec<String>,
+    /// The first values.
+    first: Vec<Value>,
     /// With `--top`: the largest values of each row along the last axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     top: Vec<TopRow>,
@@ -126,7 +126,7 @@ pub(crate) fn outputs(
             max: own_digits(s.max, tensor.element_type()),
             mean: finite(s.mean),
             nan: s.nans,
-            first: s.first,
+            first: first_values(tensor),
             top: top.rows(tensor),
             files: files.map(|t| t.path().display().to_string()).collect(),
         }

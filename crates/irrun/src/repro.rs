@@ -81,7 +81,7 @@ const SCRIPT: &str = include_str!("repro.py");
 /// is no operation, or the directory is there already.
 pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let position = locate::layer(&graph, &args.layer).or_exit(Exit::Usage)?;
     let layer = graph.layers().get(position).context("no such layer").or_exit(Exit::Usage)?;
     can_be_packed(layer, &args.output).or_exit(Exit::Usage)?;
@@ -105,8 +105,11 @@ pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
         None => values(&graph, &tensors, &sources)?,
     };
     let own = outputs(&part, &inputs);
+    let of = (model.as_path(), graph.name());
+    let reference_file = args.reference.as_deref();
     let report =
-        Report { layer, model: &model, inputs, are_theirs, own, reference: reference.outputs };
+        Report { layer, of, inputs, are_theirs, own, reference_file, reference: reference.outputs };
+    out::make_dir(out::dir_of(&args.output)).or_exit(Exit::Input)?;
     std::fs::create_dir(&args.output)
         .with_context(|| format!("the directory {} cannot be made", args.output.display()))
         .or_exit(Exit::Input)?;
@@ -122,11 +125,20 @@ pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// Endings of files: who gives one of them expects no directory.
+const FILES: [&str; 12] =
+    ["zip", "7z", "tar", "gz", "tgz", "xz", "zst", "xml", "npz", "npy", "json", "md"];
+
 fn can_be_packed(layer: &Layer, dir: &Path) -> Result<()> {
     if ["Parameter", "Const", "Result"].iter().any(|op_type| layer.is(op_type)) {
         bail!("{} computes nothing; name a layer that does", layer.title());
     }
     ensure!(!dir.exists(), "{} is there already; name a new directory", dir.display());
+    let ending = dir.extension().unwrap_or_default().to_ascii_lowercase();
+    if FILES.iter().any(|known| ending == *known) {
+        let plain = dir.with_extension("");
+        bail!("{} is to be a directory; call it {}", dir.display(), plain.display());
+    }
     Ok(())
 }
 
@@ -240,11 +252,14 @@ fn array_of(layer: &Layer, port: usize, names: &[String]) -> Option<usize> {
 /// What the directory holds.
 struct Report<'a> {
     layer: &'a Layer,
-    model: &'a Path,
+    /// The file of the model, and what it calls itself.
+    of: (&'a Path, &'a str),
     inputs: Vec<Tensor>,
     /// Whether the inputs are those of the reference.
     are_theirs: bool,
     own: Result<Vec<Tensor>, String>,
+    /// The file of the reference.
+    reference_file: Option<&'a Path>,
     /// What the reference has of each output.
     reference: Vec<Option<Tensor>>,
 }
@@ -273,14 +288,17 @@ impl Report<'_> {
 
     fn text(&self) -> Result<String> {
         let Layer { op_type, version, .. } = self.layer;
-        let model = self.model.file_name().unwrap_or_default().to_string_lossy();
+        let (file, name) = self.of;
         let mut text = format!(
-            "# {}\n\nOne layer of {model}, {op_type} of {version}.\n\n",
-            self.layer.title()
+            "# {}\n\nOne layer of the model \"{name}\" ({}), {op_type} of {version}.\n\n",
+            self.layer.title(),
+            file.display()
         );
-        let of = if self.are_theirs { "reference" } else { "irrun" };
+        let reference = self.reference_file.map(|file| file.display().to_string());
+        let reference = reference.unwrap_or_default();
+        let of = if self.are_theirs { reference.as_str() } else { "a run of irrun" };
         for (i, tensor) in self.inputs.iter().enumerate() {
-            writeln!(text, "- `input_{i}.npy`: {}, from a run of {of}", typed(tensor))?;
+            writeln!(text, "- `input_{i}.npy`: {}, from {of}", typed(tensor))?;
         }
         match &self.own {
             Ok(outputs) => {
@@ -292,7 +310,7 @@ impl Report<'_> {
         }
         for (i, tensor) in self.reference.iter().enumerate() {
             if let Some(tensor) = tensor {
-                writeln!(text, "- `reference_{i}.npy`: {}", typed(tensor))?;
+                writeln!(text, "- `reference_{i}.npy`: {}, from {reference}", typed(tensor))?;
             }
         }
         let compared = self.compared();

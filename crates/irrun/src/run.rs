@@ -6,17 +6,19 @@ use crate::compare::comparison::Comparison;
 use crate::compare::show;
 use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::expect::Expected;
+use crate::expect::{self, Expected};
 use crate::locate;
 use crate::look::dump::Dump;
-use crate::look::{Look, steps};
+use crate::look::{Look, finite, steps};
 use crate::media::boxes::{self, Canvas};
 use crate::report::{self, Report};
 use crate::summary;
 use crate::text::plural;
 use crate::top::Top;
-use crate::{json, limits, npy, npz, out, print, profile, progress, random, state};
-use anyhow::{Context, Result, anyhow};
+use crate::{
+    finding, json, limits, memory, npy, npz, out, print, profile, progress, random, state,
+};
+use anyhow::{Context, Result};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
@@ -38,6 +40,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let expected = Expected::open(&args.expect, &job.ports, args.look.compare_steps.is_some())?;
     let look = Look::new(&args.look, &args.expect.tolerance, &job.graph)?;
     let inputs = job.inputs()?;
+    if args.look.nan_check {
+        let given = job.declared.ports.iter().zip(&inputs);
+        given.for_each(|(port, tensor)| finite::tell_of_input(port.shown(), tensor));
+    }
     let mut session = ManuallyDrop::new(job.session(&inputs, threads)?);
     let shown = progress::show_run();
     let (outputs, look) = if args.look.is_empty() {
@@ -46,7 +52,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         session.run_observed(&inputs, look)
     };
     drop(shown);
-    let outputs = outputs.or_exit(Exit::Running)?;
+    let failed = |problems| finding::with_inputs(problems, &job.graph, &given(&inputs, &[]));
+    let outputs = outputs.map_err(failed).or_exit(Exit::Running)?;
     let written = job.write(&outputs, look)?;
     let sums = job.sums(&inputs)?;
     let compared = expected.compare(&outputs, &job.ports, &args.expect, &sums)?;
@@ -105,17 +112,15 @@ impl Results {
 impl<'a> Job<'a> {
     /// Reads the model and checks the flags by it.
     fn read(args: &'a RunArgs, model: PathBuf) -> Result<Job<'a>, Failure> {
-        let graph = ir::read(&model).or_exit(Exit::Model)?;
+        let graph = locate::read(&model).or_exit(Exit::Model)?;
         if let Some(path) = &args.save_state {
             state::can_be_saved(path, &graph)?;
         }
         let declared = Declared::new(&graph, &args.common.shape)?;
         let ports = bind::outputs(&graph);
         let targets = bind::targets(&args.output, &ports).or_exit(Exit::Usage)?;
-        if args.common.json && targets.iter().any(|target| out::is_standard_output(target.path())) {
-            let error = anyhow!("--json prints on standard output; write the output to a file");
-            return Err(Failure { exit: Exit::Usage, error });
-        }
+        let written = targets.iter().map(|target| target.path().as_path());
+        out::leave_room_for_report(args.common.json, written)?;
         let files = bind::input_files(&args.input, &declared);
         let canvas = Canvas::new(&args.draw, files).or_exit(Exit::Usage)?;
         let top = Top::new(&args.top, canvas.is_some(), &graph)?;
@@ -196,7 +201,7 @@ impl<'a> Job<'a> {
 
     /// The terms that are added up on the longest way to each output, for `--tol auto`.
     fn sums(&self, inputs: &[Tensor]) -> Result<Vec<u64>, Failure> {
-        if self.args.expect.tol.is_none() {
+        if self.args.expect.tol.is_none() || self.args.expect.expect.is_empty() {
             return Ok(Vec::new());
         }
         let facts = infer::propagate(&self.graph, &given(inputs, &[])).or_exit(Exit::Model)?;
@@ -231,6 +236,7 @@ impl<'a> Job<'a> {
 
     fn print_text(&self, results: &Results) -> Result<Exit, Failure> {
         let Results { outputs, written, compared, .. } = results;
+        expect::tell_of_exactness(compared);
         let dumped = written.dumped();
         if !compared.is_empty() {
             print::text(show::text(compared, ["got", "expected"], compared.len()))?;
@@ -251,12 +257,23 @@ impl<'a> Job<'a> {
 /// Prints the steps of a plan, and the passes that did something.
 fn tell_plan(plan: &Plan) {
     let did_nothing = |line: &str| line.starts_with("pass ") && line.ends_with(": 0");
-    let mut lines = plan.explain();
+    let mut lines: Vec<String> = plan.explain().iter().map(|line| without_numbers(line)).collect();
     lines.retain(|line| !did_nothing(line));
     if lines.is_empty() {
         print::note("nothing is computed: the outputs are parts of the inputs");
     }
     lines.iter().for_each(print::note);
+}
+
+/// A line of a plan without the numbers of values.
+fn without_numbers(line: &str) -> String {
+    let Some((layer, outputs)) = line.rsplit_once(" -> ") else { return line.to_owned() };
+    let place = |output: &str| match output.rsplit_once(" in ") {
+        Some((fact, place)) => format!("{fact} in {}", memory::place(place)),
+        None => output.to_owned(),
+    };
+    let outputs: Vec<String> = outputs.split(", ").map(place).collect();
+    format!("{layer} -> {}", outputs.join(", "))
 }
 
 /// How the flags want a model planned.
@@ -280,7 +297,10 @@ pub fn plan(
     variables: &[(String, Tensor)],
     options: &Options,
 ) -> Result<Plan, Failure> {
-    let facts = infer::propagate(graph, &given(tensors, variables)).or_exit(Exit::Model)?;
+    let given = given(tensors, variables);
+    let facts = infer::propagate(graph, &given);
+    let facts = facts.map_err(|problems| finding::with_inputs(problems, graph, &given));
+    let facts = facts.or_exit(Exit::Model)?;
     runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
 }
 

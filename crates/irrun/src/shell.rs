@@ -2,9 +2,11 @@
 
 use crate::args::Cli;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::out;
 use crate::print;
-use anyhow::Context;
-use clap::{Args, CommandFactory};
+use crate::text::nearest;
+use anyhow::{Context, bail};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -24,9 +26,12 @@ pub struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   irrun man | man -l -
-  irrun man > irrun.1
+  irrun man check | man -l -
   irrun man --output /usr/local/share/man/man1")]
 pub struct ManArgs {
+    /// The command whose page it is; that of irrun without it.
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Option<String>,
     /// A directory for a page of each command, in place of the page of irrun alone.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -43,7 +48,21 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Prints the manual page, or writes those of all commands.
+/// A command of irrun as its page calls it.
+fn command(name: &str) -> anyhow::Result<Command> {
+    let mut whole = Cli::command().disable_help_subcommand(true);
+    // Gives each command its whole name, and the flags that all of them have.
+    whole.build();
+    if let Some(command) = whole.find_subcommand(name) {
+        return Ok(command.clone());
+    }
+    match nearest(name, whole.get_subcommands().map(Command::get_name)) {
+        Some(near) => bail!("there is no command {name}; did you mean {near}?"),
+        None => bail!("there is no command {name}; `irrun --help` lists them"),
+    }
+}
+
+/// Prints a manual page, or writes those of all commands.
 ///
 /// # Errors
 /// When they cannot be written.
@@ -51,14 +70,16 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.output {
         Some(dir) => {
             let failed = || format!("{} cannot be written", dir.display());
-            std::fs::create_dir_all(dir).with_context(failed).or_exit(Exit::Input)?;
+            out::make_dir(dir).or_exit(Exit::Input)?;
             clap_mangen::generate_to(Cli::command(), dir)
                 .with_context(failed)
                 .or_exit(Exit::Input)?;
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page).or_exit(Exit::Input)?;
+            let command = args.command.as_deref().map_or_else(|| Ok(Cli::command()), command);
+            let man = clap_mangen::Man::new(command.or_exit(Exit::Usage)?);
+            man.render(&mut page).or_exit(Exit::Input)?;
             print::raw(String::from_utf8_lossy(&page))?;
         }
     }

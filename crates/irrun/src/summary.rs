@@ -4,6 +4,8 @@ use crate::table::table;
 use infer::PartialShape;
 use ir::ElementType;
 use runtime::Tensor;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What a person wants to know of a tensor at a glance.
 pub(crate) struct Statistics {
@@ -15,7 +17,7 @@ pub(crate) struct Statistics {
     pub mean: f64,
     /// How many are NaN.
     pub nans: usize,
-    /// The first values.
+    /// The first values with the digits that people read.
     pub first: Vec<String>,
 }
 
@@ -52,6 +54,52 @@ impl Statistics {
         s.first = values.iter().take(SHOWN).map(short).collect();
         s
     }
+}
+
+/// A value for programs: a number with the digits of its type, or a string. JSON has no NaN and no
+/// infinities: they are strings too.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    /// An integer.
+    Signed(i64),
+    /// An integer that i64 does not hold.
+    Unsigned(u64),
+    /// A real number.
+    Real(f64),
+    /// A boolean.
+    Boolean(bool),
+    /// `NaN`, `inf`, `-inf`, or a string.
+    Text(String),
+}
+
+impl Value {
+    /// A value that f64 holds.
+    #[allow(clippy::cast_possible_truncation)] // It came from an integer of 32 bits or less.
+    fn new(v: f64, element_type: ElementType) -> Value {
+        match own_digits(v, element_type) {
+            Some(_) if element_type == ElementType::Boolean => Value::Boolean(v != 0.0),
+            Some(_) if element_type.is_integral() => Value::Signed(v as i64),
+            Some(number) => Value::Real(number),
+            None => Value::Text(v.to_string()),
+        }
+    }
+}
+
+/// The first values of a tensor for programs.
+pub(crate) fn first_values(tensor: &Tensor) -> Vec<Value> {
+    if let Some(strings) = tensor.as_strings() {
+        return strings.iter().take(SHOWN).map(|text| Value::Text(text.to_string())).collect();
+    }
+    if let Some(values) = tensor.as_slice::<i64>() {
+        return values.iter().take(SHOWN).map(|v| Value::Signed(*v)).collect();
+    }
+    if let Some(values) = tensor.as_slice::<u64>() {
+        return values.iter().take(SHOWN).map(|v| Value::Unsigned(*v)).collect();
+    }
+    let wide = runtime::convert(tensor, ElementType::F64);
+    let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
+    values.iter().take(SHOWN).map(|v| Value::new(*v, tensor.element_type())).collect()
 }
 
 /// A value with the digits that people read.

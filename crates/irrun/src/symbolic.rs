@@ -77,10 +77,8 @@ pub fn substituted(shapes: &[String], sets: &[String]) -> Result<Vec<String>> {
                     Ok((*size).to_owned())
                 }
                 None => match nearest(name, known.iter().copied()) {
-                    Some(near) => {
-                        bail!("--shape {shape}: {name} has no size; did you mean {near}?")
-                    }
-                    None => bail!("--shape {shape}: {name} has no size; give --set {name}=…"),
+                    Some(near) => bail!("{shape}: {name} has no size; did you mean {near}?"),
+                    None => bail!("{shape}: {name} has no size; give --set {name}=…"),
                 },
             }
         })?);
@@ -323,8 +321,8 @@ mod tests {
         let out = substituted(&texts(&["x[N,3,H,2..8],y[N]"]), &texts(&["N=4", "H=7"])).unwrap();
         assert_eq!(out, ["x[4,3,7,2..8],y[4]"]);
         for (shape, set, message) in [
-            ("x[N]", "M=4", "--shape x[N]: N has no size; give --set N=…"),
-            ("x[Batch]", "Batc=4", "--shape x[Batch]: Batch has no size; did you mean Batc?"),
+            ("x[N]", "M=4", "x[N]: N has no size; give --set N=…"),
+            ("x[Batch]", "Batc=4", "x[Batch]: Batch has no size; did you mean Batc?"),
             ("x[1]", "N=4", "--set N: no --shape names N; write --shape 'INPUT[N,…]'"),
             ("x[N]", "N=a", "--set N=a: \"a\" is no size"),
             ("x[N]", "4", "--set 4 is not of the form N=4"),

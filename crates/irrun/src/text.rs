@@ -197,6 +197,14 @@ impl Glob {
     pub fn matches(&self, name: &str) -> bool {
         self.text == name || self.matcher.is_match(name)
     }
+
+    /// The same pattern for names in any letter case.
+    pub fn in_any_case(&self) -> Glob {
+        let mut glob = GlobBuilder::new(&self.text);
+        let glob = glob.literal_separator(false).case_insensitive(true).build();
+        let matcher = glob.map_or_else(|_| self.matcher.clone(), |glob| glob.compile_matcher());
+        Glob { text: self.text.clone(), matcher }
+    }
 }
 
 impl fmt::Display for Glob {
@@ -205,13 +213,14 @@ impl fmt::Display for Glob {
     }
 }
 
-/// The known word nearest to a mistyped one, if any is near.
+/// The known word nearest to a mistyped one, if any is near: a third of its letters may be wrong,
+/// where two that are exchanged count as one.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // Of a word of one letter nothing is left to resemble.
-    let limit = (length / 3 + 1).min(length.saturating_sub(1));
+    let limit = (length / 3).max(1).min(length.saturating_sub(1));
     let lower = word.to_lowercase();
-    let distance = |k: &str| strsim::levenshtein(&lower, &k.to_lowercase());
+    let distance = |k: &str| strsim::osa_distance(&lower, &k.to_lowercase());
     let candidates = known.into_iter().map(|k| (distance(k), k));
     candidates.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
@@ -284,5 +293,7 @@ mod tests {
         assert_eq!(nearest("Attention-mask", known), Some("attention_mask"));
         assert_eq!(nearest("pixel_values", known), None);
         assert_eq!(nearest("y", known), None);
+        assert_eq!(nearest("Nope", ["TopK"]), None);
+        assert_eq!(nearest("bf61", ["f32", "bf16"]), Some("bf16"));
     }
 }

@@ -9,6 +9,7 @@ use crate::text::nearest;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use ir::ElementType;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,26 +31,81 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     if let Some(message) = message {
         return Err(Cli::command().error(ErrorKind::InvalidSubcommand, message));
     }
-    parsed.map_err(|mut error| {
-        if error.kind() == ErrorKind::UnknownArgument {
+    parsed.map_err(|error| with_tips(error, args))
+}
+
+/// The error with tips of our own in place of those that clap gives.
+fn with_tips(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    match error.kind() {
+        ErrorKind::InvalidValue => {
+            error.remove(ContextKind::SuggestedValue);
+            if let Some(near) = near_value(&error) {
+                error.insert(ContextKind::SuggestedValue, ContextValue::String(near));
+            }
+        }
+        ErrorKind::UnknownArgument => {
             // To write it after `--`: but no file of anybody is called so.
             error.remove(ContextKind::Suggested);
-        }
-        if error.kind() == ErrorKind::InvalidValue {
-            // What is like f16 by its letters is not like it in any other way.
-            error.remove(ContextKind::SuggestedValue);
-        }
-        let flag = match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
-            _ => return error,
-        };
-        if let Some(tip) = known_elsewhere(flag, args) {
-            let tips = vec![StyledStr::from(tip.to_owned())];
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+            let flag = text_of(&error, ContextKind::InvalidArg).to_owned();
+            if let Some(tip) = tip_for(&flag, args) {
+                let tips = vec![StyledStr::from(tip)];
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+            } else if is_near(&flag, text_of(&error, ContextKind::SuggestedArg)) {
+                return error;
+            }
             error.remove(ContextKind::SuggestedArg);
+            // That of clap has the flag that it would have suggested.
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(args)));
         }
-        error
-    })
+        ErrorKind::DisplayHelp => return not_help(args).unwrap_or(error),
+        _ => {}
+    }
+    error
+}
+
+/// How the command is used that a command line calls.
+fn usage(args: &[OsString]) -> StyledStr {
+    let mut cli = Cli::command();
+    cli.build();
+    let word = args.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    match cli.find_subcommand_mut(word) {
+        Some(command) => command.render_usage(),
+        None => cli.render_usage(),
+    }
+}
+
+fn text_of(error: &clap::Error, kind: ContextKind) -> &str {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text,
+        _ => "",
+    }
+}
+
+/// The value of a flag that was probably meant. A type that is not taken is no slip of the pen:
+/// what is like f16 by its letters is not like it in any other way.
+fn near_value(error: &clap::Error) -> Option<String> {
+    let value = text_of(error, ContextKind::InvalidValue);
+    let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let near = nearest(value, known.iter().map(String::as_str));
+    near.filter(|_| ElementType::from_attribute(value).is_none()).map(str::to_owned)
+}
+
+/// Whether a flag is like another, or begins as it does.
+fn is_near(flag: &str, other: &str) -> bool {
+    let bare = |flag: &'_ str| bare(flag).trim_start_matches('-').to_owned();
+    let (flag, other) = (bare(flag), bare(other));
+    !flag.is_empty() && (nearest(&flag, [&*other]).is_some() || other.starts_with(&flag))
+}
+
+/// A flag of benchmark_app that begins as `-h` does, such as `-hint`: it asks for no help.
+fn not_help(args: &[OsString]) -> Option<clap::Error> {
+    let words = args.iter().take_while(|arg| *arg != "--").filter_map(|arg| arg.to_str());
+    let flag = words.into_iter().find(|word| word.starts_with("-h") && word.len() > 2)?;
+    let tip = tip_for(flag, args).map(|tip| format!("\n\n  tip: {tip}")).unwrap_or_default();
+    let message = format!("unexpected argument '{}' found{tip}", bare(flag));
+    Some(Cli::command().error(ErrorKind::UnknownArgument, message))
 }
 
 /// Prints the help or the version that a command line asks for, or what is wrong with it.
@@ -68,28 +124,52 @@ pub fn tell(error: &clap::Error) -> Exit {
 /// What flags of benchmark_app, Polygraphy, trtexec and the like are called here.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["-m", "--model"], "the model is given by itself: irrun MODEL.xml"),
-    (&["-n", "--niter", "--iterations"], "the number of timed runs is --runs N"),
-    (&["--nstreams", "--num-streams"], "sessions at the same time are --streams N"),
-    (&["--nireq", "--api"], "as many runs at the same time as there are --streams N"),
+    (&["-n", "--niter", "--iterations"], "runs are timed by irrun bench MODEL.xml --runs N"),
+    (
+        &["--nstreams", "--num-streams", "--nireq", "--api", "--hint"],
+        "sessions at the same time are irrun bench MODEL.xml --streams N",
+    ),
     (&["-b", "--batch"], "the batch is part of the shape: --shape 'NAME[8,3,224,224]'"),
     (&["-p", "--report-type", "--report_type"], "the report for programs is --json"),
-    (&["-w", "--warm-up", "--warmUp"], "runs before those that are timed are --warmup N"),
-    (&["-d", "--device", "-hint"], "irrun runs on the CPU alone"),
+    (
+        &["-w", "--warm-up", "--warmUp"],
+        "runs before those that are timed are irrun bench MODEL.xml --warmup N",
+    ),
+    (&["-d", "--device"], "irrun runs on the CPU alone"),
     (&["--nthreads", "--num-threads", "--numThreads"], "threads are --threads N"),
-    (&["-t", "--time", "--duration"], "irrun bench stops after --seconds S"),
+    (&["-t", "--time", "--duration"], "irrun bench MODEL.xml stops after --seconds S"),
     (&["--pc", "--dumpProfile"], "the time of each layer is --profile"),
     (&["--load-inputs", "--loadInputs", "--inputs"], "inputs are --input NAME=FILE"),
     (&["--save-outputs", "--exportOutput", "--outputs"], "outputs are --output NAME=FILE"),
     (&["--mean_values", "--mean-values"], "means of the channels of a picture are --mean M,M,M"),
     (&["--scale_values", "--scale-values"], "what a picture is divided by is --scale S,S,S"),
     (&["--reverse_input_channels"], "blue, green, red of a picture are --channels bgr"),
-    (&["--input-shapes", "--shapes", "--data_shape"], "shapes are --shape 'NAME[1,3,224,224]'"),
+    (
+        &["-shape", "--input-shapes", "--shapes", "--data_shape"],
+        "shapes are --shape 'NAME[1,3,224,224]'",
+    ),
+    (&["--val-range"], "the range of made up inputs is --random --range NAME=LOW:HIGH"),
+    (
+        &["-v", "--verbose", "--verbosity", "--loglevel", "--log-level"],
+        "there is no log; --explain tells the steps of a run, --profile their times",
+    ),
 ];
 
-/// What a flag is called here. benchmark_app writes long flags with one dash, which clap reads as
-/// the first letter.
+/// What a flag is called here, or which command has it.
+fn tip_for(flag: &str, args: &[OsString]) -> Option<String> {
+    let command = args.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    if (command, flag) == ("graph", "--compare-steps") {
+        let report = "irrun MODEL.xml --compare-steps REF.npz --json";
+        return Some(format!(
+            "layers are coloured by --differences FILE.json, which {report} gives"
+        ));
+    }
+    known_elsewhere(flag, args).map(str::to_owned).or_else(|| has_it(flag))
+}
+
+/// What a flag of another tool is called here. benchmark_app writes long flags with one dash, which
+/// clap reads as the first letter.
 fn known_elsewhere(flag: &str, args: &[OsString]) -> Option<&'static str> {
-    let bare = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
     let tip = |flag: &str| {
         let row = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag));
         row.map(|(_, tip)| *tip)
@@ -97,8 +177,29 @@ fn known_elsewhere(flag: &str, args: &[OsString]) -> Option<&'static str> {
     let words = args.iter().filter_map(|arg| arg.to_str());
     let is_meant =
         |word: &&str| word.len() > 2 && word.starts_with(flag) && !flag.starts_with("--");
-    let whole = words.filter(is_meant).find_map(|word| tip(&format!("-{}", bare(word))));
-    whole.or_else(|| tip(&bare(flag)))
+    let whole = words.filter(is_meant).map(bare);
+    let whole = whole.into_iter().find_map(|w| tip(w).or_else(|| tip(&format!("-{w}"))));
+    whole.or_else(|| tip(bare(flag)))
+}
+
+/// A flag without its value.
+fn bare(flag: &str) -> &str {
+    flag.split_once('=').map_or(flag, |(flag, _)| flag)
+}
+
+/// The commands that have a flag, if any has.
+fn has_it(flag: &str) -> Option<String> {
+    let name = bare(flag).strip_prefix("--")?;
+    let cli = Cli::command();
+    let has =
+        |command: &&clap::Command| command.get_arguments().any(|a| a.get_long() == Some(name));
+    let commands = cli.get_subcommands().filter(has);
+    let names: Vec<String> = commands.map(|c| format!("irrun {}", c.get_name())).collect();
+    match &names[..] {
+        [] => None,
+        [only] => Some(format!("{only} has --{name}")),
+        [others @ .., last] => Some(format!("{} and {last} have --{name}", others.join(", "))),
+    }
 }
 
 /// Whether a command line, understood or not, asks for a report for programs.

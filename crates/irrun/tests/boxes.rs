@@ -70,8 +70,9 @@ fn the_threshold_and_labels() {
     let run = "model.xml -i x.png --draw out.png --labels labels.txt --threshold";
     let out = room.irrun(&format!("{run} 0.4")).good();
     assert!(out.contains("2      big dog  0.4000") && out.contains("1      cat "), "{out}");
-    let out = room.irrun(&format!("{run} 2")).good();
-    assert_eq!(out, "nothing is found with that confidence\n");
+    let out = room.irrun(&format!("{run} 2"));
+    assert_eq!((out.code, &*out.stdout), (0, ""), "{}", out.report());
+    assert!(out.stderr.contains("nothing is found with that confidence"), "{}", out.report());
     let plain = image::open(room.path("out.png")).unwrap().into_rgb8();
     assert!(plain == image::open(room.path("x.png")).unwrap().into_rgb8());
     let report = room.irrun(&format!("{run} 0.8 --json")).good();

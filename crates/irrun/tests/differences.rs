@@ -138,6 +138,11 @@ fn the_first_layer_that_differs_is_told_with_its_inputs() {
     let room = Room::new();
     room.irrun("model.xml -i x.npy --dump-all all.npz").good();
     says("layers_agree", &room, "model.xml -i x.npy --compare-steps all.npz");
+    let own = room.irrun("model.xml -i x.npy --compare-steps all.npz --tol auto").good();
+    assert!(own.contains("2 outputs of layers agree with the reference, within 6.10e-5"), "{own}");
+    let given = "model.xml -i x.npy --compare-steps all.npz --rtol 1e-3 --atol 1e-5,r:1";
+    let given = room.irrun(given).good();
+    assert!(given.contains("the reference, within rtol 1e-3, atol 1e-5,r:1e0"), "{given}");
     let six = |descr: &str, shape: &str, last: f32| {
         npy(descr, false, shape, &f32s(&[0., 1., 2., 3., 4., last]))
     };
@@ -173,7 +178,13 @@ fn the_first_layer_that_makes_a_nan_is_named() {
     array(&room, "nan.npy", &[1.0, f32::NAN]);
     room.irrun("model.xml -i good.npy --nan-check").good();
     // What is given is nobody's fault.
-    room.irrun("model.xml -i nan.npy --nan-check").good();
+    let given = room.irrun("model.xml -i nan.npy --nan-check");
+    let told = "note: --nan-check: input \"x\" holds 1 NaN among 2 elements";
+    assert!(given.code == 0 && given.stderr.contains(told), "{}", given.report());
+    let report = room.irrun("model.xml -i zero.npy --nan-check --json").stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let inputs = &report["error"]["findings"][0]["inputs"];
+    assert_eq!(inputs, &serde_json::json!(["f32[2]", "f32[2]"]));
     says("a_layer_makes_a_nan", &room, "model.xml -i zero.npy --nan-check");
 }
 
@@ -194,9 +205,13 @@ fn a_layer_is_packed_for_a_report() {
         assert_eq!(room.read("y.npy"), room.read(golden), "{golden}");
     }
     let text = String::from_utf8(room.read("report/README.md")).unwrap();
-    for piece in ["MatMul", "from a run of reference", "equal", "run_openvino.py", "features"] {
+    let whole = "One layer of the model \"Model0\" (model.xml), MatMul of opset1.";
+    for piece in [whole, "from ref.npz", "equal", "run_openvino.py", "features"] {
         assert!(text.contains(piece), "{piece} in\n{text}");
     }
+    let zip = room.irrun("repro model.xml --layer 355 -i input_0.npy -o report.zip");
+    let refused = "report.zip is to be a directory; call it report";
+    assert!(zip.code == 2 && zip.stderr.contains(refused), "{}", zip.report());
     room.irrun("repro model.xml --layer 355 -i input_0.npy -o own").good();
     assert_eq!(room.read("own/irrun_0.npy"), room.read("y.npy"));
     says("report_is_there", &room, "repro model.xml --layer 355 -i input_0.npy -o own");
@@ -211,6 +226,29 @@ fn a_layer_is_packed_for_a_report() {
         &room,
         "repro model.xml --layer 355 -i input_0.npy --reference y.npy -o no",
     );
+}
+
+/// What differs by rounding alone was compared exactly, which is said.
+#[test]
+fn an_exact_comparison_is_told() {
+    let room = Room::new();
+    let six = |last: f32| npy("<f4", false, "(3, 2)", &f32s(&[0., 1., 2., 3., 4., last]));
+    let of = |last: f32, flags: &str| {
+        room.write("golden.npy", &six(last));
+        room.irrun(&format!("model.xml -i x.npy --expect golden.npy {flags}"))
+    };
+    let exact = "note: compared exactly, as no tolerance is given; --tol auto";
+    let little = of(5.000_001, "");
+    assert!(little.code == 1 && little.stderr.contains(exact), "{}", little.report());
+    assert!(!of(7.0, "").stderr.contains(exact), "that is no rounding");
+    let near_zero = npy("<f4", false, "(3, 2)", &f32s(&[1e-9, 1., 2., 3., 4., 5.]));
+    room.write("golden.npy", &near_zero);
+    let said = room.irrun("model.xml -i x.npy --expect golden.npy").stderr;
+    assert!(said.contains(exact), "{said}");
+    assert!(!of(5.001, "--rtol 1e-6").stderr.contains(exact), "a tolerance is given");
+    of(5.000_001, "--tol auto").good();
+    let alone = room.irrun("model.xml -i x.npy --tol auto");
+    assert!(alone.stderr.contains("give --expect or --compare-steps too"), "{}", alone.report());
 }
 
 /// What OpenVINO gives for the models of the repository passes, and a hundredth part more does not.

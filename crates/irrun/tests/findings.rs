@@ -73,6 +73,18 @@ fn relics_of_converters_are_no_findings() {
     let room = relu(r#"<data alpha="1" PrimitivesPriority="" cacheable="true"/>"#);
     room.irrun("check chain.xml").good();
     says("misspelt attribute", &relu(r#"<data alpha="1" alhpa="2"/>"#), "check chain.xml");
+    let softmax = |attribute: &str| {
+        let data = format!(r#"<data {attribute}="1"/>"#);
+        chain(&format!(
+            r#"<layer id="1" name="a" type="SoftMax" version="opset1">{data}PORTS</layer>"#
+        ))
+    };
+    for (attribute, meant) in [("Axis", true), ("axes", true), ("xais", true), ("along", false)] {
+        let said = softmax(attribute).irrun("check chain.xml").stdout;
+        let ignored = format!("has no attribute {attribute}; it is ignored");
+        assert!(said.contains(&ignored), "{said}");
+        assert_eq!(said.contains("ignored; did you mean axis?"), meant, "{attribute}: {said}");
+    }
 }
 
 /// Quantised files declare f32 for the indices of MaxPool, which nothing reads.

@@ -16,13 +16,70 @@ fn mistyped_paths_and_other_formats() {
     room.write("image.npy", &room.read("x.npy"));
     says(&room, "model.xml -i imgae.npy", 4, &["(did you mean \"image.npy\"?)"]);
     says(&room, "model.xml -i image.npz", 4, &["(did you mean \"image.npy\"?)"]);
+    // Of several files, none is like y.npy; the only one of a kind is meant.
     assert!(!room.irrun("model.xml -i y.npy").stderr.contains("did you mean"));
-    room.write("net.onnx", b"\x08\x07\x12\x07pytorch");
-    says(&room, "net.onnx -i x.npy", 3, &["`ovc net.onnx` makes an .xml and a .bin"]);
-    says(&room, "check net.onnx", 1, &["`ovc net.onnx` makes an .xml and a .bin"]);
+    says(&Room::new(), "model.xml -i y.npy", 4, &["(did you mean \"x.npy\"?)"]);
+    room.write("golden.npz", b"");
+    let only = ["nofile.npz", "(did you mean \"golden.npz\"?)"];
+    says(&room, "model.xml -i x.npy --expect nofile.npz", 4, &only);
+    room.write("net.onnx", b"\x08\x07\x12\x07pytorch\xff\0");
+    let meant = ["an ONNX model by its name, not an IR; `ovc net.onnx` makes an .xml and a .bin"];
+    says(&room, "net.onnx -i x.npy", 3, &meant);
+    says(&room, "check net.onnx", 1, &meant);
+    for args in ["net.onnx", "check net.onnx", "check net.onnx --json"] {
+        let said = room.irrun(args).report();
+        assert!(!said.contains("pytorch") && !said.contains("UTF-8"), "no excerpt: {said}");
+    }
     // A text of another format may be XML as far as it goes.
     room.write("net.pb", b"<other/>");
-    says(&room, "inspect net.pb", 3, &["a TensorFlow model: `ovc net.pb`"]);
+    says(&room, "inspect net.pb", 3, &["a TensorFlow model by its name, not an IR; `ovc net.pb`"]);
+    for (name, bytes, said) in [
+        ("model.bin", &b"\xff\0\x80"[..], "these are the weights of a model; give model.xml"),
+        ("other.bin", b"\xff\0", "by its name weights, not an IR; give the .xml"),
+        ("net.blob", b"\xff\0", "a compiled model, which only the OpenVINO that has made it loads"),
+        ("cache", b"<?xml version=\"1.0\"?><compiled_blob/>\n\xff\0", "a compiled model"),
+        ("net.xml", b"\x7fELF\0\xff", "binary, not XML; a model is an .xml"),
+    ] {
+        room.write(name, bytes);
+        says(&room, &format!("inspect {name}"), 3, &[said]);
+    }
+    says(&room, "check -", 3, &["standard input cannot be one; give the name of the .xml"]);
+}
+
+/// Names of operations, values of flags, files: what is near is suggested, and nothing else.
+#[test]
+fn suggestions_are_near() {
+    let misnamed = Room::with_model(r#"type="Reshape""#, r#"type="MVNN""#);
+    says(&misnamed, "model.xml -i x.npy", 3, &["there is no operation MVNN", "did you mean MVN?"]);
+    says(&misnamed, "check model.xml", 1, &["MVNN: did you mean MVN?", "inputs: f32[2,3]"]);
+    let report = misnamed.irrun("check model.xml --json").stdout;
+    assert!(report.contains(r#""inputs":["f32[2,3]","i64[2] = {3, 2}"]"#), "{report}");
+    let room = Room::new();
+    for (args, value) in [
+        ("--precision bf61", "bf16"),
+        ("--expect x.npy --tol atuo", "auto"),
+        ("--color allways", "always"),
+    ] {
+        let near = format!("a similar value exists: '{value}'");
+        says(&room, &format!("model.xml -i x.npy {args}"), 2, &[&near]);
+    }
+    for args in ["explain IR9999", "ops Nope", "model.xml --semantics x", "model.xml --html x"] {
+        let out = room.irrun(args);
+        assert_eq!(out.code, 2, "{}", out.report());
+        let said = out.stderr;
+        assert!(!said.contains("did you mean") && !said.contains("similar"), "{args}: {said}");
+    }
+    says(&room, "explain IR0503x", 2, &["there is no code IR0503x"]);
+    says(&room, "ops Reshap", 2, &["did you mean Reshape?"]);
+    assert_eq!(room.irrun("ops reduce*").good(), room.irrun("ops Reduce*").good());
+    says(&room, "model.xml --semantics openvino-cpu", 2, &["irrun check has --semantics"]);
+    says(&room, "model.xml --html p.html", 2, &["irrun bench has --html"]);
+    let usage = "Usage: irrun run [OPTIONS] <MODEL.xml>";
+    says(&room, "run model.xml --semantics x", 2, &["irrun check has --semantics", usage]);
+    let both = "there is no input or output \"yy\"; the inputs are x:0, the outputs r:0";
+    says(&room, "edit model.xml --rename yy=image -o e.xml", 2, &[both]);
+    let range = ["--range: there is no input \"yy\""];
+    says(&room, "check model.xml --range yy[1..2]", 2, &range);
 }
 
 #[test]
@@ -32,6 +89,13 @@ fn flags_of_other_tools() {
         ("-m model.xml", "irrun MODEL.xml"),
         ("bench model.xml -n 10", "--runs N"),
         ("bench model.xml --iterations 10", "--runs N"),
+        ("model.xml --iterations 10", "irrun bench MODEL.xml --runs N"),
+        ("model.xml -shape x[2,3]", "shapes are --shape"),
+        ("bench model.xml -hint latency", "irrun bench MODEL.xml --streams N"),
+        ("model.xml -hint=latency", "unexpected argument '-hint' found"),
+        ("model.xml --val-range [0,1]", "--random --range NAME=LOW:HIGH"),
+        ("model.xml --loglevel 3", "there is no log; --explain"),
+        ("graph model.xml --compare-steps r.npz", "by --differences FILE.json, which irrun"),
         ("model.xml --loadInputs=x:x.bin", "--input NAME=FILE"),
         ("model.xml -i x.npy --precision f16", "possible values: f32, bf16"),
     ] {
@@ -73,6 +137,17 @@ fn arrays_come_through_pipes() {
     let (code, _, said) = piped(&room, "model.xml -i -", b"no array");
     assert_eq!(code, 4);
     assert!(said.contains("not a .npy file"), "{said}");
+    let (code, _, said) = piped(&room, "model.xml -i -", b"");
+    assert_eq!(code, 4);
+    assert!(said.contains("standard input is empty"), "{said}");
+    for (args, bytes) in [("diff y.npy -", "y.npy"), ("diff - x.npz", "x.npz")] {
+        let (code, _, said) = piped(&room, args, &room.read(bytes));
+        assert_eq!(code, 0, "{args}: {said}");
+    }
+    let (code, _, said) = piped(&room, "diff x.npy -", b"");
+    assert!(code == 4 && said.contains("standard input is empty"), "{said}");
+    let (code, _, said) = piped(&room, "diff - -", &x);
+    assert!(code == 2 && said.contains("standard input is read once"), "{said}");
 }
 
 #[test]
@@ -82,6 +157,25 @@ fn what_goes_where() {
     let made = "note: made the directory deep/er";
     says(&room, "model.xml -i x.npy -o deep/er/y.npy", 0, &[made]);
     assert!(room.path("deep/er/y.npy").exists());
+    let places = |dir: &str| format!("note: made the directory {dir}");
+    for (args, dir) in [
+        ("extract model.xml --to r -o a/part.xml", "a"),
+        ("edit model.xml --rename x:0=image -o b/c/e.xml", "b/c"),
+        ("check model.xml --fix -o d/fixed.xml", "d"),
+        ("repro model.xml --layer r -i x.npy -o e/report", "e"),
+        ("graph model.xml -o f/g.svg", "f"),
+        ("man -o g", "g"),
+        ("test model.xml --record h/case -i x.npy", "h/case"),
+    ] {
+        says(&room, args, 0, &[&places(dir)]);
+    }
+    let drawn = room.irrun("graph model.xml --format svg").good();
+    assert_eq!(room.irrun("graph model.xml --format svg -o -").good(), drawn);
+    for args in ["graph model.xml -o - --json", "check model.xml --sarif - --json"] {
+        says(&room, args, 2, &["--json prints on standard output"]);
+    }
+    says(&room, "edit model.xml --weights f16 -o -", 2, &["a model is two files"]);
+    assert!(!room.path("-").exists());
     let asked = "input 0 (x:0) is f32[2,4] because --shape says so, but the file holds f32[2,3]";
     says(&room, "model.xml -i x.npy --shape [2,4]", 4, &[asked]);
     room.write("nan.npy", &npy("<f4", false, "(2, 3)", &f32s(&[0., f32::NAN, 2., 3., 4., 5.])));
@@ -141,6 +235,8 @@ fn completions_and_manual_pages() {
     room.irrun("man -o man1").good();
     let page = String::from_utf8(room.read("man1/irrun-check.1")).unwrap();
     assert!(page.contains("irrun check"), "{page}");
+    assert_eq!(room.irrun("man check").good(), page);
+    says(&room, "man chekc", 2, &["there is no command chekc; did you mean check?"]);
 }
 
 #[test]
@@ -203,7 +299,7 @@ fn what_was_meant_is_told() {
     let both = "two/model.xml cannot be read";
     says(&room, "check two", 3, &[both, "; two holds a.xml, b.xml: name one of them"]);
     says(&room, "check none", 3, &["; none holds no .xml"]);
-    says(&room, "check net.pth", 1, &["what PyTorch saves: `openvino.convert_model`"]);
+    says(&room, "check net.pth", 1, &["what PyTorch saves, not an IR; `openvino.convert_model`"]);
     says(
         &room,
         "casse",
@@ -216,11 +312,11 @@ fn what_was_meant_is_told() {
     says(&room, "diff frist.npy x.npy", 4, &["does not exist (did you mean \"first.npy\"?)"]);
     says(&room, "model.xml --batch-dir none", 4, &["none is empty; put arrays"]);
     for (flag, tip) in [
-        ("-nstreams 2", "sessions at the same time are --streams N"),
-        ("-niter 5", "the number of timed runs is --runs N"),
+        ("-nstreams 2", "sessions at the same time are irrun bench MODEL.xml --streams N"),
+        ("-niter 5", "runs are timed by irrun bench MODEL.xml --runs N"),
         ("-nthreads 2", "threads are --threads N"),
         ("-b 8", "the batch is part of the shape"),
-        ("-n 5", "the number of timed runs is --runs N"),
+        ("-n 5", "runs are timed by irrun bench MODEL.xml --runs N"),
     ] {
         says(&room, &format!("bench model.xml {flag}"), 2, &[tip]);
     }

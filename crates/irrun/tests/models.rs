@@ -47,7 +47,7 @@ fn state_goes_from_one_process_to_the_next() {
         room.irrun("model.xml -i x.npy --state deep/s.npz --save-state deep/s.npz").good();
     }
     let out = room.irrun("model.xml -i x.npy --state deep/s.npz --json").good();
-    assert_eq!(json(&out)["outputs"][0]["first"], serde_json::json!(["4", "8"]));
+    assert_eq!(json(&out)["outputs"][0]["first"], serde_json::json!([4.0, 8.0]));
     assert_eq!(json(&out)["variables"][0]["id"], "past/v");
     let mut zip =
         zip::ZipArchive::new(std::fs::File::open(room.path("deep/s.npz")).unwrap()).unwrap();

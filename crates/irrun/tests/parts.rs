@@ -96,12 +96,19 @@ fn reduce_finds_the_layer_that_fails() {
     assert!(out.code == 2 && out.stderr.contains("does not fail"), "{}", out.report());
     let out = room.irrun_with(&[], ["reduce", "model.xml", "--test", "false", "-o", "small.xml"]);
     assert!(out.code == 2 && out.stderr.contains("write {}"), "{}", out.report());
+    let args = ["reduce", "model.xml", "--test", "irrun-not-there {}", "-o", "small.xml"];
+    let out = room.irrun_with(&[], args);
+    let refused = "is not found (exit code 127)";
+    assert!(out.code == 2 && out.stderr.contains(refused), "{}", out.report());
 }
 
 #[test]
 fn edit_renames_reshapes_and_drops() {
     let room = Room::new();
-    room.irrun("edit model.xml --rename x:0=image --rename r:0=out -o e.xml").good();
+    let out = room.irrun("edit model.xml --rename x:0=image --rename r:0=out -o e.xml");
+    let told = "input \"x:0\" is called \"image\" now\noutput \"r:0\" is called \"out\" now\n\
+                e.xml: 4 layers of 4, 1 input, 1 output\n";
+    assert_eq!((out.code, &*out.stderr), (0, told), "{}", out.report());
     room.irrun("e.xml -i image=x.npy -o out=y.npy").good();
     let out = room.irrun("edit model.xml --rename image=x -o e.xml");
     assert!(out.code == 2 && out.stderr.contains("there is no"), "{}", out.report());
@@ -109,7 +116,8 @@ fn edit_renames_reshapes_and_drops() {
     assert!(out.code == 2 && out.stderr.contains("no output would be left"), "{}", out.report());
     let out = room.irrun("edit model.xml --shape x[2,4] -o e.xml");
     assert_eq!(out.code, 3, "the pattern wants six elements: {}", out.report());
-    room.irrun("edit model.xml --shape x[6] -o six.xml").good();
+    let six = room.irrun("edit model.xml --shape x[6] -o six.xml").stderr;
+    assert!(six.starts_with("\"x:0\" is [6] now\nsix.xml: "), "{six}");
     room.write("six.npy", &npy("<f4", false, "(6,)", &f32s(&[0.; 6])));
     room.irrun("six.xml -i six.npy").good();
     assert_eq!(room.irrun("edit model.xml -o e.xml").code, 2);
@@ -118,6 +126,9 @@ fn edit_renames_reshapes_and_drops() {
 #[test]
 fn f16_weights_are_half_as_large_and_near() {
     let room = Room::new();
+    let args = |to| ["edit", "model.xml", "--weights", "f16", "-o", to];
+    let refused = room.irrun_with(&[], args("model.xml")).stderr;
+    assert!(refused.starts_with("error: model.xml is the model, "), "nothing is done: {refused}");
     room.irrun_with(&[], ["edit", &model(), "--weights", "f16", "-o", "half.xml"]).good();
     let bin = std::fs::metadata(format!("{SWIN}/model.bin")).unwrap().len();
     let half = std::fs::metadata(room.path("half.bin")).unwrap().len();

@@ -299,6 +299,10 @@ fn bench_tells_the_steps_of_a_case() {
 #[test]
 fn bench_writes_a_trace() {
     let room = Room::new();
+    let page = room.irrun("bench model.xml --runs 1 --html b.svg");
+    let refused = "--html b.svg: it writes a page; call it .html";
+    assert!(page.code == 2 && page.stderr.contains(refused), "{}", page.report());
+    assert!(!room.path("b.svg").exists());
     let case = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/loop_with_scan");
     room.irrun(&format!("bench {case} --runs 3 --trace trace.json")).good();
     let trace = json(&String::from_utf8(room.read("trace.json")).unwrap());
@@ -336,7 +340,7 @@ fn bench_json() {
     }
     let [low, middle, high] = ["p10_ms", "median_ms", "p90_ms"].map(|k| report[k].as_f64());
     assert!(low <= middle && middle <= high, "{report}");
-    for (key, value) in [("schema", 1), ("runs", 4), ("threads", 1)] {
+    for (key, value) in [("schema", 2), ("runs", 4), ("threads", 1)] {
         assert_eq!(report[key], value, "{key}");
     }
     assert_eq!(report["layers"], serde_json::json!([]), "nothing is profiled");
@@ -361,7 +365,7 @@ fn bench_reports_the_precision() {
 fn run_json() {
     let room = Room::new();
     let report = json(&room.irrun("model.xml -i x.npy -o y.npy -o all.npz --json").good());
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     let output = &report["outputs"][0];
     assert_eq!(output["name"], "r:0");
     assert_eq!(output["type"], "f32");
@@ -376,6 +380,36 @@ fn run_json() {
     let report = json(&room.irrun("model.xml -i x.npy --json").good());
     assert_eq!(report["outputs"][0]["nan"], 1);
     assert_eq!(report["outputs"][0]["max"], Value::Null);
+    assert_eq!(report["outputs"][0]["first"], serde_json::json!(["NaN", "inf"]));
+}
+
+/// Values have numbers in a plan, which say nothing to people.
+#[test]
+fn explain_names_no_numbers_of_values() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/swin_block");
+    let explained = Room::new().irrun(&format!("{fixture} --random --explain")).stderr;
+    assert!(explained.contains(" in memory of another value"), "{explained}");
+    assert!(!explained.contains(" at byte "), "{explained}");
+}
+
+/// The first values are numbers with all the digits of their type.
+#[test]
+fn first_values_are_numbers() {
+    let beyond_f64 = (1u64 << 62) + 1;
+    for (element_type, descr, bytes, first) in [
+        ("f32", "<f4", f32s(&[0.1, 16_777_217.0]), serde_json::json!([0.1, 16_777_216.0])),
+        ("f64", "<f8", (1.0f64 / 3.0).to_le_bytes().to_vec(), serde_json::json!([1.0 / 3.0])),
+        ("i64", "<i8", beyond_f64.to_le_bytes().to_vec(), serde_json::json!([beyond_f64])),
+        ("u64", "<u8", u64::MAX.to_le_bytes().to_vec(), serde_json::json!([u64::MAX])),
+        ("i8", "|i1", vec![0xff, 3], serde_json::json!([-1, 3])),
+        ("boolean", "|b1", vec![0, 1], serde_json::json!([false, true])),
+    ] {
+        let size = first.as_array().unwrap().len();
+        let room = Room::identity(element_type, &size.to_string());
+        room.write("x.npy", &npy(descr, false, &format!("({size},)"), &bytes));
+        let report = json(&room.irrun("model.xml -i x.npy --json").good());
+        assert_eq!(report["outputs"][0]["first"], first, "{element_type}");
+    }
 }
 
 #[test]
@@ -407,7 +441,7 @@ fn check_says_why_a_dim_is_unknown() {
 fn check_json() {
     let room = Room::new();
     let report = json(&room.irrun("check model.xml --json").good());
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     assert_eq!(report["ok"], true);
     assert_eq!(report["findings"], serde_json::json!([]));
     let layer = &report["layers"][2];

@@ -134,11 +134,25 @@ fn what_is_odd_is_a_note_and_can_be_mended() {
     for piece in ["IR0209", "IR0402: 488 of 3584 bytes", "IR0405", "IR0404", "1 NaN, 1 subnormal"] {
         assert!(text.contains(piece), "{piece} in\n{text}");
     }
-    room.irrun("check model.xml --fix -o fixed.xml").good();
+    let out = room.irrun("check model.xml --fix -o fixed.xml");
+    let told = out.stderr.strip_prefix("fixed.xml: ").unwrap_or_default();
+    let is_told = told.contains("left out") && told.contains("bytes of weights saved");
+    assert!(out.code == 0 && is_told, "{}", out.report());
+    let again = room.irrun("check fixed.xml --fix -o again.xml").stderr;
+    assert_eq!(again, "again.xml: nothing was to be mended\n");
     let text = room.irrun("check fixed.xml --lint").good();
     assert!(!text.contains("note"), "{text}");
     assert!(room.read("fixed.bin").len() < room.read("model.bin").len());
     assert_eq!(room.irrun("check model.xml --fix").code, 2);
+    // A warning that is gone from what was written is no failure.
+    let text = String::from_utf8(room.read("model.xml")).unwrap();
+    let declared = "<dim>8</dim>";
+    assert!(text.contains(declared));
+    room.write("model.xml", text.replacen(declared, "<dim>9</dim>", 1).as_bytes());
+    assert_eq!(room.irrun("check model.xml").code, 1);
+    let out = room.irrun("check model.xml --fix -o fixed.xml --json");
+    assert!(out.code == 0 && out.stdout.contains(r#""ok":true"#), "{}", out.report());
+    assert!(out.stderr.contains("declared anew"), "{}", out.report());
 }
 
 #[test]
@@ -152,6 +166,16 @@ fn inspect_tells_costs() {
     assert_eq!(report["cost"]["peak_bytes"], 4 * (3 * 64 + 8 * 4));
     assert_eq!(report["cost"]["blocks"][0]["name"], "patch");
     assert!(MODEL.contains("Reshape"));
+    let text = room.irrun("inspect model.xml --shape x[1,3,8,8]").good();
+    for piece in ["parameters  384\n", "operations  3.07 kFLOP a run", "896 B of tensors at most"] {
+        assert!(text.contains(piece), "{piece} in\n{text}");
+    }
+    let note = "<rt_info><Runtime_version value=\"2026.4.1-22982\"/></rt_info></net>";
+    let noted = String::from_utf8(room.read("model.xml")).unwrap().replace("</net>", note);
+    room.write("noted.xml", noted.as_bytes());
+    room.write("noted.bin", &room.read("model.bin"));
+    let text = room.irrun("inspect noted.xml").good();
+    assert!(text.contains(" layers, by OpenVINO 2026.4.1-22982\n"), "{text}");
 }
 
 /// What a run is said to need is what it then takes, within a tenth.

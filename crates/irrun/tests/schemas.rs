@@ -94,7 +94,7 @@ fn fits(name: &str, report: &str) {
     let mut found = Vec::new();
     faults(&value, &schema, &schema, name, &mut found);
     assert!(found.is_empty(), "{found:#?} in {report}");
-    assert_eq!(value["schema"], 1, "{report}");
+    assert_eq!(value["schema"], 2, "{report}");
 }
 
 /// Each report of each command on models with what may be in one: variables, bodies, open shapes.
@@ -142,7 +142,7 @@ fn reports_of_what_was_written() {
     for args in [
         format!("extract {block} --to {norm} -o part.xml --json"),
         format!("edit {block} --rename x=image -o edited.xml --json"),
-        format!("reduce {reshape} --test false{{}} -o small.xml --json"),
+        format!("reduce {reshape} --test false<{{}} -o small.xml --json"),
         format!("repro {block} --layer {norm} -i {block}/input_0.npy -o report --json"),
     ] {
         let outcome = room.irrun(&args);

@@ -48,7 +48,10 @@ fn cases_are_chosen_and_reported() {
     let stopped = room.irrun("test t --fail-fast --threads 1").stdout;
     assert!(stopped.contains("1 failed"), "{stopped}");
     std::fs::remove_file(room.path("t/a/case.json")).unwrap();
-    says(&room, "test t", 1, &["note: t/a has a model and goldens, but no case.json"]);
+    let note = "note: t/a has a model and goldens, but no case.json";
+    says(&room, "test t", 1, &[note]);
+    assert_eq!(room.irrun("test t t").stderr.matches(note).count(), 1, "it is told once");
+    says(&room, "test nosuch.toml", 2, &["there is no file nosuch.toml"]);
     room.write("t/b/case.json", br#"{"inputs": [{}], "outptus": [{}], "rtoll": 1}"#);
     let misspelt =
         ["key \"outptus\"; did you mean \"outputs\"?", "\"rtoll\"; did you mean \"rtol\"?"];
@@ -113,7 +116,11 @@ fn digests_of_layers_name_the_first_that_differs() {
     assert_eq!(names, ["x:0", "r:0"], "{text}");
     room.irrun("test t --digests l.digests --layers").good();
     room.irrun("test t --digests l.digests --layers --no-optimize").good();
-    says(&room, "test t --digests l.digests", 1, &["FAILED t/a: the digest differs"]);
+    let of_layers = ["FAILED t/a: its digests are those of layers; give --layers"];
+    says(&room, "test t --digests l.digests", 1, &of_layers);
+    room.irrun("test t --digests o.digests --update").good();
+    let of_outputs = ["FAILED t/a: its digests are those of outputs; leave --layers out"];
+    says(&room, "test t --digests o.digests --layers", 1, &of_outputs);
     room.write("t/a/input_0.npy", &npy("<f4", false, "(2, 3)", &f32s(&[0., 1., 2., 3., 4., 6.])));
     let differs = "FAILED t/a: the digest differs: x:0 f32[2,3]";
     says(&room, "test t --digests l.digests --layers", 1, &[differs]);
@@ -208,7 +215,7 @@ fn what_is_wrong_with_a_suite_file_is_said() {
         (
             "[[model]]\npath = \"model.xml\"\nexpect = \"y.npz\"\n",
             1,
-            &["FAILED s/irrun.toml/model: an input is not given"],
+            &["FAILED s/irrun.toml/model: an input is not given", "add `input = [\"NAME=FILE\"]`"],
         ),
         (
             "[[model]]\npath = \"model.xml\"\nseed = 1\nrange = [\"x=1\"]\nexpect = \"y.npz\"\n",
@@ -219,6 +226,9 @@ fn what_is_wrong_with_a_suite_file_is_said() {
         room.write("s/irrun.toml", content.as_bytes());
         says(&room, "test s", code, pieces);
     }
+    room.write("s/irrun.toml", b"[[model]]\npath = \"model.xml\"\nseed = 1\n");
+    let first = ["add `expect = \"golden.npz\"` to it", "--update makes them then"];
+    says(&room, "test s --update", 1, &first);
     says(&room, "test x.npy", 2, &["x.npy is a file", "or a suite file such as irrun.toml"]);
 }
 

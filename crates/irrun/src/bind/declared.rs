@@ -31,6 +31,14 @@ impl Declared {
     /// # Errors
     /// When an override names no input or is not a shape.
     pub fn new(graph: &Graph, overrides: &[String]) -> Result<Declared, Failure> {
+        Declared::by_flags(graph, &[("--shape", overrides)])
+    }
+
+    /// The same with the overrides of several flags, whose names messages give.
+    ///
+    /// # Errors
+    /// As [`Declared::new`].
+    pub fn by_flags(graph: &Graph, flags: &[(&str, &[String])]) -> Result<Declared, Failure> {
         let ports = inputs(graph);
         let layers = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
         let layouts = layers.clone().map(Layout::of).collect();
@@ -45,9 +53,12 @@ impl Declared {
             })
             .unzip();
         let mut declared = Declared { ports, types, shapes, layouts, overridden: Vec::new() };
-        for (port, shape) in shape_overrides(overrides, &declared.ports).or_exit(Exit::Usage)? {
-            declared.shapes[port] = shape;
-            declared.overridden.push(port);
+        for (flag, texts) in flags {
+            let overrides = shape_overrides(flag, texts, &declared).or_exit(Exit::Usage)?;
+            for (port, shape) in overrides {
+                declared.shapes[port] = shape;
+                declared.overridden.push(port);
+            }
         }
         Ok(declared)
     }
@@ -82,32 +93,36 @@ impl Declared {
 
 /// Reads `NAME[1,3..8,?]`, several separated by commas, as benchmark_app writes them. Without a
 /// name the shape is that of the only input.
-fn shape_overrides(texts: &[String], ports: &[Port]) -> Result<Vec<(usize, PartialShape)>> {
+fn shape_overrides(
+    flag: &str,
+    texts: &[String],
+    Declared { ports, overridden, .. }: &Declared,
+) -> Result<Vec<(usize, PartialShape)>> {
     let mut out: Vec<(usize, PartialShape)> = Vec::new();
     for text in texts {
         let mut rest = text.trim();
-        ensure!(!rest.is_empty(), form(text));
+        ensure!(!rest.is_empty(), form(flag, text));
         while !rest.is_empty() {
-            let open = rest.find('[').with_context(|| form(text))?;
-            let close = open + rest[open..].find(']').with_context(|| form(text))?;
+            let open = rest.find('[').with_context(|| form(flag, text))?;
+            let close = open + rest[open..].find(']').with_context(|| form(flag, text))?;
             let name = rest[..open].trim().trim_end_matches([':', '=']);
             let port = match (name, ports.len()) {
                 ("", 1) => 0,
-                ("", n) => bail!("--shape {text}: which of the {n} inputs? Write NAME{text}"),
-                (name, _) => find(ports, name, "input").context("--shape")?,
+                ("", n) => bail!("{flag} {text}: which of the {n} inputs? Write NAME{text}"),
+                (name, _) => find(ports, name, "input").context(flag.to_owned())?,
             };
-            let twice = out.iter().any(|(other, _)| *other == port);
-            ensure!(!twice, "--shape: input {port} ({}) is given twice", ports[port].shown());
+            let twice = overridden.contains(&port) || out.iter().any(|(other, _)| *other == port);
+            ensure!(!twice, "{flag}: input {port} ({}) is given twice", ports[port].shown());
             let shape = rest[open..=close].parse::<PartialShape>();
-            out.push((port, shape.map_err(|e| anyhow!("--shape {text}: {e}"))?));
+            out.push((port, shape.map_err(|e| anyhow!("{flag} {text}: {e}"))?));
             rest = rest[close + 1..].trim_start().trim_start_matches(',').trim_start();
         }
     }
     Ok(out)
 }
 
-fn form(text: &str) -> String {
-    format!("--shape {text} is not of the form NAME[1,3,?,2..8]")
+fn form(flag: &str, text: &str) -> String {
+    format!("{flag} {text} is not of the form NAME[1,3,?,2..8]")
 }
 
 #[cfg(test)]
@@ -117,13 +132,20 @@ mod tests {
 
     #[test]
     fn shapes_in_benchmark_app_syntax() {
-        let ports = ports();
+        let declared = Declared {
+            ports: ports(),
+            types: Vec::new(),
+            shapes: Vec::new(),
+            layouts: Vec::new(),
+            overridden: Vec::new(),
+        };
+        let overrides = |texts: &[String]| shape_overrides("--shape", texts, &declared);
         let text = vec!["x[1,3,?],y[1..8, 2..]".to_owned(), "2=[]".to_owned()];
-        let shapes = shape_overrides(&text, &ports).unwrap();
+        let shapes = overrides(&text).unwrap();
         let shown: Vec<String> = shapes.iter().map(|(p, s)| format!("{p}{s}")).collect();
         assert_eq!(shown, ["0[1,3,?]", "1[1..8,2..]", "2[]"]);
         for bad in ["[1]", "x", "x[1", "z[1]", "x[a]"] {
-            assert!(shape_overrides(&[bad.to_owned()], &ports).is_err(), "{bad}");
+            assert!(overrides(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 }

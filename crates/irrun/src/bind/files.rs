@@ -7,13 +7,12 @@ use crate::media::picture::PictureArgs;
 use crate::media::{self, Kind};
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
-use crate::{out, text};
+use crate::{out, stream, text};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::PartialShape;
 use ir::ElementType;
 use runtime::Tensor;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The files that `--input` flags name.
@@ -39,7 +38,7 @@ impl Given<'_> {
         let is_picture = |file: PathBuf| {
             let kind = Kind::of_name(&file);
             kind.is_ok_and(|kind| kind == Some(Kind::Picture))
-                || file == Path::new("-")
+                || stream::is_standard_input(&file)
                 || out::is_stream(&file)
         };
         let needed = self.media.is_empty() || input_files(self.files, declared).any(is_picture);
@@ -163,7 +162,7 @@ fn read_one(
     given: &Given<'_>,
 ) -> Result<Vec<(usize, Tensor)>, Failure> {
     let cast = Cast::flag(given.cast);
-    let stream = stream(file).or_exit(Exit::Input)?;
+    let stream = stream::read(file).or_exit(Exit::Input)?;
     let is_archive = stream.as_ref().map(|bytes| bytes.starts_with(b"PK"));
     if is_archive.unwrap_or_else(|| npz::is_named(file)) {
         let npz = match stream {
@@ -220,19 +219,6 @@ fn read_array(
     }
 }
 
-/// What standard input (`-`), a pipe or `<(…)` gives; it is read once and whole.
-fn stream(file: &Path) -> Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    if file == Path::new("-") {
-        std::io::stdin().read_to_end(&mut bytes).context("standard input cannot be read")?;
-    } else if out::is_stream(file) && !std::fs::metadata(file).is_ok_and(|known| known.is_file()) {
-        bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
-    } else {
-        return Ok(None);
-    }
-    Ok(Some(bytes))
-}
-
 /// Every array that names an input, or for one input its own array or the only one.
 fn read_npz(
     npz: &mut Npz,
@@ -282,19 +268,23 @@ fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
 /// # Errors
 /// Every input that is not given.
 pub fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
-    let missing: Vec<usize> = (0..tensors.len()).filter(|&i| tensors[i].is_none()).collect();
-    if missing.is_empty() {
-        return Ok(tensors.into_iter().flatten().collect());
+    if let Some(list) = missing(&tensors, declared) {
+        let open = (0..tensors.len()).filter(|&i| tensors[i].is_none());
+        let flags = open.map(|i| format!(" --input {}=x{i}.npy", key_of(&declared.ports, i)));
+        bail!("{list}\ngive{}", flags.collect::<String>());
     }
-    let list = missing
-        .iter()
-        .map(|&i| format!("\n  {i}: \"{}\" {}", declared.ports[i].shown(), declared.describe(i)));
-    let key = |i| key_of(&declared.ports, i);
-    let flags = missing.iter().map(|i| format!(" --input {}=x{i}.npy", key(*i)));
-    bail!(
-        "{} not given:{}\ngive{}",
-        if missing.len() == 1 { "an input is" } else { "inputs are" },
-        list.collect::<String>(),
-        flags.collect::<String>()
-    )
+    Ok(tensors.into_iter().flatten().collect())
+}
+
+/// The inputs that are not given, a line for each; nothing if all are.
+pub fn missing(tensors: &[Option<Tensor>], declared: &Declared) -> Option<String> {
+    let missing: Vec<usize> = (0..tensors.len()).filter(|&i| tensors[i].is_none()).collect();
+    let verb = match missing.len() {
+        0 => return None,
+        1 => "an input is",
+        _ => "inputs are",
+    };
+    let line =
+        |&i: &usize| format!("\n  {i}: \"{}\" {}", declared.ports[i].shown(), declared.describe(i));
+    Some(format!("{verb} not given:{}", missing.iter().map(line).collect::<String>()))
 }

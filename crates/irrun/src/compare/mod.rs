@@ -60,14 +60,18 @@ pub(crate) fn compare(got: &Tensor, expected: &Tensor, tolerance: Tolerance) -> 
         }
     }
     let Some((i, g, e, _)) = worst else { return Ok(()) };
+    let (apart, allowed) = ((g - e).abs(), tolerance.atol + tolerance.rtol * e.abs());
+    // Of what is not finite there is no difference to tell.
+    let difference = match apart.is_finite() {
+        true => format!(" (difference {}, allowed {})", three(apart), three(allowed)),
+        false => String::new(),
+    };
     bail!(
-        "{wrong} of {} differ; worst at {:?}: got {}, expected {} (difference {}, allowed {})",
+        "{wrong} of {} differ; worst at {:?}: got {}, expected {}{difference}",
         plural(got.count(), "element"),
         index(i, got.sizes()),
         digits(g, got.element_type()),
         digits(e, got.element_type()),
-        three((g - e).abs()),
-        three(tolerance.atol + tolerance.rtol * e.abs())
     )
 }
 
@@ -141,5 +145,7 @@ mod tests {
         let exact = Tolerance { rtol: 0.0, atol: 0.0 };
         assert!(compare(&ints(i64::MAX), &ints(i64::MAX), exact).is_ok());
         assert!(compare(&ints(3), &ints(4), exact).is_err());
+        let e = compare(&t(&[1., f32::NAN]), &t(&[1., inf]), tolerance).unwrap_err();
+        assert!(e.to_string().ends_with("worst at [1, 0]: got NaN, expected inf"), "{e}");
     }
 }

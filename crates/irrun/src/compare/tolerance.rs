@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use ir::ElementType;
 use runtime::Tensor;
+use std::fmt;
 use std::str::FromStr;
 
 /// The flags.
@@ -78,6 +79,22 @@ impl FromStr for Bound {
             }
             _ => Err("give a number from 0 on, or NAME:NUMBER".to_owned()),
         }
+    }
+}
+
+/// The flags as they are written.
+impl fmt::Display for ToleranceArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |Bound { name, value }: &Bound| match name {
+            Some(name) => format!("{name}:{value:e}"),
+            None => format!("{value:e}"),
+        };
+        let flags = [("rtol", &self.rtol), ("atol", &self.atol)];
+        let flags = flags.into_iter().filter(|(_, bounds)| !bounds.is_empty());
+        let shown = flags.map(|(flag, bounds)| {
+            format!("{flag} {}", bounds.iter().map(bound).collect::<Vec<_>>().join(","))
+        });
+        f.write_str(&shown.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -40,7 +40,7 @@ pub struct GraphArgs {
     /// The model, or a directory that holds model.xml.
     #[arg(value_name = "MODEL.xml")]
     pub model: PathBuf,
-    /// Where the drawing goes; without it, it is printed.
+    /// Where the drawing goes; without it, or to -, it is printed.
     #[arg(short, long, value_name = "FILE.html|svg|dot|mmd")]
     pub output: Option<PathBuf>,
     /// What is written; without it, the ending of the output decides, and Graphviz text is printed.
@@ -137,8 +137,9 @@ impl Format {
 /// When the file is no graph, a flag is wrong, or the drawing cannot be written.
 pub(crate) fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let format = Format::of(args)?;
+    out::leave_room_for_report(args.json, args.output.iter().map(PathBuf::as_path))?;
     let model = locate::model_file(&args.model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     files_are_apart(args, &model)?;
     let near = args.around.as_ref().map(|layer| around(&graph, layer, args.depth)).transpose()?;
     if let Some(pattern) = args.only.as_ref().filter(|pattern| !any_named(&graph, pattern)) {
@@ -172,7 +173,7 @@ fn finish(mut picture: Picture, format: Format, args: &GraphArgs) -> Result<Exit
         _ => None,
     };
     let text = written(&picture, format, args, scale.as_deref())?;
-    match &args.output {
+    match args.output.as_ref().filter(|path| *path != Path::new(out::DASH)) {
         Some(path) => {
             let write = |file: &mut dyn std::io::Write| Ok(file.write_all(text.as_bytes())?);
             out::write_whole(path, write).or_exit(Exit::Input)?;

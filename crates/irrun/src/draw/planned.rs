@@ -2,6 +2,7 @@
 
 use super::kind::Kind;
 use super::picture::{Edge, Input, Node, Picture, Role, node, without_value};
+use crate::memory;
 use ir::{Graph, Layer};
 use runtime::{Plan, PlanSource, PlanStep, PlanValue};
 
@@ -42,7 +43,8 @@ fn step_node(graph: &Graph, layer: &Layer, step: &PlanStep, index: usize) -> Nod
         [Kind::Compute, Kind::Normalize].into_iter().find(|main| kinds().any(|k| k == *main));
     let kind = main.unwrap_or(own.kind);
     let stands_for: Vec<String> = layers().map(|l| format!("{} {}", l.op_type, l.name)).collect();
-    let memory: Vec<String> = step.outputs.iter().map(|(_, storage)| storage.clone()).collect();
+    let memory: Vec<String> =
+        step.outputs.iter().map(|(_, place)| memory::place(place).to_owned()).collect();
     let attributes = [
         ("kernel", step.kernel.to_owned()),
         ("stands for", stands_for.join(", ")),

@@ -1,5 +1,6 @@
 //! `--nan-check`: the first layer that makes a NaN or an infinity of finite inputs.
 
+use crate::print;
 use crate::text::plural;
 use ir::ElementType;
 use runtime::{Observed, Tensor};
@@ -33,11 +34,7 @@ impl Finite {
         if spread || is_given {
             return Ok(());
         }
-        let what = match (nans, infinities) {
-            (0, count) => infinite(count),
-            (count, 0) => format!("{count} NaN"),
-            (nans, count) => format!("{nans} NaN and {}", infinite(count)),
-        };
+        let what = not_finite(nans, infinities);
         let place = if bodies.is_empty() { String::new() } else { format!(" in {bodies}") };
         Err(format!(
             "makes {what} among {}{place}, though all its inputs are finite (--nan-check); --dump \
@@ -45,6 +42,24 @@ impl Finite {
             plural(tensor.count(), "element"),
             value.layer.name
         ))
+    }
+}
+
+/// Says so when an input holds what is not finite: layers that pass it on are not named.
+pub(crate) fn tell_of_input(name: &str, tensor: &Tensor) {
+    let (nans, infinities) = count(tensor);
+    if nans + infinities > 0 {
+        let (what, of) = (not_finite(nans, infinities), plural(tensor.count(), "element"));
+        print::note(format_args!("note: --nan-check: input \"{name}\" holds {what} among {of}"));
+    }
+}
+
+/// `1 NaN and 2 infinities`.
+fn not_finite(nans: usize, infinities: usize) -> String {
+    match (nans, infinities) {
+        (0, count) => infinite(count),
+        (count, 0) => format!("{count} NaN"),
+        (nans, count) => format!("{nans} NaN and {}", infinite(count)),
     }
 }
 

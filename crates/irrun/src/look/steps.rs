@@ -8,11 +8,11 @@ use crate::compare::tolerance::ToleranceArgs;
 use crate::compare::tolerance::{largest, unit_roundoff};
 use crate::text::plural;
 use anyhow::{Result, ensure};
-use ir::{Graph, OutputRef};
+use ir::{ElementType, Graph, OutputRef};
 use runtime::{Observed, Origin, Tensor};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 /// Elements listed of each value.
@@ -68,6 +68,8 @@ pub(crate) struct Found {
     pub compared: usize,
     /// Those that differ.
     pub differing: usize,
+    /// How far they may be apart.
+    pub within: String,
     /// The first of them in topological order.
     pub first: Option<FirstDifference>,
     /// All that were compared, but those in bodies, in topological order: what `irrun graph
@@ -187,9 +189,28 @@ impl Steps {
         Ok(Found {
             compared: self.compared.len(),
             differing: differing.count(),
+            within: self.within(),
             first: first.map(|step| self.explained(step, graph)),
             layers: outer.into_iter().map(Step::summary).collect(),
         })
+    }
+
+    /// How far values may be apart, for people.
+    fn within(&self) -> String {
+        if !self.tolerance.is_empty() {
+            return self.tolerance.to_string();
+        }
+        let types = self.compared.iter().map(|step| step.comparison.types[1].as_str());
+        let part = |name| {
+            let part = units(ElementType::from_attribute(name)?)?;
+            Some(format!("{} ({name})", show::short(part)))
+        };
+        let parts: Vec<String> =
+            types.collect::<BTreeSet<_>>().into_iter().filter_map(part).collect();
+        match parts.is_empty() {
+            true => "0".to_owned(),
+            false => format!("{} of a value and of the largest beside it", parts.join(", ")),
+        }
     }
 
     /// Its place in topological order. What is in a body is computed before the layer around it
@@ -232,17 +253,24 @@ impl Steps {
 /// What two engines are apart at most by rounding alone, mostly: some hundred units of the type,
 /// of the value and of the largest.
 pub(crate) fn usual(expected: &Tensor) -> Tolerance {
-    let Some(unit) = unit_roundoff(expected.element_type()) else { return Tolerance::default() };
-    let times = if unit > 1e-5 { 16.0 } else { 1024.0 };
-    let rtol = times * unit;
+    let Some(rtol) = units(expected.element_type()) else { return Tolerance::default() };
     Tolerance { rtol, atol: rtol * largest(expected) }
+}
+
+/// Those units of a type; nothing for integers.
+fn units(element_type: ElementType) -> Option<f64> {
+    let unit = unit_roundoff(element_type)?;
+    Some(if unit > 1e-5 { 16.0 * unit } else { 1024.0 * unit })
 }
 
 /// What people read.
 pub(crate) fn text(found: &Found) -> String {
     let count = plural(found.compared, "output");
     let Some(first) = &found.first else {
-        return format!("compare-steps: {count} of layers agree with the reference\n");
+        return format!(
+            "compare-steps: {count} of layers agree with the reference, within {}\n",
+            found.within
+        );
     };
     let by = if first.as_run { "as run" } else { "as written" };
     let mut text = format!(

@@ -1,8 +1,8 @@
 //! `--draw`: what a detector has found, as rectangles on the picture that it was given.
 
 use super::{Kind, bytes, picture};
-use crate::out;
 use crate::table::table;
+use crate::{out, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
@@ -184,10 +184,11 @@ impl Detection {
     }
 }
 
-/// A table of what was found.
+/// A table of what was found; nothing, but a note, if nothing was.
 pub fn text(found: &[Detection]) -> String {
     if found.is_empty() {
-        return "nothing is found with that confidence\n".to_owned();
+        print::note("note: nothing is found with that confidence; --threshold says from which on");
+        return String::new();
     }
     let has_names = found.iter().any(|found| found.name.is_some());
     let mut head = vec!["label", "name", "confidence", "left", "upper", "right", "lower"];

@@ -66,18 +66,30 @@ impl Digests {
         let Some(known) = self.0.get(case) else {
             bail!("there is no digest of it; --update adds what it gives now");
         };
+        match (are_of_layers(known), are_of_layers(lines)) {
+            (true, false) => {
+                bail!("its digests are those of layers; give --layers to compare them")
+            }
+            (false, true) => bail!(
+                "its digests are those of outputs; leave --layers out, or renew them with --update"
+            ),
+            _ => {}
+        }
         for (line, known) in lines.iter().zip(known) {
             if line != known {
                 bail!("the digest differs: {}; it was {}", shown(line), shown(known));
             }
         }
         let (now, then) = (lines.len(), known.len());
-        ensure!(
-            now == then,
-            "it has {now} values, but digests of {then}; --layers is for those of all layers"
-        );
+        ensure!(now == then, "it has {now} values, but digests of {then}");
         Ok(())
     }
+}
+
+/// Whether lines are of layers, which have names, and not of outputs, which are counted.
+fn are_of_layers(lines: &[String]) -> bool {
+    let name = lines.first().and_then(|line| line.split('\t').next()).unwrap_or_default();
+    !name.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn shown(line: &str) -> String {

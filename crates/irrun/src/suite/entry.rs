@@ -40,7 +40,7 @@ impl Entry<'_> {
 
     fn ready(&self, runner: &Runner<'_>) -> Result<Ready> {
         let model = self.model();
-        let graph = ir::read(&model)?;
+        let graph = locate::read(&model)?;
         let declared = Declared::new(&graph, &self.entry.shape).map_err(|failure| failure.error)?;
         let argument = |arg: &String| self.argument(arg, &declared.ports);
         let files: Vec<OsString> = self.entry.input.iter().map(argument).collect();
@@ -63,6 +63,12 @@ impl Entry<'_> {
             let args = RandomArgs { random: true, seed, range, save_inputs: None };
             random::fill(&args, &mut given, declared)?;
         }
+        if let Some(missing) = bind::missing(&given, declared) {
+            let error = anyhow!(
+                "{missing}\nadd `input = [\"NAME=FILE\"]` to it, or `seed = 1` for random values"
+            );
+            return Err(Failure { exit: Exit::Usage, error });
+        }
         bind::complete(given, declared).or_exit(Exit::Usage)
     }
 
@@ -80,11 +86,11 @@ impl Entry<'_> {
         }
     }
 
-    /// Where the goldens are.
+    /// Where the goldens are, or are to be.
     fn goldens(&self) -> Result<OsString> {
         let path = self.entry.expect.as_ref().context(
             "nothing says what it must give; add `expect = \"golden.npz\"` to it, or `digests = \
-             \"FILE\"` at the top of the file, and make them with --update",
+             \"FILE\"` at the top of the file; --update makes them then",
         )?;
         Ok(self.file.resolve(path).into_os_string())
     }
@@ -111,7 +117,7 @@ impl Entry<'_> {
 
 impl Test for Entry<'_> {
     fn is_unsupported(&self) -> Result<bool> {
-        Ok(has_unknown_operation(&ir::read(self.model())?))
+        Ok(has_unknown_operation(&locate::read(&self.model())?))
     }
 
     fn compare(&self, runner: &Runner<'_>) -> Result<Vec<Tensor>> {

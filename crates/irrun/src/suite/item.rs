@@ -118,13 +118,14 @@ fn below(paths: &[PathBuf]) -> Result<Vec<TestItem>> {
         |path: &Path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     for path in paths {
         let shown = path.display();
-        ensure!(path.exists(), "there is no directory {shown}{}", hint::file(path));
+        let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+        let kind = if is_toml { "file" } else { "directory" };
+        ensure!(path.exists(), "there is no {kind} {shown}{}", hint::file(path));
         if path.is_file() {
-            let is_suite = path.extension().is_some_and(|ending| ending == "toml");
             let folder = path.parent().filter(|dir| dir.join("case.json").is_file());
             let meant = folder.map(|dir| format!(", here {}", dir.display())).unwrap_or_default();
             ensure!(
-                is_suite,
+                is_toml,
                 "{shown} is a file; give a directory of case folders{meant}, or a suite file such \
                  as {}",
                 SuiteFile::NAME
@@ -135,7 +136,8 @@ fn below(paths: &[PathBuf]) -> Result<Vec<TestItem>> {
             continue;
         }
         let (folders, suites) = (case::find(path)?, case::folders_with(SuiteFile::NAME, path)?);
-        tell_of_folders_without_case(path)?;
+        let bare = case::without_case_file(path)?;
+        bare.iter().filter(|dir| is_new(dir)).for_each(|dir| tell_of_missing_case(dir));
         ensure!(
             !folders.is_empty() || !suites.is_empty(),
             "no case.json and no {} below {shown}",
@@ -160,14 +162,11 @@ fn entries(path: &Path) -> Result<impl Iterator<Item = TestItem> + use<>> {
 }
 
 /// A folder with a model and goldens is meant as a case; without `case.json` it is none.
-fn tell_of_folders_without_case(below: &Path) -> Result<()> {
-    for dir in case::without_case_file(below)? {
-        let dir = dir.display();
-        print::note(format_args!(
-            "note: {dir} has a model and goldens, but no case.json, so it is not run"
-        ));
-    }
-    Ok(())
+fn tell_of_missing_case(dir: &Path) {
+    let dir = dir.display();
+    print::note(format_args!(
+        "note: {dir} has a model and goldens, but no case.json, so it is not run"
+    ));
 }
 
 /// A pattern that no case has is mistyped, or its case is gone: what it was to watch, it does not.

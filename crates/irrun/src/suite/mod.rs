@@ -36,6 +36,7 @@ use test::Test;
 /// When a directory cannot be read or holds no case, or a pattern names none.
 pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let start = Instant::now();
+    out::leave_room_for_report(args.json, args.junit.iter().map(PathBuf::as_path))?;
     let options = Options {
         optimize: !args.no_optimize,
         precision: args.precision.into(),

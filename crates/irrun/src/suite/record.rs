@@ -53,7 +53,7 @@ impl PortJson {
 pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Failure> {
     let model = model(args, dir).or_exit(Exit::Usage)?;
     let model = locate::model_file(model);
-    let graph = ir::read(&model).or_exit(Exit::Model)?;
+    let graph = locate::read(&model).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &[])?;
     let given = Given { files: &args.input, texts: &[], cast: false, media: &args.media };
     let inputs = bind::read_inputs(&given, &declared)?;
@@ -91,8 +91,7 @@ fn write(
     declared: &Declared,
     args: &TestArgs,
 ) -> Result<()> {
-    let made = std::fs::create_dir_all(dir);
-    made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    out::make_dir(dir)?;
     for file in [model.to_owned(), model.with_extension("bin")] {
         let to = dir.join("model").with_extension(file.extension().unwrap_or_default());
         if file.exists() && !out::is_same(&file, &to) {

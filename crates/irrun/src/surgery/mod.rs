@@ -8,6 +8,7 @@ pub(crate) mod written;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::out;
+use anyhow::anyhow;
 use ir::{Diagnostics, Graph, Parts, Weights};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,8 +55,13 @@ pub(crate) fn needed(graph: &Graph) -> Parts {
 /// # Errors
 /// When a file cannot be written.
 pub(crate) fn write(graph: &Graph, model: &Path, path: &Path) -> Result<(), Failure> {
+    if out::is_standard_output(path) {
+        let error = anyhow!("a model is two files, an .xml and a .bin; give the name of an .xml");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     let bin = path.with_extension("bin");
     out::keep_apart(&[path, &bin], &out::of_model(model)).or_exit(Exit::Usage)?;
     let packed = pack::packed(graph).or_exit(Exit::Model)?;
+    out::make_dir(out::dir_of(path)).or_exit(Exit::Input)?;
     ir::write(&packed, path).or_exit(Exit::Input)
 }
