@@ -16,7 +16,7 @@ pub(crate) struct Conversion {
     functions: Functions,
 }
 
-/// How elements lie in memory.
+/// How an element type is stored.
 #[derive(Clone, Copy)]
 struct Side {
     /// Bytes of an element, unpacked.
@@ -34,13 +34,13 @@ enum Functions {
     U64(Decoder<u64>, Encoder<u64>),
 }
 
-/// Wide types know which of the [`Functions`] they are.
+/// A wide type, which knows its variant of [`Functions`].
 pub(crate) trait Pair: Wide {
-    /// The functions by way of this type.
+    /// The functions through this wide type.
     fn pair(decoder: Decoder<Self>, encoder: Encoder<Self>) -> PairOf;
 }
 
-/// The functions between two element types by way of a wide type.
+/// The functions between two element types through a wide type.
 pub(crate) struct PairOf(Functions);
 
 macro_rules! pairs {
@@ -64,7 +64,7 @@ where
 }
 
 impl Conversion {
-    /// The conversion between two types; `None` for types that are not numbers.
+    /// The conversion between two types; `None` if one is not numeric.
     pub(crate) fn new(from: ElementType, to: ElementType) -> Option<Conversion> {
         let side = |t: ElementType| {
             let packed = t.bits().filter(|_| t.is_packed());
@@ -126,16 +126,16 @@ pub fn convert_tensor(tensor: &Tensor, to: ElementType) -> Result<Tensor, Tensor
     Ok(out)
 }
 
-/// The tensor with its real numbers in another type of real numbers; any other as it is.
+/// The tensor with real elements converted to another real type; any other tensor unchanged.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// When the copy does not fit in memory.
 pub(crate) fn with_reals_in(tensor: &Tensor, wanted: ElementType) -> Result<Tensor, TensorError> {
     let are_real = tensor.element_type().is_real() && wanted.is_real();
     if are_real { convert_tensor(tensor, wanted) } else { Ok(tensor.clone()) }
 }
 
-/// Packs bytes that hold one element each into a tensor of a type below a byte.
+/// Packs bytes with one element each into a tensor of a sub-byte type.
 ///
 /// # Errors
 /// When the bytes do not fill the shape.
@@ -155,7 +155,7 @@ pub fn pack_bytes(
     Ok(out)
 }
 
-/// The elements of a tensor of a type below a byte, one byte each; i4 keeps its sign.
+/// The elements of a tensor of a sub-byte type, one per byte; i4 is sign-extended.
 pub fn unpack_bytes(tensor: &Tensor) -> Vec<u8> {
     let mut bytes = vec![0; tensor.count()];
     unpack(tensor.element_type().bits().unwrap_or(8), tensor.bytes(), &mut bytes);
