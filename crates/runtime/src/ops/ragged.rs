@@ -131,8 +131,8 @@ fn to_dense(cx: &TextCx<'_, '_>, pad_right: bool, whole: bool) -> Result<Vec<Ten
     ])
 }
 
-/// Concatenates the strings of each row, which are contiguous. An empty row gets begin and end of the
-/// string that follows, as in the extension, or 0 if there is none.
+/// Concatenates the strings of each row, which are contiguous. An empty row gets begin and end of
+/// the string that follows, as in the extension, or 0 if there is none.
 fn fuze(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let (begins, ends) = (cx.i32s(2), cx.i32s(3));
     let rows = cx.rows(0, begins.len())?;
