@@ -82,7 +82,7 @@ impl TextSplit {
         self.invert
     }
 
-    /// The most splits; the last piece takes the rest.
+    /// The index of the piece that is extended to the end of the text.
     pub fn max_splits(&self) -> Option<usize> {
         self.max_splits
     }
